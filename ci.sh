@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# ci.sh: the commands CI runs, one word each.
+#
+#   ./ci.sh lint     formatting, clippy with warnings as errors, docs
+#   ./ci.sh test     the README's test command; needs only Rust, skips loudly what needs more
+#   ./ci.sh tools    install what the tests with root and tools need (Debian)
+#   ./ci.sh root     every test, none may skip: needs root and the tools
+#   ./ci.sh bench    all benches in a short form
+#   ./ci.sh all      lint, test, tools, root
+set -euo pipefail
+cd "$(dirname "$0")"
+
+lint() {
+  cargo fmt --all --check
+  cargo clippy --workspace --all-targets --locked -- -D warnings
+  RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+}
+
+test_() { cargo test --workspace --locked; }
+
+tools() {
+  export DEBIAN_FRONTEND=noninteractive
+  local packages=(iproute2 iputils-ping ethtool tcpdump tshark python3-scapy qemu-system-x86 util-linux procps debian-archive-keyring)
+  dpkg -s "${packages[@]}" > /dev/null 2>&1 && return
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
+}
+
+root() {
+  export WIREYARD_SKIP=never
+  cargo test --workspace --locked -- --skip nothing_is_lost_at_fifty_thousand
+  cargo test -p wireyard-tests --locked -- --test-threads 1 nothing_is_lost_at_fifty_thousand
+}
+
+bench() { cargo bench --workspace --locked -- --warm-up-time 0.5 --measurement-time 1 --sample-size 10; }
+
+case ${1:-} in
+  lint) lint ;;
+  test) test_ ;;
+  tools) tools ;;
+  root) root ;;
+  bench) bench ;;
+  all) lint; test_; tools; root ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac

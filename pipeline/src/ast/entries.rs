@@ -1,0 +1,84 @@
+//! An entries file as it is written: what fills the tables and the device at the start.
+
+use super::{AstExpr, EntryDecl, Name, Named, PatternDecl, Sp};
+
+/// Things by number, in the order written.
+pub type Numbered<T> = Vec<(Sp<u64>, T)>;
+
+/// `entries.yaml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntriesFile {
+    /// `entries:` by table.
+    pub entries: Named<Vec<EntryDecl>>,
+    /// `defaults:` the default action by table, a call.
+    pub defaults: Named<AstExpr>,
+    /// `members:` of a selector, a call by number, by table.
+    pub members: Named<Numbered<AstExpr>>,
+    /// `groups:` of a selector by number, by table.
+    pub groups: Named<Numbered<Vec<GroupMember>>>,
+    /// `value_sets:` members by set.
+    pub value_sets: Named<Vec<Sp<PatternDecl>>>,
+    /// `registers:` cells by index, by register; a plain value is the cell `value`.
+    pub registers: Named<Numbered<Named<AstExpr>>>,
+    /// `meters:` rates by index, by meter.
+    pub meters: Named<Numbered<MeterRates>>,
+    /// `multicast_groups:` by number.
+    pub multicast_groups: Numbered<MulticastDecl>,
+    /// `mirror_sessions:` by number.
+    pub mirror_sessions: Numbered<MirrorDecl>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// Number of the member.
+    pub member: Sp<u64>,
+    /// Its weight; 1 when not written.
+    pub weight: Sp<u64>,
+}
+
+/// Rates and bursts of a meter, as written with their units: `1Gbit/s`, `16KB`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterRates {
+    /// Committed information rate.
+    pub cir: Name,
+    /// Committed burst size.
+    pub cbs: Name,
+    /// Peak information rate, of a two-rate meter.
+    pub pir: Option<Name>,
+    /// Peak burst size, of a two-rate meter.
+    pub pbs: Option<Name>,
+    /// Excess burst size, of a single-rate meter.
+    pub ebs: Option<Name>,
+}
+
+/// A multicast group: a list of copies, or `{ ports: [..], prune_ingress: true }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MulticastDecl {
+    /// The copies; `None` for `ports: all`, one to every port that the switch has.
+    pub replicas: Option<Vec<ReplicaDecl>>,
+    /// No copy to the port that the packet came in by.
+    pub prune_ingress: bool,
+}
+
+/// A copy of a multicast packet: a port, or `{ port: 1, instance: 5 }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaDecl {
+    /// Egress port, a constant.
+    pub port: AstExpr,
+    /// `std.instance` of the copy; 0 when not written.
+    pub instance: Option<Sp<u64>>,
+}
+
+/// A mirror session: `{ port: 4, truncate: 128 }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorDecl {
+    /// Egress port, a constant.
+    pub port: AstExpr,
+    /// `std.instance` of the copy.
+    pub instance: Option<Sp<u64>>,
+    /// `std.traffic_class` of the copy.
+    pub traffic_class: Option<Sp<u64>>,
+    /// Bytes that are left of it.
+    pub truncate: Option<Sp<u64>>,
+}

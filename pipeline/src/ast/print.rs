@@ -1,0 +1,346 @@
+//! The syntax tree as text, for `dump --stage ast`.
+//!
+//! The text is the program in its normal form: block style, every shorthand written out, expressions
+//! with the brackets they need and no others. It can be read again and gives the same tree.
+
+mod code;
+mod expression;
+
+pub use code::statement_line;
+pub use expression::expression;
+
+use super::*;
+use code::statements;
+use expression::{quoted, width};
+
+/// The units of a program, one after the other, each under its name.
+pub fn units(units: &[Unit]) -> String {
+    let texts: Vec<String> = units.iter().map(unit).collect();
+    texts.join("\n")
+}
+
+/// Lines with their indentation.
+#[derive(Default)]
+struct Out {
+    text: String,
+    level: usize,
+}
+
+impl Out {
+    fn line(&mut self, line: impl AsRef<str>) {
+        for _ in 0..self.level {
+            self.text.push_str("  ");
+        }
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    fn deeper(&mut self, inner: impl FnOnce(&mut Self)) {
+        self.level += 1;
+        inner(self);
+        self.level -= 1;
+    }
+
+    /// A heading and what is under it, when there is anything.
+    fn section<T>(&mut self, key: &str, items: &[T], each: impl Fn(&mut Self, &T)) {
+        if items.is_empty() {
+            return;
+        }
+        self.line(format!("{key}:"));
+        self.deeper(|out| items.iter().for_each(|item| each(out, item)));
+    }
+
+    /// A named thing in one line: `name: value`.
+    fn pairs<T>(&mut self, key: &str, items: &Named<T>, value: impl Fn(&T) -> String) {
+        self.section(key, items, |out, (name, item)| {
+            out.line(format!("{}: {}", name.value, value(item)));
+        });
+    }
+
+    fn expression(&mut self, key: &str, value: Option<&AstExpr>) {
+        if let Some(value) = value {
+            self.line(format!("{key}: {}", quoted(&expression(value))));
+        }
+    }
+
+    fn word(&mut self, key: &str, value: Option<&Name>) {
+        if let Some(value) = value {
+            self.line(format!("{key}: {}", quoted(&value.value)));
+        }
+    }
+
+    fn count(&mut self, key: &str, value: Option<&Sp<u64>>) {
+        if let Some(value) = value {
+            self.line(format!("{key}: {}", value.value));
+        }
+    }
+
+    fn flag(&mut self, key: &str, value: bool) {
+        if value {
+            self.line(format!("{key}: true"));
+        }
+    }
+
+    fn names(&mut self, key: &str, names: &[Name]) {
+        if !names.is_empty() {
+            self.line(format!("{key}: {}", name_list(names)));
+        }
+    }
+}
+
+fn name_list(names: &[Name]) -> String {
+    let names: Vec<&str> = names.iter().map(|name| name.value.as_str()).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn expression_list(values: &[AstExpr]) -> String {
+    let values: Vec<String> = values.iter().map(|value| quoted(&expression(value))).collect();
+    format!("[{}]", values.join(", "))
+}
+
+/// A program or library.
+pub fn unit(unit: &Unit) -> String {
+    let mut out = Out::default();
+    let kind = if unit.is_library { "library" } else { "pipeline" };
+    out.word(kind, unit.name.as_ref());
+    out.word("doc", unit.doc.as_ref());
+    out.pairs("const", &unit.consts, |value| quoted(&expression(value)));
+    out.pairs("types", &unit.types, width);
+    out.section("headers", &unit.headers, header);
+    out.pairs("instances", &unit.instances, instance);
+    out.pairs("metadata", &unit.metadata, meta);
+    out.pairs("value_sets", &unit.value_sets, |set| {
+        let values = expression_list(&set.values);
+        format!("{{ bits: {}, size: {}, values: {values} }}", width(&set.ty), set.size.value)
+    });
+    out.names("errors", &unit.errors);
+    out.section("parser", &unit.parser, state);
+    out.section("parsers", &unit.parsers, |out, (name, states)| {
+        out.section(&name.value, states, state);
+    });
+    out.word("on_parser_error", unit.on_parser_error.as_ref());
+    out.section("actions", &unit.actions, action);
+    out.section("tables", &unit.tables, code::table);
+    out.section("controls", &unit.controls, |out, (name, body)| {
+        statements(out, &name.value, body);
+    });
+    storage(&mut out, unit);
+    for (key, control) in [("ingress", &unit.ingress), ("egress", &unit.egress)] {
+        if let Some(control) = control {
+            statements(&mut out, key, &control.value);
+        }
+    }
+    computed(&mut out, unit);
+    out.text
+}
+
+fn storage(out: &mut Out, unit: &Unit) {
+    out.pairs("registers", &unit.registers, |register| {
+        let cells: Vec<String> = register
+            .cells
+            .iter()
+            .map(|(name, ty)| format!("{}: {}", name.value, width(ty)))
+            .collect();
+        format!("{{ struct: {{ {} }}, size: {} }}", cells.join(", "), register.size.value)
+    });
+    out.pairs("counters", &unit.counters, |counter| format!("{{ size: {} }}", counter.size.value));
+    out.pairs("meters", &unit.meters, |meter| {
+        format!("{{ size: {}, {} }}", meter.size.value, code::meter_kind(meter))
+    });
+    out.section("digests", &unit.digests, |out, (name, fields)| {
+        out.pairs(&name.value, fields, |value| quoted(&expression(value)));
+    });
+}
+
+fn header(out: &mut Out, (name, header): &(Name, HeaderDecl)) {
+    out.line(format!("{}:", name.value));
+    out.deeper(|out| {
+        out.count("bytes", header.bytes.as_ref());
+        if let Some(word) = &header.word {
+            let order = if word.little { "little" } else { "big" };
+            out.line(format!("word: {{ bits: {}, order: {order} }}", word.bits.value));
+        }
+        if header.fields.is_empty() {
+            out.line("fields: {}");
+        }
+        out.pairs("fields", &header.fields, field);
+    });
+}
+
+fn field(field: &FieldDecl) -> String {
+    match field {
+        FieldDecl::Bits(ty) => width(ty),
+        FieldDecl::Slices(slices) => {
+            let slice = |slice: &Sp<WordSlice>| {
+                let WordSlice { word, high, low } = slice.value;
+                format!("\"w{word}[{high}:{low}]\"")
+            };
+            format!("[{}]", slices.iter().map(slice).collect::<Vec<_>>().join(", "))
+        }
+        FieldDecl::Array { count, bits } => {
+            format!("{{ array: {}, bits: {} }}", count.value, bits.value)
+        }
+        FieldDecl::Variable { max_bits, length } => {
+            let length = quoted(&expression(length));
+            format!("{{ varbits: {}, length: {length} }}", max_bits.value)
+        }
+    }
+}
+
+fn instance(instance: &InstanceDecl) -> String {
+    match &instance.stack {
+        Some(stack) => {
+            format!("{{ header: {}, stack: {} }}", instance.header.value, stack.value)
+        }
+        None => instance.header.value.clone(),
+    }
+}
+
+fn meta(meta: &MetaDecl) -> String {
+    if meta.carried {
+        format!("{{ bits: {}, carried: true }}", width(&meta.ty))
+    } else {
+        width(&meta.ty)
+    }
+}
+
+fn state(out: &mut Out, (name, state): &(Name, StateDecl)) {
+    out.line(format!("{}:{}", name.value, if is_empty(state) { " {}" } else { "" }));
+    out.deeper(|out| {
+        out.names("extract", &state.extract);
+        out.section("verify", &state.verify, |out, (condition, error)| {
+            out.line(format!("{}: {}", quoted(&expression(condition)), error.value));
+        });
+        if !state.statements.is_empty() {
+            statements(out, "do", &state.statements);
+        }
+        out.pairs("extract_at", &state.extract_at, |at| quoted(&expression(at)));
+        out.expression("body_end", state.body_end.as_ref());
+        if let Some(call) = &state.call {
+            out.line(format!("call: {}", call.target.value));
+            out.pairs("bind", &call.bind, |to| to.value.clone());
+        }
+        next(out, &state.next);
+    });
+}
+
+/// A state that only accepts.
+fn is_empty(state: &StateDecl) -> bool {
+    let StateDecl { extract, statements, verify, extract_at, body_end, call, next, span: _ } =
+        state;
+    extract.is_empty()
+        && statements.is_empty()
+        && verify.is_empty()
+        && extract_at.is_empty()
+        && body_end.is_none()
+        && call.is_none()
+        && *next == NextDecl::To(None)
+}
+
+fn next(out: &mut Out, next: &NextDecl) {
+    match next {
+        NextDecl::To(target) => out.word("next", target.as_ref()),
+        NextDecl::Select { keys, cases, default } => {
+            out.line(format!("select: {}", expression_list(keys)));
+            out.section("cases", cases, |out, case| {
+                let patterns: Vec<String> = case
+                    .patterns
+                    .iter()
+                    .map(|one| quoted(&expression::pattern(&one.value)))
+                    .collect();
+                let to = quoted(&case.to.value);
+                out.line(format!("- {{ match: [{}], next: {to} }}", patterns.join(", ")));
+            });
+            out.word("default", default.as_ref());
+        }
+    }
+}
+
+fn action(out: &mut Out, (name, action): &(Name, ActionDecl)) {
+    out.line(format!("{}:", name.value));
+    out.deeper(|out| {
+        out.pairs("params", &action.params, width);
+        statements(out, "do", &action.body);
+    });
+}
+
+fn computed(out: &mut Out, unit: &Unit) {
+    if let Some(deparser) = &unit.deparser {
+        out.line(if is_plain(deparser) { "deparser: {}" } else { "deparser:" });
+        out.deeper(|out| {
+            if let Some(emit) = &deparser.emit {
+                out.line(format!("emit: {}", name_list(emit)));
+            }
+            out.section("after", &deparser.after, after);
+            out.names("discard", &deparser.discard);
+            if deparser.strip_slack {
+                out.line("slack: strip");
+            }
+        });
+    }
+    out.section("checksums", &unit.checksums, |out, checksum| {
+        out.line(format!("- field: {}", quoted(&expression(&checksum.field))));
+        out.deeper(|out| {
+            out.section("over", &checksum.over, covered);
+            out.expression("when", checksum.when.as_ref());
+            out.flag("zero_means_none", checksum.zero_means_none);
+            out.word("verify", checksum.verify.as_ref());
+            out.word("update", checksum.update.as_ref());
+        });
+    });
+    out.section("crcs", &unit.crcs, |out, (name, crc)| {
+        out.line(format!("{}:", name.value));
+        out.deeper(|out| {
+            out.expression("field", crc.field.as_ref());
+            out.pairs("params", &crc.params, |value| quoted(&value.value));
+            out.section("over", &crc.over, covered);
+            out.expression("when", crc.when.as_ref());
+            out.word("verify", crc.verify.as_ref());
+            out.word("update", crc.update.as_ref());
+        });
+    });
+    if unit.qos != QosDecl::default() {
+        out.line("qos:");
+        out.deeper(|out| {
+            for (key, fields) in [("dscp", &unit.qos.dscp), ("pcp", &unit.qos.pcp)] {
+                if !fields.is_empty() {
+                    out.line(format!("{key}: {}", expression_list(fields)));
+                }
+            }
+        });
+    }
+}
+
+/// Nothing in it differs from the defaults.
+fn is_plain(deparser: &DeparserDecl) -> bool {
+    let DeparserDecl { emit, after, discard, strip_slack, span: _ } = deparser;
+    emit.is_none() && after.is_empty() && discard.is_empty() && !strip_slack
+}
+
+fn covered(out: &mut Out, covered: &CoveredDecl) {
+    out.line(match covered {
+        CoveredDecl::Ones(bytes) => format!("- {{ ones: {} }}", bytes.value),
+        CoveredDecl::Name(name) => format!("- {}", name.value),
+        CoveredDecl::Masked { instance, mask } => {
+            format!("- {{ {}: {{ mask: {} }} }}", instance.value, name_list(mask))
+        }
+        CoveredDecl::Value(value) => format!("- {{ value: {} }}", quoted(&expression(value))),
+    });
+}
+
+fn after(out: &mut Out, after: &AfterDecl) {
+    match after {
+        AfterDecl::Header(name) => out.line(format!("- {}", name.value)),
+        AfterDecl::Pad { name, bytes, fill, when } => {
+            out.line(format!("- pad: {}", quoted(&expression(bytes))));
+            out.deeper(|out| {
+                out.word("name", name.as_ref());
+                out.count("fill", fill.as_ref());
+                out.expression("when", when.as_ref());
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The checker: from the syntax tree of a program and its libraries to the checked IR.
+//!
+//! # Contract
+//!
+//! [`compile`] refuses a program unless all of this holds; every violation is reported, with its
+//! place, in one run.
+//!
+//! Names: each is declared once (E0101), is no word of the language (E0102), exists (E0100) and is of
+//! the kind that is wanted (E0103); fields, cells and members exist (E0104).
+//!
+//! Values: constants and types do not define themselves (E0105); what must be known now is (E0106),
+//! within 128 bits (E0107); every number has a width (E0108), operands and targets agree (E0109), it
+//! fits (E0110); conditions are one bit (E0111); slices (E0112), widths (E0113) and constant indices
+//! (E0115) are in range; signed comparison has two signed sides (E0114); nesting is bounded (E0116).
+//!
+//! Code: effects stand alone (E0117); calls have the arguments they need (E0118); only places are
+//! assigned (E0119); statements stand where they may (E0120); nothing calls itself (E0125); intrinsic
+//! metadata is read and written where it is known (E0140). Code that is never reached is a warning
+//! (W0100).
+//!
+//! Headers: fields lie inside, whole, without overlap (E0121), the size is possible (E0122).
+//!
+//! Parser: there is a `start` (E0126); every loop has a state that certainly moves the cursor
+//! (E0127); patterns can match (E0128), cases differ (E0129). States never reached (W0101), cases
+//! taken by one before them (W0105) and headers extracted over themselves (W0104) are warnings.
+//!
+//! Tables: at most one lpm key (E0130); actions are listed (E0131); entries fit their keys (E0132),
+//! their number (E0133) and the rule of priorities (E0134); selectors are complete (E0135).
+//!
+//! Packets: every header that may be valid is emitted, a trailer, or discarded (E0136). A field that
+//! holds a checksum or CRC is as wide as it (E0137), what it covers is whole bytes (E0138), CRC
+//! parameters make a CRC (E0139). A header that nothing makes valid (W0102), or that cannot be valid
+//! where it is used (W0103), is a warning: it reads as zero.
+//!
+//! Resources: header instances, states, tables, actions, arrays and metadata stay in their limits
+//! (E0123), what crosses the queue fits (E0124). Declarations of the program's own file that nothing
+//! uses (W0106) and metadata read in egress that is always zero there (W0107) are warnings.
+//!
+//! Not checked: that a header is valid on every path to a read (reading an invalid one gives 0); that
+//! several cases together leave nothing to a later one; that a range of `random` is not empty when it
+//! is computed; that an index computed for each packet is in range.
+//!
+//! # Shape
+//!
+//! One context (`cx::Cx`) is carried through fixed steps: names, what is used, declarations, parser,
+//! deparser, checksums, tables, code, then checks on the finished IR. What is wrong in an expression
+//! is reported once, and yields nothing that could cause a second error.
+
+mod access;
+mod cover;
+mod cx;
+mod declare;
+mod deparser;
+mod entries;
+mod expr;
+mod flow;
+mod graph;
+mod header;
+mod int;
+mod matches;
+mod names;
+mod parser;
+mod rates;
+mod reads;
+mod registry;
+mod scope;
+mod stmt;
+mod table;
+mod uses;
+
+pub use entries::resolve_entries;
+pub use registry::ExternRegistry;
+
+use crate::ast::Unit;
+use crate::diag::Diagnostics;
+use crate::ir::{BuiltinReason, Program};
+use crate::source::Parsed;
+use cx::Cx;
+use scope::Scope;
+use uses::Uses;
+
+/// A program that was accepted.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The checked program.
+    pub program: Program,
+    /// Warnings.
+    pub warnings: Diagnostics,
+}
+
+/// Checks and lowers a program (the first unit) with the libraries it includes.
+///
+/// # Errors
+/// Everything that is wrong, warnings too.
+pub fn compile(parsed: &Parsed, externs: &ExternRegistry) -> Result<Compiled, Diagnostics> {
+    let units: Vec<&Unit> = parsed.units.iter().collect();
+    let units = units.as_slice();
+    let mut report = Diagnostics::new();
+    let scope = Scope::collect(units, &mut report);
+    let uses = Uses::of(units, &scope);
+    let reasons = BuiltinReason::ALL.iter().map(|reason| reason.name().to_string()).collect();
+    let name = units.first().and_then(|unit| unit.name.as_ref()).map(|name| name.value.clone());
+    let ir = Program {
+        name: name.unwrap_or_default(),
+        files: parsed.files.clone(),
+        reasons,
+        ..Program::default()
+    };
+    let mut cx = Cx::new(units, scope, uses, ir, externs);
+    cx.report = report;
+    cx.lower();
+    let Cx { report, ir, .. } = cx;
+    if report.has_errors() {
+        return Err(report);
+    }
+    Ok(Compiled { program: ir, warnings: report })
+}
+
+impl Cx<'_> {
+    /// The steps, in order: each needs what those before it declared.
+    fn lower(&mut self) {
+        self.declare();
+        self.lower_parser();
+        self.check_parser();
+        self.lower_deparser();
+        self.lower_checksums();
+        self.lower_crcs();
+        self.lower_qos();
+        self.declare_digests();
+        self.declare_actions();
+        self.declare_tables();
+        self.action_bodies();
+        self.lower_controls();
+        if !self.report.has_errors() {
+            self.check_recursion();
+        }
+        if !self.report.has_errors() {
+            self.check_access();
+            self.check_reads();
+            self.check_unused();
+        }
+        self.keep_constants();
+    }
+
+    /// Ingress and egress.
+    fn lower_controls(&mut self) {
+        let Some(&root) = self.units.first() else { return };
+        if let Some(body) = &root.ingress {
+            self.ir.ingress = self.control_body(&body.value);
+        }
+        if let Some(body) = &root.egress {
+            self.ir.egress = self.control_body(&body.value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

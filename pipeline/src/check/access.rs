@@ -1,0 +1,236 @@
+//! Who uses intrinsic metadata, and what only one control may do. An action is checked for every
+//! control that reaches it, by a call or by a table.
+
+use super::cx::Cx;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::std_meta::Access;
+use crate::ir::verify::{op_exprs, op_target};
+use crate::ir::*;
+use std::collections::BTreeSet;
+
+/// A part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Region {
+    Parser,
+    Ingress,
+    Egress,
+}
+
+impl Region {
+    fn name(self) -> &'static str {
+        match self {
+            Region::Parser => "the parser",
+            Region::Ingress => "ingress",
+            Region::Egress => "egress",
+        }
+    }
+
+    fn within(self, access: Access) -> bool {
+        match self {
+            Region::Parser => access.parser,
+            Region::Ingress => access.ingress,
+            Region::Egress => access.egress,
+        }
+    }
+}
+
+/// What a region contains: expressions and operations of all bodies that it reaches.
+#[derive(Default)]
+struct Reach {
+    exprs: BTreeSet<ExprId>,
+    ops: Vec<OpAt>,
+}
+
+impl Cx<'_> {
+    /// Checks the parser, both controls and what is evaluated beside them.
+    pub(crate) fn check_access(&mut self) {
+        let parser = self.parser_reach();
+        self.check_region(Region::Parser, &parser);
+        let ingress = self.control_reach(&self.ir.ingress);
+        self.check_region(Region::Ingress, &ingress);
+        let egress = self.control_reach(&self.ir.egress);
+        self.check_region(Region::Egress, &egress);
+        self.check_not_carried(&egress);
+        let beside = self.beside_reach();
+        self.check_region(Region::Ingress, &beside);
+        self.check_region(Region::Egress, &beside);
+    }
+
+    fn parser_reach(&self) -> Reach {
+        let mut reach = Reach::default();
+        for state in &self.ir.parser.states {
+            for op in &state.ops {
+                match op {
+                    ParserOp::ExtractAt(_, expr)
+                    | ParserOp::Advance(expr)
+                    | ParserOp::BodyEnd(expr)
+                    | ParserOp::Set(_, expr)
+                    | ParserOp::Verify(expr, _) => self.add_expr(*expr, &mut reach),
+                    ParserOp::Extract(_) | ParserOp::ExtractNext(_) => {}
+                }
+            }
+            if let Transition::Select { keys, .. } = &state.next {
+                keys.iter().for_each(|key| self.add_expr(*key, &mut reach));
+            }
+        }
+        reach
+    }
+
+    /// Expressions that are evaluated around ingress and egress: checksums, CRCs, pads, QoS.
+    fn beside_reach(&self) -> Reach {
+        let mut reach = Reach::default();
+        let ir = &self.ir;
+        let covers = ir.checksums.iter().map(|c| (&c.over, c.when));
+        for (over, when) in covers.chain(ir.crcs.iter().map(|c| (&c.over, c.when))) {
+            when.iter().for_each(|when| self.add_expr(*when, &mut reach));
+            for item in over {
+                if let Covered::Value(value) = item {
+                    self.add_expr(*value, &mut reach);
+                }
+            }
+        }
+        for item in &ir.deparser.after {
+            if let AfterBody::Pad { bytes, when, .. } = item {
+                self.add_expr(*bytes, &mut reach);
+                when.iter().for_each(|when| self.add_expr(*when, &mut reach));
+            }
+        }
+        for (value, valid) in [ir.qos.dscp, ir.qos.pcp].into_iter().flatten() {
+            self.add_expr(value, &mut reach);
+            self.add_expr(valid, &mut reach);
+        }
+        reach
+    }
+
+    fn control_reach(&self, body: &Body) -> Reach {
+        let mut reach = Reach::default();
+        let mut actions = BTreeSet::new();
+        let mut open = Vec::new();
+        self.add_body(body, &mut reach, &mut open);
+        while let Some(action) = open.pop() {
+            if actions.insert(action)
+                && let Some(action) = self.ir.actions.get(action)
+            {
+                self.add_body(&action.body, &mut reach, &mut open);
+            }
+        }
+        reach
+    }
+
+    fn add_body(&self, body: &Body, reach: &mut Reach, open: &mut Vec<ActionId>) {
+        for block in &body.blocks {
+            for op in &block.ops {
+                op_exprs(&op.op).into_iter().for_each(|expr| self.add_expr(expr, reach));
+                if let Op::Call(action, _) = &op.op {
+                    open.push(*action);
+                }
+                reach.ops.push(op.clone());
+            }
+            match &block.term {
+                Term::Branch { cond, .. } => self.add_expr(*cond, reach),
+                Term::Switch { value, .. } => self.add_expr(*value, reach),
+                Term::Apply { table, .. } => {
+                    let Some(table) = self.ir.tables.get(*table) else { continue };
+                    table.keys.iter().for_each(|key| self.add_expr(key.value, reach));
+                    for key in table.selector.iter().flat_map(|selector| &selector.keys) {
+                        self.add_expr(*key, reach);
+                    }
+                    open.extend(table.actions.iter().chain([&table.default.action]));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add_expr(&self, id: ExprId, reach: &mut Reach) {
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if let Some(expr) = self.ir.exprs.get(id)
+                && reach.exprs.insert(id)
+            {
+                open.extend(eval::operands(&expr.kind));
+            }
+        }
+    }
+
+    fn check_region(&mut self, region: Region, reach: &Reach) {
+        for id in &reach.exprs {
+            let Some(expr) = self.ir.exprs.get(*id) else { continue };
+            let (ExprKind::Std(field), Some(span)) = (&expr.kind, expr.span) else { continue };
+            if !region.within(field.readers()) {
+                let text = format!("`std.{}` is not known in {}", field.name(), region.name());
+                let note = format!("it is read by {}", who(field.readers()));
+                self.report.error(codes::ACCESS, span, text).note(note);
+            }
+        }
+        for OpAt { op, span } in &reach.ops {
+            let Some(span) = *span else { continue };
+            if let Some(LValue::Std(field)) = op_target(op)
+                && !region.within(field.writers())
+            {
+                let text =
+                    format!("`std.{}` cannot be assigned in {}", field.name(), region.name());
+                let note = match who(field.writers()) {
+                    "nobody" => "the device sets it".to_string(),
+                    who => format!("it is assigned by {who}"),
+                };
+                self.report.error(codes::ACCESS, span, text).note(note);
+            }
+            let refused = match op {
+                Op::Resubmit if region != Region::Ingress => {
+                    Some("`resubmit()` is for ingress; from egress, `recirculate()`".to_string())
+                }
+                Op::Extern { external, .. } => self.refused_extern(*external, region),
+                _ => None,
+            };
+            if let Some(text) = refused {
+                self.report.error(codes::ACCESS, span, text);
+            }
+        }
+    }
+
+    fn refused_extern(&self, external: ExternId, region: Region) -> Option<String> {
+        let known = self.ir.externs.get(external)?;
+        let (ingress, egress) = known.controls;
+        let allowed = if region == Region::Ingress { ingress } else { egress };
+        (!allowed).then(|| format!("`{}` cannot be called in {}", known.name, region.name()))
+    }
+
+    /// Metadata that is zero in egress in any case.
+    fn check_not_carried(&mut self, egress: &Reach) {
+        let written: BTreeSet<MetaId> = egress
+            .ops
+            .iter()
+            .filter_map(|op| match op_target(&op.op) {
+                Some(LValue::Meta(id)) => Some(*id),
+                _ => None,
+            })
+            .collect();
+        for id in &egress.exprs {
+            let Some(expr) = self.ir.exprs.get(*id) else { continue };
+            let (ExprKind::Meta(meta), Some(span)) = (&expr.kind, expr.span) else { continue };
+            let Some(known) = self.ir.metadata.get(*meta) else { continue };
+            if known.carried_at.is_some() || written.contains(meta) {
+                continue;
+            }
+            let name = &known.name;
+            let text = format!("`meta.{name}` is always 0 in egress");
+            let help = format!("declare it `{name}: {{ bits: {}, carried: true }}`", known.bits);
+            self.report
+                .warning(codes::NOT_CARRIED, span, text)
+                .note("only metadata declared `carried` crosses the queue")
+                .help(help);
+        }
+    }
+}
+
+fn who(access: Access) -> &'static str {
+    match (access.parser, access.ingress, access.egress) {
+        (true, _, _) => "the parser, ingress and egress",
+        (false, true, true) => "ingress and egress",
+        (false, true, false) => "ingress",
+        (false, false, true) => "egress",
+        (false, false, false) => "nobody",
+    }
+}

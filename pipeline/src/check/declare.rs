@@ -1,0 +1,376 @@
+//! Numbers what is used and builds the declarations: headers, instances, metadata, state.
+//!
+//! Ids follow the order of declaration, libraries behind the program. What only a library declares
+//! and nothing uses gets no id.
+
+use super::cx::{ConstState, Cx, Env, InstanceRef, Place};
+use super::header::Width;
+use super::scope::{InstanceItem, Item, Symbol};
+use crate::ast::*;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::code::Local;
+use crate::ir::decl::{CARRIED_BYTES_MAX, INSTANCES_MAX};
+use crate::ir::*;
+
+/// Most elements of a header stack.
+pub(crate) const STACK_MAX: u64 = 32;
+/// Most bytes of metadata.
+const METADATA_BYTES_MAX: u64 = 1024;
+/// Most entries of a register, counter or meter array.
+pub(crate) const ARRAY_MAX: u64 = 1 << 24;
+
+impl Cx<'_> {
+    /// Everything but code.
+    pub(crate) fn declare(&mut self) {
+        for index in 0..self.scope.consts.len() {
+            let Some(item) = self.scope.consts.get(index).copied() else { continue };
+            if item.unit == 0 || self.uses.all.contains(&Symbol::Const(index)) {
+                self.const_named(index, item.name.span);
+            }
+        }
+        self.declare_headers();
+        self.declare_instances();
+        self.declare_metadata();
+        self.declare_errors();
+        self.declare_state();
+        self.declare_value_sets();
+        self.ir.externs = self.externs.signatures().clone();
+    }
+
+    /// Header types of the program's own file, and those that an instance in use has.
+    fn declare_headers(&mut self) {
+        for index in 0..self.scope.headers.len() {
+            let Some((&name, &item)) = self.scope.headers.get_index(index) else { continue };
+            let used = self.scope.instances.iter().enumerate().any(|(index, instance)| {
+                instance.header.value == name && self.uses.all.contains(&Symbol::Instance(index))
+            });
+            if !used && item.unit != 0 {
+                continue;
+            }
+            let (header, broken) = self.header(item.name, item.decl);
+            if used {
+                let id = self.ir.headers.push(header);
+                self.ids.headers.insert(name.to_string(), id);
+                if broken {
+                    self.ids.broken.insert(id);
+                }
+            }
+        }
+    }
+
+    fn declare_instances(&mut self) {
+        let mut full = false;
+        for index in 0..self.scope.instances.len() {
+            let Some(&item) = self.scope.instances.get(index) else { continue };
+            let known = self.scope.headers.contains_key(item.header.value.as_str());
+            if !known {
+                self.no_such_header(item.header);
+            }
+            let len = item.stack.map_or(Some(1), |len| self.stack_len(len));
+            let used = self.uses.all.contains(&Symbol::Instance(index));
+            let id = self.ids.headers.get(&item.header.value).copied();
+            let place = match (id, len) {
+                (Some(header), Some(len)) if used && !full => {
+                    full = self.ir.instances.len() + len as usize > INSTANCES_MAX;
+                    if full {
+                        self.incomplete = true;
+                        self.too_many_instances(&item);
+                    }
+                    (!full).then(|| self.add_instance(&item, header, len))
+                }
+                _ => None,
+            };
+            self.ids.instances.push(place);
+        }
+        for id in self.ir.instances.ids() {
+            self.declare_length(id);
+        }
+    }
+
+    fn no_such_header(&mut self, name: &Name) {
+        let text = format!("there is no header type `{}`", name.value);
+        let names: Vec<&str> = self.scope.headers.keys().copied().collect();
+        self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+    }
+
+    fn stack_len(&mut self, len: &Sp<u64>) -> Option<u32> {
+        if (1..=STACK_MAX).contains(&len.value) {
+            return Some(len.value as u32);
+        }
+        let text = format!("a stack has 1 to {STACK_MAX} elements, not {}", len.value);
+        self.report.error(codes::LIMITS, len.span, text);
+        None
+    }
+
+    fn too_many_instances(&mut self, item: &InstanceItem<'_>) {
+        let text = format!("the program uses more than {INSTANCES_MAX} header instances");
+        let used: Vec<&str> = self.ir.instances.iter().map(|i| i.name.as_str()).collect();
+        let help = format!("in use before this one: {}", used.join(", "));
+        self.report
+            .error(codes::LIMITS, item.name.span, text)
+            .note("every element of a stack is an instance")
+            .help(help);
+    }
+
+    fn add_instance(&mut self, item: &InstanceItem<'_>, header: HeaderId, len: u32) -> InstanceRef {
+        let name = &item.name.value;
+        let instance = |name, element| Instance { name, header, element, variable_bits: None };
+        if item.stack.is_none() {
+            return InstanceRef::One(self.ir.instances.push(instance(name.clone(), None)));
+        }
+        let first = self.ir.instances.next_id();
+        let stack = self.ir.stacks.push(Stack { name: name.clone(), first, len });
+        for at in 0..len {
+            self.ir.instances.push(instance(format!("{name}[{at}]"), Some((stack, at))));
+        }
+        InstanceRef::Stack(stack)
+    }
+
+    /// The length of a variable header, over the fields of this instance.
+    fn declare_length(&mut self, id: InstanceId) {
+        let Some(header) = self.ir.instances.get(id).map(|instance| instance.header) else {
+            return;
+        };
+        let Some(header) = self.ir.headers.get(header).filter(|header| header.variable.is_some())
+        else {
+            return;
+        };
+        let Some(item) = self.scope.headers.get(header.name.as_str()).copied() else { return };
+        let Some(length) = item.decl.fields.iter().find_map(|(_, field)| match field {
+            FieldDecl::Variable { length, .. } => Some(length),
+            _ => None,
+        }) else {
+            return;
+        };
+        let env = std::mem::replace(&mut self.env, Env::at(Place::Header(id)));
+        let bits = self.offset(length);
+        self.env = env;
+        if let Some(instance) = self.ir.instances.iter_mut().nth(id.index()) {
+            instance.variable_bits = bits;
+        }
+    }
+
+    /// Width of a field of a header type that has no id; `None` if there is none.
+    pub(crate) fn field_bits(&mut self, header: &str, field: &str) -> Option<u32> {
+        let item = self.scope.headers.get(header).copied()?;
+        let (_, decl) = item.decl.fields.iter().find(|(name, _)| name.value == field)?;
+        let bits = match decl {
+            FieldDecl::Bits(ty) => self.width(ty)?.bits,
+            FieldDecl::Slices(slices) => {
+                slices.iter().map(|s| u64::from(s.value.high.abs_diff(s.value.low)) + 1).sum()
+            }
+            FieldDecl::Array { bits, .. } => bits.value,
+            FieldDecl::Variable { .. } => return None,
+        };
+        (1..=128).contains(&bits).then_some(bits as u32)
+    }
+
+    fn declare_metadata(&mut self) {
+        let (mut carried, mut total) = (0u32, 0u64);
+        let mut sizes = Vec::new();
+        let items: Vec<_> = self.scope.metadata.values().copied().collect();
+        for Item { name, decl, .. } in items {
+            let Some(Width { bits, display }) = self.scalar_width(&decl.ty) else { continue };
+            let bytes = (bits as u32).div_ceil(8);
+            let carried_at = decl.carried.then_some(carried);
+            if decl.carried {
+                carried += bytes;
+                sizes.push((name, bytes));
+            }
+            total += u64::from(bytes);
+            let meta = Meta { name: name.value.clone(), bits: bits as u32, carried_at, display };
+            let id = self.ir.metadata.push(meta);
+            self.ids.metadata.insert(name.value.clone(), id);
+            if total > METADATA_BYTES_MAX {
+                let text = format!("a program has at most {METADATA_BYTES_MAX} bytes of metadata");
+                self.report.error(codes::LIMITS, name.span, text);
+                return;
+            }
+        }
+        self.ir.carried_bytes = carried;
+        if carried > CARRIED_BYTES_MAX {
+            let Some((last, _)) = sizes.last() else { return };
+            let text = format!(
+                "carried metadata takes {carried} bytes, and {CARRIED_BYTES_MAX} cross the queue"
+            );
+            let list: Vec<String> =
+                sizes.iter().map(|(name, bytes)| format!("{} {bytes}", name.value)).collect();
+            self.report
+                .error(codes::CARRIED, last.span, text)
+                .note(format!("bytes of each field: {}", list.join(", ")))
+                .help(
+                    "each field takes whole bytes; join flags into one field, or do not carry it",
+                );
+        }
+    }
+
+    fn declare_errors(&mut self) {
+        self.ir.errors = BuiltinError::ALL.iter().map(|error| error.name().to_string()).collect();
+        let own: Vec<_> =
+            self.scope.errors.iter().map(|(name, (_, span))| (*name, *span)).collect();
+        for (name, span) in own {
+            if self.ir.errors.len() > usize::from(u8::MAX) {
+                self.report.error(codes::LIMITS, span, "a program has at most 256 parser errors");
+                return;
+            }
+            self.ir.errors.push(name.to_string());
+        }
+    }
+
+    fn declare_state(&mut self) {
+        for index in 0..self.scope.registers.len() {
+            let id = self.used(Symbol::Register(index)).then(|| self.declare_register(index));
+            self.ids.registers.push(id.flatten());
+        }
+        for index in 0..self.scope.counters.len() {
+            let Some(item) = self.scope.counters.get(index).copied() else { continue };
+            let id = if self.used(Symbol::Counter(index)) {
+                let size = self.array_size(&item.decl.size);
+                let name = item.name.value.clone();
+                Some(self.ir.counters.push(Counter { name, size }))
+            } else {
+                None
+            };
+            self.ids.counters.push(id);
+        }
+        for index in 0..self.scope.meters.len() {
+            let Some(item) = self.scope.meters.get(index).copied() else { continue };
+            let id = if self.used(Symbol::Meter(index)) {
+                let size = self.array_size(&item.decl.size);
+                let (name, kind) = (item.name.value.clone(), meter_kind(item.decl));
+                Some(self.ir.meters.push(Meter { name, kind, size }))
+            } else {
+                None
+            };
+            self.ids.meters.push(id);
+        }
+    }
+
+    /// True for what is compiled.
+    pub(crate) fn used(&self, symbol: Symbol) -> bool {
+        self.uses.all.contains(&symbol)
+    }
+
+    fn declare_register(&mut self, index: usize) -> Option<RegisterId> {
+        let item = self.scope.registers.get(index).copied()?;
+        let mut cells: Vec<Local> = Vec::new();
+        for (name, ty) in &item.decl.cells {
+            if cells.iter().any(|cell| cell.name == name.value) {
+                let text = format!("cell `{}` is declared twice", name.value);
+                self.report.error(codes::TWICE, name.span, text);
+                continue;
+            }
+            let Some(width) = self.scalar_width(ty) else { continue };
+            if width.bits > 64 {
+                let text = format!("a register cell has at most 64 bits, not {}", width.bits);
+                self.report.error(codes::BAD_WIDTH, name.span, text);
+                continue;
+            }
+            cells.push(Local { name: name.value.clone(), bits: width.bits as u32 });
+        }
+        if cells.is_empty() || cells.len() > 16 {
+            let text = format!("a register has 1 to 16 cells, not {}", item.decl.cells.len());
+            self.report.error(codes::LIMITS, item.name.span, text);
+            return None;
+        }
+        let size = self.array_size(&item.decl.size);
+        Some(self.ir.registers.push(Register { name: item.name.value.clone(), cells, size }))
+    }
+
+    fn array_size(&mut self, size: &Sp<u64>) -> u32 {
+        if !(1..=ARRAY_MAX).contains(&size.value) {
+            let text = format!("an array has 1 to {ARRAY_MAX} entries, not {}", size.value);
+            self.report.error(codes::LIMITS, size.span, text);
+            return 1;
+        }
+        size.value as u32
+    }
+
+    fn declare_value_sets(&mut self) {
+        for index in 0..self.scope.value_sets.len() {
+            let id = self.used(Symbol::ValueSet(index)).then(|| self.declare_value_set(index));
+            self.ids.value_sets.push(id.flatten());
+        }
+    }
+
+    fn declare_value_set(&mut self, index: usize) -> Option<ValueSetId> {
+        let item = self.scope.value_sets.get(index).copied()?;
+        let bits = self.scalar_width(&item.decl.ty)?.bits as u32;
+        let size = &item.decl.size;
+        if !(1..=4096).contains(&size.value) {
+            let text = format!("a value set has 1 to 4096 members, not {}", size.value);
+            self.report.error(codes::LIMITS, size.span, text);
+            return None;
+        }
+        self.env = Env::at(Place::Data);
+        let mut initial = Vec::new();
+        for value in &item.decl.values {
+            let Some(number) = self.const_value(value, Some(bits)) else { continue };
+            if initial.contains(&number) {
+                let text = format!("{number:#x} is in the set already");
+                self.report.error(codes::TWICE, value.span, text);
+                continue;
+            }
+            initial.push(number);
+        }
+        if initial.len() as u64 > size.value {
+            let text = format!("{} members do not fit in a set of {}", initial.len(), size.value);
+            self.report.error(codes::TOO_MANY_ENTRIES, item.name.span, text);
+        }
+        let name = item.name.value.clone();
+        Some(self.ir.value_sets.push(ValueSet { name, bits, size: size.value as u32, initial }))
+    }
+}
+
+impl Cx<'_> {
+    /// Constants of the program, for its entries file; negative ones are for expressions only.
+    pub(crate) fn keep_constants(&mut self) {
+        for (item, state) in self.scope.consts.iter().zip(&self.consts) {
+            let (value, bits) = match state {
+                ConstState::Number(number) => match number.value() {
+                    Some(value) => (value, None),
+                    None => continue,
+                },
+                ConstState::Sized(value, bits) => (*value, Some(*bits)),
+                ConstState::New | ConstState::Busy | ConstState::Poison => continue,
+            };
+            self.ir.constants.push(Constant { name: item.name.value.clone(), value, bits });
+        }
+    }
+
+    /// Digests: their values are read where the digest is sent.
+    pub(crate) fn declare_digests(&mut self) {
+        for index in 0..self.scope.digests.len() {
+            let id = self.used(Symbol::Digest(index)).then(|| self.declare_digest(index)).flatten();
+            self.ids.digests.push(id);
+        }
+    }
+
+    fn declare_digest(&mut self, index: usize) -> Option<DigestId> {
+        let item = self.scope.digests.get(index).copied()?;
+        self.env = Env::at(Place::Control);
+        let (mut fields, mut values): (Vec<Param>, Vec<ExprId>) = (Vec::new(), Vec::new());
+        for (name, value) in item.decl {
+            if fields.iter().any(|field| field.name == name.value) {
+                let text = format!("digest field `{}` is declared twice", name.value);
+                self.report.error(codes::TWICE, name.span, text);
+            }
+            let Some(id) = self.sized(value) else { continue };
+            let (bits, display) = (self.bits(id), self.display_of(id));
+            fields.push(Param { name: name.value.clone(), bits, display });
+            values.push(id);
+        }
+        if fields.len() > 32 {
+            let text = "a digest has at most 32 fields";
+            self.report.error(codes::LIMITS, item.name.span, text);
+        }
+        let name = item.name.value.clone();
+        Some(self.ir.digests.push(Digest { name, fields, values }))
+    }
+}
+
+/// What a meter declaration asks for.
+pub(crate) fn meter_kind(decl: &MeterDecl) -> MeterKind {
+    MeterKind { two_rates: decl.two_rates, packets: decl.packets }
+}

@@ -1,0 +1,327 @@
+//! What leaves and in which order, and what ingress tells the maps of the traffic manager.
+
+use super::cx::{Cx, Env, InstanceRef, Place};
+use super::scope::Symbol;
+use crate::ast::*;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::*;
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most things behind the body.
+const AFTER_MAX: usize = 16;
+
+impl Cx<'_> {
+    /// Lowers the deparser, or makes the one that follows the parser.
+    pub(crate) fn lower_deparser(&mut self) {
+        let Some(&root) = self.units.first() else { return };
+        self.env = Env::at(Place::Data);
+        let (in_front, behind) = self.extracted_instances();
+        let decl = root.deparser.as_ref();
+        let after = decl.map_or(&[][..], |decl| &decl.after);
+        self.lower_after(after);
+        if decl.is_none() && behind.len() == 1 {
+            self.ir.deparser.after.extend(behind.iter().copied().map(AfterBody::Header));
+            self.pads.push(None);
+        }
+        self.ir.deparser.strip_slack = decl.is_some_and(|decl| decl.strip_slack);
+        let trailers = self.trailers();
+        self.ir.deparser.emit = match decl.and_then(|decl| decl.emit.as_ref()) {
+            Some(names) => self.emit_list(names, &trailers),
+            None => in_front.into_iter().filter(|id| !trailers.contains(id)).collect(),
+        };
+        if !self.incomplete {
+            self.check_coverage(decl);
+        }
+    }
+
+    fn trailers(&self) -> BTreeSet<InstanceId> {
+        let after = self.ir.deparser.after.iter();
+        after
+            .filter_map(|item| match item {
+                AfterBody::Header(id) => Some(*id),
+                AfterBody::Pad { .. } => None,
+            })
+            .collect()
+    }
+
+    fn lower_after(&mut self, after: &[AfterDecl]) {
+        for item in after {
+            if self.ir.deparser.after.len() >= AFTER_MAX {
+                let span =
+                    self.units.first().and_then(|root| root.deparser.as_ref()).map(|d| d.span);
+                if let Some(span) = span {
+                    let text = format!("at most {AFTER_MAX} things follow the body");
+                    self.report.error(codes::LIMITS, span, text);
+                }
+                return;
+            }
+            match item {
+                AfterDecl::Header(name) => {
+                    for id in self.instances_named(name) {
+                        if self.trailers().contains(&id) {
+                            let text = format!("`{}` is listed twice", name.value);
+                            self.report.error(codes::TWICE, name.span, text);
+                            continue;
+                        }
+                        self.ir.deparser.after.push(AfterBody::Header(id));
+                        self.pads.push(None);
+                    }
+                }
+                AfterDecl::Pad { name, bytes, fill, when } => {
+                    let bytes = self.offset(bytes);
+                    let when = match when {
+                        Some(when) => match self.condition(when) {
+                            Some(id) => Some(id),
+                            None => continue,
+                        },
+                        None => None,
+                    };
+                    let fill = self.fill(fill.as_ref());
+                    let Some(bytes) = bytes else { continue };
+                    self.ir.deparser.after.push(AfterBody::Pad { bytes, fill, when });
+                    let name = name.as_ref().map_or("pad", |name| &name.value);
+                    self.pads.push(Some(name.to_string()));
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, fill: Option<&Sp<u64>>) -> u8 {
+        let Some(fill) = fill else { return 0 };
+        u8::try_from(fill.value).unwrap_or_else(|_| {
+            let text = format!("a pad is filled with a byte, and {} is none", fill.value);
+            self.report.error(codes::DOES_NOT_FIT, fill.span, text);
+            0
+        })
+    }
+
+    /// The instances a name stands for: one, the elements of a stack, or none that is used.
+    pub(crate) fn instances_named(&mut self, name: &Name) -> Vec<InstanceId> {
+        let Some(Symbol::Instance(index)) = self.scope.symbol(&name.value) else {
+            self.no_such(name, "a header", |symbol| matches!(symbol, Symbol::Instance(_)));
+            return Vec::new();
+        };
+        match self.instance_ref(index) {
+            Some(InstanceRef::One(id)) => vec![id],
+            Some(InstanceRef::Stack(stack)) => self.elements(stack),
+            None => Vec::new(),
+        }
+    }
+
+    fn elements(&self, stack: StackId) -> Vec<InstanceId> {
+        let stack = self.ir.stacks.get(stack);
+        stack.map_or(Vec::new(), |s| (0..s.len).map(|at| InstanceId(s.first.0 + at)).collect())
+    }
+
+    fn emit_list(&mut self, names: &[Name], trailers: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
+        let mut emit: Vec<InstanceId> = Vec::new();
+        for name in names {
+            for id in self.instances_named(name) {
+                if emit.contains(&id) || trailers.contains(&id) {
+                    let text = format!("`{}` is listed twice", name.value);
+                    self.report.error(codes::TWICE, name.span, text);
+                    break;
+                }
+                emit.push(id);
+            }
+        }
+        emit
+    }
+
+    /// Every header that may be valid is emitted, a trailer, or discarded on purpose.
+    fn check_coverage(&mut self, decl: Option<&DeparserDecl>) {
+        let mut covered = self.trailers();
+        covered.extend(self.ir.deparser.emit.iter().copied());
+        for name in decl.map_or(&[][..], |decl| &decl.discard) {
+            covered.extend(self.instances_named(name));
+        }
+        let mut missing: Vec<String> = Vec::new();
+        for index in 0..self.scope.instances.len() {
+            let ids = match self.instance_ref(index) {
+                Some(InstanceRef::One(id)) => vec![id],
+                Some(InstanceRef::Stack(stack)) => self.elements(stack),
+                None => continue,
+            };
+            let reached = self.uses.reached.contains(&Symbol::Instance(index));
+            if reached
+                && ids.iter().any(|id| !covered.contains(id))
+                && let Some(item) = self.scope.instances.get(index)
+            {
+                missing.push(item.name.value.clone());
+            }
+        }
+        if missing.is_empty() {
+            return;
+        }
+        let names = missing.join(", ");
+        let help = format!(
+            "list it in `deparser: {{ emit: [..] }}`, in `after:` if it is a trailer, or say \
+             `discard: [{names}]`"
+        );
+        let root = self.units.first();
+        let span = decl.map(|decl| decl.span);
+        let span = span.or(root.and_then(|root| root.name.as_ref()).map(|name| name.span));
+        let text = format!("headers that may be valid are not emitted: {names}");
+        match span {
+            Some(span) => self.report.error(codes::NOT_EMITTED, span, text).help(help),
+            None => self.report.error_without_place(codes::NOT_EMITTED, text).help(help),
+        };
+    }
+
+    /// Instances in the order of extraction, and those that are only read by `extract_at`.
+    fn extracted_instances(&self) -> (Vec<InstanceId>, Vec<InstanceId>) {
+        let (order, links) = self.extraction_links();
+        let mut behind = Vec::new();
+        for (_, state) in self.ir.parser.states.entries() {
+            for op in &state.ops {
+                if let ParserOp::ExtractAt(id, _) = op
+                    && !order.contains(id)
+                    && !behind.contains(id)
+                {
+                    behind.push(*id);
+                }
+            }
+        }
+        let sorted = sort_by_links(&order, &links);
+        let all = sorted.into_iter().flat_map(|id| match self.ir.instances.get(id) {
+            Some(Instance { element: Some((stack, _)), .. }) => self.elements(*stack),
+            _ => vec![id],
+        });
+        (all.collect(), behind)
+    }
+
+    /// Headers in the order first seen from the start, and which may follow which.
+    fn extraction_links(&self) -> (Vec<InstanceId>, BTreeSet<(InstanceId, InstanceId)>) {
+        let parser = &self.ir.parser;
+        let first_of = |op: &ParserOp| match op {
+            ParserOp::Extract(id) => Some(*id),
+            ParserOp::ExtractNext(stack) => self.ir.stacks.get(*stack).map(|stack| stack.first),
+            _ => None,
+        };
+        let (mut order, mut links) = (Vec::new(), BTreeSet::new());
+        let mut before: BTreeMap<StateId, BTreeSet<InstanceId>> = BTreeMap::new();
+        let mut open: Vec<StateId> = parser.states.ids().take(1).collect();
+        before.extend(open.iter().map(|id| (*id, BTreeSet::new())));
+        let mut next = 0;
+        while let Some(id) = open.get(next).copied() {
+            next += 1;
+            let Some(state) = parser.states.get(id) else { continue };
+            let mut last = before.get(&id).cloned().unwrap_or_default();
+            for header in state.ops.iter().filter_map(first_of) {
+                if !order.contains(&header) {
+                    order.push(header);
+                }
+                links.extend(
+                    last.iter().filter(|from| **from != header).map(|from| (*from, header)),
+                );
+                last = BTreeSet::from([header]);
+            }
+            for target in state.next.targets() {
+                let Target::State(to) = target else { continue };
+                let fresh = !before.contains_key(&to);
+                let known = before.entry(to).or_default();
+                let size = known.len();
+                known.extend(last.iter().copied());
+                if fresh || known.len() > size {
+                    open.push(to);
+                }
+            }
+        }
+        (order, links)
+    }
+
+    /// Which fields hold the DSCP and the PCP; the first valid header wins.
+    pub(crate) fn lower_qos(&mut self) {
+        let Some(&root) = self.units.first() else { return };
+        self.env = Env::at(Place::Data);
+        self.ir.qos.dscp = self.first_valid(&root.qos.dscp, 6);
+        self.ir.qos.pcp = self.first_valid(&root.qos.pcp, 3);
+    }
+
+    /// The value of the first field whose header is valid, and whether there is one.
+    fn first_valid(&mut self, fields: &[AstExpr], bits: u32) -> Option<(ExprId, ExprId)> {
+        let mut found: Option<(ExprId, ExprId)> = None;
+        for field in fields.iter().rev() {
+            let Some(value) = self.expr(field, bits) else { continue };
+            let Some(valid) = self.all_valid(value, field.span) else { continue };
+            found = Some(match found {
+                None => (value, valid),
+                Some((other, any)) => {
+                    let kind = ExprKind::Mux(valid, value, other);
+                    let either = ExprKind::Binary(BinOp::LogicalOr, valid, any);
+                    (self.node(kind, bits, field.span), self.node(either, 1, field.span))
+                }
+            });
+        }
+        found
+    }
+}
+
+impl Cx<'_> {
+    /// Whether every header that an expression reads is valid. `None` when it reads none: a header
+    /// that is never there says nothing, and anything else is an error.
+    fn all_valid(&mut self, value: ExprId, span: SourceSpan) -> Option<ExprId> {
+        let (mut headers, mut open) = (BTreeSet::new(), vec![value]);
+        while let Some(id) = open.pop() {
+            let Some(expr) = self.ir.exprs.get(id) else { continue };
+            match &expr.kind {
+                ExprKind::Field(instance, _) | ExprKind::Element { instance, .. } => {
+                    headers.insert(*instance);
+                }
+                ExprKind::StackLast(stack, _) => {
+                    headers.extend(self.ir.stacks.get(*stack).map(|stack| stack.first));
+                }
+                _ => {}
+            }
+            open.extend(eval::operands(&expr.kind));
+        }
+        if headers.is_empty() && eval::constant(&self.ir.exprs, value).is_none() {
+            let text = "a field of a header is wanted here";
+            self.report.error(codes::WRONG_KIND, span, text);
+        }
+        let mut all = None;
+        for instance in headers {
+            let valid = self.node(ExprKind::Valid(instance), 1, span);
+            all = Some(match all {
+                None => valid,
+                Some(all) => self.node(ExprKind::Binary(BinOp::LogicalAnd, all, valid), 1, span),
+            });
+        }
+        all
+    }
+}
+
+/// An order in which each header comes before those that may follow it; headers in a circle, and
+/// those that no link orders, stay in the order first seen.
+fn sort_by_links(
+    order: &[InstanceId],
+    links: &BTreeSet<(InstanceId, InstanceId)>,
+) -> Vec<InstanceId> {
+    let mut graph: DiGraphMap<InstanceId, ()> = DiGraphMap::new();
+    order.iter().for_each(|id| {
+        graph.add_node(*id);
+    });
+    links.iter().for_each(|(from, to)| {
+        graph.add_edge(*from, *to, ());
+    });
+    let rank = |id: &InstanceId| order.iter().position(|known| known == id);
+    let mut circles: Vec<Vec<InstanceId>> = tarjan_scc(&graph);
+    circles.iter_mut().for_each(|circle| circle.sort_by_key(rank));
+    let mut sorted: Vec<InstanceId> = Vec::new();
+    while !circles.is_empty() {
+        let ready = |circle: &Vec<InstanceId>| {
+            let inside = |id: &InstanceId| circle.contains(id) || sorted.contains(id);
+            circle
+                .iter()
+                .all(|id| links.iter().filter(|(_, to)| to == id).all(|(from, _)| inside(from)))
+        };
+        let candidates = circles.iter().enumerate().filter(|(_, circle)| ready(circle));
+        let best = candidates.min_by_key(|(_, circle)| circle.first().and_then(rank));
+        let at = best.map_or(0, |(at, _)| at);
+        sorted.extend(circles.swap_remove(at));
+    }
+    sorted
+}

@@ -1,0 +1,288 @@
+//! Giving values their width: what fits a context, and what to say when it does not.
+
+use super::{BITS_MAX, Open, OpenKind, Val};
+use crate::ast::{Ast, AstBin, AstExpr, AstUn};
+use crate::check::cx::Cx;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::{BinOp, ExprKind, SourceSpan, UnOp, eval};
+
+impl Cx<'_> {
+    /// The value with exactly `bits` bits; an error when it has another width or does not fit.
+    pub(crate) fn adapt(&mut self, value: Val, bits: u32, span: SourceSpan) -> Option<ExprId> {
+        match value {
+            Val::Poison => None,
+            Val::Typed(id) if self.bits(id) == bits => Some(id),
+            Val::Typed(id) => {
+                let found = self.bits(id);
+                self.wrong_width(bits, found, span);
+                None
+            }
+            Val::Int(number) => match number.fit(bits) {
+                Some(value) => Some(self.constant(value, bits, span)),
+                None => {
+                    self.does_not_fit(&number.to_string(), bits, span);
+                    None
+                }
+            },
+            Val::Open(open) => self.adapt_open(*open, bits),
+        }
+    }
+
+    fn adapt_open(&mut self, open: Open, bits: u32) -> Option<ExprId> {
+        let span = open.span;
+        let kind = match open.kind {
+            OpenKind::Mux(cond, then, otherwise) => {
+                let then = self.adapt(then, bits, span);
+                let otherwise = self.adapt(otherwise, bits, span);
+                ExprKind::Mux(cond, then?, otherwise?)
+            }
+            OpenKind::Unary(op, value) => ExprKind::Unary(op, self.adapt(value, bits, span)?),
+            OpenKind::Binary(op, left, right) => {
+                let left = self.adapt(left, bits, span);
+                let right = self.adapt(right, bits, span);
+                ExprKind::Binary(op, left?, right?)
+            }
+            OpenKind::Shift(op, value, count) => {
+                ExprKind::Binary(op, self.adapt(value, bits, span)?, count)
+            }
+        };
+        Some(self.node(kind, bits, span))
+    }
+
+    /// Both operands with `bits` bits; one of them has this width, the error shows both.
+    pub(super) fn agree(
+        &mut self,
+        left: Val,
+        right: Val,
+        bits: u32,
+        spans: (SourceSpan, SourceSpan),
+        symbol: &str,
+    ) -> Option<(ExprId, ExprId)> {
+        if let (Val::Typed(a), Val::Typed(b)) = (&left, &right) {
+            let (x, y) = (self.bits(*a), self.bits(*b));
+            if x != y {
+                self.widths_differ((x, y), spans, symbol);
+                return None;
+            }
+        }
+        let left = self.adapt(left, bits, spans.0);
+        let right = self.adapt(right, bits, spans.1);
+        Some((left?, right?))
+    }
+
+    fn widths_differ(&mut self, bits: (u32, u32), spans: (SourceSpan, SourceSpan), symbol: &str) {
+        let text = format!("the operands of `{symbol}` have {} and {} bits", bits.0, bits.1);
+        let narrow = if bits.0 < bits.1 { spans.0 } else { spans.1 };
+        let help = format!(
+            "`bit<{}>({})` extends with zeros; widths must agree",
+            bits.0.max(bits.1),
+            self.text(narrow, "x")
+        );
+        self.report
+            .error(codes::WIDTHS, spans.0, text)
+            .here(format!("{} bits", bits.0))
+            .label(spans.1, format!("{} bits", bits.1))
+            .help(help);
+    }
+
+    pub(crate) fn wrong_width(&mut self, wanted: u32, found: u32, span: SourceSpan) {
+        let what = if wanted < found { "cuts to the low bits" } else { "extends with zeros" };
+        let help = format!("`bit<{wanted}>({})` {what}", self.text(span, "x"));
+        let text = format!("{wanted} bits are wanted here, this has {found}");
+        self.report.error(codes::WIDTHS, span, text).here(format!("{found} bits")).help(help);
+    }
+
+    pub(super) fn does_not_fit(&mut self, number: &str, bits: u32, span: SourceSpan) {
+        let text = format!("{number} does not fit in {bits} bits");
+        let note = self.report.error(codes::DOES_NOT_FIT, span, text);
+        if bits < BITS_MAX {
+            note.help(format!("the largest value is {}", crate::ir::layout::ones(bits)));
+        }
+    }
+
+    pub(crate) fn width_is_valid(&mut self, bits: u64, span: SourceSpan) -> bool {
+        if (1..=u64::from(BITS_MAX)).contains(&bits) {
+            return true;
+        }
+        let text = format!("a value has 1 to {BITS_MAX} bits, not {bits}");
+        self.report.error(codes::BAD_WIDTH, span, text);
+        false
+    }
+
+    /// An expression with exactly `bits` bits.
+    pub(crate) fn expr(&mut self, ast: &AstExpr, bits: u32) -> Option<ExprId> {
+        let value = self.value(ast);
+        self.adapt(value, bits, ast.span)
+    }
+
+    /// An expression that has a width by itself.
+    pub(crate) fn sized(&mut self, ast: &AstExpr) -> Option<ExprId> {
+        match self.value(ast) {
+            Val::Poison => None,
+            Val::Typed(id) => Some(id),
+            Val::Int(_) | Val::Open(_) => {
+                let text = "this number needs a width";
+                let help = format!("`bit<16>({})` or `16w42` has one", self.text(ast.span, "x"));
+                self.report.error(codes::NEEDS_WIDTH, ast.span, text).help(help);
+                None
+            }
+        }
+    }
+
+    /// A condition: one bit.
+    pub(crate) fn condition(&mut self, ast: &AstExpr) -> Option<ExprId> {
+        match self.value(ast) {
+            Val::Typed(id) if self.bits(id) != 1 => {
+                let text = format!("a condition has one bit, this has {}", self.bits(id));
+                let help = format!("compare it: `{} != 0`", self.text(ast.span, "x"));
+                self.report.error(codes::NOT_BOOLEAN, ast.span, text).help(help);
+                None
+            }
+            value => self.adapt(value, 1, ast.span),
+        }
+    }
+
+    /// An offset, a length or an index: 32 bits, narrower values are extended where they stand.
+    pub(crate) fn offset(&mut self, ast: &AstExpr) -> Option<ExprId> {
+        let value = self.offset_value(ast, 0);
+        self.adapt(value, 32, ast.span)
+    }
+
+    fn offset_value(&mut self, ast: &AstExpr, depth: usize) -> Val {
+        if depth >= super::DEPTH_MAX {
+            return self.value(ast);
+        }
+        let open = |kind| Val::Open(Box::new(Open { kind, span: ast.span }));
+        match &ast.value {
+            Ast::Binary(op, left, right) => {
+                let op = match op {
+                    AstBin::Add => BinOp::Add,
+                    AstBin::Sub => BinOp::Sub,
+                    AstBin::Mul => BinOp::Mul,
+                    AstBin::SatAdd => BinOp::SatAdd,
+                    AstBin::SatSub => BinOp::SatSub,
+                    AstBin::And => BinOp::And,
+                    AstBin::Or => BinOp::Or,
+                    AstBin::Xor => BinOp::Xor,
+                    AstBin::Shl | AstBin::Shr => {
+                        return self.offset_shift(*op, (left, right), ast.span, depth);
+                    }
+                    _ => return self.extended(ast),
+                };
+                let left_value = self.offset_value(left, depth + 1);
+                let right_value = self.offset_value(right, depth + 1);
+                self.combine(op, (left_value, right_value), (left.span, right.span), ast.span)
+            }
+            Ast::Mux(cond, then, otherwise) => {
+                let cond = self.condition(cond);
+                let then = self.offset_value(then, depth + 1);
+                let otherwise = self.offset_value(otherwise, depth + 1);
+                match (cond, &then, &otherwise) {
+                    (None, ..) | (_, Val::Poison, _) | (_, _, Val::Poison) => Val::Poison,
+                    (Some(cond), ..) => {
+                        let open = open(OpenKind::Mux(cond, then, otherwise));
+                        self.adapt(open, 32, ast.span).map_or(Val::Poison, Val::Typed)
+                    }
+                }
+            }
+            Ast::Unary(AstUn::Complement, inner) => match self.offset_value(inner, depth + 1) {
+                Val::Poison => Val::Poison,
+                value => {
+                    let open = open(OpenKind::Unary(UnOp::Complement, value));
+                    self.adapt(open, 32, ast.span).map_or(Val::Poison, Val::Typed)
+                }
+            },
+            _ => self.extended(ast),
+        }
+    }
+
+    fn offset_shift(
+        &mut self,
+        op: AstBin,
+        (left, right): (&AstExpr, &AstExpr),
+        span: SourceSpan,
+        depth: usize,
+    ) -> Val {
+        let value = self.offset_value(left, depth + 1);
+        let count = self.offset_value(right, depth + 1);
+        if let (Val::Int(value), Val::Int(count)) = (&value, &count) {
+            let exact = if op == AstBin::Shl { value.shl(*count) } else { value.shr(*count) };
+            return self.exact(exact, span);
+        }
+        let value = self.adapt(value, 32, left.span);
+        let count = self.adapt(count, 32, right.span);
+        let (Some(value), Some(count)) = (value, count) else { return Val::Poison };
+        let op = if op == AstBin::Shl { BinOp::Shl } else { BinOp::Shr };
+        Val::Typed(self.node(ExprKind::Binary(op, value, count), 32, span))
+    }
+
+    /// A leaf of an offset: extended to 32 bits when it is narrower.
+    fn extended(&mut self, ast: &AstExpr) -> Val {
+        match self.value(ast) {
+            Val::Typed(id) if self.bits(id) < 32 => {
+                Val::Typed(self.node(ExprKind::Cast(id), 32, ast.span))
+            }
+            value => value,
+        }
+    }
+
+    /// A constant with `bits` bits, or of any width when `None`.
+    pub(crate) fn const_value(&mut self, ast: &AstExpr, bits: Option<u32>) -> Option<u128> {
+        let value = self.value(ast);
+        let id = match (value, bits) {
+            // The common case of large entries files makes no node.
+            (Val::Int(number), Some(bits)) => {
+                if number.fit(bits).is_none() {
+                    self.does_not_fit(&number.to_string(), bits, ast.span);
+                }
+                return number.fit(bits);
+            }
+            (Val::Int(number), None) => {
+                if number.value().is_none() {
+                    self.does_not_fit(&number.to_string(), BITS_MAX, ast.span);
+                }
+                return number.value();
+            }
+            (Val::Typed(id), None) => id,
+            (value, bits) => self.adapt(value, bits.unwrap_or(BITS_MAX), ast.span)?,
+        };
+        let value = eval::constant(&self.ir.exprs, id);
+        if value.is_none() {
+            let text = "a constant is needed here, and this is only known for each packet";
+            self.report.error(codes::NOT_CONSTANT, ast.span, text);
+        }
+        value
+    }
+
+    /// A constant that fits in 32 bits.
+    pub(crate) fn const_u32(&mut self, ast: &AstExpr) -> Option<u32> {
+        let value = self.const_value(ast, None)?;
+        let small = u32::try_from(value).ok();
+        if small.is_none() {
+            self.does_not_fit(&value.to_string(), 32, ast.span);
+        }
+        small
+    }
+
+    pub(crate) fn slice_bounds(&mut self, high: &AstExpr, low: &AstExpr) -> Option<(u32, u32)> {
+        let high = self.const_u32(high);
+        let low = self.const_u32(low);
+        Some((high?, low?))
+    }
+
+    pub(crate) fn slice_fits(&mut self, high: u32, low: u32, bits: u32, span: SourceSpan) -> bool {
+        if low <= high && high < bits {
+            return true;
+        }
+        let text = if low > high {
+            format!("the slice [{high}:{low}] is the wrong way round")
+        } else {
+            format!("the slice [{high}:{low}] is outside a value of {bits} bits")
+        };
+        self.report
+            .error(codes::BAD_SLICE, span, text)
+            .help(format!("`x[high:low]` with {} >= high >= low >= 0", bits.saturating_sub(1)));
+        false
+    }
+}

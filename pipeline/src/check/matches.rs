@@ -1,0 +1,236 @@
+//! What an entry says about each key of a table, for entries of programs and of entries files.
+
+use super::cx::Cx;
+use crate::ast::*;
+use crate::diag::codes;
+use crate::ir::layout::ones;
+use crate::ir::{Display, Key, SourceSpan, Table};
+use wireyard_tables::{Match, MatchKind};
+
+/// Most words of a key, and bits of one: what tables compare.
+const KEY_BITS_MAX: u32 = 1024;
+
+/// Whether the keys of a table fit; the text says why not.
+pub(crate) fn layout(table: &Table) -> Result<(), String> {
+    // As tables lay keys out: a field of at most 64 bits does not cross a word, a wider one takes two.
+    let (mut words, mut used) = (0u32, 64u32);
+    for key in &table.keys {
+        if key.bits > 64 {
+            (words, used) = (words + 2, 64);
+        } else if used + key.bits > 64 {
+            (words, used) = (words + 1, key.bits);
+        } else {
+            used += key.bits;
+        }
+    }
+    if words * 64 > KEY_BITS_MAX {
+        return Err(format!(
+            "its fields take {words} words of 64 bits; {} are allowed",
+            KEY_BITS_MAX / 64
+        ));
+    }
+    Ok(())
+}
+
+/// True when entries of the table have priorities.
+pub(crate) fn has_priorities(table: &Table) -> bool {
+    table
+        .keys
+        .iter()
+        .any(|key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+}
+
+/// A value as people read it.
+pub(crate) fn shown(value: u128, display: Display) -> String {
+    match display {
+        Display::Decimal => value.to_string(),
+        Display::Hex => format!("{value:#x}"),
+        Display::Ipv4 => std::net::Ipv4Addr::from_bits(value as u32).to_string(),
+        Display::Ipv6 => std::net::Ipv6Addr::from_bits(value).to_string(),
+        Display::Mac => {
+            let bytes: Vec<String> =
+                (0..6).rev().map(|at| format!("{:02x}", (value >> (8 * at)) as u8)).collect();
+            bytes.join(":")
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// One match for each key, and the priority; `None` when something was wrong.
+    pub(crate) fn entry_matches(
+        &mut self,
+        table: &Table,
+        entry: &EntryDecl,
+    ) -> Option<(Vec<Match>, u32)> {
+        let mut good = true;
+        for (position, (name, _)) in entry.matches.iter().enumerate() {
+            if !table.keys.iter().any(|key| key.name == name.value) {
+                let text = format!("table `{}` has no key `{}`", table.name, name.value);
+                let names = table.keys.iter().map(|key| key.name.as_str());
+                self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+                good = false;
+            }
+            if entry.matches.iter().take(position).any(|(known, _)| known.value == name.value) {
+                let text = format!("key `{}` is matched twice", name.value);
+                self.report.error(codes::TWICE, name.span, text);
+                good = false;
+            }
+        }
+        let mut matches = Vec::new();
+        for key in &table.keys {
+            let found = entry.matches.iter().find(|(name, _)| name.value == key.name);
+            let one = match found {
+                Some((_, pattern)) => self.one_match(key, pattern),
+                // A misspelt key was reported; it is not missing as well.
+                None if !good => None,
+                None if key.kind == MatchKind::Exact => {
+                    let text = format!("key `{}` is exact and needs a value", key.name);
+                    self.report.error(codes::ENTRY, entry.span, text);
+                    None
+                }
+                None => Some(Match::Any),
+            };
+            match one {
+                Some(one) => matches.push(one),
+                None => good = false,
+            }
+        }
+        let priority = self.entry_priority(table, entry);
+        if good { Some((matches, priority?)) } else { None }
+    }
+
+    fn entry_priority(&mut self, table: &Table, entry: &EntryDecl) -> Option<u32> {
+        match (has_priorities(table), &entry.priority) {
+            (false, None) => Some(0),
+            (false, Some(priority)) if priority.value == 0 => Some(0),
+            (false, Some(priority)) => {
+                let text = format!("entries of table `{}` have no priority", table.name);
+                let why = "only tables with ternary, range or optional keys have priorities";
+                self.report.error(codes::PRIORITY, priority.span, text).note(why);
+                None
+            }
+            (true, None) => {
+                let text = format!("an entry of table `{}` needs a priority", table.name);
+                self.report
+                    .error(codes::PRIORITY, entry.span, text)
+                    .help("add `priority: 10`; where several entries match, the highest wins");
+                None
+            }
+            (true, Some(priority)) => {
+                if (1..=u64::from(i32::MAX as u32)).contains(&priority.value) {
+                    return Some(priority.value as u32);
+                }
+                let text = format!("a priority is 1 to {}, not {}", i32::MAX, priority.value);
+                self.report.error(codes::PRIORITY, priority.span, text);
+                None
+            }
+        }
+    }
+
+    fn one_match(&mut self, key: &Key, pattern: &Sp<PatternDecl>) -> Option<Match> {
+        let (bits, span) = (key.bits, pattern.span);
+        match (&pattern.value, key.kind) {
+            (PatternDecl::Any, MatchKind::Exact) => {
+                let text = format!("key `{}` is exact and needs a value", key.name);
+                self.report.error(codes::ENTRY, span, text);
+                None
+            }
+            (PatternDecl::Any, _) => Some(Match::Any),
+            (PatternDecl::Value(value), _) => {
+                Some(Match::Exact(self.const_value(value, Some(bits))?))
+            }
+            (PatternDecl::Prefix(value, len), MatchKind::Lpm) => {
+                let (value, prefix_len) = self.prefix(key, value, len, span)?;
+                Some(if prefix_len == 0 { Match::Any } else { Match::Lpm { value, prefix_len } })
+            }
+            (PatternDecl::Prefix(value, len), MatchKind::Ternary) => {
+                let (value, prefix_len) = self.prefix(key, value, len, span)?;
+                let mask = prefix_mask(prefix_len, bits);
+                Some(if mask == 0 { Match::Any } else { Match::Ternary { value, mask } })
+            }
+            (PatternDecl::Mask(value, mask), MatchKind::Ternary) => {
+                let value = self.const_value(value, Some(bits));
+                let mask = self.const_value(mask, Some(bits));
+                let (value, mask) = (value?, mask?);
+                if value & !mask != 0 {
+                    let right = shown(value & mask, key.display);
+                    let text = "this value has bits outside its mask";
+                    let help = format!("write `{right} &&& {}`", shown(mask, key.display));
+                    self.report.error(codes::ENTRY, span, text).help(help);
+                    return None;
+                }
+                Some(if mask == 0 { Match::Any } else { Match::Ternary { value, mask } })
+            }
+            (PatternDecl::Range(low, high), MatchKind::Range) => {
+                let low = self.const_value(low, Some(bits));
+                let high = self.const_value(high, Some(bits));
+                let (lo, hi) = (low?, high?);
+                if lo > hi {
+                    self.report.error(codes::ENTRY, span, "this range is the wrong way round");
+                    return None;
+                }
+                Some(if lo == 0 && hi == ones(bits) { Match::Any } else { Match::Range { lo, hi } })
+            }
+            (PatternDecl::Set(_), _) => {
+                let text = "value sets belong to the parser";
+                self.report.error(codes::ENTRY, span, text);
+                None
+            }
+            (found, kind) => {
+                self.wrong_pattern(key, found, kind, span);
+                None
+            }
+        }
+    }
+
+    fn wrong_pattern(&mut self, key: &Key, found: &PatternDecl, kind: MatchKind, span: SourceSpan) {
+        let form = match kind {
+            MatchKind::Exact => "a value",
+            MatchKind::Lpm => "a prefix: `10.0.0.0/8`",
+            MatchKind::Ternary => "a value, `value &&& mask`, or `_`",
+            MatchKind::Range => "a value, `low..high`, or `_`",
+            MatchKind::Optional => "a value or `_`",
+        };
+        let what = match found {
+            PatternDecl::Prefix(..) => "a prefix",
+            PatternDecl::Mask(..) => "a mask",
+            PatternDecl::Range(..) => "a range",
+            _ => "this",
+        };
+        let text = format!("{what} does not fit key `{}`", key.name);
+        let kind = format!("{kind:?}").to_lowercase();
+        let help = format!("the key is {kind} and takes {form}");
+        self.report.error(codes::ENTRY, span, text).help(help);
+    }
+
+    /// A prefix whose bits behind the length are zero.
+    fn prefix(
+        &mut self,
+        key: &Key,
+        value: &AstExpr,
+        len: &Sp<u64>,
+        span: SourceSpan,
+    ) -> Option<(u128, u32)> {
+        let number = self.const_value(value, Some(key.bits))?;
+        if len.value > key.bits.into() {
+            let text = format!("a prefix of {} bits in a key of {}", len.value, key.bits);
+            self.report.error(codes::ENTRY, len.span, text);
+            return None;
+        }
+        let len = len.value as u32;
+        let mask = prefix_mask(len, key.bits);
+        if number & !mask != 0 {
+            let right = shown(number & mask, key.display);
+            let text = "this prefix has bits behind its length";
+            let help = format!("write `{right}/{len}`");
+            self.report.error(codes::ENTRY, span, text).help(help);
+            return None;
+        }
+        Some((number, len))
+    }
+}
+
+/// The top `len` bits of a value of `bits` bits.
+pub(crate) fn prefix_mask(len: u32, bits: u32) -> u128 {
+    ones(bits) & !ones(bits.saturating_sub(len))
+}

@@ -1,0 +1,163 @@
+//! Where a state goes: keys, patterns, and cases that can never match.
+
+use super::Scheme;
+use crate::ast::*;
+use crate::check::cx::Cx;
+use crate::check::matches::prefix_mask;
+use crate::check::scope::Symbol;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::layout::ones;
+use crate::ir::{BuiltinError, Case, Pattern, Target, Transition};
+
+impl<'a> Cx<'a> {
+    pub(super) fn transition(&mut self, scheme: &Scheme<'a>, next: &'a NextDecl) -> Transition {
+        let (keys, cases, default) = match next {
+            NextDecl::To(None) => return Transition::To(scheme.accept),
+            NextDecl::To(Some(to)) => return Transition::To(self.target(scheme, to)),
+            NextDecl::Select { keys, cases, default } => (keys, cases, default),
+        };
+        let ids: Vec<Option<ExprId>> = keys.iter().map(|key| self.sized(key)).collect();
+        let default = match default {
+            Some(to) => self.target(scheme, to),
+            None => Target::Reject(BuiltinError::NoMatch.id()),
+        };
+        let mut lowered: Vec<Case> = Vec::new();
+        for case in cases {
+            let to = self.target(scheme, &case.to);
+            if case.patterns.len() != keys.len() {
+                let text = format!("{} patterns for {} keys", case.patterns.len(), keys.len());
+                self.report.error(codes::ARGUMENTS, case.span, text);
+                continue;
+            }
+            let patterns: Vec<_> = case
+                .patterns
+                .iter()
+                .zip(&ids)
+                .map(|(pattern, key)| self.pattern(pattern, *key))
+                .collect();
+            let Some(patterns) = patterns.into_iter().collect::<Option<Vec<_>>>() else { continue };
+            self.check_covered(&lowered, &patterns, case, &ids);
+            lowered.push(Case { patterns, to, span: Some(case.span) });
+        }
+        match ids.into_iter().collect::<Option<Vec<_>>>() {
+            Some(keys) => Transition::Select { keys, cases: lowered, default },
+            None => Transition::To(default),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &Sp<PatternDecl>, key: Option<ExprId>) -> Option<Pattern> {
+        let bits = key.map(|id| self.bits(id));
+        let lowered = match &pattern.value {
+            PatternDecl::Any => Pattern::Any,
+            PatternDecl::Value(value) => Pattern::Value(self.const_value(value, bits)?),
+            PatternDecl::Mask(value, mask) => {
+                let value = self.const_value(value, bits);
+                let mask = self.const_value(mask, bits);
+                let (value, mask) = (value?, mask?);
+                Pattern::Mask { value: value & mask, mask }
+            }
+            PatternDecl::Range(low, high) => {
+                let low = self.const_value(low, bits);
+                let high = self.const_value(high, bits);
+                let (low, high) = (low?, high?);
+                if low > high {
+                    let text = "this range is the wrong way round and never matches";
+                    self.report.error(codes::BAD_PATTERN, pattern.span, text);
+                    return None;
+                }
+                Pattern::Range { low, high }
+            }
+            PatternDecl::Prefix(value, len) => {
+                let value = self.const_value(value, bits)?;
+                let width = bits?;
+                if len.value > width.into() {
+                    let text = format!("a prefix of {} bits in a key of {width}", len.value);
+                    self.report.error(codes::BAD_PATTERN, len.span, text);
+                    return None;
+                }
+                let mask = prefix_mask(len.value as u32, width);
+                Pattern::Mask { value: value & mask, mask }
+            }
+            PatternDecl::Set(name) => return self.set_pattern(name, bits),
+        };
+        Some(lowered)
+    }
+
+    fn set_pattern(&mut self, name: &Name, bits: Option<u32>) -> Option<Pattern> {
+        let Some(Symbol::ValueSet(index)) = self.scope.symbol(&name.value) else {
+            self.no_such(name, "a value set", |symbol| matches!(symbol, Symbol::ValueSet(_)));
+            return None;
+        };
+        let id = self.ids.value_sets.get(index).copied().flatten()?;
+        let width = self.ir.value_sets.get(id)?.bits;
+        if bits.is_some_and(|bits| bits != width) {
+            let text = format!(
+                "value set `{}` has {width} bits, the key {}",
+                name.value,
+                bits.unwrap_or_default()
+            );
+            self.report.error(codes::WIDTHS, name.span, text);
+            return None;
+        }
+        Some(Pattern::Set(id))
+    }
+
+    /// Says when an earlier case takes everything that this one would.
+    fn check_covered(
+        &mut self,
+        earlier: &[Case],
+        patterns: &[Pattern],
+        case: &CaseDecl,
+        keys: &[Option<ExprId>],
+    ) {
+        let width = |at: usize| keys.get(at).copied().flatten().map_or(128, |id| self.bits(id));
+        let covering = earlier.iter().find(|known| {
+            let pairs = known.patterns.iter().zip(patterns).enumerate();
+            pairs.into_iter().all(|(at, (wide, narrow))| covers(wide, narrow, width(at)))
+        });
+        let Some(covering) = covering else { return };
+        let (first, same) = (covering.span, covering.patterns == patterns);
+        let note = if same {
+            self.report.error(codes::DUPLICATE_CASE, case.span, "this case is there already")
+        } else {
+            self.report.warning(codes::COVERED_CASE, case.span, "this case never matches")
+        };
+        if let Some(first) = first {
+            note.label(first, "this one, before it, takes all of its values");
+        }
+    }
+}
+
+/// True when every key that `narrow` matches is matched by `wide`.
+fn covers(wide: &Pattern, narrow: &Pattern, bits: u32) -> bool {
+    let all = ones(bits);
+    let range = |pattern: &Pattern| match *pattern {
+        Pattern::Any => Some((0, all)),
+        Pattern::Value(value) => Some((value, value)),
+        Pattern::Range { low, high } => Some((low, high)),
+        // A mask that is a prefix is a range too.
+        Pattern::Mask { value, mask }
+            if (!mask & all).wrapping_add(1).is_power_of_two() || mask == 0 =>
+        {
+            Some((value, value | !mask & all))
+        }
+        Pattern::Mask { .. } | Pattern::Set(_) => None,
+    };
+    let masked = |pattern: &Pattern| match *pattern {
+        Pattern::Any => Some((0, 0)),
+        Pattern::Value(value) => Some((value, all)),
+        Pattern::Mask { value, mask } => Some((value, mask)),
+        Pattern::Range { .. } | Pattern::Set(_) => None,
+    };
+    if wide == narrow {
+        return true;
+    }
+    if let (Some((value, mask)), Some((other, inner))) = (masked(wide), masked(narrow)) {
+        return mask & !inner == 0 && other & mask == value;
+    }
+    match (range(wide), range(narrow)) {
+        (Some((low, high)), Some((from, to))) => low <= from && to <= high,
+        _ => false,
+    }
+}

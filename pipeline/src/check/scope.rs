@@ -1,0 +1,308 @@
+//! The names of a program: what is declared, where, and as what.
+//!
+//! Headers with their instances, constants, actions, tables, controls, state and value sets share
+//! one space. Types, parser errors, metadata (`meta.`) and CRCs are spaces of their own, because
+//! where one is meant nothing else can be. Sub-parsers belong to their unit.
+
+use crate::ast::*;
+use crate::diag::Diagnostics;
+use crate::diag::codes;
+use crate::ir::{BuiltinError, SourceSpan};
+use indexmap::IndexMap;
+
+/// A declaration with the unit that holds it; unit 0 is the program.
+pub(crate) struct Item<'a, T> {
+    pub(crate) unit: usize,
+    pub(crate) name: &'a Name,
+    pub(crate) decl: &'a T,
+}
+
+// Not derived: that would ask the same of `T`, which is only referred to.
+impl<T> Clone for Item<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Item<'_, T> {}
+
+/// An instance or stack, also the one that every header type has by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct InstanceItem<'a> {
+    pub(crate) name: &'a Name,
+    /// Name of the header type.
+    pub(crate) header: &'a Name,
+    /// Elements of a stack.
+    pub(crate) stack: Option<&'a Sp<u64>>,
+    /// True for the instance that comes with a header type.
+    pub(crate) implied: bool,
+}
+
+/// What a name of the shared space means: an index into the list of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Symbol {
+    Instance(usize),
+    Const(usize),
+    Action(usize),
+    Table(usize),
+    Control(usize),
+    Register(usize),
+    Counter(usize),
+    Meter(usize),
+    Digest(usize),
+    ValueSet(usize),
+    /// `nop` and `drop`, the actions that are always there.
+    Builtin(u32),
+}
+
+impl Symbol {
+    /// What it is, with its article.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Symbol::Instance(_) => "a header",
+            Symbol::Const(_) => "a constant",
+            Symbol::Action(_) | Symbol::Builtin(_) => "an action",
+            Symbol::Table(_) => "a table",
+            Symbol::Control(_) => "a control",
+            Symbol::Register(_) => "a register",
+            Symbol::Counter(_) => "a counter",
+            Symbol::Meter(_) => "a meter",
+            Symbol::Digest(_) => "a digest",
+            Symbol::ValueSet(_) => "a value set",
+        }
+    }
+}
+
+/// Names that the language takes for itself.
+pub(crate) const RESERVED: &[&str] = &[
+    "std",
+    "meta",
+    "error",
+    "link",
+    "path",
+    "cursor",
+    "CPU_PORT",
+    "true",
+    "false",
+    "drop",
+    "nop",
+    "punt",
+    "exit",
+    "return",
+    "let",
+    "hash",
+    "signed",
+    "bit",
+    "lookahead",
+    "random",
+    "execute",
+    "set_valid",
+    "set_invalid",
+    "push",
+    "pop",
+    "count",
+    "digest",
+    "clone",
+    "resubmit",
+    "recirculate",
+    "truncate",
+    "update_crc",
+    "extract",
+    "extract_at",
+    "advance",
+    "body_end",
+    "verify",
+    "accept",
+    "reject",
+    "member",
+    "group",
+    "body",
+];
+
+/// Every declared name.
+#[derive(Default)]
+pub(crate) struct Scope<'a> {
+    pub(crate) symbols: IndexMap<&'a str, (Symbol, Option<SourceSpan>)>,
+    pub(crate) headers: IndexMap<&'a str, Item<'a, HeaderDecl>>,
+    pub(crate) instances: Vec<InstanceItem<'a>>,
+    pub(crate) consts: Vec<Item<'a, AstExpr>>,
+    pub(crate) actions: Vec<Item<'a, ActionDecl>>,
+    pub(crate) tables: Vec<Item<'a, TableDecl>>,
+    pub(crate) controls: Vec<Item<'a, Vec<Stmt>>>,
+    pub(crate) registers: Vec<Item<'a, RegisterDecl>>,
+    pub(crate) counters: Vec<Item<'a, CounterDecl>>,
+    pub(crate) meters: Vec<Item<'a, MeterDecl>>,
+    pub(crate) digests: Vec<Item<'a, Named<AstExpr>>>,
+    pub(crate) value_sets: Vec<Item<'a, ValueSetDecl>>,
+    pub(crate) types: IndexMap<&'a str, Item<'a, TypeRef>>,
+    pub(crate) metadata: IndexMap<&'a str, Item<'a, MetaDecl>>,
+    pub(crate) crcs: IndexMap<&'a str, Item<'a, CrcDecl>>,
+    pub(crate) errors: IndexMap<&'a str, (usize, SourceSpan)>,
+}
+
+impl<'a> Scope<'a> {
+    /// Collects the names of all units; the first declaration of a name counts.
+    pub(crate) fn collect(units: &[&'a Unit], report: &mut Diagnostics) -> Scope<'a> {
+        let mut scope = Scope::default();
+        for (id, name) in ["nop", "drop"].into_iter().enumerate() {
+            scope.symbols.insert(name, (Symbol::Builtin(id as u32), None));
+        }
+        for (unit, decls) in units.iter().enumerate() {
+            scope.collect_headers(unit, decls, report);
+        }
+        for (unit, decls) in units.iter().enumerate() {
+            scope.collect_instances(decls, report);
+            scope.collect_code(unit, decls, report);
+            scope.collect_state(unit, decls, report);
+            scope.collect_own_spaces(unit, decls, report);
+        }
+        scope
+    }
+
+    fn collect_headers(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
+        for (name, decl) in &decls.headers {
+            let index = self.instances.len();
+            if self.declare(name, Symbol::Instance(index), report) {
+                self.headers.insert(&name.value, Item { unit, name, decl });
+                let implied = true;
+                self.instances.push(InstanceItem { name, header: name, stack: None, implied });
+            }
+        }
+    }
+
+    /// Instances; one with the name of its own header type takes the place of the implied one.
+    fn collect_instances(&mut self, decls: &'a Unit, report: &mut Diagnostics) {
+        for (name, decl) in &decls.instances {
+            let (header, stack) = (&decl.header, decl.stack.as_ref());
+            let item = InstanceItem { name, header, stack, implied: false };
+            if header.value == name.value
+                && let Some((Symbol::Instance(index), _)) = self.symbols.get(name.value.as_str())
+                && let Some(place) = self.instances.get_mut(*index)
+                && place.implied
+            {
+                *place = item;
+            } else if self.declare(name, Symbol::Instance(self.instances.len()), report) {
+                self.instances.push(item);
+            }
+        }
+    }
+
+    fn collect_code(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
+        for (name, decl) in &decls.consts {
+            if self.declare(name, Symbol::Const(self.consts.len()), report) {
+                self.consts.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.actions {
+            if self.declare(name, Symbol::Action(self.actions.len()), report) {
+                self.actions.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.tables {
+            if self.declare(name, Symbol::Table(self.tables.len()), report) {
+                self.tables.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.controls {
+            if self.declare(name, Symbol::Control(self.controls.len()), report) {
+                self.controls.push(Item { unit, name, decl });
+            }
+        }
+    }
+
+    fn collect_state(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
+        for (name, decl) in &decls.registers {
+            if self.declare(name, Symbol::Register(self.registers.len()), report) {
+                self.registers.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.counters {
+            if self.declare(name, Symbol::Counter(self.counters.len()), report) {
+                self.counters.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.meters {
+            if self.declare(name, Symbol::Meter(self.meters.len()), report) {
+                self.meters.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.digests {
+            if self.declare(name, Symbol::Digest(self.digests.len()), report) {
+                self.digests.push(Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.value_sets {
+            if self.declare(name, Symbol::ValueSet(self.value_sets.len()), report) {
+                self.value_sets.push(Item { unit, name, decl });
+            }
+        }
+    }
+
+    fn collect_own_spaces(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
+        for (name, decl) in &decls.types {
+            if own(&self.types, name, report) {
+                self.types.insert(&name.value, Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.metadata {
+            if own(&self.metadata, name, report) {
+                self.metadata.insert(&name.value, Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.crcs {
+            if own(&self.crcs, name, report) {
+                self.crcs.insert(&name.value, Item { unit, name, decl });
+            }
+        }
+        for name in &decls.errors {
+            let builtin = BuiltinError::ALL.iter().any(|error| error.name() == name.value);
+            if builtin {
+                let text = format!("the parser error `{}` is there already", name.value);
+                report.error(codes::RESERVED, name.span, text);
+            } else if let Some((_, first)) = self.errors.get(name.value.as_str()) {
+                twice(name, Some(*first), report);
+            } else {
+                self.errors.insert(&name.value, (unit, name.span));
+            }
+        }
+    }
+
+    /// Adds a name to the shared space; false, with an error, if it is taken.
+    fn declare(&mut self, name: &'a Name, symbol: Symbol, report: &mut Diagnostics) -> bool {
+        if RESERVED.contains(&name.value.as_str()) {
+            let text = format!("`{}` is a word of the language", name.value);
+            report.error(codes::RESERVED, name.span, text).help("choose another name");
+            return false;
+        }
+        if let Some((_, first)) = self.symbols.get(name.value.as_str()) {
+            twice(name, *first, report);
+            return false;
+        }
+        self.symbols.insert(&name.value, (symbol, Some(name.span)));
+        true
+    }
+
+    /// What a name of the shared space means.
+    pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.symbols.get(name).map(|(symbol, _)| *symbol)
+    }
+}
+
+/// Checks that a name is new in a space of its own.
+fn own<T>(space: &IndexMap<&str, Item<'_, T>>, name: &Name, report: &mut Diagnostics) -> bool {
+    match space.get(name.value.as_str()) {
+        Some(first) => {
+            twice(name, Some(first.name.span), report);
+            false
+        }
+        None => true,
+    }
+}
+
+/// Reports a second declaration.
+fn twice(name: &Name, first: Option<SourceSpan>, report: &mut Diagnostics) {
+    let note = report.error(codes::TWICE, name.span, format!("`{}` is declared twice", name.value));
+    if let Some(first) = first {
+        note.label(first, "first declared here");
+    }
+}

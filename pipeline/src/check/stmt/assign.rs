@@ -1,0 +1,429 @@
+//! Assignments, and the effects that may stand on their right side.
+
+use crate::ast::*;
+use crate::check::cx::{Cx, Place};
+use crate::check::expr::Val;
+use crate::check::expr::path::Target;
+use crate::check::flow::Flow;
+use crate::check::scope::Symbol;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::{ExprKind, LValue, Op, SourceSpan};
+
+/// Something with an effect that gives a value.
+pub(crate) enum Effect {
+    /// `random(low, high)`; two numbers take the width of where the result goes.
+    Random { low: Val, high: Val, bits: Option<u32>, spans: (SourceSpan, SourceSpan) },
+    /// `execute(meter, index, color)`.
+    Meter { meter: MeterId, index: ExprId, color: Option<ExprId> },
+    /// `register[i].cell`.
+    Register { register: RegisterId, index: ExprId, cell: u32, bits: u32 },
+    /// A device extern with a result.
+    Extern { external: ExternId, args: Vec<ExprId>, bits: u32 },
+}
+
+impl Effect {
+    /// Width of the value, when it has one by itself.
+    pub(crate) fn bits(&self) -> Option<u32> {
+        match self {
+            Effect::Random { bits, .. } => *bits,
+            Effect::Register { bits, .. } | Effect::Extern { bits, .. } => Some(*bits),
+            Effect::Meter { .. } => Some(2),
+        }
+    }
+}
+
+impl Cx<'_> {
+    pub(super) fn assign(
+        &mut self,
+        flow: &mut Flow,
+        path: &Sp<Path>,
+        slice: Option<&(AstExpr, AstExpr)>,
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let Some(target) = self.resolve(&path.value, path.span) else {
+            // The right side is looked at all the same, for its own errors.
+            if let Ok(None) = self.effect(value) {
+                self.value(value);
+            }
+            return;
+        };
+        if let Target::Header(to) = target {
+            return self.copy_header(flow, to, value, span);
+        }
+        if let Target::Cell { register, index, cell, bits } = target {
+            return self.store_cell(flow, (register, index, cell, bits), slice, value, span);
+        }
+        let Some((to, bits)) = self.place_of(target, path.span) else {
+            if let Ok(None) = self.effect(value) {
+                self.value(value);
+            }
+            return;
+        };
+        match slice {
+            None => self.assign_whole(flow, to, bits, value, span),
+            Some(bounds) => self.assign_slice(flow, to, bits, bounds, value, span),
+        }
+    }
+
+    /// What can be assigned; `None`, with an error, for the rest.
+    fn place_of(&mut self, target: Target, span: SourceSpan) -> Option<(LValue, u32)> {
+        let text = match target {
+            Target::Field(instance, field, bits) => {
+                if self.env.place == Place::Parser {
+                    let text = "the parser reads headers and does not change them";
+                    self.report
+                        .error(codes::WRONG_PLACE, span, text)
+                        .help("assign to metadata here, and to the field in ingress");
+                    return None;
+                }
+                return Some((LValue::Field(instance, field), bits));
+            }
+            Target::Element(instance, field, index, bits) => {
+                return Some((LValue::Element { instance, field, index }, bits));
+            }
+            Target::Meta(meta, bits) => return Some((LValue::Meta(meta), bits)),
+            Target::Std(field) => return Some((LValue::Std(field), field.bits())),
+            Target::Local(local, bits) => return Some((LValue::Local(local), bits)),
+            Target::Absent(_) => return None,
+            Target::Read(ExprKind::Valid(_), _) => {
+                "validity is changed by `set_valid(h)` and `set_invalid(h)`"
+            }
+            Target::Read(ExprKind::StackLast(..), _) => {
+                "`last` can be read only; name an element: `stack[0].field`"
+            }
+            Target::Read(..) | Target::Value(_) => "this can be read only",
+            Target::Header(_) | Target::Cell { .. } => return None,
+        };
+        self.report.error(codes::NOT_ASSIGNABLE, span, text);
+        None
+    }
+
+    fn assign_whole(
+        &mut self,
+        flow: &mut Flow,
+        to: LValue,
+        bits: u32,
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        match self.effect(value) {
+            Err(()) => {}
+            Ok(Some(effect)) => {
+                let found = effect.bits().unwrap_or(bits);
+                if found != bits {
+                    self.wrong_width(bits, found, value.span);
+                    return;
+                }
+                self.run_effect(flow, effect, (to, bits), span);
+            }
+            Ok(None) => {
+                if let Some(id) = self.expr(value, bits) {
+                    flow.op(Op::Set(to, id), span);
+                }
+            }
+        }
+    }
+
+    fn assign_slice(
+        &mut self,
+        flow: &mut Flow,
+        to: LValue,
+        bits: u32,
+        (high, low): &(AstExpr, AstExpr),
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let bounds = self.slice_bounds(high, low);
+        let Some((high, low)) = bounds.filter(|(h, l)| self.slice_fits(*h, *l, bits, span)) else {
+            self.value(value);
+            return;
+        };
+        let Some(id) = self.value_or_effect(flow, value, high - low + 1, span) else { return };
+        match to {
+            LValue::Field(instance, field) => {
+                flow.op(Op::Set(LValue::FieldSlice { instance, field, high, low }, id), span);
+            }
+            LValue::Element { instance, field, index } => {
+                let old = ExprKind::Element { instance, field, index };
+                let whole = self.replace_bits(old, bits, (high, low), id, span);
+                flow.op(Op::Set(LValue::Element { instance, field, index }, whole), span);
+            }
+            LValue::Meta(meta) => {
+                let whole = self.replace_bits(ExprKind::Meta(meta), bits, (high, low), id, span);
+                flow.op(Op::Set(LValue::Meta(meta), whole), span);
+            }
+            LValue::Local(local) => {
+                let whole = self.replace_bits(ExprKind::Local(local), bits, (high, low), id, span);
+                flow.op(Op::Set(LValue::Local(local), whole), span);
+            }
+            LValue::Std(_) | LValue::FieldSlice { .. } => {
+                let text = "intrinsic metadata is assigned as a whole";
+                self.report.error(codes::NOT_ASSIGNABLE, span, text);
+            }
+        }
+    }
+
+    /// An expression, or the result of an effect, which goes to a local first.
+    fn value_or_effect(
+        &mut self,
+        flow: &mut Flow,
+        value: &AstExpr,
+        bits: u32,
+        span: SourceSpan,
+    ) -> Option<ExprId> {
+        match self.effect(value).ok()? {
+            None => self.expr(value, bits),
+            Some(effect) => {
+                let local = self.new_local("value", effect.bits().unwrap_or(bits));
+                let width = effect.bits().unwrap_or(bits);
+                self.run_effect(flow, effect, (LValue::Local(local), width), span);
+                let read = self.node(ExprKind::Local(local), width, value.span);
+                self.adapt(Val::Typed(read), bits, value.span)
+            }
+        }
+    }
+
+    /// `old` with the bits `high..=low` replaced, as a concatenation.
+    fn replace_bits(
+        &mut self,
+        old: ExprKind,
+        bits: u32,
+        (high, low): (u32, u32),
+        new: ExprId,
+        span: SourceSpan,
+    ) -> ExprId {
+        let value = self.node(old, bits, span);
+        let mut whole = (new, high - low + 1);
+        if high + 1 < bits {
+            let kind = ExprKind::Slice { value, high: bits - 1, low: high + 1 };
+            let top = self.node(kind, bits - high - 1, span);
+            let width = whole.1 + bits - high - 1;
+            whole = (self.node(ExprKind::Concat(top, whole.0), width, span), width);
+        }
+        if low > 0 {
+            let rest = self.node(ExprKind::Slice { value, high: low - 1, low: 0 }, low, span);
+            whole.0 = self.node(ExprKind::Concat(whole.0, rest), whole.1 + low, span);
+        }
+        whole.0
+    }
+
+    fn copy_header(&mut self, flow: &mut Flow, to: InstanceId, value: &AstExpr, span: SourceSpan) {
+        let from = match &value.value {
+            Ast::Path(path) => match self.resolve(path, value.span) {
+                Some(Target::Header(from)) => Some(from),
+                Some(Target::Absent(_)) | None => return,
+                Some(_) => None,
+            },
+            _ => None,
+        };
+        let Some(from) = from else {
+            let text = "a header is assigned from another header of the same type";
+            self.report.error(codes::WRONG_KIND, value.span, text);
+            return;
+        };
+        let (Some(a), Some(b)) = (self.ir.instances.get(to), self.ir.instances.get(from)) else {
+            return;
+        };
+        if a.header != b.header {
+            let text = format!("`{}` and `{}` are headers of different types", a.name, b.name);
+            self.report.error(codes::WRONG_KIND, span, text);
+            return;
+        }
+        if self.env.place == Place::Parser {
+            self.report.error(codes::WRONG_PLACE, span, "the parser does not copy headers");
+            return;
+        }
+        flow.op(Op::CopyHeader { to, from }, span);
+    }
+
+    fn store_cell(
+        &mut self,
+        flow: &mut Flow,
+        (register, index, cell, bits): (usize, ExprId, u32, u32),
+        slice: Option<&(AstExpr, AstExpr)>,
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        if slice.is_some() {
+            let text = "a register cell is stored as a whole";
+            let help = "use `update` to change some bits of it";
+            self.report.error(codes::NOT_ASSIGNABLE, span, text).help(help);
+            return;
+        }
+        if !self.may_use_registers(span) {
+            return;
+        }
+        let Some(id) = self.ids.registers.get(register).copied().flatten() else { return };
+        let first = self.cells_of(id, "cell");
+        let local = LocalId(first.0 + cell);
+        self.assign_whole(flow, LValue::Local(local), bits, value, span);
+        let cells = vec![cell];
+        flow.op(Op::RegisterStore { register: id, index, first, cells, locked: false }, span);
+    }
+
+    /// New consecutive locals for the cells of a register; the first one.
+    pub(super) fn cells_of(&mut self, register: RegisterId, prefix: &str) -> LocalId {
+        let first = self.locals.next_id();
+        let cells = self.ir.registers.get(register).map(|known| known.cells.clone());
+        for cell in cells.unwrap_or_default() {
+            self.new_local(&format!("{prefix}.{}", cell.name), cell.bits);
+        }
+        first
+    }
+
+    fn may_use_registers(&mut self, span: SourceSpan) -> bool {
+        let text = match self.env.place {
+            Place::Parser => "the parser has no registers",
+            _ if self.env.in_update => "inside `update` only its own entry can be used",
+            _ => return true,
+        };
+        self.report.error(codes::WRONG_PLACE, span, text);
+        false
+    }
+
+    /// What the right side does, when it has an effect; `Err` when it was reported.
+    pub(crate) fn effect(&mut self, value: &AstExpr) -> Result<Option<Effect>, ()> {
+        match &value.value {
+            Ast::Call(name, args) => match name.value.as_str() {
+                "random" => self.random(args, value.span).map(Some).ok_or(()),
+                "execute" => self.execute(args, value.span).map(Some).ok_or(()),
+                other => match self.external(other) {
+                    Some(external) => {
+                        self.extern_value(external, args, value.span).map(Some).ok_or(())
+                    }
+                    None => Ok(None),
+                },
+            },
+            Ast::Path(path) if self.is_register(path) => {
+                if !self.may_use_registers(value.span) {
+                    return Err(());
+                }
+                match self.resolve(path, value.span) {
+                    Some(Target::Cell { register, index, cell, bits }) => {
+                        let id = self.ids.registers.get(register).copied().flatten();
+                        let register = id.ok_or(())?;
+                        Ok(Some(Effect::Register { register, index, cell, bits }))
+                    }
+                    _ => Err(()),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn is_register(&self, path: &Path) -> bool {
+        match path.parts.first() {
+            Some(PathPart::Name(name)) => {
+                self.env.local(&name.value).is_none()
+                    && matches!(self.scope.symbol(&name.value), Some(Symbol::Register(_)))
+            }
+            _ => false,
+        }
+    }
+
+    fn random(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Effect> {
+        if !self.has_effects(span) {
+            return None;
+        }
+        let [low, high] = args else {
+            self.wrong_call("random(low, high)", span);
+            return None;
+        };
+        let values = (self.value(low), self.value(high));
+        let bits = match &values {
+            (Val::Poison, _) | (_, Val::Poison) => return None,
+            (Val::Typed(id), _) | (_, Val::Typed(id)) => Some(self.bits(*id)),
+            (Val::Int(a), Val::Int(b)) if b.less(*a) => {
+                self.report.error(codes::ARGUMENTS, span, "there is no number in this range");
+                return None;
+            }
+            _ => None,
+        };
+        Some(Effect::Random { low: values.0, high: values.1, bits, spans: (low.span, high.span) })
+    }
+
+    fn execute(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Effect> {
+        if !self.has_effects(span) {
+            return None;
+        }
+        let (name, index, color) = match args {
+            [name, index] => (name, index, None),
+            [name, index, color] => (name, index, Some(color)),
+            _ => {
+                self.wrong_call("execute(meter, index) or execute(meter, index, color)", span);
+                return None;
+            }
+        };
+        let meter = self.named_arg(name, "a meter", |symbol| matches!(symbol, Symbol::Meter(_)));
+        let index = self.offset(index);
+        let color = match color {
+            Some(color) => Some(self.expr(color, 2)?),
+            None => None,
+        };
+        let Some(Symbol::Meter(at)) = meter else { return None };
+        let meter = self.ids.meters.get(at).copied().flatten()?;
+        Some(Effect::Meter { meter, index: index?, color })
+    }
+
+    fn extern_value(
+        &mut self,
+        external: ExternId,
+        args: &[AstExpr],
+        span: SourceSpan,
+    ) -> Option<Effect> {
+        let args = self.extern_args(external, args, span)?;
+        let signature = self.externs.signatures().get(external)?;
+        let Some(bits) = signature.result_bits else {
+            let text = format!("`{}` gives no result", signature.name);
+            self.report.error(codes::ARGUMENTS, span, text);
+            return None;
+        };
+        Some(Effect::Extern { external, args, bits })
+    }
+
+    /// Effects belong to controls and actions, outside of `update`.
+    pub(super) fn has_effects(&mut self, span: SourceSpan) -> bool {
+        let place = self.env.place;
+        if !self.env.in_update && matches!(place, Place::Control | Place::Action) {
+            return true;
+        }
+        let text = "this has an effect and is not allowed here";
+        self.report
+            .error(codes::WRONG_PLACE, span, text)
+            .note("effects belong to ingress, egress and actions, outside of `update`");
+        false
+    }
+
+    pub(super) fn run_effect(
+        &mut self,
+        flow: &mut Flow,
+        effect: Effect,
+        (to, width): (LValue, u32),
+        span: SourceSpan,
+    ) {
+        match effect {
+            Effect::Random { low, high, spans, .. } => {
+                let low = self.adapt(low, width, spans.0);
+                let high = self.adapt(high, width, spans.1);
+                if let (Some(low), Some(high)) = (low, high) {
+                    flow.op(Op::Random { to, low, high }, span);
+                }
+            }
+            Effect::Meter { meter, index, color } => {
+                flow.op(Op::Meter { to, meter, index, color }, span);
+            }
+            Effect::Extern { external, args, .. } => {
+                flow.op(Op::Extern { external, args, to: Some(to) }, span);
+            }
+            Effect::Register { register, index, cell, bits } => {
+                let first = self.cells_of(register, "load");
+                flow.op(Op::RegisterLoad { register, index, first, locked: false }, span);
+                let local = LocalId(first.0 + cell);
+                let read = self.node(ExprKind::Local(local), bits, span);
+                flow.op(Op::Set(to, read), span);
+            }
+        }
+    }
+}

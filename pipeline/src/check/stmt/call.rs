@@ -1,0 +1,405 @@
+//! Calls: procedures of the language, actions, device externs, learning.
+
+use crate::ast::*;
+use crate::check::cx::{Cx, InstanceRef};
+use crate::check::expr::path::Target;
+use crate::check::flow::Flow;
+use crate::check::matches::has_priorities;
+use crate::check::scope::Symbol;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::{Op, SourceSpan};
+
+/// Procedures of the language, for suggestions.
+const PROCEDURES: &[&str] = &[
+    "set_valid",
+    "set_invalid",
+    "push",
+    "pop",
+    "count",
+    "digest",
+    "clone",
+    "resubmit",
+    "recirculate",
+    "truncate",
+    "update_crc",
+];
+
+impl Cx<'_> {
+    pub(super) fn call_statement(
+        &mut self,
+        flow: &mut Flow,
+        name: &Name,
+        args: &[AstExpr],
+        span: SourceSpan,
+    ) {
+        let op = match name.value.as_str() {
+            "set_valid" => self.header_arg(args, span, "set_valid(h)").map(Op::SetValid),
+            "set_invalid" => self.header_arg(args, span, "set_invalid(h)").map(Op::SetInvalid),
+            "push" => {
+                self.stack_args(args, span, "push(stack, 1)").map(|(s, n)| Op::PushFront(s, n))
+            }
+            "pop" => self.stack_args(args, span, "pop(stack, 1)").map(|(s, n)| Op::PopFront(s, n)),
+            "count" => self.count(args, span),
+            "digest" => self.digest(args, span),
+            "clone" => self.one_arg(args, span, "clone(session)", |cx, session| {
+                cx.expr(session, 16).map(Op::Clone)
+            }),
+            "truncate" => self.one_arg(args, span, "truncate(bytes)", |cx, bytes| {
+                cx.offset(bytes).map(Op::Truncate)
+            }),
+            "resubmit" => self.no_args(args, span, "resubmit()").then_some(Op::Resubmit),
+            "recirculate" => self.no_args(args, span, "recirculate()").then_some(Op::Recirculate),
+            "update_crc" => self.update_crc(args, span),
+            "extract" | "extract_at" | "advance" | "body_end" | "verify" => {
+                let text = format!("`{}` belongs to the parser", name.value);
+                self.report.error(codes::WRONG_PLACE, span, text);
+                None
+            }
+            "random" | "execute" => {
+                let text = format!("the result of `{}` is not used", name.value);
+                let help = format!("as in `let x = {}`", self.text(span, "random(0, 9)"));
+                self.report.error(codes::ARGUMENTS, span, text).help(help);
+                None
+            }
+            _ => self.call_named(name, args, span),
+        };
+        if let Some(op) = op {
+            flow.op(op, span);
+        }
+    }
+
+    fn call_named(&mut self, name: &Name, args: &[AstExpr], span: SourceSpan) -> Option<Op> {
+        if let Some(external) = self.external(&name.value) {
+            let args = self.extern_args(external, args, span)?;
+            return Some(Op::Extern { external, args, to: None });
+        }
+        match self.scope.symbol(&name.value) {
+            Some(Symbol::Action(_) | Symbol::Builtin(_)) => {
+                let action = self.action_ref(name)?;
+                let args = self.action_args(action, args, span)?;
+                Some(Op::Call(action, args))
+            }
+            Some(Symbol::Control(_)) => {
+                let text = format!("`{}` is a control", name.value);
+                let help = format!("write `call: {}`", name.value);
+                self.report.error(codes::WRONG_KIND, name.span, text).help(help);
+                None
+            }
+            Some(Symbol::Table(_)) => {
+                let text = format!("`{}` is a table", name.value);
+                let help = format!("write `apply: {}`", name.value);
+                self.report.error(codes::WRONG_KIND, name.span, text).help(help);
+                None
+            }
+            Some(symbol) => {
+                let text = format!("`{}` is {} and cannot be called", name.value, symbol.kind());
+                self.report.error(codes::WRONG_KIND, name.span, text);
+                None
+            }
+            None => {
+                let text = format!("there is no action or procedure `{}`", name.value);
+                let callable =
+                    |symbol: &Symbol| matches!(symbol, Symbol::Action(_) | Symbol::Builtin(_));
+                let known = self.scope.symbols.iter().filter(|(_, (symbol, _))| callable(symbol));
+                let names: Vec<&str> = known.map(|(name, _)| *name).collect();
+                let externs = self.externs.signatures().iter().map(|known| known.name.as_str());
+                let all = names.into_iter().chain(PROCEDURES.iter().copied()).chain(externs);
+                self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, all);
+                None
+            }
+        }
+    }
+
+    /// The action that a name means.
+    pub(crate) fn action_ref(&mut self, name: &Name) -> Option<ActionId> {
+        let is_action = |symbol| matches!(symbol, Symbol::Action(_) | Symbol::Builtin(_));
+        match self.scope.symbol(&name.value) {
+            Some(Symbol::Builtin(id)) => Some(ActionId(id)),
+            Some(Symbol::Action(index)) => self.ids.actions.get(index).copied().flatten(),
+            _ => {
+                self.no_such(name, "an action", is_action);
+                None
+            }
+        }
+    }
+
+    /// Arguments of an action call, each with the width of its parameter.
+    fn action_args(
+        &mut self,
+        action: ActionId,
+        args: &[AstExpr],
+        span: SourceSpan,
+    ) -> Option<Vec<ExprId>> {
+        let known = self.ir.actions.get(action)?;
+        let (name, params) = (known.name.clone(), known.params.clone());
+        if params.len() != args.len() {
+            self.wrong_count(&name, &params, args.len(), span);
+            return None;
+        }
+        let values: Vec<_> =
+            params.iter().zip(args).map(|(param, arg)| self.expr(arg, param.bits)).collect();
+        values.into_iter().collect()
+    }
+
+    /// Reports a call with too few or too many arguments.
+    pub(crate) fn wrong_count(
+        &mut self,
+        name: &str,
+        params: &[crate::ir::Param],
+        found: usize,
+        span: SourceSpan,
+    ) {
+        let plural = if params.len() == 1 { "" } else { "s" };
+        let text = format!("`{name}` takes {} argument{plural}, not {found}", params.len());
+        let list: Vec<String> =
+            params.iter().map(|param| format!("{}: {} bits", param.name, param.bits)).collect();
+        let help = format!("`{name}({})`", list.join(", "));
+        self.report.error(codes::ARGUMENTS, span, text).help(help);
+    }
+
+    pub(super) fn extern_args(
+        &mut self,
+        external: ExternId,
+        args: &[AstExpr],
+        span: SourceSpan,
+    ) -> Option<Vec<ExprId>> {
+        if !self.has_effects(span) {
+            return None;
+        }
+        let known = self.externs.signatures().get(external)?.clone();
+        if known.params.len() != args.len() {
+            self.wrong_count(&known.name, &known.params, args.len(), span);
+            return None;
+        }
+        let values: Vec<_> =
+            known.params.iter().zip(args).map(|(param, arg)| self.expr(arg, param.bits)).collect();
+        values.into_iter().collect()
+    }
+
+    fn no_args(&mut self, args: &[AstExpr], span: SourceSpan, usage: &str) -> bool {
+        if !args.is_empty() {
+            self.wrong_call(usage, span);
+        }
+        args.is_empty()
+    }
+
+    fn one_arg(
+        &mut self,
+        args: &[AstExpr],
+        span: SourceSpan,
+        usage: &str,
+        lower: impl FnOnce(&mut Self, &AstExpr) -> Option<Op>,
+    ) -> Option<Op> {
+        match args {
+            [arg] => lower(self, arg),
+            _ => {
+                self.wrong_call(usage, span);
+                None
+            }
+        }
+    }
+
+    /// One argument that is a header.
+    fn header_arg(
+        &mut self,
+        args: &[AstExpr],
+        span: SourceSpan,
+        usage: &str,
+    ) -> Option<InstanceId> {
+        let [arg] = args else {
+            self.wrong_call(usage, span);
+            return None;
+        };
+        self.header_named(arg)
+    }
+
+    /// A header: an instance, or an element of a stack.
+    pub(crate) fn header_named(&mut self, arg: &AstExpr) -> Option<InstanceId> {
+        let Ast::Path(path) = &arg.value else {
+            self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
+            return None;
+        };
+        match self.resolve(path, arg.span)? {
+            Target::Header(id) => Some(id),
+            Target::Absent(_) => None,
+            _ => {
+                self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
+                None
+            }
+        }
+    }
+
+    fn stack_args(
+        &mut self,
+        args: &[AstExpr],
+        span: SourceSpan,
+        usage: &str,
+    ) -> Option<(StackId, u32)> {
+        let [stack, count] = args else {
+            self.wrong_call(usage, span);
+            return None;
+        };
+        let found =
+            self.named_arg(stack, "a header stack", |symbol| matches!(symbol, Symbol::Instance(_)));
+        let count_value = self.const_u32(count);
+        let Some(Symbol::Instance(index)) = found else { return None };
+        let InstanceRef::Stack(id) = self.instance_ref(index)? else {
+            let text = "a header stack is wanted here, and this is one header";
+            self.report
+                .error(codes::WRONG_KIND, stack.span, text)
+                .help("`set_valid(h)` and `set_invalid(h)` are for one header");
+            return None;
+        };
+        let len = self.ir.stacks.get(id)?.len;
+        let count_value = count_value?;
+        if count_value == 0 || count_value > len {
+            let text = format!("a stack of {len} elements moves by 1 to {len}, not {count_value}");
+            self.report.error(codes::BAD_INDEX, count.span, text);
+            return None;
+        }
+        Some((id, count_value))
+    }
+
+    /// An argument that is the name of something declared.
+    pub(super) fn named_arg(
+        &mut self,
+        arg: &AstExpr,
+        wanted: &str,
+        is_wanted: fn(Symbol) -> bool,
+    ) -> Option<Symbol> {
+        let name = match &arg.value {
+            Ast::Path(path) => path.single(),
+            _ => None,
+        };
+        let Some(name) = name else {
+            let text = format!("the name of {wanted} is wanted here");
+            self.report.error(codes::ARGUMENTS, arg.span, text);
+            return None;
+        };
+        match self.scope.symbol(&name.value) {
+            Some(symbol) if is_wanted(symbol) => Some(symbol),
+            _ => {
+                self.no_such(name, wanted, is_wanted);
+                None
+            }
+        }
+    }
+
+    fn count(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Op> {
+        let [counter, index] = args else {
+            self.wrong_call("count(counter, index)", span);
+            return None;
+        };
+        let found =
+            self.named_arg(counter, "a counter", |symbol| matches!(symbol, Symbol::Counter(_)));
+        let index = self.offset(index);
+        let Some(Symbol::Counter(at)) = found else { return None };
+        Some(Op::Count(self.ids.counters.get(at).copied().flatten()?, index?))
+    }
+
+    fn digest(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Op> {
+        let [digest] = args else {
+            self.wrong_call("digest(name)", span);
+            return None;
+        };
+        let found =
+            self.named_arg(digest, "a digest", |symbol| matches!(symbol, Symbol::Digest(_)));
+        let Some(Symbol::Digest(at)) = found else { return None };
+        let id = self.ids.digests.get(at).copied().flatten()?;
+        Some(Op::Digest(id, self.ir.digests.get(id)?.values.clone()))
+    }
+
+    fn update_crc(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Op> {
+        let name = match args {
+            [Sp { value: Ast::Path(path), .. }] => path.single(),
+            _ => None,
+        };
+        let Some(name) = name else {
+            self.wrong_call("update_crc(name)", span);
+            return None;
+        };
+        if let Some(id) = self.ids.crcs.get(&name.value) {
+            return Some(Op::UpdateCrc(*id));
+        }
+        if !self.scope.crcs.contains_key(name.value.as_str()) {
+            let text = format!("there is no CRC `{}`", name.value);
+            let names: Vec<&str> = self.scope.crcs.keys().copied().collect();
+            self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+        }
+        None
+    }
+
+    pub(super) fn learn(
+        &mut self,
+        flow: &mut Flow,
+        table: &Name,
+        key: &[AstExpr],
+        action: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let Some(id) = self.table_ref(table) else { return };
+        let Some(known) = self.ir.tables.get(id).cloned() else { return };
+        if known.const_entries || known.selector.is_some() {
+            let text = format!("nothing can be learnt into table `{}`", known.name);
+            let why = "its entries are constant, or it has a selector";
+            self.report.error(codes::WRONG_PLACE, table.span, text).note(why);
+            return;
+        }
+        if has_priorities(&known) {
+            let text = format!("nothing can be learnt into table `{}`", known.name);
+            let why = "its entries have priorities, and what is learnt has none";
+            self.report
+                .error(codes::PRIORITY, table.span, text)
+                .note(why)
+                .help("learn into a table of exact keys");
+            return;
+        }
+        if known.keys.len() != key.len() {
+            let text =
+                format!("table `{}` has {} keys, not {}", known.name, known.keys.len(), key.len());
+            let names: Vec<&str> = known.keys.iter().map(|key| key.name.as_str()).collect();
+            let help = format!("keys: {}", names.join(", "));
+            self.report.error(codes::ARGUMENTS, span, text).help(help);
+            return;
+        }
+        let values: Vec<_> =
+            known.keys.iter().zip(key).map(|(known, value)| self.expr(value, known.bits)).collect();
+        let values: Option<Vec<_>> = values.into_iter().collect();
+        let Some((name, args)) = self.call_parts(action) else { return };
+        let Some(action_id) = self.action_ref(&name) else { return };
+        let args = self.action_args(action_id, args, action.span);
+        if !self.listed_for_entries(&known, action_id, &name) {
+            return;
+        }
+        if let (Some(key), Some(args)) = (values, args) {
+            flow.op(Op::Learn { table: id, key, action: action_id, args }, span);
+        }
+    }
+
+    /// Name and arguments of a call: `drop`, `route(1, 2)`.
+    pub(crate) fn call_parts<'e>(&mut self, call: &'e AstExpr) -> Option<(Name, &'e [AstExpr])> {
+        match &call.value {
+            Ast::Call(name, args) => Some((name.clone(), args.as_slice())),
+            Ast::Path(path) if path.single().is_some() => {
+                path.single().map(|name| (name.clone(), [].as_slice()))
+            }
+            _ => {
+                let text = "an action is wanted here, with its arguments";
+                self.report.error(codes::WRONG_KIND, call.span, text).help("as in `route(1)`");
+                None
+            }
+        }
+    }
+
+    /// The table that a name means.
+    pub(crate) fn table_ref(&mut self, name: &Name) -> Option<TableId> {
+        match self.scope.symbol(&name.value) {
+            Some(Symbol::Table(index)) => self.ids.tables.get(index).copied().flatten(),
+            _ => {
+                self.no_such(name, "a table", |symbol| matches!(symbol, Symbol::Table(_)));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use super::*;
+use crate::diag::render;
+use crate::ir::{print, verify};
+use crate::source::{Loader, parse_program};
+use std::path::Path;
+
+/// A program in memory beside the header libraries.
+fn loader(text: &str) -> Loader {
+    let libraries = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/headers");
+    let mut files = vec![(std::path::PathBuf::from("p.yaml"), text.as_bytes().to_vec())];
+    for entry in std::fs::read_dir(libraries).expect("header libraries") {
+        let path = entry.expect("a library").path();
+        let name = path.file_name().expect("a name").to_owned();
+        files.push((Path::new("headers").join(name), std::fs::read(&path).expect("a library")));
+    }
+    Loader::in_memory(files, &[])
+}
+
+/// Compiles a program; the rendered errors when it is refused.
+fn compiled(text: &str) -> Result<Compiled, String> {
+    let parsed = parse_program(Path::new("p.yaml"), &loader(text))
+        .map_err(|rejected| rejected.to_string())?;
+    let files = parsed.files.clone();
+    match compile(&parsed, &ExternRegistry::new()) {
+        Ok(compiled) => {
+            assert_eq!(verify::verify(&compiled.program), Vec::<String>::new());
+            Ok(compiled)
+        }
+        Err(diagnostics) => Err(render::plain(&diagnostics, &files)),
+    }
+}
+
+const ROUTER: &str = r#"
+pipeline: tiny_router
+include: [ethernet, ip]
+
+parser:
+  start: { extract: ethernet, select: ethernet.ether_type, cases: { 0x0800: ipv4 }, default: accept }
+  ipv4:  { extract: ipv4 }
+
+actions:
+  route:
+    params: { port: port, next_hop: mac }
+    do:
+      - std.egress_port = port
+      - ethernet.src = ethernet.dst
+      - ethernet.dst = next_hop
+      - ipv4.ttl = ipv4.ttl - 1
+
+tables:
+  fib: { key: { ipv4.dst: lpm }, actions: [route, drop], default: drop, size: 1024 }
+
+ingress:
+  - if: ipv4.valid && ipv4.ttl <= 1
+    then: [ drop ttl_expired ]
+  - apply: fib
+
+checksums:
+  - { field: ipv4.checksum, over: ipv4, when: ipv4.valid }
+"#;
+
+#[test]
+fn the_first_example_of_the_language_page() {
+    let compiled = compiled(ROUTER).unwrap_or_else(|text| panic!("{text}"));
+    assert!(
+        print::program(&compiled.program).contains("action act2 route(port: 16, next_hop: 48)")
+    );
+    assert!(compiled.warnings.is_empty(), "{:?}", compiled.warnings);
+}
+
+/// Every sub-parser of every header library, each in a program that calls it alone.
+#[test]
+fn every_sub_parser_of_the_libraries_is_right() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/headers"));
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("header libraries")
+        .map(|entry| entry.expect("a library").path())
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()))
+        .collect();
+    names.sort();
+    let mut calls = 0;
+    for library in names {
+        let include = format!("pipeline: p\ninclude: [{library}]\n");
+        let parsed = parse_program(Path::new("p.yaml"), &loader(&include)).expect("the library");
+        let unit =
+            parsed.units.iter().find(|u| u.name.as_ref().is_some_and(|n| n.value == library));
+        for (parser, _) in &unit.expect("its unit").parsers {
+            let text =
+                format!("{include}parser: {{ start: {{ call: {library}.{} }} }}\n", parser.value);
+            match compiled(&text) {
+                Ok(compiled) => assert!(!compiled.program.parser.states.is_empty()),
+                // Several trailers have no order of their own; nothing else may be wrong.
+                Err(found) => assert!(
+                    found.matches("error[").count() == found.matches("error[E0136]").count(),
+                    "{found}"
+                ),
+            }
+            calls += 1;
+        }
+    }
+    assert!(calls > 10, "{calls} sub-parsers were found");
+}
+
+/// The words and signs of a text, blanks kept.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut in_word = false;
+    for c in text.chars() {
+        let is_word = c.is_alphanumeric() || c == '_';
+        match tokens.last_mut() {
+            Some(last) if is_word && in_word => last.push(c),
+            _ => tokens.push(c.to_string()),
+        }
+        in_word = is_word;
+    }
+    tokens
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
+
+    /// A program with a few words changed is refused with errors, or it is right: the verifier and
+    /// every pass accept it. Nothing panics.
+    #[test]
+    fn changed_programs_are_refused_or_right(
+        edits in proptest::collection::vec((0usize..10_000, 0usize..10_000, 0u8..4), 1..4),
+    ) {
+        let text = include_str!("../../../tests/data/ir/everything.yaml");
+        let mut words = tokens(text);
+        let solid: Vec<usize> =
+            (0..words.len()).filter(|at| !words[*at].trim().is_empty()).collect();
+        for (a, b, kind) in edits {
+            let (a, b) = (solid[a % solid.len()], solid[b % solid.len()]);
+            match kind {
+                0 => words.swap(a, b),
+                1 => words[a] = words[b].clone(),
+                2 => words[a] = ["0", "1", "8", "129", "4294967296"][b % 5].to_string(),
+                _ => words[a] = String::new(),
+            }
+        }
+        let text = words.concat();
+        if let Ok(parsed) = parse_program(Path::new("p.yaml"), &loader(&text)) {
+            match compile(&parsed, &ExternRegistry::new()) {
+                Ok(mut compiled) => {
+                    let found = verify::verify(&compiled.program);
+                    proptest::prop_assert_eq!(found, Vec::<String>::new());
+                    crate::passes::run(&mut compiled.program, &crate::passes::Options::all());
+                    print::program(&compiled.program);
+                }
+                Err(found) => proptest::prop_assert!(found.has_errors()),
+            }
+        }
+    }
+}

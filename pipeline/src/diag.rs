@@ -1,0 +1,260 @@
+//! Diagnostics: what is wrong, where, and the way out.
+//!
+//! A [`Diagnostic`] has a [`Code`] from the one table in [`codes`], labelled places, notes, helps and
+//! machine-applicable fixes. Every stage pushes into one [`Diagnostics`] and goes on, so that a
+//! person sees all errors of a program at once. Rendering ([`render`], [`json`]) needs the texts of
+//! the files and happens at the edge; nothing here prints.
+
+pub mod codes;
+pub mod json;
+pub mod render;
+pub mod suggest;
+
+pub use codes::Code;
+pub use suggest::suggest;
+
+use crate::ids::{FileId, IdVec};
+use crate::ir::{SourceFile, SourceSpan};
+
+/// The files that spans refer to.
+pub type Files = IdVec<FileId, SourceFile>;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The program is refused.
+    Error,
+    /// The program is accepted; it probably does not do what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// A place with a few words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Where.
+    pub span: SourceSpan,
+    /// What is there; may be empty.
+    pub text: String,
+}
+
+/// A change of the source that would repair the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fix {
+    /// What the change does, as an order: `quote the expression`.
+    pub title: String,
+    /// Replacements in one file, which do not overlap; an empty span inserts.
+    pub edits: Vec<(SourceSpan, String)>,
+}
+
+/// One error or warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Its code.
+    pub code: Code,
+    /// One sentence without a full stop: what is wrong, with the names.
+    pub message: String,
+    /// Where it is wrong; `None` when there is no place (a file that cannot be read).
+    pub primary: Option<Label>,
+    /// Other places that explain it.
+    pub secondary: Vec<Label>,
+    /// Facts: what was expected, why there is such a rule.
+    pub notes: Vec<String>,
+    /// Ways out in words.
+    pub helps: Vec<String>,
+    /// Ways out as edits.
+    pub fixes: Vec<Fix>,
+}
+
+impl Diagnostic {
+    /// A diagnostic at a place, or without one.
+    pub fn new(code: Code, span: Option<SourceSpan>, message: impl Into<String>) -> Self {
+        Diagnostic {
+            code,
+            message: message.into(),
+            primary: span.map(|span| Label { span, text: String::new() }),
+            secondary: Vec::new(),
+            notes: Vec::new(),
+            helps: Vec::new(),
+            fixes: Vec::new(),
+        }
+    }
+
+    /// Error or warning, by the letter of the code.
+    pub fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+
+    /// Words at the caret itself.
+    pub fn here(&mut self, text: impl Into<String>) -> &mut Self {
+        if let Some(primary) = &mut self.primary {
+            primary.text = text.into();
+        }
+        self
+    }
+
+    /// Another place.
+    pub fn label(&mut self, span: SourceSpan, text: impl Into<String>) -> &mut Self {
+        self.secondary.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// A fact.
+    pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
+        self.notes.push(text.into());
+        self
+    }
+
+    /// A way out in words.
+    pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
+        self.helps.push(text.into());
+        self
+    }
+
+    /// A way out as one edit.
+    pub fn fix(
+        &mut self,
+        title: impl Into<String>,
+        span: SourceSpan,
+        text: impl Into<String>,
+    ) -> &mut Self {
+        self.fixes.push(Fix { title: title.into(), edits: vec![(span, text.into())] });
+        self
+    }
+
+    /// Offers the candidate that looks most like `found`, if one is near, as a fix at the caret.
+    pub fn did_you_mean<'c>(
+        &mut self,
+        found: &str,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> &mut Self {
+        if let Some(near) = suggest(found, candidates) {
+            let title = format!("did you mean `{near}`?");
+            match self.primary.as_ref().map(|primary| primary.span) {
+                Some(span) => self.fix(title, span, near),
+                None => self.help(title),
+            };
+        }
+        self
+    }
+
+    /// Order of report: file, place, code, text. What has no place comes first.
+    fn order(&self) -> (Option<(u32, u32, u32)>, &'static str, &str) {
+        let place = self.primary.as_ref().map(|p| (p.span.file.0, p.span.start, p.span.end));
+        (place, self.code.id, &self.message)
+    }
+}
+
+/// Everything that was found so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    items: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// None yet.
+    pub fn new() -> Self {
+        Diagnostics::default()
+    }
+
+    /// Adds an error; returns it, to add labels, notes and help.
+    pub fn error(
+        &mut self,
+        code: Code,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        debug_assert_eq!(code.severity(), Severity::Error);
+        self.push(Diagnostic::new(code, Some(span), message))
+    }
+
+    /// Adds a warning; returns it, to add labels, notes and help.
+    pub fn warning(
+        &mut self,
+        code: Code,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        debug_assert_eq!(code.severity(), Severity::Warning);
+        self.push(Diagnostic::new(code, Some(span), message))
+    }
+
+    /// Adds an error that has no place in a file.
+    pub fn error_without_place(
+        &mut self,
+        code: Code,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        self.push(Diagnostic::new(code, None, message))
+    }
+
+    /// Adds a diagnostic; returns it.
+    pub fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        let at = self.items.len();
+        self.items.push(diagnostic);
+        &mut self.items[at]
+    }
+
+    /// Takes over what another stage found.
+    pub fn append(&mut self, mut other: Diagnostics) {
+        self.items.append(&mut other.items);
+    }
+
+    /// True when nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// True when the program must be refused.
+    pub fn has_errors(&self) -> bool {
+        self.items.iter().any(|item| item.severity() == Severity::Error)
+    }
+
+    /// How many errors, and how many warnings.
+    pub fn counts(&self) -> (usize, usize) {
+        let errors = self.items.iter().filter(|item| item.severity() == Severity::Error).count();
+        (errors, self.items.len() - errors)
+    }
+
+    /// All of them, in the order found.
+    pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
+        self.items.iter()
+    }
+
+    /// All of them by file and place, the same finding once. This is the order of every output.
+    pub fn sorted(&self) -> Vec<&Diagnostic> {
+        let mut items: Vec<&Diagnostic> = self.items.iter().collect();
+        items.sort_by(|a, b| a.order().cmp(&b.order()));
+        items.dedup();
+        items
+    }
+}
+
+/// A refused program: what was found, and the files it was found in.
+#[derive(Clone, Debug)]
+pub struct Rejected {
+    /// What was found; at least one error.
+    pub diagnostics: Diagnostics,
+    /// The files that were read.
+    pub files: Files,
+}
+
+impl std::fmt::Display for Rejected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&render::plain(&self.diagnostics, &self.files))
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+#[cfg(test)]
+mod tests;

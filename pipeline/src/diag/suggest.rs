@@ -1,0 +1,66 @@
+//! The nearest name to a misspelt one.
+
+/// The candidate that looks most like `found`, if one is near enough to be meant: the same but for
+/// upper and lower case or `-` and `_`, or at most a third of the letters wrong, missing, extra or
+/// swapped. Of equals the first wins.
+pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    let found = fold(found);
+    let limit = (found.len() / 3).max(1);
+    let mut best: Option<(usize, &'c str)> = None;
+    for candidate in candidates {
+        let folded = fold(candidate);
+        if folded.len().abs_diff(found.len()) > limit {
+            continue;
+        }
+        let distance = distance(&found, &folded);
+        if distance <= limit
+            && (distance == 0 || distance < folded.len().max(found.len()))
+            && best.is_none_or(|(least, _)| distance < least)
+        {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+fn fold(name: &str) -> Vec<char> {
+    name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// Optimal string alignment distance: insertions, deletions, substitutions, neighbours swapped.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = Vec::with_capacity(b.len() + 1);
+        row.push(i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let substitute = last[j] + usize::from(x != y);
+            let mut cost = substitute.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                cost = cost.min(before[j - 1] + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suggest;
+
+    #[test]
+    fn near_names_are_found_and_far_ones_are_not() {
+        let keys = ["fields", "bytes", "word", "default", "const_default"];
+        assert_eq!(suggest("feilds", keys), Some("fields"));
+        assert_eq!(suggest("Bytes", keys), Some("bytes"));
+        assert_eq!(suggest("const-default", keys), Some("const_default"));
+        assert_eq!(suggest("defualt", keys), Some("default"));
+        assert_eq!(suggest("parser", keys), None);
+        assert_eq!(suggest("", keys), None);
+        assert_eq!(suggest("x", ["y"]), None, "nothing in common is not near");
+        assert_eq!(suggest("ipv5", ["ipv4", "ipv6"]), Some("ipv4"), "of equals the first");
+    }
+}

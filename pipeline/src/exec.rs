@@ -1,0 +1,352 @@
+//! The seam between a compiled program and the device that runs it.
+//!
+//! A packet in flight is a [`Descriptor`] of 64 bytes plus its bytes in packet memory. For the
+//! length of one pass an [`Intrinsic`] stands beside it, with what the device tells the program and
+//! what the program decided. Nothing else crosses the queue between ingress and egress: egress
+//! finds its headers again from the validity mask, because ingress leaves the packet laid out in
+//! deparser order.
+//!
+//! Both structures are `repr(C)`: generated code reads and writes them at fixed offsets. An engine
+//! implements [`Engine`] over bursts; it knows no socket and no clock, `now` is an argument.
+//!
+//! # What an engine does to them
+//! At the start of ingress it sets every field that the program decides to its default; the device
+//! sets the inputs and need not clear the rest. When the verdict is [`Verdict::Forward`],
+//! [`Verdict::Punt`] or [`Verdict::Resubmit`], `buf`, `len` and `data_off` are the packet as the pass
+//! leaves it; after a drop they are the packet as it came, except after an egress that cloned.
+//! The device owns the buffer before and after; an engine never frees it.
+//!
+//! **Clones.** An ingress pass that asked for a clone leaves one more reference to the bytes as they
+//! were received in [`Intrinsic::original`], which the device takes (or frees), once for all
+//! clones, also when the packet itself drops; the descriptor of a clone is the packet's after
+//! [`Descriptor::forget_headers`], and carries its metadata. Egress clones are copies of the packet as the pass
+//! leaves it: the device shares `buf`.
+//!
+//! # Helpers of generated code
+//! Everything with an effect outside the packet is a method that both engines call:
+//! [`State`]'s `count`, `meter`, `lock`, `unlock`, `register`, `value_set_contains` and its tallies,
+//! [`Worker`]'s `random` and `learn`, [`crate::externs`], and [`Device`]. Generated code reaches them
+//! through `extern "C"` wrappers that take a pointer to the [`Context`] and integers: a value wider than
+//! 64 bits as two words, low first. What it may do inline instead: count in its lane
+//! (`CounterArray::lane_ptr`), look a table up (`TableView`), read and write [`Descriptor`] and
+//! [`Intrinsic`] at their `repr(C)` offsets. Tables of one pass are one version: an engine pins once for
+//! a packet or a burst, and pins again after a packet that learned.
+
+use crate::ids::{DigestId, ExternId, ReasonId};
+use crate::packet::{Buf, PacketMemory};
+use crate::state::{State, Worker};
+use crate::trace::TraceSink;
+use wireyard_tables::time::Time;
+
+/// Most packets of a burst.
+pub const BURST_MAX: usize = 64;
+/// `egress_port` when nothing was decided.
+pub const NO_PORT: u16 = u16::MAX;
+/// Most clones a packet may ask for in one pass; more are counted and not made.
+pub const CLONES_MAX: usize = 4;
+
+/// A packet in flight: all that travels with its bytes.
+#[repr(C, align(64))]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Chunk of packet memory; `None` (0) once the packet has gone on.
+    pub buf: Option<Buf>,
+    /// Bytes of the packet.
+    pub len: u32,
+    /// Offset of the first byte in the chunk.
+    pub data_off: u16,
+    /// Bytes of headers in front of the body; set by ingress.
+    pub body_off: u16,
+    /// Bytes of the body; what is behind it are trailers and slack; set by ingress.
+    pub body_len: u32,
+    /// Validity of header instances, bit by [`crate::ids::InstanceId`]; set by ingress.
+    pub valid: u64,
+    /// When the packet was received, nanoseconds.
+    pub ingress_ns: u64,
+    /// Port the packet came in by.
+    pub ingress_port: u16,
+    /// Port the packet leaves by; [`NO_PORT`] before it is decided.
+    pub egress_port: u16,
+    /// Which copy of a multicast or mirrored packet.
+    pub instance: u16,
+    /// Generation of the program that did ingress and must do egress.
+    pub generation: u16,
+    /// Internal class, 0 to 7.
+    pub traffic_class: u8,
+    /// Ingress accounting unit, 0 to 7.
+    pub priority_group: u8,
+    /// [`flags`].
+    pub flags: u8,
+    /// [`PacketPath`].
+    pub path: u8,
+    /// Passes through ingress so far, against endless resubmission.
+    pub passes: u8,
+    /// Link type of the ingress port.
+    pub ingress_link: u8,
+    /// 0, or for a capture record that was cut the device's number for how many bytes are missing.
+    pub cut: u16,
+    /// Metadata fields declared `carried`.
+    pub carried: [u8; 16],
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 64);
+
+/// Bits of [`Descriptor::flags`].
+pub mod flags {
+    /// The packet may be marked.
+    pub const ECT: u8 = 1;
+    /// Two bits of colour: 0 green, 1 yellow, 2 red.
+    pub const COLOR_SHIFT: u8 = 1;
+    /// The traffic class was assigned by the program.
+    pub const CLASS_ASSIGNED: u8 = 1 << 3;
+    /// The priority group was assigned by the program.
+    pub const GROUP_ASSIGNED: u8 = 1 << 4;
+    /// Recirculate after egress.
+    pub const RECIRCULATE: u8 = 1 << 5;
+}
+
+/// How a packet got to the start of a pass (PSA packet paths).
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PacketPath {
+    /// From a port (PSA NFP), or to a port (PSA NU).
+    #[default]
+    Normal = 0,
+    /// From the CPU port (PSA NFCPU).
+    FromCpu = 1,
+    /// Resubmitted by ingress (PSA RESUB).
+    Resubmit = 2,
+    /// Recirculated by egress (PSA RECIRC).
+    Recirculate = 3,
+    /// A copy of a multicast group (PSA NM).
+    Multicast = 4,
+    /// A mirror copy made by ingress (PSA CI2E).
+    CloneIngress = 5,
+    /// A mirror copy made by egress (PSA CE2E).
+    CloneEgress = 6,
+    /// Made by the device itself: generator, timer.
+    Generated = 7,
+}
+
+impl PacketPath {
+    /// Every path with its name.
+    pub const ALL: [(&'static str, PacketPath); 8] = [
+        ("normal", PacketPath::Normal),
+        ("from_cpu", PacketPath::FromCpu),
+        ("resubmit", PacketPath::Resubmit),
+        ("recirculate", PacketPath::Recirculate),
+        ("multicast", PacketPath::Multicast),
+        ("clone_ingress", PacketPath::CloneIngress),
+        ("clone_egress", PacketPath::CloneEgress),
+        ("generated", PacketPath::Generated),
+    ];
+}
+
+/// What is decided about a packet at the end of a pass.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// On to `egress_port` or `multicast_group`; from egress: out.
+    #[default]
+    Forward = 0,
+    /// Dropped, for [`Intrinsic::reason`].
+    Drop = 1,
+    /// To the CPU port, for [`Intrinsic::reason`].
+    Punt = 2,
+    /// Ingress again with the packet as it is now.
+    Resubmit = 3,
+}
+
+/// Intrinsic metadata for one pass: inputs by the device, decisions by the program.
+#[repr(C)]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Intrinsic {
+    /// Now, nanoseconds.
+    pub now_ns: u64,
+    /// In: when the packet entered its queue. Egress only.
+    pub enqueue_ns: u64,
+    /// In: when it left its queue. Egress only.
+    pub dequeue_ns: u64,
+    /// Out: leave at this time or later; 0 is at once.
+    pub not_before_ns: u64,
+    /// Out: longest hold.
+    pub hold_timeout_ns: u64,
+    /// In: bytes in the queue at arrival. Egress only.
+    pub enqueue_depth_bytes: u32,
+    /// In: bytes in the queue at departure. Egress only.
+    pub dequeue_depth_bytes: u32,
+    /// Out: bit n when the n-th checksum was wrong.
+    pub checksum_error: u32,
+    /// Out: bit n when the n-th CRC was wrong.
+    pub crc_error: u32,
+    /// Out: the pass cut the packet to at most so many bytes; `u32::MAX` is not at all.
+    pub truncate_to: u32,
+    /// Out: the packet as received, when ingress asked for a clone.
+    pub original: Option<Buf>,
+    /// Out: its length.
+    pub original_len: u32,
+    /// Out: its first byte in the chunk.
+    pub original_off: u16,
+    /// Out: group, 0 is none. Ingress only.
+    pub multicast_group: u16,
+    /// Out: hold until so many later packets have passed.
+    pub hold_packets: u16,
+    /// Out: why it drops or is punted ([`ReasonId`]).
+    pub reason: u16,
+    /// Out: mirror sessions of clones asked for.
+    pub clones: [u16; CLONES_MAX],
+    /// Out: how many of them.
+    pub clone_count: u8,
+    /// Out: [`Verdict`].
+    pub verdict: u8,
+    /// Out: the parser error.
+    pub parser_error: u8,
+    /// In: 1 when the traffic manager wants the packet marked. Egress only.
+    pub congestion_mark: u8,
+    /// Out: DSCP for the device's maps; 0xff is none.
+    pub dscp: u8,
+    /// Out: PCP for the device's maps; 0xff is none.
+    pub pcp: u8,
+}
+
+impl Default for Intrinsic {
+    fn default() -> Self {
+        Intrinsic {
+            now_ns: 0,
+            enqueue_ns: 0,
+            dequeue_ns: 0,
+            not_before_ns: 0,
+            hold_timeout_ns: 0,
+            enqueue_depth_bytes: 0,
+            dequeue_depth_bytes: 0,
+            checksum_error: 0,
+            crc_error: 0,
+            truncate_to: u32::MAX,
+            original: None,
+            original_len: 0,
+            original_off: 0,
+            multicast_group: 0,
+            hold_packets: 0,
+            reason: 0,
+            clones: [0; CLONES_MAX],
+            clone_count: 0,
+            verdict: Verdict::Forward as u8,
+            parser_error: 0,
+            congestion_mark: 0,
+            dscp: 0xff,
+            pcp: 0xff,
+        }
+    }
+}
+
+impl Descriptor {
+    /// A packet just received on a port: `len` bytes at `data_off` of the chunk.
+    pub fn received(buf: Buf, data_off: u16, len: u32, port: u16, now_ns: u64) -> Descriptor {
+        Descriptor {
+            buf: Some(buf),
+            len,
+            data_off,
+            body_off: 0,
+            body_len: 0,
+            valid: 0,
+            ingress_ns: now_ns,
+            ingress_port: port,
+            egress_port: NO_PORT,
+            instance: 0,
+            generation: 0,
+            traffic_class: 0,
+            priority_group: 0,
+            flags: 0,
+            path: PacketPath::Normal as u8,
+            passes: 0,
+            ingress_link: 0,
+            cut: 0,
+            carried: [0; 16],
+        }
+    }
+
+    /// The same packet with other bytes or another reference to the same ones, for copies.
+    pub fn with_buf(&self, buf: Buf) -> Descriptor {
+        Descriptor { buf: Some(buf), ..*self }
+    }
+
+    /// Makes it a packet whose headers nobody has looked at: all of it is body. For what does egress
+    /// without ingress having laid it out: clones of the packet as received, packets from the device.
+    pub fn forget_headers(&mut self) {
+        self.valid = 0;
+        self.body_off = 0;
+        self.body_len = self.len;
+    }
+}
+
+impl Intrinsic {
+    /// The verdict; an impossible value reads as a drop.
+    pub fn verdict(&self) -> Verdict {
+        match self.verdict {
+            0 => Verdict::Forward,
+            2 => Verdict::Punt,
+            3 => Verdict::Resubmit,
+            _ => Verdict::Drop,
+        }
+    }
+
+    /// The reason of a drop or punt.
+    pub fn reason(&self) -> ReasonId {
+        ReasonId(self.reason.into())
+    }
+}
+
+/// What an engine works with for the length of a burst.
+pub struct Context<'a> {
+    /// Run-time state of the program.
+    pub state: &'a State,
+    /// This worker's part of it, made by [`State::worker`].
+    pub worker: &'a mut Worker,
+    /// Packet memory of this worker.
+    pub memory: &'a mut PacketMemory,
+    /// The device.
+    pub device: &'a mut dyn Device,
+    /// Where the story of the packets goes, if anybody wants it.
+    pub trace: Option<&'a mut dyn TraceSink>,
+}
+
+/// A program that runs: packets in, verdicts out. Packets of a burst are done one after the other, in
+/// order; what one leaves in registers or tables the next one sees.
+pub trait Engine: Send + Sync + std::fmt::Debug {
+    /// Its name for people: `interp`, `jit`.
+    fn name(&self) -> &'static str;
+
+    /// Parser, ingress, deparser, over each packet with the intrinsic metadata of the same index.
+    fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
+
+    /// Egress, deparser.
+    fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
+}
+
+/// What a program may ask of the device in the middle of a pass.
+pub trait Device {
+    /// A digest for control; `values` has one for each field.
+    fn digest(&mut self, digest: DigestId, values: &[u128]);
+
+    /// A call of an extern that the device registered. Returns the result, 0 if it has none.
+    fn call(
+        &mut self,
+        external: ExternId,
+        args: &[u128],
+        packet: &Descriptor,
+        bytes: &[u8],
+        now: Time,
+    ) -> u128;
+}
+
+/// A device that has no externs and forgets digests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoDevice;
+
+impl Device for NoDevice {
+    fn digest(&mut self, _: DigestId, _: &[u128]) {}
+
+    fn call(&mut self, _: ExternId, _: &[u128], _: &Descriptor, _: &[u8], _: Time) -> u128 {
+        0
+    }
+}

@@ -1,0 +1,9 @@
+//! Computations that programs name: CRCs, ones'-complement checksums, hashes, random numbers.
+//!
+//! Pure functions over bytes and numbers, shared by both engines. Nothing here knows a packet, a
+//! program or a clock.
+
+pub mod checksum;
+pub mod crc;
+pub mod hash;
+pub mod random;

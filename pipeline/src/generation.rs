@@ -1,0 +1,313 @@
+//! Generations: a loaded program, and the change from one to the next while packets are on their way.
+//!
+//! A packet is done by one program from ingress to egress. Its descriptor has the number of the
+//! [`Generation`] that did ingress; when another program is loaded meanwhile, the old one stays until the
+//! packets that it let into queues have left. [`Loader`] is control's side; each worker has an
+//! [`Executor`].
+
+use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, Verdict};
+use crate::interp::Interp;
+use crate::ir::{BuiltinReason, Program};
+use crate::packet::PacketMemory;
+use crate::state::{LoadError, State, StateOptions, Worker};
+use crate::trace::TraceSink;
+use arc_swap::ArcSwap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wireyard_tables::time::Time;
+
+/// Makes an engine for a program.
+pub type MakeEngine = dyn Fn(&Arc<Program>, &State) -> Box<dyn Engine> + Send + Sync;
+
+/// The interpreter, for [`Loader::new`].
+pub fn interpreter(program: &Arc<Program>, _: &State) -> Box<dyn Engine> {
+    Box::new(Interp::new(program.clone()))
+}
+
+/// A loaded program.
+#[derive(Debug)]
+pub struct Generation {
+    /// Its number, in descriptors.
+    pub id: u16,
+    /// The program.
+    pub program: Arc<Program>,
+    /// What runs it.
+    pub engine: Box<dyn Engine>,
+    /// Its run-time state.
+    pub state: State,
+    /// Packets that did ingress here and have not done egress or been given up.
+    queued: AtomicU64,
+    /// Workers whose new packets meet this program.
+    workers: AtomicU64,
+}
+
+impl Generation {
+    /// Packets between ingress and egress.
+    pub fn queued(&self) -> u64 {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// No packet of it is on its way, and none will be: no worker's new packets meet it.
+    fn is_done(&self) -> bool {
+        self.workers.load(Ordering::SeqCst) == 0 && self.queued() == 0
+    }
+
+    /// The device made so many more copies that will do egress.
+    pub fn copied(&self, packets: u64) {
+        self.queued.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// So many packets that passed ingress will not do egress: dropped in the queue, or sent on
+    /// without it.
+    pub fn gone(&self, packets: u64) {
+        // Release: whoever sees the count at zero and frees the program comes after our last use.
+        let _ = self.queued.fetch_update(Ordering::Release, Ordering::Relaxed, |queued| {
+            Some(queued.saturating_sub(packets))
+        });
+    }
+}
+
+/// The programs that are loaded.
+#[derive(Debug)]
+struct Loaded {
+    current: ArcSwap<Generation>,
+    /// All that may still have packets; looked at when a worker meets one it does not have.
+    alive: Mutex<Vec<Arc<Generation>>>,
+}
+
+impl Loaded {
+    /// The current program; one more worker is on it, unless that worker is already.
+    fn enter(&self, known: Option<u16>) -> Arc<Generation> {
+        loop {
+            let current = self.current.load_full();
+            if known == Some(current.id) {
+                return current;
+            }
+            current.workers.fetch_add(1, Ordering::SeqCst);
+            // Replaced meanwhile? Then it may have been taken for done.
+            if self.current.load().id == current.id {
+                return current;
+            }
+            current.workers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn alive(&self) -> MutexGuard<'_, Vec<Arc<Generation>>> {
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Loads programs, one after the other.
+pub struct Loader {
+    loaded: Arc<Loaded>,
+    make_engine: Box<MakeEngine>,
+    options: StateOptions,
+}
+
+impl Loader {
+    /// Loads the first program.
+    ///
+    /// # Errors
+    /// See [`State::new`].
+    pub fn new(
+        program: Arc<Program>,
+        options: StateOptions,
+        make_engine: Box<MakeEngine>,
+    ) -> Result<Loader, LoadError> {
+        let state = State::new(&program, options)?;
+        let first = Arc::new(Generation::new(0, program, state, &make_engine));
+        let alive = Mutex::new(vec![first.clone()]);
+        let loaded = Arc::new(Loaded { current: ArcSwap::new(first), alive });
+        Ok(Loader { loaded, make_engine, options })
+    }
+
+    /// The program that new packets meet.
+    pub fn current(&self) -> Arc<Generation> {
+        self.loaded.current.load_full()
+    }
+
+    /// How many programs are loaded, the current one and those whose packets are still on their way.
+    pub fn alive(&self) -> usize {
+        let current = self.current().id;
+        let mut alive = self.loaded.alive();
+        alive.retain(|generation| generation.id == current || !generation.is_done());
+        alive.len()
+    }
+
+    /// Loads another program: what has the same name and shape keeps its contents
+    /// ([`State::replace`]). Packets that arrive from now on meet it.
+    ///
+    /// # Errors
+    /// See [`State::replace`]; then nothing has changed.
+    pub fn replace(&self, program: Arc<Program>, now: Time) -> Result<Arc<Generation>, LoadError> {
+        let old = self.current();
+        let state = old.state.replace(&program, StateOptions { now, ..self.options })?;
+        let id = old.id.wrapping_add(1);
+        let next = Arc::new(Generation::new(id, program, state, &self.make_engine));
+        self.loaded.alive().push(next.clone());
+        self.loaded.current.store(next.clone());
+        self.alive();
+        Ok(next)
+    }
+
+    /// The part of worker `lane`.
+    pub fn executor(&self, lane: usize) -> Executor {
+        let mut executor = Executor { loaded: self.loaded.clone(), lane, live: Vec::new() };
+        executor.refresh();
+        executor
+    }
+}
+
+impl Generation {
+    fn new(id: u16, program: Arc<Program>, state: State, make: &MakeEngine) -> Generation {
+        let engine = make(&program, &state);
+        let (queued, workers) = (AtomicU64::new(0), AtomicU64::new(0));
+        Generation { id, program, engine, state, queued, workers }
+    }
+}
+
+/// Runs packets on one worker, each on the program it belongs to.
+#[derive(Debug)]
+pub struct Executor {
+    loaded: Arc<Loaded>,
+    lane: usize,
+    /// The current program last; older ones wait for their packets.
+    live: Vec<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    generation: Arc<Generation>,
+    worker: Worker,
+}
+
+impl Live {
+    fn new(generation: Arc<Generation>, lane: usize) -> Live {
+        let worker = generation.state.worker(lane);
+        Live { generation, worker }
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        memory: &'a mut PacketMemory,
+        device: &'a mut dyn Device,
+        trace: Option<&'a mut dyn TraceSink>,
+    ) -> (&'a dyn Engine, Context<'a>) {
+        let Live { generation, worker } = self;
+        (&*generation.engine, Context { state: &generation.state, worker, memory, device, trace })
+    }
+}
+
+impl Executor {
+    /// Takes a new program if there is one, and lets go of old ones that are done. Called by `ingress`.
+    pub fn refresh(&mut self) {
+        let known = self.live.last().map(|live| live.generation.id);
+        let current = self.loaded.enter(known);
+        if known != Some(current.id) {
+            // The new one was entered before the old one is left: at no time is neither in use.
+            if let Some(live) = self.live.last() {
+                live.generation.workers.fetch_sub(1, Ordering::AcqRel);
+            }
+            self.live.retain(|live| live.generation.id != current.id);
+            self.live.push(Live::new(Arc::clone(&current), self.lane));
+        }
+        if self.live.len() > 1 {
+            self.live.retain(|live| live.generation.id == current.id || !live.generation.is_done());
+        }
+    }
+
+    /// This worker's part of a program that packets of it are still on their way for.
+    fn find(&mut self, id: u16) -> Option<&mut Live> {
+        if !self.live.iter().any(|live| live.generation.id == id) {
+            let alive = self.loaded.alive().iter().find(|alive| alive.id == id).cloned()?;
+            // In front: the last one is the one that new packets meet.
+            self.live.insert(0, Live::new(alive, self.lane));
+        }
+        self.live.iter_mut().find(|live| live.generation.id == id)
+    }
+
+    /// The program that this worker's next packets meet.
+    pub fn current(&self) -> Option<&Arc<Generation>> {
+        self.live.last().map(|live| &live.generation)
+    }
+
+    /// The program with this number, while packets of it are on their way.
+    pub fn generation(&self, id: u16) -> Option<&Arc<Generation>> {
+        self.live.iter().map(|live| &live.generation).find(|generation| generation.id == id)
+    }
+
+    /// Ingress of a burst, on the current program.
+    pub fn ingress(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+    ) {
+        self.refresh();
+        let Some(live) = self.live.last_mut() else { return };
+        for packet in packets.iter_mut() {
+            packet.generation = live.generation.id;
+        }
+        let trace = trace.map(|sink| sink as &mut dyn TraceSink);
+        let (engine, mut cx) = live.context(memory, device, trace);
+        engine.ingress(&mut cx, packets, meta);
+        let forwarded = meta.iter().take(packets.len());
+        let forwarded = forwarded.filter(|meta| meta.verdict() == Verdict::Forward).count();
+        live.generation.copied(forwarded as u64);
+    }
+
+    /// Egress of a burst, each packet on the program that did its ingress. A packet that belongs to no
+    /// program that is loaded (its number is wrong) drops with reason `no_decision`.
+    pub fn egress(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        mut trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+    ) {
+        let (mut packets, mut meta) = (packets, meta);
+        while let Some(first) = packets.first() {
+            let id = first.generation;
+            let run = packets.iter().take_while(|packet| packet.generation == id).count();
+            let (these, rest) = packets.split_at_mut(run);
+            let (these_meta, rest_meta) = meta.split_at_mut(run.min(meta.len()));
+            (packets, meta) = (rest, rest_meta);
+            let Some(live) = self.find(id) else {
+                for meta in these_meta {
+                    meta.verdict = Verdict::Drop as u8;
+                    meta.reason = BuiltinReason::NoDecision.id().0 as u16;
+                    meta.clone_count = 0;
+                }
+                continue;
+            };
+            let sink: Option<&mut dyn TraceSink> = match &mut trace {
+                Some(sink) => Some(&mut **sink),
+                None => None,
+            };
+            let (engine, mut cx) = live.context(memory, device, sink);
+            engine.egress(&mut cx, these, these_meta);
+            live.generation.gone(run as u64);
+        }
+    }
+
+    /// Lets go of the tables; to be called before the worker sleeps, or control waits for it.
+    pub fn release(&mut self) {
+        for live in &mut self.live {
+            live.worker.release();
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.last() {
+            live.generation.workers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The interpreter: the definition of what a program does to a packet.
+//!
+//! It walks the IR and does what it says, one packet at a time. Whatever another engine does must be
+//! the same: bytes, verdict, descriptor, intrinsic metadata, counters, registers, tables. This page is
+//! that definition, as far as it is not in [`crate::ir`].
+//!
+//! # A pass
+//! Ingress: parse, verify checksums then CRCs in order, run the control, conclude. Egress: find the headers
+//! again, run the control, conclude. Conclude: verdict; checksums, then CRCs, in order; deparser. A pass
+//! that ends with a drop is not put together, except in egress for the clones it asked for.
+//!
+//! # Headers
+//! The parser copies headers out of the packet; code works on the copies (`phv`); the deparser
+//! writes those that differ back. A field of an invalid header reads as 0 and is not written, and then
+//! an array index is not looked at. Operands that `?:`, `&&` and `||` do not choose are not evaluated.
+//! An array index out of range ends the pass before the operation has an effect.
+//! A header whose extraction fails is not valid, even if it was before.
+//!
+//! # Where things are
+//! The body goes from the cursor, where the parser stopped, to `body_end`, to the first valid header of
+//! `after`, or to the end of the packet, whichever is first. If that is before the cursor the error is
+//! `body_end`, trailers are not valid, and the body goes to the end of the packet. Items of `after`
+//! follow each other from the end of the body; slack is what is behind them. A pad that has the place and
+//! the length it came with keeps its bytes, otherwise it is filled. Bytes that the parser passed over are
+//! gone. A cursor that is not at a whole byte at the end of a state is the error `header_length`.
+//!
+//! # Across the queue
+//! Egress walks `emit` by the validity mask, computing variable lengths from the headers' own fields, and
+//! then `after` from the end of the body. So a pad may depend on headers in front of the body,
+//! `std.emit_length` and carried metadata only. A header whose fields give another length than it has ends
+//! the walk; it and the rest are then part of the body, and leave as they are. `truncate` cuts at the end
+//! of the pass; headers that are not whole any more are part of the body then.
+//!
+//! # Checksums
+//! `incremental` compares what is covered at the start of the pass with what is covered at its end, by
+//! RFC 1624 equation 3; equal sums write nothing, and a result of ones' complement zero is 0x0000 (0xffff
+//! where zero means none). In full instead if the header of the field was not received in this pass
+//! (made valid, copied or moved by the program), or if the condition did not hold at its start. A field
+//! that the program assigned is left alone, until its header is made new again. `always` is in full, in
+//! egress, whatever was assigned. A header covers with all its bytes, its variable part included.
+//!
+//! # Others
+//! Counters and meters count the bytes of the packet at the start of the pass. A direct meter colours
+//! from green. The maps of `qos` read the packet as it leaves ingress. `random` takes two steps of the
+//! worker's stream. A learned entry is seen by the next packet.
+//!
+//! It is not fast, and not made to be: see the compiled engine.
+
+mod apply;
+mod assign;
+pub(crate) mod bridge;
+mod cover;
+mod deparse;
+mod effects;
+mod eval;
+mod look;
+mod parse;
+mod pass;
+pub(crate) mod phv;
+mod run;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use look::Seen;
+
+use crate::exec::{Context, Descriptor, Engine, Intrinsic};
+use crate::externs::crc::CrcEngine;
+use crate::ids::*;
+use crate::ir::{AfterBody, Expr, ExprKind, Program};
+use std::sync::Arc;
+
+/// The interpreter of one program.
+#[derive(Debug)]
+pub struct Interp {
+    program: Arc<Program>,
+    /// By [`CrcId`].
+    crcs: Box<[CrcEngine]>,
+    /// Field of each checksum, and its bit.
+    checksum_fields: Box<[(InstanceId, FieldId, u64)]>,
+    /// By [`ExprId`]: the place of a field that is read at once.
+    quick_fields: Box<[Option<phv::QuickField>]>,
+    /// Instances in front of the body.
+    emit_mask: u64,
+    /// Instances behind it.
+    after_mask: u64,
+}
+
+impl Interp {
+    /// Prepares a program that the verifier accepts.
+    pub fn new(program: Arc<Program>) -> Interp {
+        let field = |(id, checksum): (ChecksumId, &crate::ir::Checksum)| {
+            (checksum.field.0, checksum.field.1, 1u64.checked_shl(id.0).unwrap_or(0))
+        };
+        let trailer = |item: &AfterBody| match item {
+            AfterBody::Header(instance) => phv::bit(*instance),
+            AfterBody::Pad { .. } => 0,
+        };
+        let quick_field = |expr: &Expr| match expr.kind {
+            ExprKind::Field(instance, field) => phv::QuickField::new(&program, instance, field),
+            _ => None,
+        };
+        Interp {
+            quick_fields: program.exprs.iter().map(quick_field).collect(),
+            crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
+            checksum_fields: program.checksums.entries().map(field).collect(),
+            emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),
+            after_mask: program.deparser.after.iter().map(trailer).fold(0, |a, b| a | b),
+            program,
+        }
+    }
+}
+
+impl Engine for Interp {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
+        for (packet, meta) in packets.iter_mut().zip(meta) {
+            self.pass(cx, packet, meta, false, false);
+        }
+    }
+
+    fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
+        for (packet, meta) in packets.iter_mut().zip(meta) {
+            self.pass(cx, packet, meta, true, false);
+        }
+    }
+}

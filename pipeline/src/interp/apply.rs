@@ -1,0 +1,93 @@
+//! Tables: lookup, selection, and what the data plane learns.
+
+use super::pass::{End, Pass};
+use crate::ids::*;
+use crate::state::action_args;
+use crate::trace::Event;
+
+impl Pass<'_> {
+    pub(super) fn learn(
+        &mut self,
+        table: TableId,
+        key: &[ExprId],
+        action: ActionId,
+        args: &[ExprId],
+    ) -> Result<(), End> {
+        let words = self.key_words(table, key.iter().copied())?;
+        let base = self.push_values(args)?;
+        // The values leave the stack for a moment, so that the list of learns may change beside it.
+        let locals = std::mem::take(&mut self.bench.phv.locals);
+        self.bench.learn(self.program, table, &words.words[..words.len], action, &locals[base..]);
+        self.trace(|_| Event::Learn { table, action, args: locals[base..].to_vec() });
+        self.bench.phv.locals = locals;
+        self.bench.phv.locals.truncate(base);
+        Ok(())
+    }
+
+    /// Looks a table up and runs the action: whether it was a hit, and which action it was.
+    pub(super) fn apply(&mut self, id: TableId) -> Result<(bool, ActionId), End> {
+        let table = &self.program.tables[id];
+        let words = self.key_words(id, table.keys.iter().map(|key| key.value))?;
+        let tables = self.tables;
+        let Some(view) = tables.table(wireyard_tables::TableId(id.0)) else {
+            return Ok((false, ActionId(0)));
+        };
+        let found = view.lookup(&words.words[..words.len]);
+        let (place, data) = match found {
+            None => view.default_action(),
+            Some(hit) => {
+                if let Some(counters) = view.counters() {
+                    counters.add(self.bench.lane, hit.slot.0 as usize, self.packet.len.into());
+                }
+                if let Some(hits) = view.last_hits() {
+                    hits.touch(hit.slot, self.now());
+                }
+                if let Some(meters) = view.meters() {
+                    let slot = hit.slot.0 as usize;
+                    let green = crate::state::color(0);
+                    let color = meters.execute(slot, self.packet.len.into(), green, self.now());
+                    self.set_color(color as u8);
+                }
+                let hash = match &table.selector {
+                    Some(selector) => self.settle(self.hash(selector.hash, &selector.keys))?,
+                    None => 0,
+                };
+                let hit = tables.select(view, hit, hash);
+                (hit.action, hit.data)
+            }
+        };
+        let action = table.actions.get(place as usize).copied().unwrap_or_default();
+        self.trace(|pass| Event::Apply {
+            table: id,
+            keys: table.keys.iter().map(|key| pass.eval(key.value).unwrap_or(0)).collect(),
+            slot: found.map(|hit| hit.slot.0),
+        });
+        let base = self.bench.phv.locals.len();
+        self.bench.phv.locals.extend(action_args(&self.program.actions[action], data));
+        self.run_action(action, base)?;
+        Ok((found.is_some(), action))
+    }
+
+    /// The key of a table in the words of its layout.
+    fn key_words(
+        &self,
+        table: TableId,
+        values: impl Iterator<Item = ExprId>,
+    ) -> Result<KeyWords, End> {
+        let mut key = KeyWords { words: [0; wireyard_tables::key::MAX_KEY_WORDS], len: 0 };
+        if let Some(view) = self.tables.table(wireyard_tables::TableId(table.0)) {
+            let layout = view.shape().layout();
+            key.len = layout.words();
+            for (place, value) in layout.places().iter().zip(values) {
+                place.put(&mut key.words, self.eval(value)? & place.ones());
+            }
+        }
+        Ok(key)
+    }
+}
+
+/// A key gathered for a lookup.
+struct KeyWords {
+    words: [u64; wireyard_tables::key::MAX_KEY_WORDS],
+    len: usize,
+}

@@ -1,0 +1,215 @@
+//! The interpreter's steps, one by one, for compiled code.
+//!
+//! Compiled code does most of a pass by itself and leaves the rest, whatever is rare or long, to
+//! these steps. Between two steps the pass lives in the packet header vector of the worker and in
+//! [`Scalars`]; a step makes a [`Pass`] of them, does what the interpreter does, and takes it apart.
+
+use super::Interp;
+use super::pass::{End, Pass};
+use crate::exec::{Context, Descriptor, Intrinsic};
+use crate::ids::*;
+use crate::ir::{Op, ParserOp};
+use wireyard_tables::Snapshot;
+
+/// What a pass knows beside headers, metadata and locals. Compiled code reads and writes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scalars {
+    /// Valid headers.
+    pub(crate) valid: u64,
+    /// Headers that came with the packet.
+    pub(crate) received: u64,
+    /// Bits that the parser has consumed.
+    pub(crate) cursor_bits: u64,
+    /// Checksums whose field was assigned.
+    pub(crate) assigned: u64,
+    /// CRCs that were asked for.
+    pub(crate) asked_crcs: u64,
+    /// Offset of the body.
+    pub(crate) body_start: u32,
+    /// Offset of its end.
+    pub(crate) body_end: u32,
+    /// Offset of what is behind the last trailer.
+    pub(crate) slack_at: u32,
+    /// Bytes to cut the packet to.
+    pub(crate) truncate_to: u32,
+    /// 1: parse again.
+    pub(crate) resubmit: u32,
+    /// The lock that is held, or [`NO_LOCK`].
+    pub(crate) lock: u32,
+}
+
+/// No lock is held.
+pub(crate) const NO_LOCK: u32 = u32::MAX;
+
+/// A step of a pass.
+#[derive(Clone, Copy)]
+pub(crate) enum Step<'a> {
+    /// Decisions at their defaults, nothing parsed.
+    Begin,
+    /// An operation of a parser state.
+    ParserOp(&'a ParserOp),
+    /// The parser stopped, with this end: body, trailers, checksums.
+    Parsed(u64),
+    /// Start of egress: metadata, headers, checksums.
+    Resume,
+    /// An operation of a control.
+    Op(&'a Op),
+    /// The value of an expression: the first local after the step.
+    Eval(ExprId),
+    /// Verdict, checksums, deparser, tallies, with this end.
+    Conclude(u64),
+}
+
+/// How a step or a pass ended, as a number: 0 is "it did not", else a kind in the upper half and a
+/// reason or an error in the lower.
+pub(crate) mod end {
+    /// `exit`.
+    pub(crate) const EXIT: u64 = 1 << 32;
+    /// Drop for a reason.
+    pub(crate) const DROP: u64 = 2 << 32;
+    /// Punt for a reason.
+    pub(crate) const PUNT: u64 = 3 << 32;
+    /// A parser error.
+    pub(crate) const REJECT: u64 = 4 << 32;
+}
+
+fn encode(result: Result<(), End>) -> u64 {
+    match result {
+        Ok(()) => 0,
+        Err(End::Exit) => end::EXIT,
+        Err(End::Drop(reason)) => end::DROP | u64::from(reason.0),
+        Err(End::Punt(reason)) => end::PUNT | u64::from(reason.0),
+        Err(End::Reject(error)) => end::REJECT | u64::from(error.0),
+    }
+}
+
+fn decode(code: u64) -> Result<(), End> {
+    let low = code as u32;
+    match code & !u64::from(u32::MAX) {
+        0 => Ok(()),
+        end::EXIT => Err(End::Exit),
+        end::PUNT => Err(End::Punt(ReasonId(low))),
+        end::REJECT => Err(End::Reject(ErrorId(low))),
+        _ => Err(End::Drop(ReasonId(low))),
+    }
+}
+
+/// A packet between two steps.
+pub(crate) struct Work<'w> {
+    /// The version of the tables that is pinned.
+    pub(crate) tables: &'w Snapshot,
+    /// The packet.
+    pub(crate) packet: &'w mut Descriptor,
+    /// Its intrinsic metadata.
+    pub(crate) meta: &'w mut Intrinsic,
+    /// Egress, not ingress.
+    pub(crate) egress: bool,
+    /// The rest of the pass.
+    pub(crate) scalars: &'w mut Scalars,
+    /// Locals of the body under way; changed by the step.
+    pub(crate) locals: &'w mut [u128],
+}
+
+impl Scalars {
+    /// Of a pass that begins.
+    pub(crate) fn new(len: u32) -> Scalars {
+        Scalars {
+            valid: 0,
+            received: 0,
+            cursor_bits: 0,
+            assigned: 0,
+            asked_crcs: 0,
+            body_start: 0,
+            body_end: len,
+            slack_at: len,
+            truncate_to: u32::MAX,
+            resubmit: 0,
+            lock: NO_LOCK,
+        }
+    }
+
+    fn keep(&mut self, pass: &Pass<'_>) {
+        *self = Scalars {
+            valid: pass.bench.phv.valid,
+            received: pass.bench.phv.received,
+            cursor_bits: pass.cursor_bits,
+            assigned: pass.assigned,
+            asked_crcs: pass.asked_crcs,
+            body_start: pass.body_start,
+            body_end: pass.body_end,
+            slack_at: pass.slack_at,
+            truncate_to: pass.truncate_to,
+            resubmit: pass.resubmit.into(),
+            lock: pass.lock.unwrap_or(NO_LOCK),
+        };
+    }
+}
+
+impl Interp {
+    /// Does a step; returns how it ended.
+    pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
+        let Work { tables, packet, meta, egress, scalars, locals } = work;
+        let bench = &mut cx.worker.bench;
+        if let Step::Begin = step {
+            bench.phv.reset();
+            *scalars = Scalars::new(packet.len);
+        }
+        (bench.phv.valid, bench.phv.received) = (scalars.valid, scalars.received);
+        bench.phv.locals.clear();
+        bench.phv.locals.extend_from_slice(locals);
+        let mut pass = Pass {
+            engine: self,
+            program: &self.program,
+            state: cx.state,
+            tables,
+            bench,
+            memory: cx.memory,
+            device: cx.device,
+            sink: None,
+            packet,
+            meta,
+            egress,
+            base: 0,
+            cursor_bits: scalars.cursor_bits,
+            body_start: scalars.body_start,
+            body_end: scalars.body_end,
+            slack_at: scalars.slack_at,
+            assigned: scalars.assigned,
+            asked_crcs: scalars.asked_crcs,
+            resubmit: scalars.resubmit != 0,
+            truncate_to: scalars.truncate_to,
+            trap: std::cell::Cell::new(None),
+            lock: Some(scalars.lock).filter(|lock| *lock != NO_LOCK),
+        };
+        let code = encode(pass.step(step));
+        scalars.keep(&pass);
+        locals.iter_mut().zip(&pass.bench.phv.locals).for_each(|(to, from)| *to = *from);
+        code
+    }
+}
+
+impl<'a> Pass<'a> {
+    fn step(&mut self, step: Step<'a>) -> Result<(), End> {
+        match step {
+            Step::Begin => self.start(),
+            Step::ParserOp(op) => self.parser_op(op)?,
+            Step::Parsed(code) => {
+                self.bench.phv.locals.clear();
+                let framed = self.find_body();
+                let parsed = decode(code).and(framed);
+                self.after_parse(parsed)?;
+            }
+            Step::Resume => self.before_egress()?,
+            Step::Op(op) => self.op(op, None)?,
+            Step::Eval(expr) => {
+                let value = self.eval(expr)?;
+                if let Some(to) = self.bench.phv.locals.first_mut() {
+                    *to = value;
+                }
+            }
+            Step::Conclude(code) => self.conclude(decode(code)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Expressions.
+
+use super::pass::{End, Pass};
+use crate::exec::flags;
+use crate::externs::hash::Hasher;
+use crate::ids::*;
+use crate::ir::layout::{ones, read_run};
+use crate::ir::{
+    BinOp, BuiltinError, BuiltinReason, ExprKind, FieldLayout, HashAlgorithm, StdField, UnOp,
+};
+
+impl<'a> Pass<'a> {
+    /// The value of an expression; an impossible index or lookahead ends the pass or the parser.
+    pub(super) fn eval(&self, id: ExprId) -> Result<u128, End> {
+        self.settle(self.value(id))
+    }
+
+    /// The value, unless something went wrong on the way to it.
+    pub(super) fn settle<T>(&self, value: T) -> Result<T, End> {
+        match self.trap.take() {
+            None => Ok(value),
+            Some(end) => Err(end),
+        }
+    }
+
+    /// Notes that the value is none; what was noted first counts.
+    fn trapped(&self, end: End) -> u128 {
+        self.trap.set(self.trap.take().or(Some(end)));
+        0
+    }
+
+    /// The value, without looking whether it is one: plain numbers go through registers.
+    fn value(&self, id: ExprId) -> u128 {
+        let expr = &self.program.exprs[id];
+        match &expr.kind {
+            ExprKind::Const(value) => *value,
+            ExprKind::Field(instance, field) => match &self.engine.quick_fields[id.index()] {
+                Some(quick) => self.bench.phv.quick(quick),
+                None => self.field(*instance, *field),
+            },
+            ExprKind::Element { instance, field, index } => self.element(*instance, *field, *index),
+            ExprKind::StackLast(stack, field) => {
+                let last = self.stack(*stack).rev().find(|i| self.bench.phv.is_valid(*i));
+                last.map_or(0, |instance| self.field(instance, *field))
+            }
+            ExprKind::StackDepth(stack) => {
+                self.stack(*stack).filter(|i| self.bench.phv.is_valid(*i)).count() as u128
+            }
+            ExprKind::Valid(instance) => self.bench.phv.is_valid(*instance).into(),
+            ExprKind::Meta(meta) => self.bench.phv.meta[meta.index()],
+            ExprKind::Std(field) => self.std(*field),
+            ExprKind::Local(local) => self.bench.phv.locals[self.base + local.index()],
+            ExprKind::Lookahead { offset_bits } => self.lookahead(*offset_bits, expr.bits),
+            ExprKind::Cursor => u128::from(self.cursor_bits / 8),
+            ExprKind::HeaderLength(instance) => self.bench.phv.header(*instance).len() as u128,
+            ExprKind::Unary(op, a) => {
+                let a = self.value(*a);
+                match op {
+                    UnOp::Not => a ^ 1,
+                    UnOp::Complement => !a & ones(expr.bits),
+                    UnOp::Negate => a.wrapping_neg() & ones(expr.bits),
+                }
+            }
+            ExprKind::Binary(op, a, b) => self.binary(*op, *a, *b, expr.bits),
+            ExprKind::Slice { value, high, low } => {
+                self.value(*value) >> low & ones(high - low + 1)
+            }
+            ExprKind::Concat(high, low) => {
+                let low_bits = self.program.exprs[*low].bits;
+                self.value(*high).checked_shl(low_bits).unwrap_or(0) | self.value(*low)
+            }
+            ExprKind::Cast(value) => self.value(*value) & ones(expr.bits),
+            ExprKind::Mux(cond, then, otherwise) => {
+                self.value(if self.value(*cond) == 1 { *then } else { *otherwise })
+            }
+            ExprKind::Hash(algorithm, operands) => self.hash(*algorithm, operands).into(),
+        }
+    }
+
+    fn binary(&self, op: BinOp, a: ExprId, b: ExprId, bits: u32) -> u128 {
+        let width = self.program.exprs[a].bits;
+        let a = self.value(a);
+        match op {
+            BinOp::LogicalAnd if a == 0 => return 0,
+            BinOp::LogicalOr if a == 1 => return 1,
+            _ => {}
+        }
+        let b = self.value(b);
+        let mask = ones(bits);
+        let shift = |b: u128| if b < u128::from(bits) { Some(b as u32) } else { None };
+        // Adding half the range turns two's complement order into unsigned order.
+        let signed = |x: u128| x ^ (1 << (width - 1));
+        match op {
+            BinOp::Add => a.wrapping_add(b) & mask,
+            BinOp::Sub => a.wrapping_sub(b) & mask,
+            BinOp::Mul => a.wrapping_mul(b) & mask,
+            BinOp::SatAdd => a.saturating_add(b).min(mask),
+            BinOp::SatSub => a.saturating_sub(b),
+            BinOp::And | BinOp::LogicalAnd => a & b,
+            BinOp::Or | BinOp::LogicalOr => a | b,
+            BinOp::Xor => a ^ b,
+            BinOp::Shl => shift(b).map_or(0, |b| a << b & mask),
+            BinOp::Shr => shift(b).map_or(0, |b| a >> b),
+            BinOp::Eq => (a == b).into(),
+            BinOp::Ne => (a != b).into(),
+            BinOp::Lt => (a < b).into(),
+            BinOp::Le => (a <= b).into(),
+            BinOp::SignedLt => (signed(a) < signed(b)).into(),
+            BinOp::SignedLe => (signed(a) <= signed(b)).into(),
+        }
+    }
+
+    pub(super) fn layout(&self, instance: InstanceId, field: FieldId) -> &'a FieldLayout {
+        &self.program.headers[self.program.instances[instance].header].fields[field].layout
+    }
+
+    /// A scalar field; 0 when the header is not valid.
+    pub(super) fn field(&self, instance: InstanceId, field: FieldId) -> u128 {
+        self.layout(instance, field).read(self.bench.phv.header(instance))
+    }
+
+    /// First bit and width of an array element, or the drop that a wrong index is.
+    pub(super) fn element_place(
+        &self,
+        instance: InstanceId,
+        field: FieldId,
+        index: ExprId,
+    ) -> Result<(u32, u32), End> {
+        let index = self.eval(index)?;
+        match self.layout(instance, field) {
+            FieldLayout::Array { bit, bits, count } if index < u128::from(*count) => {
+                Ok((bit + bits * index as u32, *bits))
+            }
+            _ => Err(End::Drop(BuiltinReason::ArrayIndex.id())),
+        }
+    }
+
+    fn element(&self, instance: InstanceId, field: FieldId, index: ExprId) -> u128 {
+        if !self.bench.phv.is_valid(instance) {
+            return 0;
+        }
+        match self.element_place(instance, field, index) {
+            Ok((bit, bits)) => read_run(self.bench.phv.header(instance), bit, bits),
+            Err(end) => self.trapped(end),
+        }
+    }
+
+    /// Elements of a stack, in order.
+    pub(super) fn stack(
+        &self,
+        stack: StackId,
+    ) -> impl DoubleEndedIterator<Item = InstanceId> + use<> {
+        let stack = &self.program.stacks[stack];
+        (stack.first.0..stack.first.0 + stack.len).map(InstanceId)
+    }
+
+    fn lookahead(&self, offset_bits: u32, bits: u32) -> u128 {
+        let start = self.cursor_bits + u64::from(offset_bits);
+        let bytes = self.bytes();
+        if start + u64::from(bits) > bytes.len() as u64 * 8 {
+            return self.trapped(End::Reject(BuiltinError::PacketTooShort.id()));
+        }
+        let rest = &bytes[(start / 8) as usize..];
+        read_run(rest, (start % 8) as u32, bits)
+    }
+
+    /// The hash of operands, each in whole bytes.
+    pub(super) fn hash(&self, algorithm: HashAlgorithm, operands: &[ExprId]) -> u64 {
+        let mut hasher = Hasher::new(algorithm);
+        for operand in operands {
+            hasher.add_value(self.value(*operand), self.program.exprs[*operand].bits);
+        }
+        hasher.finish()
+    }
+
+    /// Intrinsic metadata.
+    fn std(&self, field: StdField) -> u128 {
+        let (packet, meta) = (&*self.packet, &*self.meta);
+        match field {
+            StdField::IngressPort => packet.ingress_port.into(),
+            StdField::IngressLink => packet.ingress_link.into(),
+            StdField::PacketPath => packet.path.into(),
+            StdField::PacketLength => packet.len.into(),
+            StdField::IngressNs => packet.ingress_ns.into(),
+            StdField::NowNs => meta.now_ns.into(),
+            StdField::ParserError => meta.parser_error.into(),
+            StdField::BodyLength => self.body_len().into(),
+            StdField::EmitLength => (self.emit_len() + u64::from(self.body_len())).into(),
+            StdField::ChecksumError => meta.checksum_error.into(),
+            StdField::CrcError => meta.crc_error.into(),
+            StdField::EgressPort => packet.egress_port.into(),
+            StdField::MulticastGroup => meta.multicast_group.into(),
+            StdField::TrafficClass => packet.traffic_class.into(),
+            StdField::PriorityGroup => packet.priority_group.into(),
+            StdField::Ect => (packet.flags & flags::ECT).into(),
+            StdField::Color => (packet.flags >> flags::COLOR_SHIFT & 3).into(),
+            StdField::NotBeforeNs => meta.not_before_ns.into(),
+            StdField::HoldPackets => meta.hold_packets.into(),
+            StdField::HoldTimeoutNs => meta.hold_timeout_ns.into(),
+            StdField::Instance => packet.instance.into(),
+            StdField::CongestionMark => meta.congestion_mark.into(),
+            StdField::EnqueueNs => meta.enqueue_ns.into(),
+            StdField::DequeueNs => meta.dequeue_ns.into(),
+            StdField::EnqueueDepthBytes => meta.enqueue_depth_bytes.into(),
+            StdField::DequeueDepthBytes => meta.dequeue_depth_bytes.into(),
+        }
+    }
+}

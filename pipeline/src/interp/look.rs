@@ -1,0 +1,81 @@
+//! Looking at a packet without forwarding it: parse, then say what every checksum and CRC is.
+//!
+//! The same parser and the same sums as in [`Interp::pass`]; nothing is written, nothing is emitted.
+
+use super::Interp;
+use super::pass::{End, Pass};
+use crate::exec::{Context, Descriptor, Intrinsic, NO_PORT};
+use crate::ids::*;
+
+/// What a look found, beside the headers, which stay in the worker's header vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The parser error, if it failed.
+    pub(crate) error: Option<ErrorId>,
+    /// Offset of the body.
+    pub(crate) body_start: u32,
+    /// Offset of its end.
+    pub(crate) body_end: u32,
+    /// Offset of what is behind the last trailer.
+    pub(crate) slack_at: u32,
+    /// Checksums that were looked at, and those that were right, bit by id.
+    pub(crate) checksums: (u64, u64),
+    /// The same for CRCs.
+    pub(crate) crcs: (u64, u64),
+    /// Ingress decided on a port.
+    pub(crate) picked: bool,
+}
+
+impl Interp {
+    /// Parses a packet, checks every checksum and CRC that it has, also those that the program does not
+    /// verify, and runs ingress.
+    pub(crate) fn look(
+        &self,
+        cx: &mut Context<'_>,
+        packet: &mut Descriptor,
+        meta: &mut Intrinsic,
+    ) -> Seen {
+        let mut pass = self.begin(cx, packet, meta, false, false);
+        let mut seen = Seen::default();
+        if let Err(end) = pass.parse() {
+            let error = match end {
+                End::Reject(error) => error,
+                // What else can end a parser is an index out of range; it has no error of its own.
+                _ => crate::ir::BuiltinError::NoMatch.id(),
+            };
+            seen.error = Some(error);
+            pass.meta.parser_error = error.0 as u8;
+        }
+        (seen.body_start, seen.body_end) = (pass.body_start, pass.body_end);
+        seen.slack_at = pass.slack_at;
+        pass.note_sums(&mut seen);
+        let ended = pass.run(&self.program.ingress);
+        seen.picked = ended.is_ok() && pass.packet.egress_port != NO_PORT;
+        seen
+    }
+}
+
+impl Pass<'_> {
+    fn note_sums(&mut self, seen: &mut Seen) {
+        let program = self.program;
+        let note = |masks: &mut (u64, u64), bit: u64, right: bool| {
+            masks.0 |= bit;
+            masks.1 |= if right { bit } else { 0 };
+        };
+        for (id, checksum) in program.checksums.entries() {
+            let bit = 1u64.checked_shl(id.0).unwrap_or(0);
+            // A condition that cannot be computed does not hold.
+            if let Ok(Some(right)) = self.checksum_right(checksum) {
+                note(&mut seen.checksums, bit, right);
+                self.meta.checksum_error |= if right { 0 } else { bit as u32 };
+            }
+        }
+        for (id, crc) in program.crcs.entries() {
+            let bit = 1u64.checked_shl(id.0).unwrap_or(0);
+            if let Ok(Some(right)) = self.crc_right(id, crc) {
+                note(&mut seen.crcs, bit, right);
+                self.meta.crc_error |= if right { 0 } else { bit as u32 };
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The parser, and its counterpart at the start of egress that finds the headers again.
+
+use super::pass::{End, Pass};
+use super::phv::bit;
+use crate::ids::*;
+use crate::ir::{AfterBody, BuiltinError, ParserOp, Pattern, Target, Transition};
+use crate::trace::Event;
+
+fn reject(error: BuiltinError) -> End {
+    End::Reject(error.id())
+}
+
+impl<'a> Pass<'a> {
+    /// Walks the parser graph, then finds body, trailers and slack. Ends with [`End::Reject`] on a
+    /// parser error; what was parsed until then stays.
+    pub(super) fn parse(&mut self) -> Result<(), End> {
+        let parser = &self.program.parser;
+        self.bench.phv.locals.resize(parser.locals.len(), 0);
+        let walked = self.walk_states();
+        self.bench.phv.locals.clear();
+        let framed = self.find_body();
+        walked.and(framed)
+    }
+
+    fn walk_states(&mut self) -> Result<(), End> {
+        let parser = &self.program.parser;
+        let mut at = Target::State(StateId(0));
+        for _ in 0..parser.max_states {
+            let id = match at {
+                Target::State(id) => id,
+                Target::Accept => return Ok(()),
+                Target::Reject(error) => return Err(End::Reject(error)),
+            };
+            // A program without a parser has no state: nothing is a header.
+            let Some(state) = parser.states.get(id) else { return Ok(()) };
+            self.trace(|_| Event::State(id));
+            for op in &state.ops {
+                self.parser_op(op)?;
+            }
+            if !self.cursor_bits.is_multiple_of(8) {
+                return Err(reject(BuiltinError::HeaderLength));
+            }
+            at = self.transition(&state.next)?;
+        }
+        match at {
+            Target::Accept => Ok(()),
+            Target::Reject(error) => Err(End::Reject(error)),
+            Target::State(_) => Err(reject(BuiltinError::TooManyStates)),
+        }
+    }
+
+    pub(super) fn parser_op(&mut self, op: &'a ParserOp) -> Result<(), End> {
+        match op {
+            ParserOp::Extract(instance) => self.extract_next_bytes(*instance),
+            ParserOp::ExtractNext(stack) => {
+                let free = self.stack(*stack).find(|i| !self.bench.phv.is_valid(*i));
+                self.extract_next_bytes(free.ok_or(reject(BuiltinError::StackOverflow))?)
+            }
+            ParserOp::ExtractAt(instance, offset) => {
+                let at = self.eval(*offset)? as usize;
+                self.extract(*instance, at, self.packet.len as usize).map(|_| ())
+            }
+            ParserOp::Advance(bits) => {
+                let to = u128::from(self.cursor_bits) + self.eval(*bits)?;
+                if to > u128::from(self.packet.len) * 8 {
+                    return Err(reject(BuiltinError::PacketTooShort));
+                }
+                self.cursor_bits = to as u64;
+                Ok(())
+            }
+            ParserOp::BodyEnd(offset) => {
+                let end = self.eval(*offset)?;
+                if end > u128::from(self.packet.len) {
+                    return Err(reject(BuiltinError::BodyEnd));
+                }
+                self.body_end = end as u32;
+                Ok(())
+            }
+            ParserOp::Set(to, value) => {
+                let value = self.eval(*value)?;
+                self.assign(to, value, None)
+            }
+            ParserOp::Verify(condition, error) => match self.eval(*condition)? {
+                1 => Ok(()),
+                _ => Err(End::Reject(*error)),
+            },
+        }
+    }
+
+    fn extract_next_bytes(&mut self, instance: InstanceId) -> Result<(), End> {
+        if !self.cursor_bits.is_multiple_of(8) {
+            return Err(reject(BuiltinError::HeaderLength));
+        }
+        let at = (self.cursor_bits / 8) as usize;
+        let len = self.extract(instance, at, self.packet.len as usize)?;
+        self.cursor_bits += len as u64 * 8;
+        Ok(())
+    }
+
+    /// Reads a header at a byte offset, all of it before `limit`; returns its length. A header whose
+    /// extraction fails is not valid.
+    fn extract(&mut self, instance: InstanceId, at: usize, limit: usize) -> Result<usize, End> {
+        let too_short = || reject(BuiltinError::PacketTooShort);
+        let declared = &self.program.instances[instance];
+        let header = &self.program.headers[declared.header];
+        let fixed = header.fixed_bytes as usize;
+        self.bench.phv.clear(instance);
+        self.append(instance, at, fixed, limit).ok_or_else(too_short)?;
+        let mut len = fixed;
+        if let Some(variable_bits) = declared.variable_bits {
+            // The expression reads the fields just copied.
+            self.bench.phv.valid |= bit(instance);
+            let bits = self.eval(variable_bits);
+            self.bench.phv.valid &= !bit(instance);
+            let bits = bits?;
+            let longest = u128::from(header.max_bytes - header.fixed_bytes) * 8;
+            if bits % 8 != 0 || bits > longest {
+                return Err(reject(BuiltinError::HeaderLength));
+            }
+            let more = (bits / 8) as usize;
+            self.append(instance, at + fixed, more, limit).ok_or_else(too_short)?;
+            len += more;
+        }
+        self.bench.phv.set_received(instance, at as u32);
+        self.trace(|pass| Event::Extract {
+            instance,
+            at: at as u32,
+            header: pass.bench.phv.header(instance).to_vec(),
+        });
+        Ok(len)
+    }
+
+    fn append(&mut self, to: InstanceId, at: usize, len: usize, limit: usize) -> Option<()> {
+        let end = at.checked_add(len).filter(|end| *end <= limit)?;
+        let buf = self.packet.buf.as_ref()?;
+        let frame = self.memory.frame(buf, self.packet.data_off, self.packet.len);
+        self.bench.phv.append(to, frame.get(at..end)?);
+        Some(())
+    }
+
+    fn transition(&mut self, next: &'a Transition) -> Result<Target, End> {
+        let (keys, cases, default) = match next {
+            Transition::To(target) => return Ok(*target),
+            Transition::Select { keys, cases, default } => (keys, cases, *default),
+        };
+        let base = self.bench.phv.locals.len();
+        for key in keys {
+            let value = self.eval(*key)?;
+            self.bench.phv.locals.push(value);
+        }
+        let values = &self.bench.phv.locals[base..];
+        let hit = cases.iter().find(|case| {
+            case.patterns.iter().zip(values).all(|(pattern, key)| self.matches(pattern, *key))
+        });
+        let to = hit.map_or(default, |case| case.to);
+        self.trace(|pass| Event::Select { keys: pass.bench.phv.locals[base..].to_vec(), to });
+        self.bench.phv.locals.truncate(base);
+        Ok(to)
+    }
+
+    fn matches(&self, pattern: &Pattern, key: u128) -> bool {
+        match pattern {
+            Pattern::Any => true,
+            Pattern::Value(value) => key == *value,
+            Pattern::Mask { value, mask } => key & mask == *value,
+            Pattern::Range { low, high } => (*low..=*high).contains(&key),
+            Pattern::Set(set) => self.state.value_set_contains(*set, key),
+        }
+    }
+
+    /// Where the body starts and stops, and what is behind it. The body stops at the declared end or
+    /// where the first trailer starts. When that is before the cursor, the trailers are not valid, and
+    /// the body goes to the end of the packet.
+    pub(super) fn find_body(&mut self) -> Result<(), End> {
+        // A half-moved cursor (an error inside a state) points into a byte that stays in the body.
+        self.body_start = (self.cursor_bits / 8) as u32;
+        let trailers = self.bench.phv.valid & self.engine.after_mask;
+        for instance in instances(trailers) {
+            self.body_end = self.body_end.min(self.bench.phv.received_at(instance));
+        }
+        let fits = self.body_start <= self.body_end;
+        if !fits {
+            self.bench.phv.valid &= !trailers;
+            self.bench.phv.received &= !trailers;
+            self.body_end = self.packet.len;
+        }
+        self.find_trailers(|pass, instance, at| {
+            let phv = &pass.bench.phv;
+            at.max(phv.received_at(instance) + phv.header(instance).len() as u32)
+        })?;
+        if fits { Ok(()) } else { Err(reject(BuiltinError::BodyEnd)) }
+    }
+
+    /// Goes over the items behind the body and notes which bytes each of them has; `header_end` says
+    /// where a valid trailer stops that is expected at an offset.
+    fn find_trailers(
+        &mut self,
+        header_end: impl Fn(&mut Self, InstanceId, u32) -> u32,
+    ) -> Result<(), End> {
+        let program = self.program;
+        let mut at = self.body_end;
+        for (n, item) in program.deparser.after.iter().enumerate() {
+            let mut len = 0;
+            match item {
+                AfterBody::Header(instance) if self.bench.phv.is_valid(*instance) => {
+                    len = header_end(self, *instance, at).saturating_sub(at);
+                }
+                AfterBody::Header(_) => {}
+                AfterBody::Pad { bytes, when, .. } => {
+                    let pad = self.pad_len(*bytes, *when)?;
+                    if u64::from(at) + u64::from(pad) <= u64::from(self.packet.len) {
+                        len = pad;
+                    }
+                }
+            }
+            self.bench.phv.tail[n].received_at = at;
+            self.bench.phv.tail[n].received_len = len;
+            at += len;
+        }
+        self.slack_at = at.min(self.packet.len);
+        Ok(())
+    }
+
+    /// Bytes of a pad as things are now.
+    pub(super) fn pad_len(&self, bytes: ExprId, when: Option<ExprId>) -> Result<u32, End> {
+        if let Some(when) = when
+            && self.eval(when)? == 0
+        {
+            return Ok(0);
+        }
+        Ok(self.eval(bytes)? as u32)
+    }
+
+    /// Start of egress: finds the headers by the validity mask that ingress left. A header that is
+    /// not where it should be (its own fields give another length than the bytes it was sent with)
+    /// ends the walk: it and the following ones are not valid, and their bytes belong to the body.
+    pub(super) fn resume(&mut self) -> Result<(), End> {
+        let program = self.program;
+        let (mask, body_off) = (self.packet.valid, usize::from(self.packet.body_off));
+        let limit = body_off.min(self.packet.len as usize);
+        let mut at = 0;
+        for instance in program.deparser.emit.iter().filter(|i| mask & bit(**i) != 0) {
+            match self.extract(*instance, at, limit) {
+                Ok(len) => at += len,
+                Err(_) => break,
+            }
+        }
+        self.body_start = at as u32;
+        let end = u64::from(self.packet.body_off) + u64::from(self.packet.body_len);
+        self.body_end = end.min(self.packet.len.into()) as u32;
+        self.body_start = self.body_start.min(self.body_end);
+        let trailers = mask & self.engine.after_mask;
+        for instance in instances(trailers) {
+            // Until it is read a trailer is valid and all zeros.
+            let header = &program.headers[program.instances[instance].header];
+            self.bench.phv.set_zero(instance, header.fixed_bytes);
+        }
+        self.find_trailers(|pass, instance, at| {
+            let len = pass.extract(instance, at as usize, pass.packet.len as usize);
+            at + len.unwrap_or(0) as u32
+        })
+    }
+}
+
+/// The instances of a mask.
+pub(super) fn instances(mut mask: u64) -> impl Iterator<Item = InstanceId> {
+    std::iter::from_fn(move || {
+        let next = (mask != 0).then(|| InstanceId(mask.trailing_zeros()));
+        mask &= mask.wrapping_sub(1);
+        next
+    })
+}

@@ -1,0 +1,371 @@
+//! One packet through one control: what is at hand, and the order of the steps.
+
+use super::Interp;
+use super::phv::bit;
+use crate::exec::{Context, Descriptor, Device, Intrinsic, NO_PORT, Verdict, flags};
+use crate::ids::*;
+use crate::ir::layout::ones;
+use crate::ir::{BuiltinReason, Program};
+use crate::packet::PacketMemory;
+use crate::state::{Bench, State};
+use crate::trace::{Event, TraceSink};
+use std::cell::Cell;
+use wireyard_tables::Snapshot;
+use wireyard_tables::time::Time;
+
+/// Why a pass ends before the end of its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// `exit`.
+    Exit,
+    /// The packet drops.
+    Drop(ReasonId),
+    /// The packet goes to the CPU port.
+    Punt(ReasonId),
+    /// The parser failed. Ends parsing, not the pass.
+    Reject(ErrorId),
+}
+
+/// A packet on its way through a control.
+pub(super) struct Pass<'a> {
+    pub(super) engine: &'a Interp,
+    pub(super) program: &'a Program,
+    pub(super) state: &'a State,
+    pub(super) tables: &'a Snapshot,
+    pub(super) bench: &'a mut Bench,
+    pub(super) memory: &'a mut PacketMemory,
+    pub(super) device: &'a mut dyn Device,
+    pub(super) sink: Option<&'a mut dyn TraceSink>,
+    pub(super) packet: &'a mut Descriptor,
+    pub(super) meta: &'a mut Intrinsic,
+    pub(super) egress: bool,
+    /// Where the locals of the running body start.
+    pub(super) base: usize,
+    /// Bits of the packet that the parser has consumed.
+    pub(super) cursor_bits: u64,
+    /// Offset of the body in the packet as it came.
+    pub(super) body_start: u32,
+    /// Offset of its end.
+    pub(super) body_end: u32,
+    /// Offset of what is behind the last trailer.
+    pub(super) slack_at: u32,
+    /// Checksums whose field the program assigned, bit by id.
+    pub(super) assigned: u64,
+    /// CRCs that the program asked for, bit by id.
+    pub(super) asked_crcs: u64,
+    pub(super) resubmit: bool,
+    /// Bytes to cut the packet to.
+    pub(super) truncate_to: u32,
+    /// The lock of a register update under way.
+    pub(super) lock: Option<u32>,
+    /// What went wrong inside the expression under evaluation.
+    pub(super) trap: Cell<Option<End>>,
+}
+
+impl Interp {
+    /// One packet through ingress or egress. `told` is true when the trace sink has said already that
+    /// it wants this packet.
+    pub(crate) fn pass(
+        &self,
+        cx: &mut Context<'_>,
+        packet: &mut Descriptor,
+        meta: &mut Intrinsic,
+        egress: bool,
+        told: bool,
+    ) {
+        let now = Time::from_ns(meta.now_ns);
+        let mut pass = self.begin(cx, packet, meta, egress, told);
+        let end = if egress { pass.egress() } else { pass.ingress() };
+        pass.conclude(end);
+        if cx.worker.bench.wants_to_learn() {
+            cx.worker.apply_learns(cx.state, now);
+        }
+    }
+
+    /// A pass with nothing done yet.
+    pub(super) fn begin<'p>(
+        &'p self,
+        cx: &'p mut Context<'_>,
+        packet: &'p mut Descriptor,
+        meta: &'p mut Intrinsic,
+        egress: bool,
+        told: bool,
+    ) -> Pass<'p> {
+        let mut sink: Option<&mut dyn TraceSink> = match &mut cx.trace {
+            Some(sink) => Some(&mut **sink),
+            None => None,
+        };
+        let bytes = || packet.buf.as_ref().map(|b| cx.memory.frame(b, packet.data_off, packet.len));
+        if let Some(wanted) = &mut sink
+            && !told
+            && !wanted.wants(packet, bytes().unwrap_or_default(), egress)
+        {
+            sink = None;
+        }
+        cx.worker.bench.phv.reset();
+        let mut pass = Pass {
+            engine: self,
+            program: &self.program,
+            state: cx.state,
+            tables: cx.worker.reader.pin(),
+            bench: &mut cx.worker.bench,
+            memory: cx.memory,
+            device: cx.device,
+            sink,
+            body_start: 0,
+            body_end: packet.len,
+            slack_at: packet.len,
+            packet,
+            meta,
+            egress,
+            base: 0,
+            cursor_bits: 0,
+            assigned: 0,
+            asked_crcs: 0,
+            resubmit: false,
+            truncate_to: u32::MAX,
+            lock: None,
+            trap: Cell::new(None),
+        };
+        pass.start();
+        pass
+    }
+}
+
+impl Pass<'_> {
+    /// The packet as it came.
+    pub(super) fn bytes(&self) -> &[u8] {
+        let buf = self.packet.buf.as_ref();
+        buf.map_or(&[], |buf| self.memory.frame(buf, self.packet.data_off, self.packet.len))
+    }
+
+    pub(super) fn body_len(&self) -> u32 {
+        self.body_end - self.body_start
+    }
+
+    /// Bytes of the valid headers in front of the body.
+    pub(super) fn emit_len(&self) -> u64 {
+        let phv = &self.bench.phv;
+        self.program.deparser.emit.iter().map(|i| phv.header(*i).len() as u64).sum()
+    }
+
+    /// Tells the trace, if there is one.
+    pub(super) fn trace(&mut self, event: impl FnOnce(&Self) -> Event) {
+        if self.sink.is_some() {
+            let event = event(self);
+            if let Some(sink) = &mut self.sink {
+                sink.event(event);
+            }
+        }
+    }
+
+    /// Every decision at its default.
+    pub(super) fn start(&mut self) {
+        let meta = &mut *self.meta;
+        meta.not_before_ns = 0;
+        meta.hold_timeout_ns = 0;
+        meta.hold_packets = 0;
+        meta.checksum_error = 0;
+        meta.crc_error = 0;
+        meta.truncate_to = u32::MAX;
+        meta.multicast_group = 0;
+        meta.reason = 0;
+        meta.clone_count = 0;
+        meta.verdict = Verdict::Forward as u8;
+        meta.parser_error = 0;
+        (meta.dscp, meta.pcp) = (0xff, 0xff);
+        if !self.egress {
+            meta.congestion_mark = 0;
+            self.packet.egress_port = NO_PORT;
+            self.packet.traffic_class = 0;
+            self.packet.priority_group = 0;
+            self.packet.flags = 0;
+        }
+        self.trace(|pass| Event::Start {
+            egress: pass.egress,
+            port: if pass.egress { pass.packet.egress_port } else { pass.packet.ingress_port },
+            path: pass.packet.path,
+            now_ns: pass.meta.now_ns,
+            bytes: pass.bytes().to_vec(),
+        });
+    }
+
+    fn ingress(&mut self) -> Result<(), End> {
+        let parsed = self.parse();
+        self.after_parse(parsed)?;
+        self.run(&self.program.ingress)
+    }
+
+    /// What is done between the parser and the control of ingress.
+    pub(super) fn after_parse(&mut self, parsed: Result<(), End>) -> Result<(), End> {
+        match parsed {
+            Err(End::Reject(error)) => {
+                self.meta.parser_error = error.0 as u8;
+                self.tally(|tallies| &tallies.parser_errors, error.index());
+                self.trace(|_| Event::ParserError(error));
+                if self.program.parser.drop_on_error {
+                    return Err(End::Drop(BuiltinReason::ParserError.id()));
+                }
+            }
+            other => other?,
+        }
+        self.trace_body();
+        self.check_sums()?;
+        self.check_crcs()
+    }
+
+    fn egress(&mut self) -> Result<(), End> {
+        self.before_egress()?;
+        self.run(&self.program.egress)
+    }
+
+    /// What is done in front of the control of egress.
+    pub(super) fn before_egress(&mut self) -> Result<(), End> {
+        for (id, meta) in self.program.metadata.entries() {
+            if let Some(at) = meta.carried_at {
+                let len = meta.bits.div_ceil(8) as usize;
+                let bytes = self.packet.carried.iter().skip(at as usize).take(len);
+                let value = bytes.rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
+                self.bench.phv.meta[id.index()] = value & ones(meta.bits);
+            }
+        }
+        self.resume()?;
+        self.trace_body();
+        self.check_sums()
+    }
+
+    fn trace_body(&mut self) {
+        self.trace(|pass| Event::Body {
+            at: pass.body_start,
+            len: pass.body_len(),
+            slack: pass.packet.len - pass.slack_at,
+        });
+    }
+
+    /// Verdict, clones, deparser, tallies.
+    pub(super) fn conclude(&mut self, end: Result<(), End>) {
+        if let Some(token) = self.lock.take() {
+            self.state.unlock(token);
+        }
+        let len = self.packet.len;
+        let (mut verdict, mut reason) = self.decide(end);
+        if !self.egress {
+            self.carry();
+            if self.meta.clone_count > 0 {
+                self.keep_original();
+            }
+        }
+        if verdict != Verdict::Drop || (self.egress && self.meta.clone_count > 0) {
+            match self.deparse() {
+                Ok(()) => self.map_class(),
+                Err(End::Drop(cause) | End::Punt(cause)) => {
+                    (verdict, reason) = (Verdict::Drop, cause);
+                }
+                Err(_) => (verdict, reason) = (Verdict::Drop, BuiltinReason::ArrayIndex.id()),
+            }
+        }
+        if self.egress && verdict == Verdict::Drop && reason == BuiltinReason::TooLong.id() {
+            self.meta.clone_count = 0;
+        }
+        self.meta.verdict = verdict as u8;
+        self.meta.reason = reason.0 as u16;
+        let tallies = self.state.tallies();
+        match verdict {
+            Verdict::Drop => tallies.drops.add(self.bench.lane, reason.index(), len.into()),
+            Verdict::Punt => tallies.punts.add(self.bench.lane, reason.index(), len.into()),
+            Verdict::Forward | Verdict::Resubmit => {}
+        }
+        self.trace(|pass| Event::Verdict {
+            verdict,
+            reason,
+            egress_port: pass.packet.egress_port,
+            multicast_group: pass.meta.multicast_group,
+            clones: pass.meta.clones[..usize::from(pass.meta.clone_count)].to_vec(),
+            bytes: if verdict == Verdict::Drop { Vec::new() } else { pass.bytes().to_vec() },
+        });
+    }
+
+    fn decide(&self, end: Result<(), End>) -> (Verdict, ReasonId) {
+        let none = BuiltinReason::None.id();
+        match end {
+            Err(End::Drop(reason)) => (Verdict::Drop, reason),
+            Err(End::Punt(reason)) => (Verdict::Punt, reason),
+            Err(End::Reject(_)) => (Verdict::Drop, BuiltinReason::ParserError.id()),
+            Ok(()) | Err(End::Exit) if self.egress => (Verdict::Forward, none),
+            Ok(()) | Err(End::Exit) if self.resubmit => (Verdict::Resubmit, none),
+            Ok(()) | Err(End::Exit) => {
+                match self.packet.egress_port == NO_PORT && self.meta.multicast_group == 0 {
+                    true => (Verdict::Drop, BuiltinReason::NoDecision.id()),
+                    false => (Verdict::Forward, none),
+                }
+            }
+        }
+    }
+
+    /// Another reference to the packet as it came, for the device to clone. The deparser, finding the
+    /// bytes shared, writes to a copy.
+    fn keep_original(&mut self) {
+        self.meta.original = self.packet.buf.as_ref().and_then(|buf| self.memory.share(buf));
+        self.meta.original_len = self.packet.len;
+        self.meta.original_off = self.packet.data_off;
+        if self.meta.original.is_none() {
+            self.tally(|tallies| &tallies.lost_clones, 0);
+            self.meta.clone_count = 0;
+        }
+    }
+
+    /// DSCP and PCP of the packet as it leaves ingress, for the device's maps.
+    fn map_class(&mut self) {
+        if self.egress {
+            return;
+        }
+        let read = |pair: &Option<(ExprId, ExprId)>| {
+            let (value, present) = (*pair)?;
+            let present = self.eval(present).is_ok_and(|present| present == 1);
+            let value = if present { self.eval(value).ok()? } else { return None };
+            Some(value as u8)
+        };
+        let (dscp, pcp) = (read(&self.program.qos.dscp), read(&self.program.qos.pcp));
+        self.meta.dscp = dscp.unwrap_or(0xff);
+        self.meta.pcp = pcp.unwrap_or(0xff);
+    }
+
+    /// Metadata that crosses the queue, with the packet and with its clones.
+    fn carry(&mut self) {
+        for (id, meta) in self.program.metadata.entries() {
+            if let Some(at) = meta.carried_at {
+                let value = self.bench.phv.meta[id.index()].to_le_bytes();
+                let len = meta.bits.div_ceil(8) as usize;
+                let to = self.packet.carried.iter_mut().skip(at as usize).take(len);
+                to.zip(value).for_each(|(to, byte)| *to = byte);
+            }
+        }
+    }
+
+    pub(super) fn tally(
+        &self,
+        which: impl FnOnce(&crate::state::Tallies) -> &wireyard_tables::counter::CounterArray,
+        index: usize,
+    ) {
+        which(self.state.tallies()).add(self.bench.lane, index, self.packet.len.into());
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time::from_ns(self.meta.now_ns)
+    }
+
+    pub(super) fn set_color(&mut self, color: u8) {
+        let flags = &mut self.packet.flags;
+        *flags = *flags & !(3 << flags::COLOR_SHIFT) | (color & 3) << flags::COLOR_SHIFT;
+    }
+
+    /// The header's bytes no longer are those that came with the packet.
+    pub(super) fn made_new(&mut self, instance: InstanceId) {
+        self.bench.phv.received &= !bit(instance);
+        for (owner, _, bit) in &self.engine.checksum_fields {
+            if *owner == instance {
+                self.assigned &= !bit;
+            }
+        }
+    }
+}

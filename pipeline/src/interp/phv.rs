@@ -1,0 +1,202 @@
+//! The packet header vector: every header instance in a slot of its own, validity, metadata, locals.
+//!
+//! A slot is as long as the longest form of its header. Beside its bytes it remembers where in the
+//! packet they were found, for checksums that follow changes.
+
+use crate::ids::*;
+use crate::ir::layout::ones;
+use crate::ir::{FieldLayout, Program};
+
+/// The headers and metadata of the packet under way.
+#[derive(Debug)]
+pub(crate) struct Phv {
+    bytes: Box<[u8]>,
+    slots: Box<[Slot]>,
+    /// Valid headers, bit by instance.
+    pub(crate) valid: u64,
+    /// Headers that came with the packet and were not replaced by the program since.
+    pub(crate) received: u64,
+    /// User metadata.
+    pub(crate) meta: Box<[u128]>,
+    /// Frames of locals.
+    pub(crate) locals: Vec<u128>,
+    /// For each checksum, what was covered at the start of the pass.
+    pub(crate) before: Box<[super::cover::Before]>,
+    /// For each item behind the body, what was received and what will leave.
+    pub(crate) tail: Box<[super::deparse::TailItem]>,
+}
+
+/// Where a header lies in the bytes. Compiled code writes `len` and `at`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    start: usize,
+    max: usize,
+    pub(crate) len: usize,
+    /// Where in the packet it was extracted.
+    pub(crate) at: u32,
+}
+
+/// Where a field of at most 64 bits is among all header bytes: read as one big-endian word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuickField {
+    valid: u64,
+    at: usize,
+    shift: u32,
+    mask: u64,
+}
+
+/// Bytes of a [`QuickField`]'s word.
+const WORD: usize = 8;
+
+impl QuickField {
+    /// `None` for a field that is not a short run in the fixed part of its header.
+    pub(crate) fn new(
+        program: &Program,
+        instance: InstanceId,
+        field: FieldId,
+    ) -> Option<QuickField> {
+        let header = |i: &crate::ir::Instance| &program.headers[i.header];
+        let before = program.instances.iter().take(instance.index());
+        let start: usize = before.map(|i| header(i).max_bytes as usize).sum();
+        let header = header(&program.instances[instance]);
+        let FieldLayout::Run { bit: first, bits } = header.fields[field].layout else {
+            return None;
+        };
+        let fits = first % 8 + bits <= 64 && first + bits <= header.fixed_bytes * 8;
+        fits.then(|| QuickField {
+            valid: bit(instance),
+            at: start + (first / 8) as usize,
+            shift: 64 - first % 8 - bits,
+            mask: ones(bits) as u64,
+        })
+    }
+}
+
+/// The bit of an instance in a validity mask.
+pub(crate) fn bit(instance: InstanceId) -> u64 {
+    1u64.checked_shl(instance.0).unwrap_or(0)
+}
+
+impl Phv {
+    pub(crate) fn new(program: &Program) -> Phv {
+        let mut start = 0;
+        let slot = |instance: &crate::ir::Instance| {
+            let max = program.headers[instance.header].max_bytes as usize;
+            start += max;
+            Slot { start: start - max, max, len: 0, at: 0 }
+        };
+        let slots: Box<[Slot]> = program.instances.iter().map(slot).collect();
+        Phv {
+            // A word read at the last byte of the last header stays inside.
+            bytes: vec![0; start + WORD].into(),
+            slots,
+            valid: 0,
+            received: 0,
+            meta: vec![0; program.metadata.len()].into(),
+            locals: Vec::with_capacity(64),
+            before: vec![Default::default(); program.checksums.len()].into(),
+            tail: vec![Default::default(); program.deparser.after.len()].into(),
+        }
+    }
+
+    /// Where compiled code finds the bytes and the slots, and how many there are. The bytes of an
+    /// instance start at the sum of `max_bytes` of those before it.
+    pub(crate) fn raw(&mut self) -> (&mut [u8], &mut [Slot], &mut [u128]) {
+        (&mut self.bytes, &mut self.slots, &mut self.meta)
+    }
+
+    /// Empty, for the next pass.
+    pub(crate) fn reset(&mut self) {
+        self.valid = 0;
+        self.received = 0;
+        self.meta.fill(0);
+        self.locals.clear();
+        self.tail.fill(Default::default());
+    }
+
+    pub(crate) fn is_valid(&self, instance: InstanceId) -> bool {
+        self.valid & bit(instance) != 0
+    }
+
+    /// A field by its place; 0 when the header is not valid. A valid header has all its fixed part.
+    pub(crate) fn quick(&self, field: &QuickField) -> u128 {
+        let word = self.bytes.get(field.at..).and_then(|rest| rest.first_chunk::<WORD>());
+        match word {
+            Some(word) if self.valid & field.valid != 0 => {
+                u128::from(u64::from_be_bytes(*word) >> field.shift & field.mask)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the header if it is valid, else nothing.
+    pub(crate) fn header(&self, instance: InstanceId) -> &[u8] {
+        if !self.is_valid(instance) {
+            return &[];
+        }
+        let slot = self.slots[instance.index()];
+        &self.bytes[slot.start..slot.start + slot.len]
+    }
+
+    /// The same to write to.
+    pub(crate) fn header_mut(&mut self, instance: InstanceId) -> &mut [u8] {
+        if !self.is_valid(instance) {
+            return &mut [];
+        }
+        let slot = self.slots[instance.index()];
+        &mut self.bytes[slot.start..slot.start + slot.len]
+    }
+
+    /// Appends to the bytes of a header that is being extracted; what is beyond the slot is cut.
+    pub(crate) fn append(&mut self, instance: InstanceId, bytes: &[u8]) {
+        let slot = &mut self.slots[instance.index()];
+        let len = bytes.len().min(slot.max - slot.len);
+        let at = slot.start + slot.len;
+        self.bytes[at..at + len].copy_from_slice(&bytes[..len]);
+        slot.len += len;
+    }
+
+    /// Starts an extraction: no bytes, not valid.
+    pub(crate) fn clear(&mut self, instance: InstanceId) {
+        self.slots[instance.index()].len = 0;
+        self.valid &= !bit(instance);
+        self.received &= !bit(instance);
+    }
+
+    /// The extraction succeeded.
+    pub(crate) fn set_received(&mut self, instance: InstanceId, at: u32) {
+        self.slots[instance.index()].at = at;
+        self.valid |= bit(instance);
+        self.received |= bit(instance);
+    }
+
+    /// Where in the packet it was extracted last.
+    pub(crate) fn received_at(&self, instance: InstanceId) -> u32 {
+        self.slots[instance.index()].at
+    }
+
+    /// Makes a header of `len` zero bytes valid.
+    pub(crate) fn set_zero(&mut self, instance: InstanceId, len: u32) {
+        let slot = &mut self.slots[instance.index()];
+        slot.len = (len as usize).min(slot.max);
+        self.bytes[slot.start..slot.start + slot.len].fill(0);
+        self.valid |= bit(instance);
+        self.received &= !bit(instance);
+    }
+
+    /// Copies bytes and validity; both are of one type. The copy is a new header.
+    pub(crate) fn copy(&mut self, to: InstanceId, from: InstanceId) {
+        if to == from {
+            return;
+        }
+        let (source, target) = (self.slots[from.index()], self.slots[to.index()]);
+        let len = source.len.min(target.max);
+        self.clear(to);
+        if self.is_valid(from) {
+            self.bytes.copy_within(source.start..source.start + len, target.start);
+            self.slots[to.index()].len = len;
+            self.valid |= bit(to);
+        }
+    }
+}

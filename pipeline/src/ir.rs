@@ -1,0 +1,106 @@
+//! The intermediate representation: a checked program on dense ids.
+//!
+//! Everything here is resolved and typed; nothing is a name that must be looked up (names are kept
+//! for people). Both engines, the printer, the verifier and the passes work on this form only. It
+//! holds no table contents and no run-time state: a [`Program`] is immutable once it is built.
+//!
+//! Code is a control-flow graph of basic blocks ([`code`]); the parser is a state graph
+//! ([`parser`]); values are trees in one expression arena ([`expr`]). Expressions are pure: they
+//! read the packet, metadata and locals, and everything with an effect is an operation.
+
+use crate::ids::*;
+
+pub mod code;
+pub mod decl;
+pub mod eval;
+pub mod expr;
+pub mod layout;
+pub mod parser;
+pub mod print;
+pub mod std_meta;
+pub mod validity;
+pub mod verify;
+
+pub use code::{Block, Body, LValue, Op, OpAt, Term};
+pub use decl::*;
+pub use expr::{BinOp, Expr, ExprKind, HashAlgorithm, UnOp};
+pub use layout::{FieldLayout, Piece};
+pub use parser::{Case, Parser, ParserOp, Pattern, State, Target, Transition};
+pub use std_meta::StdField;
+
+/// A place in a source file, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceSpan {
+    /// Which file.
+    pub file: FileId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// A checked program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its name, from `pipeline:`.
+    pub name: String,
+    /// Source files, for traces and listings: name and text.
+    pub files: IdVec<FileId, SourceFile>,
+    /// Header types.
+    pub headers: IdVec<HeaderId, Header>,
+    /// Header instances; the position is the bit in the descriptor's validity mask.
+    pub instances: IdVec<InstanceId, Instance>,
+    /// Header stacks.
+    pub stacks: IdVec<StackId, Stack>,
+    /// User metadata.
+    pub metadata: IdVec<MetaId, Meta>,
+    /// Every expression of the program.
+    pub exprs: IdVec<ExprId, Expr>,
+    /// Value sets of the parser.
+    pub value_sets: IdVec<ValueSetId, ValueSet>,
+    /// The parser.
+    pub parser: Parser,
+    /// Actions; the first two are always `nop` and `drop`.
+    pub actions: IdVec<ActionId, Action>,
+    /// Tables.
+    pub tables: IdVec<TableId, Table>,
+    /// Register arrays.
+    pub registers: IdVec<RegisterId, Register>,
+    /// Indirect counters.
+    pub counters: IdVec<CounterId, Counter>,
+    /// Indirect meters.
+    pub meters: IdVec<MeterId, Meter>,
+    /// Digest types.
+    pub digests: IdVec<DigestId, Digest>,
+    /// Checksums, in the order in which they are verified and updated.
+    pub checksums: IdVec<ChecksumId, Checksum>,
+    /// CRCs, in the order in which they are verified and updated.
+    pub crcs: IdVec<CrcId, Crc>,
+    /// Device externs that the program calls.
+    pub externs: IdVec<ExternId, ExternSignature>,
+    /// Ingress control.
+    pub ingress: Body,
+    /// Egress control.
+    pub egress: Body,
+    /// Deparser.
+    pub deparser: Deparser,
+    /// What ingress tells the traffic manager's maps.
+    pub qos: Qos,
+    /// Names of drop and punt reasons; the first ones are built in ([`decl::BuiltinReason`]).
+    pub reasons: IdVec<ReasonId, String>,
+    /// Names of parser errors; the first ones are built in ([`decl::BuiltinError`]).
+    pub errors: IdVec<ErrorId, String>,
+    /// Constants by name, for entries files.
+    pub constants: Vec<Constant>,
+    /// Bytes of metadata that cross the queue (at most [`decl::CARRIED_BYTES_MAX`]).
+    pub carried_bytes: u32,
+}
+
+/// A source file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Path or `<embedded>/name.yaml`.
+    pub name: String,
+    /// Whole text.
+    pub text: String,
+}

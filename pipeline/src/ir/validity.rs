@@ -1,0 +1,449 @@
+//! Which headers may be valid, and which must be, at every point of a program.
+//!
+//! A forward data-flow over the parser graph and the control graphs. Branches on `h.valid` refine it,
+//! so code under `if: ipv6.valid` of a program that never extracts `ipv6` is known not to run. What
+//! a table may do is what any of its actions may do. The sets are bit masks by [`InstanceId`].
+
+use super::code::{Body, Op, Term};
+use super::decl::AfterBody;
+use super::expr::{BinOp, ExprKind, UnOp};
+use super::parser::{ParserOp, Target};
+use super::{LValue, Program, SourceSpan};
+use crate::ids::*;
+use petgraph::visit::DfsPostOrder;
+use std::collections::BTreeMap;
+
+/// Headers that may be valid, and those that are valid in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Validity {
+    /// Bit set: valid on some path.
+    pub may: u64,
+    /// Bit set: valid on every path.
+    pub must: u64,
+}
+
+impl Validity {
+    /// Either of two paths.
+    pub fn join(self, other: Validity) -> Validity {
+        Validity { may: self.may | other.may, must: self.must & other.must }
+    }
+
+    /// Whether the header may be valid.
+    pub fn may(self, id: InstanceId) -> bool {
+        self.may & bit(id) != 0
+    }
+
+    /// Whether the header is valid in any case.
+    pub fn must(self, id: InstanceId) -> bool {
+        self.must & bit(id) != 0
+    }
+
+    fn set(&mut self, id: InstanceId) {
+        self.may |= bit(id);
+        self.must |= bit(id);
+    }
+
+    fn clear(&mut self, id: InstanceId) {
+        self.may &= !bit(id);
+        self.must &= !bit(id);
+    }
+}
+
+fn bit(id: InstanceId) -> u64 {
+    1u64.checked_shl(id.0).unwrap_or(0)
+}
+
+fn join_into(slot: &mut Option<Validity>, value: Validity) -> bool {
+    let joined = slot.map_or(value, |known| known.join(value));
+    let changed = *slot != Some(joined);
+    *slot = Some(joined);
+    changed
+}
+
+/// What the parser leaves.
+#[derive(Clone, Debug, Default)]
+pub struct ParserValidity {
+    /// At the start of each state; `None` for a state that is never reached.
+    pub entry: Vec<Option<Validity>>,
+    /// When the parser accepts.
+    pub accept: Option<Validity>,
+    /// When it stops anywhere, with an error too.
+    pub end: Option<Validity>,
+}
+
+/// Headers at the start of every parser state and at its end.
+pub fn parser(program: &Program) -> ParserValidity {
+    let states = &program.parser.states;
+    let mut found = ParserValidity { entry: vec![None; states.len()], ..Default::default() };
+    let start = Validity::default();
+    if states.is_empty() {
+        (found.accept, found.end) = (Some(start), Some(start));
+        return found;
+    }
+    let mut open = vec![StateId(0)];
+    if let Some(entry) = found.entry.first_mut() {
+        *entry = Some(start);
+    }
+    while let Some(id) = open.pop() {
+        let (Some(state), Some(Some(mut now))) =
+            (states.get(id), found.entry.get(id.index()).copied())
+        else {
+            continue;
+        };
+        for op in &state.ops {
+            join_into(&mut found.end, now);
+            parser_op(program, op, &mut now);
+        }
+        join_into(&mut found.end, now);
+        for target in state.next.targets() {
+            match target {
+                Target::State(to) => {
+                    if let Some(entry) = found.entry.get_mut(to.index())
+                        && join_into(entry, now)
+                    {
+                        open.push(to);
+                    }
+                }
+                Target::Accept => {
+                    join_into(&mut found.accept, now);
+                }
+                Target::Reject(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// The effect of one parser operation that succeeds.
+pub fn parser_op(program: &Program, op: &ParserOp, now: &mut Validity) {
+    match op {
+        ParserOp::Extract(id) | ParserOp::ExtractAt(id, _) => now.set(*id),
+        ParserOp::ExtractNext(stack) => {
+            let elements = stack_bits(program, *stack);
+            // The first element that may be free is valid afterwards, the others may be.
+            let first_free = elements & !now.must & (elements & !now.must).wrapping_neg();
+            now.must |= first_free & !(now.may & !now.must);
+            now.may |= elements;
+        }
+        _ => {}
+    }
+}
+
+fn stack_bits(program: &Program, id: StackId) -> u64 {
+    let Some(stack) = program.stacks.get(id) else { return 0 };
+    (0..stack.len).fold(0, |bits, at| bits | bit(InstanceId(stack.first.0 + at)))
+}
+
+/// A use of a header's contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// This expression reads it.
+    Read(ExprId),
+    /// An operation written here assigns to it.
+    Write(Option<SourceSpan>),
+}
+
+/// Is told about every use that can be reached.
+pub trait Watch {
+    /// A header's contents are used while these headers are valid.
+    fn touch(&mut self, touch: Touch, instance: InstanceId, now: Validity);
+}
+
+/// Watches nothing.
+impl Watch for () {
+    fn touch(&mut self, _: Touch, _: InstanceId, _: Validity) {}
+}
+
+/// Headers at the end of ingress and of egress; `None` when a control never ends by forwarding.
+pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, Option<Validity>) {
+    let parsed = parser(program);
+    let start = if program.parser.drop_on_error { parsed.accept } else { parsed.end };
+    // A parser that never accepts still hands its errors to ingress.
+    let start = start.or(parsed.end).unwrap_or_default();
+    let mut walk = Walk { program, watch, memo: BTreeMap::new(), exits: None };
+    let ingress = walk.control(&program.ingress, start);
+    let kept = kept_across_queue(program);
+    let egress = ingress.and_then(|end| {
+        let start = Validity { may: end.may & kept, must: end.must & kept };
+        walk.exits = None;
+        walk.control(&program.egress, start)
+    });
+    (ingress, egress)
+}
+
+/// Headers that egress can find again: those that leave.
+fn kept_across_queue(program: &Program) -> u64 {
+    let emit = program.deparser.emit.iter().copied();
+    let after = program.deparser.after.iter().filter_map(|item| match item {
+        AfterBody::Header(id) => Some(*id),
+        AfterBody::Pad { .. } => None,
+    });
+    emit.chain(after).fold(0, |bits, id| bits | bit(id))
+}
+
+struct Walk<'p, 'w> {
+    program: &'p Program,
+    watch: &'w mut dyn Watch,
+    /// What an action leaves, by what it finds; `None` when it never returns.
+    memo: BTreeMap<(ActionId, Validity), Option<Validity>>,
+    /// Where the pass ended by `exit`.
+    exits: Option<Validity>,
+}
+
+impl Walk<'_, '_> {
+    fn control(&mut self, body: &Body, start: Validity) -> Option<Validity> {
+        let mut end = self.body(body, start);
+        if let Some(exit) = self.exits {
+            join_into(&mut end, exit);
+        }
+        end
+    }
+
+    /// Runs a body; what holds where it returns.
+    fn body(&mut self, body: &Body, start: Validity) -> Option<Validity> {
+        if body.blocks.is_empty() {
+            return Some(start);
+        }
+        let mut entry: Vec<Option<Validity>> = vec![None; body.blocks.len()];
+        if let Some(first) = entry.first_mut() {
+            *first = Some(start);
+        }
+        let mut end = None;
+        for id in order(body) {
+            let (Some(block), Some(Some(mut now))) =
+                (body.blocks.get(id), entry.get(id.index()).copied())
+            else {
+                continue;
+            };
+            let mut alive = true;
+            for op in &block.ops {
+                if !self.op(&op.op, op.span, &mut now) {
+                    alive = false;
+                    break;
+                }
+            }
+            if alive {
+                self.term(&block.term, now, &mut entry, &mut end);
+            }
+        }
+        end
+    }
+
+    fn term(
+        &mut self,
+        term: &Term,
+        now: Validity,
+        entry: &mut [Option<Validity>],
+        end: &mut Option<Validity>,
+    ) {
+        let mut go = |to: BlockId, now: Validity| {
+            if let Some(slot) = entry.get_mut(to.index()) {
+                join_into(slot, now);
+            }
+        };
+        match term {
+            Term::Jump(to) => go(*to, now),
+            Term::Branch { cond, then, otherwise } => {
+                self.reads(*cond, now);
+                if let Some(now) = assume(self.program, *cond, true, now) {
+                    go(*then, now);
+                }
+                if let Some(now) = assume(self.program, *cond, false, now) {
+                    go(*otherwise, now);
+                }
+            }
+            Term::Switch { value, cases, default } => {
+                self.reads(*value, now);
+                cases.iter().map(|(_, to)| *to).chain([*default]).for_each(|to| go(to, now));
+            }
+            Term::Apply { table, by_action, hit, miss } => {
+                let Some(known) = self.program.tables.get(*table) else { return };
+                for key in known.keys.iter().map(|key| key.value) {
+                    self.reads(key, now);
+                }
+                for key in known.selector.iter().flat_map(|selector| &selector.keys) {
+                    self.reads(*key, now);
+                }
+                let mut actions = known.actions.clone();
+                if !actions.contains(&known.default.action) {
+                    actions.push(known.default.action);
+                }
+                for action in actions {
+                    let Some(after) = self.action(action, now) else { continue };
+                    match by_action.iter().find(|(known, _)| *known == action) {
+                        Some((_, to)) => go(*to, after),
+                        None => {
+                            go(*hit, after);
+                            go(*miss, after);
+                        }
+                    }
+                }
+            }
+            Term::Return => {
+                join_into(end, now);
+            }
+            Term::Exit => {
+                join_into(&mut self.exits, now);
+            }
+            Term::Drop(_) | Term::Punt(_) => {}
+        }
+    }
+
+    fn action(&mut self, action: ActionId, now: Validity) -> Option<Validity> {
+        if let Some(known) = self.memo.get(&(action, now)) {
+            return *known;
+        }
+        // The checker refuses recursion; until then an action that calls itself leaves no trace.
+        self.memo.insert((action, now), None);
+        let program = self.program;
+        let end = program.actions.get(action).and_then(|action| self.body(&action.body, now));
+        self.memo.insert((action, now), end);
+        end
+    }
+
+    /// Runs an operation; false when nothing behind it runs.
+    fn op(&mut self, op: &Op, span: Option<SourceSpan>, now: &mut Validity) -> bool {
+        for expr in super::verify::op_exprs(op) {
+            self.reads(expr, *now);
+        }
+        if let Some(
+            LValue::Field(id, _)
+            | LValue::FieldSlice { instance: id, .. }
+            | LValue::Element { instance: id, .. },
+        ) = super::verify::op_target(op)
+        {
+            self.watch.touch(Touch::Write(span), *id, *now);
+        }
+        match op {
+            Op::SetValid(id) => now.set(*id),
+            Op::SetInvalid(id) => now.clear(*id),
+            Op::CopyHeader { to, from } => {
+                let source = *now;
+                now.clear(*to);
+                now.may |= if source.may(*from) { bit(*to) } else { 0 };
+                now.must |= if source.must(*from) { bit(*to) } else { 0 };
+            }
+            Op::PushFront(stack, count) | Op::PopFront(stack, count) => {
+                let elements = stack_bits(self.program, *stack);
+                let first = elements & elements.wrapping_neg();
+                let shifted = |bits: u64| {
+                    let inside = bits & elements;
+                    let moved = match op {
+                        Op::PushFront(..) => {
+                            let low = first.wrapping_mul((1u64 << count.min(&63)) - 1);
+                            inside.checked_shl(*count).unwrap_or(0) | low
+                        }
+                        _ => inside.checked_shr(*count).unwrap_or(0),
+                    };
+                    bits & !elements | moved & elements
+                };
+                *now = Validity { may: shifted(now.may), must: shifted(now.must) };
+            }
+            Op::Call(action, _) => match self.action(*action, *now) {
+                Some(after) => *now = after,
+                None => return false,
+            },
+            _ => {}
+        }
+        true
+    }
+
+    /// Tells the watcher what an expression reads; the right side of `&&` under its left.
+    fn reads(&mut self, id: ExprId, now: Validity) {
+        let program = self.program;
+        let Some(expr) = program.exprs.get(id) else { return };
+        match &expr.kind {
+            ExprKind::Field(instance, _) | ExprKind::HeaderLength(instance) => {
+                self.watch.touch(Touch::Read(id), *instance, now);
+            }
+            ExprKind::Element { instance, index, .. } => {
+                self.watch.touch(Touch::Read(id), *instance, now);
+                self.reads(*index, now);
+            }
+            ExprKind::StackLast(stack, _) => {
+                if let Some(stack) = program.stacks.get(*stack) {
+                    let any = now.may & stack_bits(program, stack_id(program, stack.first)) != 0;
+                    let first = stack.first;
+                    let now = if any { Validity { may: now.may | bit(first), ..now } } else { now };
+                    self.watch.touch(Touch::Read(id), first, now);
+                }
+            }
+            ExprKind::Binary(op @ (BinOp::LogicalAnd | BinOp::LogicalOr), left, right) => {
+                self.reads(*left, now);
+                if let Some(now) = assume(program, *left, *op == BinOp::LogicalAnd, now) {
+                    self.reads(*right, now);
+                }
+            }
+            ExprKind::Mux(cond, then, otherwise) => {
+                self.reads(*cond, now);
+                if let Some(now) = assume(program, *cond, true, now) {
+                    self.reads(*then, now);
+                }
+                if let Some(now) = assume(program, *cond, false, now) {
+                    self.reads(*otherwise, now);
+                }
+            }
+            kind => super::eval::operands(kind).into_iter().for_each(|part| self.reads(part, now)),
+        }
+    }
+}
+
+fn stack_id(program: &Program, first: InstanceId) -> StackId {
+    let instance = program.instances.get(first);
+    instance.and_then(|instance| instance.element).map_or(StackId(u32::MAX), |(stack, _)| stack)
+}
+
+/// What holds when a condition is `truth`; `None` when it cannot be.
+pub fn assume(program: &Program, cond: ExprId, truth: bool, now: Validity) -> Option<Validity> {
+    let Some(expr) = program.exprs.get(cond) else { return Some(now) };
+    match &expr.kind {
+        ExprKind::Const(value) => ((*value != 0) == truth).then_some(now),
+        ExprKind::Valid(id) if truth => {
+            now.may(*id).then_some(Validity { must: now.must | bit(*id), ..now })
+        }
+        ExprKind::Valid(id) => {
+            (!now.must(*id)).then_some(Validity { may: now.may & !bit(*id), ..now })
+        }
+        ExprKind::Unary(UnOp::Not, inner) => assume(program, *inner, !truth, now),
+        ExprKind::Binary(BinOp::LogicalAnd, left, right) => {
+            both(program, (*left, *right), truth, true, now)
+        }
+        ExprKind::Binary(BinOp::LogicalOr, left, right) => {
+            both(program, (*left, *right), truth, false, now)
+        }
+        _ => Some(now),
+    }
+}
+
+/// `left && right` (with `unit` true) or `left || right` (with `unit` false).
+fn both(
+    program: &Program,
+    (left, right): (ExprId, ExprId),
+    truth: bool,
+    unit: bool,
+    now: Validity,
+) -> Option<Validity> {
+    if truth == unit {
+        return assume(program, left, truth, now)
+            .and_then(|now| assume(program, right, truth, now));
+    }
+    let by_left = assume(program, left, truth, now);
+    let by_right =
+        assume(program, left, !truth, now).and_then(|now| assume(program, right, truth, now));
+    match (by_left, by_right) {
+        (Some(a), Some(b)) => Some(a.join(b)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Blocks so that each comes after those that lead to it.
+fn order(body: &Body) -> Vec<BlockId> {
+    let graph = body.graph();
+    let mut walk = DfsPostOrder::new(&graph, petgraph::graph::NodeIndex::new(0));
+    let mut order = Vec::new();
+    while let Some(node) = walk.next(&graph) {
+        order.extend(graph.node_weight(node).copied());
+    }
+    order.reverse();
+    order
+}

@@ -1,0 +1,57 @@
+//! The verifier: what every pass and engine may rely on.
+//!
+//! # Contract
+//!
+//! * Ids are inside their lists: instances, stacks, fields, metadata, states, blocks, locals, actions,
+//!   tables, registers, counters, meters, digests, CRCs, externs, reasons, errors, value sets.
+//! * At most 64 instances; elements of a stack follow each other and have its header type.
+//! * The parts of an expression have smaller ids than the whole (it is a tree, or shares parts).
+//! * Widths are 1 to 128; a constant fits; a node has the width that its parts and its operator give;
+//!   operands of arithmetic and comparison are equally wide; conditions are one bit; slices lie
+//!   inside; offsets, lengths and indices have 32 bits; a field, element, metadata field, intrinsic
+//!   field and local is read with its own width.
+//! * `lookahead` and `cursor` stand in the parser only.
+//! * An assignment has the width of its target; so do arguments and parameters, table keys, action
+//!   data, meter colours, random bounds, digest values.
+//! * Blocks form a graph without cycles, every block is reached, jumps stay inside the body, the cases
+//!   of a switch fit and differ; tables are applied by controls only; a locked load and its store are
+//!   in one body with one index.
+//! * Actions do not call themselves; `nop` and `drop` are the first two; parameters are the first
+//!   locals; defaults and entries name actions of the table with fitting data.
+//! * Parser states are all reached; a select has a pattern of fitting width for each key.
+//! * Carried metadata lies in its 16 bytes without overlap; each header is emitted at most once.
+//!
+//! Not checked: that a loop of parser states moves the cursor, that intrinsic fields are used where
+//! they are known, that a store follows its load on every path (the checker sees to all three).
+
+mod code;
+mod decls;
+mod exprs;
+
+pub use code::{op_exprs, op_target};
+
+use super::Program;
+
+/// Everything that is wrong, as text with ids; empty for a program that is right.
+pub fn verify(program: &Program) -> Vec<String> {
+    let mut verifier = Verifier { program, found: Vec::new() };
+    verifier.exprs();
+    verifier.decls();
+    verifier.parser();
+    verifier.controls();
+    verifier.found
+}
+
+struct Verifier<'p> {
+    program: &'p Program,
+    found: Vec<String>,
+}
+
+impl Verifier<'_> {
+    /// Notes a violation unless `holds`.
+    fn ensure(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(what());
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The compiled engine: IR to Cranelift to machine code.
+//!
+//! It does to a packet what the interpreter does, bit for bit; the interpreter is the definition. A
+//! program becomes one module of machine code per generation. Whatever the generator has no code for
+//! is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
+//! somebody traces is done by the interpreter altogether.
+//!
+//! If the system gives no executable memory, or a program is too large, [`engine`] gives the
+//! interpreter and says why.
+
+mod compiled;
+mod emit;
+mod engine;
+mod frame;
+mod runtime;
+
+#[cfg(test)]
+mod tests;
+
+pub use emit::Refused;
+pub use engine::Jit;
+pub(crate) use frame::Scratch;
+
+use crate::exec::Engine;
+use crate::interp::Interp;
+use crate::ir::Program;
+use crate::state::State;
+use std::sync::Arc;
+
+/// How a program is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// 0 is no optimisation, 1 and 2 are all there are in the generator.
+    pub level: u8,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { level: 2 }
+    }
+}
+
+/// The code of a program as text.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// Cranelift's IR.
+    pub clif: String,
+    /// Machine code.
+    pub asm: String,
+}
+
+/// Which engine runs a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The interpreter.
+    Interp,
+    /// The compiled engine, and the interpreter where the system or the program does not allow it.
+    #[default]
+    Jit,
+}
+
+/// An engine for a program, and why it is not the one that was asked for.
+pub fn engine(
+    program: &Arc<Program>,
+    state: &State,
+    kind: EngineKind,
+    options: Options,
+) -> (Box<dyn Engine>, Option<Refused>) {
+    let refused = match kind {
+        EngineKind::Interp => None,
+        EngineKind::Jit => match Jit::new(program, state, options) {
+            Ok(jit) => return (Box::new(jit), None),
+            Err(refused) => Some(refused),
+        },
+    };
+    (Box::new(Interp::new(program.clone())), refused)
+}

@@ -1,0 +1,337 @@
+//! The compiled form of a program: a module of machine code, and what it refers to.
+//!
+//! Memory is writable while code is made and executable afterwards, never both. One module belongs to
+//! one generation of a program; it is freed when the engine is dropped, which the generation does when
+//! no worker runs it any more.
+#![allow(unsafe_code)]
+
+use super::emit::path::PathPlan;
+use super::emit::{Emit, Refused};
+use super::frame::{CounterBase, Frame};
+use super::runtime::{HELPERS, step};
+use super::{Options, Text};
+use crate::exec::{Descriptor, Intrinsic};
+use crate::ids::*;
+use crate::interp::bridge::Step;
+use crate::ir::{Op, ParserOp, Program};
+use crate::state::State;
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, UserFuncName};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use wireyard_tables::Place;
+use wireyard_tables::raw::Layout;
+
+/// Lists that helpers look into by number.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) parser_ops: Vec<ParserOp>,
+    pub(super) ops: Vec<Op>,
+    pub(super) widths: Vec<Vec<u32>>,
+    /// Table, action, words of the key.
+    pub(super) learns: Vec<(TableId, ActionId, usize)>,
+}
+
+/// What the generator may take for constant about a state.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) tables: Vec<TableFacts>,
+    /// Where the bytes of each instance start in the header vector.
+    pub(super) slots: Vec<usize>,
+    pub(super) counters: CounterBase,
+    pub(super) several_workers: bool,
+}
+
+/// About a table.
+#[derive(Debug)]
+pub(super) struct TableFacts {
+    pub(super) layout: Layout,
+    pub(super) places: Vec<Place>,
+    pub(super) key_words: usize,
+    pub(super) has_counters: bool,
+    pub(super) has_meters: bool,
+    pub(super) has_last_hits: bool,
+}
+
+impl Facts {
+    fn new(state: &State) -> Facts {
+        let program = state.program();
+        let snapshot = state.tables().snapshot();
+        let tables = snapshot.tables().map(|view| TableFacts {
+            layout: view.layout(),
+            places: view.shape().layout().places().to_vec(),
+            key_words: view.shape().layout().words(),
+            has_counters: view.counters().is_some(),
+            has_meters: view.meters().is_some(),
+            has_last_hits: view.last_hits().is_some(),
+        });
+        let mut start = 0;
+        let slots = program.instances.iter().map(|instance| {
+            let max = program.headers[instance.header].max_bytes as usize;
+            start += max;
+            start - max
+        });
+        Facts {
+            tables: tables.collect(),
+            slots: slots.collect(),
+            counters: CounterBase::new(program.counters.len(), program.tables.len()),
+            several_workers: state.several_workers(),
+        }
+    }
+}
+
+/// Code of any program, for one packet: parser (in ingress) and control; returns how it ended.
+type AnyEntry = unsafe extern "C" fn(*mut Frame) -> u64;
+/// Code in place, for a burst: returns how many packets are done. The next one, if there is one, is
+/// left to the other code.
+type PathEntry = unsafe extern "C" fn(*mut Frame, *mut Descriptor, *mut Intrinsic, u32) -> u64;
+
+/// The code of a control.
+#[derive(Clone, Copy, Debug)]
+struct Entries {
+    any: AnyEntry,
+    in_place: Option<PathEntry>,
+}
+
+/// A program in machine code.
+pub(super) struct Compiled {
+    /// `Some` until it is dropped.
+    module: Option<JITModule>,
+    ingress: Entries,
+    egress: Entries,
+    pub(super) lists: Tables,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled").field("ingress", &self.ingress).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the code is immutable once it is finished, and the module is used again only to free it.
+unsafe impl Sync for Compiled {}
+
+fn system(error: impl std::fmt::Display) -> Refused {
+    Refused::System(error.to_string())
+}
+
+/// The module under construction.
+struct Builder<'p> {
+    module: JITModule,
+    functions: FunctionBuilderContext,
+    context: Context,
+    helpers: Vec<FuncId>,
+    program: &'p Program,
+    facts: Facts,
+    lists: Tables,
+    text: Option<&'p mut Text>,
+}
+
+impl Compiled {
+    /// Compiles a program for a state.
+    pub(super) fn new(
+        program: &Program,
+        state: &State,
+        options: Options,
+        text: Option<&mut Text>,
+    ) -> Result<Compiled, Refused> {
+        let mut builder = Builder::new(program, state, options, text)?;
+        let ingress = builder.control(false, options)?;
+        let egress = builder.control(true, options)?;
+        builder.module.finalize_definitions().map_err(system)?;
+        let Builder { module, lists, .. } = builder;
+        let entries = |(any, in_place): (FuncId, Option<FuncId>)| {
+            let address = |id| module.get_finalized_function(id);
+            // SAFETY: the functions were declared with exactly these parameters and results.
+            unsafe {
+                Entries {
+                    any: std::mem::transmute::<*const u8, AnyEntry>(address(any)),
+                    in_place: in_place
+                        .map(|id| std::mem::transmute::<*const u8, PathEntry>(address(id))),
+                }
+            }
+        };
+        Ok(Compiled {
+            ingress: entries(ingress),
+            egress: entries(egress),
+            lists,
+            module: Some(module),
+        })
+    }
+
+    fn entries(&self, egress: bool) -> &Entries {
+        if egress { &self.egress } else { &self.ingress }
+    }
+
+    /// True when packets are worked on in place where they can be.
+    pub(super) fn is_in_place(&self, egress: bool) -> bool {
+        self.entries(egress).in_place.is_some()
+    }
+
+    /// One packet, by the code of any program.
+    ///
+    /// # Safety
+    /// The frame is complete, of a state that the program was compiled for, and what it refers to is
+    /// alive and used by nobody else.
+    pub(super) unsafe fn run_any(&self, frame: *mut Frame) {
+        // SAFETY: the caller's promise is what code and helpers rely on.
+        unsafe {
+            step(frame, Step::Begin);
+            let egress = (*frame).egress != 0;
+            let code = (self.entries(egress).any)(frame);
+            step(frame, Step::Conclude(code));
+        }
+    }
+
+    /// As many packets of a burst as can be done in place, from the first on.
+    ///
+    /// # Safety
+    /// As [`Compiled::run_any`]; `packets` and `meta` are `count` long.
+    pub(super) unsafe fn run_in_place(
+        &self,
+        frame: *mut Frame,
+        packets: *mut Descriptor,
+        meta: *mut Intrinsic,
+        count: u32,
+    ) -> usize {
+        // SAFETY: the caller's promise is what code and helpers rely on.
+        unsafe {
+            let egress = (*frame).egress != 0;
+            match self.entries(egress).in_place {
+                Some(entry) => entry(frame, packets, meta, count) as usize,
+                None => 0,
+            }
+        }
+    }
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: whoever calls the code has a reference to `self`, so nobody is in it.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl<'p> Builder<'p> {
+    fn new(
+        program: &'p Program,
+        state: &State,
+        options: Options,
+        text: Option<&'p mut Text>,
+    ) -> Result<Builder<'p>, Refused> {
+        let mut flags = settings::builder();
+        let level = if options.level == 0 { "none" } else { "speed" };
+        for (name, value) in [
+            ("use_colocated_libcalls", "false"),
+            ("is_pic", "false"),
+            ("opt_level", level),
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ] {
+            flags.set(name, value).map_err(system)?;
+        }
+        let isa = cranelift_native::builder().map_err(system)?;
+        let isa = isa.finish(settings::Flags::new(flags)).map_err(system)?;
+        let mut jit = JITBuilder::with_isa(isa, default_libcall_names());
+        for (name, address, _) in HELPERS {
+            jit.symbol(*name, *address);
+        }
+        let mut module = JITModule::new(jit);
+        let mut helpers = Vec::new();
+        for (name, _, params) in HELPERS {
+            let signature = signature(&module, params + 1, None);
+            let id = module.declare_function(name, Linkage::Import, &signature).map_err(system)?;
+            helpers.push(id);
+        }
+        Ok(Builder {
+            context: module.make_context(),
+            functions: FunctionBuilderContext::new(),
+            module,
+            helpers,
+            program,
+            facts: Facts::new(state),
+            lists: Tables::default(),
+            text,
+        })
+    }
+
+    fn control(
+        &mut self,
+        egress: bool,
+        options: Options,
+    ) -> Result<(FuncId, Option<FuncId>), Refused> {
+        let name = if egress { "egress" } else { "ingress" };
+        let any = self.function(name, 1, None, egress, |emit| emit.any_program())?;
+        let plan = if options.level == 0 { None } else { PathPlan::new(self.program, egress) };
+        let Some(plan) = plan else { return Ok((any, None)) };
+        let name = if egress { "egress_in_place" } else { "ingress_in_place" };
+        let burst = Some(I32);
+        match self.function(name, 3, burst, egress, |emit| emit.in_place_program(plan)) {
+            Ok(id) => Ok((any, Some(id))),
+            // Too many paths: the other code does it all.
+            Err(Refused::TooLarge) => Ok((any, None)),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn function(
+        &mut self,
+        name: &str,
+        pointers: usize,
+        last: Option<cranelift_codegen::ir::Type>,
+        egress: bool,
+        emit: impl FnOnce(Emit<'_>) -> Result<(), Refused>,
+    ) -> Result<FuncId, Refused> {
+        let signature = signature(&self.module, pointers, last);
+        self.module.clear_context(&mut self.context);
+        self.context.func.signature = signature.clone();
+        self.context.func.name = UserFuncName::user(0, u32::from(egress));
+        let helpers: Vec<FuncRef> = self
+            .helpers
+            .iter()
+            .map(|id| self.module.declare_func_in_func(*id, &mut self.context.func))
+            .collect();
+        let b = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
+        let made = emit(Emit::new(
+            b,
+            self.program,
+            &self.facts,
+            &mut self.lists,
+            &helpers,
+            egress,
+            self.module.target_config(),
+        ));
+        if let Err(refused) = made {
+            self.functions = FunctionBuilderContext::new();
+            return Err(refused);
+        }
+        let id = self.module.declare_function(name, Linkage::Local, &signature).map_err(system)?;
+        if self.text.is_some() {
+            self.context.set_disasm(true);
+        }
+        let clif = self.text.as_ref().map(|_| self.context.func.display().to_string());
+        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
+        if let (Some(text), Some(clif)) = (&mut self.text, clif) {
+            text.clif.push_str(&format!("; {name}\n{clif}\n"));
+            let code = self.context.compiled_code().and_then(|code| code.vcode.clone());
+            text.asm.push_str(&format!("; {name}\n{}\n", code.unwrap_or_default()));
+        }
+        Ok(id)
+    }
+}
+
+fn signature(
+    module: &JITModule,
+    pointers: usize,
+    last: Option<cranelift_codegen::ir::Type>,
+) -> Signature {
+    let mut signature = module.make_signature();
+    signature.params.extend((0..pointers).map(|_| AbiParam::new(I64)));
+    signature.params.extend(last.map(AbiParam::new));
+    signature.returns.push(AbiParam::new(I64));
+    signature
+}

@@ -1,0 +1,457 @@
+//! From IR to Cranelift's IR: what all parts of the generator share.
+//!
+//! Values of up to 64 bits are `i64`, wider ones `i128`, always zero-extended. Validity, metadata and
+//! locals are variables, so that they live in registers; before a step of the interpreter they are
+//! written to where it has them, and read back behind it. Two shapes of code are generated:
+//!
+//! * **Any program**: headers are copied into the worker's header vector as the interpreter does, and
+//!   the interpreter puts the packet together in the end.
+//! * **In place** ([`InPlace`]): one copy of the control for each path through the parser, so that
+//!   validity and offsets are constants; fields are read and written in the packet. See [`super::path`].
+
+mod apply;
+mod control;
+mod expr;
+mod field;
+mod ops;
+mod parser;
+pub(super) mod path;
+mod sums;
+
+use super::compiled::{Facts, Tables};
+use super::frame::{VALUE_BYTES, VALUES_MAX};
+use super::runtime::Helper;
+use crate::ids::*;
+use crate::interp::phv::bit;
+use crate::ir::Program;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I16, I32, I64, I128};
+use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Type, Value};
+use cranelift_codegen::isa::TargetFrontendConfig;
+use cranelift_frontend::{FunctionBuilder, Variable};
+
+/// Why a program was not compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It has more operations, with every action where it is used, than are compiled at once.
+    TooLarge,
+    /// A body has more locals, or a call more arguments, than fit the frame.
+    TooManyValues,
+    /// The code generator or the system refused.
+    System(String),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refused::TooLarge => {
+                write!(f, "more than {BUDGET} operations once actions are inlined")
+            }
+            Refused::TooManyValues => write!(f, "more than {VALUES_MAX} locals in one body"),
+            Refused::System(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Most operations and expressions of a function.
+const BUDGET: usize = 400_000;
+
+/// The code of one control.
+pub(super) struct Emit<'g> {
+    pub(super) b: FunctionBuilder<'g>,
+    target: TargetFrontendConfig,
+    pub(super) program: &'g Program,
+    pub(super) facts: &'g Facts,
+    pub(super) lists: &'g mut Tables,
+    pub(super) helpers: &'g [FuncRef],
+    pub(super) frame: Value,
+    /// The descriptor, the intrinsic metadata, the header vector: addresses.
+    pub(super) packet: Value,
+    pub(super) meta: Value,
+    pub(super) phv: Value,
+    valid: Variable,
+    received: Variable,
+    cursor_bits: Variable,
+    metas: Vec<(Variable, u32)>,
+    locals: Vec<(Variable, u32)>,
+    /// Where a pass goes that ends early; takes the end as a number.
+    fail: Block,
+    /// The parser is being generated.
+    in_parser: bool,
+    pub(super) egress: bool,
+    in_place: Option<path::InPlace>,
+    budget: usize,
+}
+
+/// The type for a width.
+pub(super) fn type_of(bits: u32) -> Type {
+    if bits <= 64 { I64 } else { I128 }
+}
+
+/// Memory that exists, is read before or behind everything else, and may be unaligned.
+pub(super) fn flags() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+macro_rules! frame_offset {
+    ($field:ident) => {
+        std::mem::offset_of!(crate::jit::frame::Frame, $field) as i32
+    };
+}
+pub(super) use frame_offset;
+
+/// Offset of a field of [`Scalars`] in the frame.
+macro_rules! scalar_offset {
+    ($field:ident) => {
+        (std::mem::offset_of!(crate::jit::frame::Frame, scalars)
+            + std::mem::offset_of!(crate::interp::bridge::Scalars, $field)) as i32
+    };
+}
+pub(super) use scalar_offset;
+
+impl<'g> Emit<'g> {
+    pub(super) fn new(
+        mut b: FunctionBuilder<'g>,
+        program: &'g Program,
+        facts: &'g Facts,
+        lists: &'g mut Tables,
+        helpers: &'g [FuncRef],
+        egress: bool,
+        target: TargetFrontendConfig,
+    ) -> Emit<'g> {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let frame = b.block_params(entry)[0];
+        let fail = b.create_block();
+        b.append_block_param(fail, I64);
+        let valid = b.declare_var(I64);
+        let received = b.declare_var(I64);
+        let cursor_bits = b.declare_var(I64);
+        let metas =
+            program.metadata.iter().map(|m| (b.declare_var(type_of(m.bits)), m.bits)).collect();
+        let zero = b.ins().iconst(I64, 0);
+        let mut emit = Emit {
+            b,
+            target,
+            program,
+            facts,
+            lists,
+            helpers,
+            frame,
+            packet: zero,
+            meta: zero,
+            phv: zero,
+            valid,
+            received,
+            cursor_bits,
+            metas,
+            locals: Vec::new(),
+            fail,
+            in_parser: false,
+            egress,
+            in_place: None,
+            budget: BUDGET,
+        };
+        for var in [valid, received, cursor_bits] {
+            emit.b.def_var(var, zero);
+        }
+        emit
+    }
+
+    /// Code for any program and one packet: parser and control; returns how the pass ended.
+    pub(super) fn any_program(mut self) -> Result<(), Refused> {
+        self.packet = self.load64(self.frame, frame_offset!(packet));
+        self.meta = self.load64(self.frame, frame_offset!(intrinsic));
+        self.phv = self.load64(self.frame, frame_offset!(phv_bytes));
+        let zero = self.num(0);
+        for (var, bits) in self.metas.clone() {
+            let zero = self.resize(zero, 64, bits);
+            self.b.def_var(var, zero);
+        }
+        let parsed = self.b.create_block();
+        self.b.append_block_param(parsed, I64);
+        if self.egress {
+            let code = self.call(Helper::Resume, &[]);
+            self.b.ins().jump(parsed, &[code.into()]);
+        } else {
+            let (accept, stopped) = (self.b.create_block(), self.fail);
+            self.parser(accept)?;
+            self.b.switch_to_block(accept);
+            self.b.ins().jump(stopped, &[zero.into()]);
+            self.b.switch_to_block(stopped);
+            let code = self.b.block_params(stopped)[0];
+            self.in_parser = true;
+            self.locals.clear();
+            self.sync_out()?;
+            self.in_parser = false;
+            let code = self.call(Helper::Parsed, &[code]);
+            self.b.ins().jump(parsed, &[code.into()]);
+            self.fail = self.b.create_block();
+            self.b.append_block_param(self.fail, I64);
+        }
+        self.b.switch_to_block(parsed);
+        let code = self.b.block_params(parsed)[0];
+        self.sync_in(false);
+        self.leave_unless_zero(code);
+        let program = self.program;
+        let done = self.b.create_block();
+        self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
+        self.b.switch_to_block(done);
+        let fail = self.fail;
+        self.b.ins().jump(fail, &[zero.into()]);
+        self.b.switch_to_block(fail);
+        let code = self.b.block_params(fail)[0];
+        self.locals.clear();
+        self.sync_out()?;
+        self.b.ins().return_(&[code]);
+        self.finish();
+        Ok(())
+    }
+
+    fn finish(mut self) {
+        self.b.seal_all_blocks();
+        self.b.finalize(self.target);
+    }
+
+    pub(super) fn spend(&mut self, operations: usize) -> Result<(), Refused> {
+        self.budget = self.budget.checked_sub(operations).ok_or(Refused::TooLarge)?;
+        Ok(())
+    }
+
+    pub(super) fn num(&mut self, value: u64) -> Value {
+        self.b.ins().iconst(I64, value as i64)
+    }
+
+    /// A constant of a width.
+    pub(super) fn constant(&mut self, value: u128, bits: u32) -> Value {
+        let low = self.num(value as u64);
+        if bits <= 64 {
+            return low;
+        }
+        let high = self.num((value >> 64) as u64);
+        self.b.ins().iconcat(low, high)
+    }
+
+    /// Low and high word of a value of this width.
+    pub(super) fn words(&mut self, value: Value, bits: u32) -> (Value, Value) {
+        if bits > 64 {
+            return self.b.ins().isplit(value);
+        }
+        (value, self.num(0))
+    }
+
+    /// The value cut or extended from one width to another; without masking.
+    pub(super) fn resize(&mut self, value: Value, from: u32, to: u32) -> Value {
+        match (from > 64, to > 64) {
+            (true, false) => self.b.ins().isplit(value).0,
+            (false, true) => {
+                let zero = self.num(0);
+                self.b.ins().iconcat(value, zero)
+            }
+            _ => value,
+        }
+    }
+
+    /// The value with the bits above its width cleared.
+    pub(super) fn masked(&mut self, value: Value, bits: u32) -> Value {
+        if bits == 64 || bits == 128 {
+            return value;
+        }
+        let mask = self.constant(crate::ir::layout::ones(bits), bits);
+        self.b.ins().band(value, mask)
+    }
+
+    pub(super) fn load64(&mut self, base: Value, offset: i32) -> Value {
+        self.b.ins().load(I64, flags(), base, offset)
+    }
+
+    /// Loads `bytes` (1, 2, 4 or 8), zero-extended.
+    pub(super) fn load_word(&mut self, base: Value, offset: i32, bytes: u32) -> Value {
+        match bytes {
+            1 => self.b.ins().uload8(I64, flags(), base, offset),
+            2 => self.b.ins().uload16(I64, flags(), base, offset),
+            4 => self.b.ins().uload32(flags(), base, offset),
+            _ => self.load64(base, offset),
+        }
+    }
+
+    /// Stores the low `bytes` (1, 2, 4 or 8) of a word.
+    pub(super) fn store_word(&mut self, value: Value, base: Value, offset: i32, bytes: u32) {
+        match bytes {
+            1 => self.b.ins().istore8(flags(), value, base, offset),
+            2 => self.b.ins().istore16(flags(), value, base, offset),
+            4 => self.b.ins().istore32(flags(), value, base, offset),
+            _ => self.b.ins().store(flags(), value, base, offset),
+        };
+    }
+
+    /// Calls a helper with the frame and these arguments.
+    pub(super) fn call(&mut self, helper: Helper, args: &[Value]) -> Value {
+        let mut all = vec![self.frame];
+        all.extend_from_slice(args);
+        let call = self.b.ins().call(self.helpers[helper as usize], &all);
+        self.b.inst_results(call)[0]
+    }
+
+    /// Writes a value to place `n` of the frame's values.
+    pub(super) fn put_value(&mut self, n: usize, value: Value, bits: u32) -> Result<(), Refused> {
+        if n >= VALUES_MAX {
+            return Err(Refused::TooManyValues);
+        }
+        let at = frame_offset!(values) + n as i32 * VALUE_BYTES;
+        let (low, high) = self.words(value, bits);
+        let frame = self.frame;
+        self.b.ins().store(flags(), low, frame, at);
+        self.b.ins().store(flags(), high, frame, at + 8);
+        Ok(())
+    }
+
+    pub(super) fn get_value(&mut self, n: usize, bits: u32) -> Value {
+        let at = frame_offset!(values) + n as i32 * VALUE_BYTES;
+        let low = self.load64(self.frame, at);
+        if bits <= 64 {
+            return low;
+        }
+        let high = self.load64(self.frame, at + 8);
+        self.b.ins().iconcat(low, high)
+    }
+
+    /// Variables to memory, for a step of the interpreter.
+    pub(super) fn sync_out(&mut self) -> Result<(), Refused> {
+        let frame = self.frame;
+        let (valid, received) = (self.b.use_var(self.valid), self.b.use_var(self.received));
+        self.b.ins().store(flags(), valid, frame, scalar_offset!(valid));
+        self.b.ins().store(flags(), received, frame, scalar_offset!(received));
+        if self.in_parser {
+            let cursor = self.b.use_var(self.cursor_bits);
+            self.b.ins().store(flags(), cursor, frame, scalar_offset!(cursor_bits));
+        }
+        let words = self.load64(frame, frame_offset!(meta_words));
+        for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
+            let value = self.b.use_var(var);
+            let (low, high) = self.words(value, bits);
+            self.b.ins().store(flags(), low, words, n as i32 * VALUE_BYTES);
+            self.b.ins().store(flags(), high, words, n as i32 * VALUE_BYTES + 8);
+        }
+        for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
+            let value = self.b.use_var(var);
+            self.put_value(n, value, bits)?;
+        }
+        let locals = self.num(self.locals.len() as u64);
+        self.b.ins().store(flags(), locals, frame, frame_offset!(locals));
+        Ok(())
+    }
+
+    /// Memory to variables, behind a step of the interpreter.
+    pub(super) fn sync_in(&mut self, locals: bool) {
+        let valid = self.load64(self.frame, scalar_offset!(valid));
+        self.b.def_var(self.valid, valid);
+        let received = self.load64(self.frame, scalar_offset!(received));
+        self.b.def_var(self.received, received);
+        if self.in_parser {
+            let cursor = self.load64(self.frame, scalar_offset!(cursor_bits));
+            self.b.def_var(self.cursor_bits, cursor);
+        }
+        let words = self.load64(self.frame, frame_offset!(meta_words));
+        for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
+            let at = n as i32 * VALUE_BYTES;
+            let mut value = self.load64(words, at);
+            if bits > 64 {
+                let high = self.load64(words, at + 8);
+                value = self.b.ins().iconcat(value, high);
+            }
+            self.b.def_var(var, value);
+        }
+        if locals {
+            for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
+                let value = self.get_value(n, bits);
+                self.b.def_var(var, value);
+            }
+        }
+    }
+
+    /// Leaves with this end unless it is 0.
+    pub(super) fn leave_unless_zero(&mut self, code: Value) {
+        let go_on = self.b.create_block();
+        let fail = self.fail;
+        self.b.ins().brif(code, fail, &[code.into()], go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// Leaves with this end.
+    pub(super) fn leave(&mut self, code: u64) {
+        let code = self.num(code);
+        let fail = self.fail;
+        self.b.ins().jump(fail, &[code.into()]);
+    }
+
+    /// Leaves with this end if the condition holds.
+    pub(super) fn leave_if(&mut self, condition: Value, code: u64) {
+        let (out, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(out);
+        self.b.ins().brif(condition, out, &[], go_on, &[]);
+        self.b.switch_to_block(out);
+        self.leave(code);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// One of two values of this width. A wide one is chosen by halves: Cranelift makes `umin.i128` of a
+    /// comparison and a selection, which it has no code for.
+    pub(super) fn select(&mut self, which: Value, a: Value, b: Value, bits: u32) -> Value {
+        if bits <= 64 {
+            return self.b.ins().select(which, a, b);
+        }
+        let ((a_low, a_high), (b_low, b_high)) = (self.b.ins().isplit(a), self.b.ins().isplit(b));
+        let low = self.b.ins().select(which, a_low, b_low);
+        let high = self.b.ins().select(which, a_high, b_high);
+        self.b.ins().iconcat(low, high)
+    }
+
+    pub(super) fn compare(&mut self, cc: IntCC, a: Value, b: Value) -> Value {
+        self.b.ins().icmp(cc, a, b)
+    }
+
+    /// Whether a header is valid: known now, or a value that is not zero when it is.
+    pub(super) fn validity(&mut self, instance: InstanceId) -> Validity {
+        if let Some(known) = &self.in_place {
+            return Validity::Known(known.valid & bit(instance) != 0);
+        }
+        let valid = self.b.use_var(self.valid);
+        let mask = self.num(bit(instance));
+        Validity::At(self.b.ins().band(valid, mask))
+    }
+}
+
+/// What is known about the validity of a header.
+#[derive(Clone, Copy)]
+pub(super) enum Validity {
+    Known(bool),
+    /// Not zero when it is valid.
+    At(Value),
+}
+
+/// Loads and stores of the two structs, by field and width in bytes.
+macro_rules! descriptor {
+    ($field:ident) => {
+        std::mem::offset_of!(crate::exec::Descriptor, $field) as i32
+    };
+}
+macro_rules! intrinsic {
+    ($field:ident) => {
+        std::mem::offset_of!(crate::exec::Intrinsic, $field) as i32
+    };
+}
+pub(super) use {descriptor, intrinsic};
+
+/// The narrow integer type of so many bytes.
+pub(super) fn narrow_type(bytes: u32) -> Type {
+    match bytes {
+        1 => I8,
+        2 => I16,
+        4 => I32,
+        _ => I64,
+    }
+}

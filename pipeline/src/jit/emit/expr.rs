@@ -1,0 +1,534 @@
+//! Expressions.
+
+use super::{
+    Emit, Refused, Validity, descriptor, flags, frame_offset, intrinsic, scalar_offset, type_of,
+};
+use crate::exec::flags as packet_flags;
+use crate::ids::*;
+use crate::interp::bridge::end;
+use crate::ir::{BinOp, BuiltinError, ExprKind, FieldLayout, HashAlgorithm, StdField, UnOp};
+use crate::jit::runtime::Helper;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+impl Emit<'_> {
+    pub(super) fn bits(&self, id: ExprId) -> u32 {
+        self.program.exprs[id].bits
+    }
+
+    /// The value of an expression.
+    pub(super) fn expr(&mut self, id: ExprId) -> Result<Value, Refused> {
+        self.spend(1)?;
+        let expr = &self.program.exprs[id];
+        let bits = expr.bits;
+        let kind = expr.kind.clone();
+        Ok(match kind {
+            ExprKind::Const(value) => self.constant(value, bits),
+            ExprKind::Field(instance, field) => self.field(instance, field),
+            ExprKind::Element { .. } => self.left_to_interpreter(id)?,
+            ExprKind::StackLast(stack, field) => self.stack_last(stack, field, bits),
+            ExprKind::StackDepth(stack) => {
+                let stack = &self.program.stacks[stack];
+                self.count_valid(stack.first, stack.len)
+            }
+            ExprKind::Valid(instance) => self.valid_bit(instance),
+            ExprKind::Meta(meta) => {
+                let (var, _) = self.metas[meta.index()];
+                self.b.use_var(var)
+            }
+            ExprKind::Std(field) => self.std(id, field)?,
+            ExprKind::Local(local) => {
+                let (var, _) = self.locals[local.index()];
+                self.b.use_var(var)
+            }
+            ExprKind::Lookahead { offset_bits } => self.lookahead(id, offset_bits, bits)?,
+            ExprKind::Cursor => {
+                let cursor = self.b.use_var(self.cursor_bits);
+                let bytes = self.b.ins().ushr_imm_u(cursor, 3);
+                self.masked(bytes, 32)
+            }
+            ExprKind::HeaderLength(instance) => self.header_length(instance),
+            ExprKind::Unary(op, a) => {
+                let value = self.expr(a)?;
+                match op {
+                    UnOp::Not => {
+                        let one = self.num(1);
+                        self.b.ins().bxor(value, one)
+                    }
+                    UnOp::Complement => {
+                        let value = self.b.ins().bnot(value);
+                        self.masked(value, bits)
+                    }
+                    UnOp::Negate => {
+                        let zero = self.zero(bits);
+                        let value = self.b.ins().isub(zero, value);
+                        self.masked(value, bits)
+                    }
+                }
+            }
+            ExprKind::Binary(op, a, b) => self.binary(id, op, a, b, bits)?,
+            ExprKind::Slice { value, high, low } => {
+                let (from, value) = (self.bits(value), self.expr(value)?);
+                let value = self.b.ins().ushr_imm_u(value, i64::from(low));
+                let value = self.resize(value, from, bits);
+                if high + 1 == from { value } else { self.masked(value, high - low + 1) }
+            }
+            ExprKind::Concat(high, low) => {
+                let (high_bits, low_bits) = (self.bits(high), self.bits(low));
+                let (high, low) = (self.expr(high)?, self.expr(low)?);
+                let (high, low) =
+                    (self.resize(high, high_bits, bits), self.resize(low, low_bits, bits));
+                let high = self.b.ins().ishl_imm_u(high, i64::from(low_bits));
+                self.b.ins().bor(high, low)
+            }
+            ExprKind::Cast(value) => {
+                let (from, value) = (self.bits(value), self.expr(value)?);
+                let value = self.resize(value, from, bits);
+                if bits < from { self.masked(value, bits) } else { value }
+            }
+            ExprKind::Mux(cond, then, otherwise) => self.mux(cond, then, otherwise, bits)?,
+            ExprKind::Hash(algorithm, operands) => self.hash(algorithm, &operands)?,
+        })
+    }
+
+    /// Whether evaluating it may end the pass, or costs more than a few instructions.
+    fn must_be_lazy(&self, id: ExprId) -> bool {
+        match &self.program.exprs[id].kind {
+            ExprKind::Element { .. } | ExprKind::Lookahead { .. } | ExprKind::Hash(..) => true,
+            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { value: a, .. } => {
+                self.must_be_lazy(*a)
+            }
+            ExprKind::Binary(_, a, b) | ExprKind::Concat(a, b) => {
+                self.must_be_lazy(*a) || self.must_be_lazy(*b)
+            }
+            ExprKind::Mux(a, b, c) => [a, b, c].iter().any(|e| self.must_be_lazy(**e)),
+            ExprKind::Std(StdField::EmitLength) => true,
+            _ => false,
+        }
+    }
+
+    /// A value from two ways: what each block computes goes to the join.
+    fn join(&mut self, bits: u32) -> (Block, Value) {
+        let join = self.b.create_block();
+        let value = self.b.append_block_param(join, type_of(bits));
+        (join, value)
+    }
+
+    fn mux(
+        &mut self,
+        cond: ExprId,
+        then: ExprId,
+        otherwise: ExprId,
+        bits: u32,
+    ) -> Result<Value, Refused> {
+        if let Some(known) = self.known(cond) {
+            return self.expr(if known { then } else { otherwise });
+        }
+        if !self.must_be_lazy(then) && !self.must_be_lazy(otherwise) {
+            let cond = self.expr(cond)?;
+            let (then, otherwise) = (self.expr(then)?, self.expr(otherwise)?);
+            return Ok(self.select(cond, then, otherwise, bits));
+        }
+        let (yes, no) = (self.b.create_block(), self.b.create_block());
+        let (join, value) = self.join(bits);
+        self.branch(cond, yes, no)?;
+        for (block, expr) in [(yes, then), (no, otherwise)] {
+            self.b.switch_to_block(block);
+            let result = self.expr(expr)?;
+            self.b.ins().jump(join, &[result.into()]);
+        }
+        self.b.switch_to_block(join);
+        Ok(value)
+    }
+
+    /// A condition whose value follows from which headers are valid on this path.
+    pub(super) fn known(&self, id: ExprId) -> Option<bool> {
+        let path = self.in_place.as_ref()?;
+        match &self.program.exprs[id].kind {
+            ExprKind::Const(value) => Some(*value == 1),
+            ExprKind::Valid(instance) => Some(path.valid & crate::interp::phv::bit(*instance) != 0),
+            ExprKind::Std(StdField::ParserError) => Some(false),
+            ExprKind::Unary(UnOp::Not, a) => Some(!self.known(*a)?),
+            ExprKind::Binary(BinOp::LogicalAnd, a, b) => match (self.known(*a), self.known(*b)) {
+                (Some(false), _) => Some(false),
+                (_, Some(false)) if !self.must_be_lazy(*a) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            },
+            ExprKind::Binary(BinOp::LogicalOr, a, b) => match (self.known(*a), self.known(*b)) {
+                (Some(true), _) => Some(true),
+                (_, Some(true)) if !self.must_be_lazy(*a) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            },
+            ExprKind::Binary(op @ (BinOp::Eq | BinOp::Ne), a, b) => {
+                let (a, b) = (self.known_number(*a)?, self.known_number(*b)?);
+                Some((a == b) == (*op == BinOp::Eq))
+            }
+            _ => None,
+        }
+    }
+
+    fn known_number(&self, id: ExprId) -> Option<u128> {
+        let path = self.in_place.as_ref()?;
+        match &self.program.exprs[id].kind {
+            ExprKind::Const(value) => Some(*value),
+            ExprKind::Std(StdField::ParserError) => Some(0),
+            ExprKind::Field(instance, _)
+                if path.valid & crate::interp::phv::bit(*instance) == 0 =>
+            {
+                Some(0)
+            }
+            ExprKind::Cast(a) if self.bits(*a) <= self.bits(id) => self.known_number(*a),
+            _ => None,
+        }
+    }
+
+    /// Goes to one of two blocks by a condition, looking at no more of it than needed.
+    pub(super) fn branch(&mut self, id: ExprId, yes: Block, no: Block) -> Result<(), Refused> {
+        if let Some(known) = self.known(id) {
+            self.b.ins().jump(if known { yes } else { no }, &[]);
+            return Ok(());
+        }
+        match self.program.exprs[id].kind {
+            ExprKind::Unary(UnOp::Not, a) => self.branch(a, no, yes),
+            ExprKind::Binary(BinOp::LogicalAnd, a, b) => {
+                let more = self.b.create_block();
+                self.branch(a, more, no)?;
+                self.b.switch_to_block(more);
+                self.branch(b, yes, no)
+            }
+            ExprKind::Binary(BinOp::LogicalOr, a, b) => {
+                let more = self.b.create_block();
+                self.branch(a, yes, more)?;
+                self.b.switch_to_block(more);
+                self.branch(b, yes, no)
+            }
+            _ => {
+                let value = self.expr(id)?;
+                self.b.ins().brif(value, yes, &[], no, &[]);
+                Ok(())
+            }
+        }
+    }
+
+    fn binary(
+        &mut self,
+        id: ExprId,
+        op: BinOp,
+        a: ExprId,
+        b: ExprId,
+        bits: u32,
+    ) -> Result<Value, Refused> {
+        if let Some(known) = self.known(id) {
+            return Ok(self.num(known.into()));
+        }
+        if matches!(op, BinOp::LogicalAnd | BinOp::LogicalOr) && self.must_be_lazy(b) {
+            let (yes, no) = (self.b.create_block(), self.b.create_block());
+            let (join, value) = self.join(1);
+            self.branch(id, yes, no)?;
+            for (block, result) in [(yes, 1), (no, 0)] {
+                self.b.switch_to_block(block);
+                let result = self.num(result);
+                self.b.ins().jump(join, &[result.into()]);
+            }
+            self.b.switch_to_block(join);
+            return Ok(value);
+        }
+        let (width, amount_bits) = (self.bits(a), self.bits(b));
+        if let (BinOp::Shl | BinOp::Shr, ExprKind::Const(by)) = (op, &self.program.exprs[b].kind) {
+            let by = *by;
+            return self.shift_by(op, a, by, bits);
+        }
+        let (x, y) = (self.expr(a)?, self.expr(b)?);
+        Ok(match op {
+            BinOp::Add => self.wrap(bits, |e| e.b.ins().iadd(x, y)),
+            BinOp::Sub => self.wrap(bits, |e| e.b.ins().isub(x, y)),
+            BinOp::Mul => self.wrap(bits, |e| e.b.ins().imul(x, y)),
+            BinOp::SatAdd => self.saturating_add(x, y, bits),
+            BinOp::SatSub => {
+                let less = self.b.ins().isub(x, y);
+                let below = self.compare(IntCC::UnsignedLessThan, x, y);
+                let zero = self.zero(bits);
+                self.select(below, zero, less, bits)
+            }
+            BinOp::And | BinOp::LogicalAnd => self.b.ins().band(x, y),
+            BinOp::Or | BinOp::LogicalOr => self.b.ins().bor(x, y),
+            BinOp::Xor => self.b.ins().bxor(x, y),
+            BinOp::Shl | BinOp::Shr => self.shift(op, x, y, bits, amount_bits),
+            BinOp::Eq => self.test(IntCC::Equal, x, y),
+            BinOp::Ne => self.test(IntCC::NotEqual, x, y),
+            BinOp::Lt => self.test(IntCC::UnsignedLessThan, x, y),
+            BinOp::Le => self.test(IntCC::UnsignedLessThanOrEqual, x, y),
+            BinOp::SignedLt | BinOp::SignedLe => {
+                // Adding half the range turns two's complement order into unsigned order.
+                let half = self.constant(1 << (width - 1), width);
+                let (x, y) = (self.b.ins().bxor(x, half), self.b.ins().bxor(y, half));
+                let strict = op == BinOp::SignedLt;
+                let below =
+                    if strict { IntCC::UnsignedLessThan } else { IntCC::UnsignedLessThanOrEqual };
+                self.test(below, x, y)
+            }
+        })
+    }
+
+    fn wrap(&mut self, bits: u32, op: impl FnOnce(&mut Self) -> Value) -> Value {
+        let value = op(self);
+        self.masked(value, bits)
+    }
+
+    /// A comparison as a value of one bit.
+    pub(super) fn test(&mut self, cc: IntCC, x: Value, y: Value) -> Value {
+        let narrow = self.compare(cc, x, y);
+        self.b.ins().uextend(I64, narrow)
+    }
+
+    fn saturating_add(&mut self, x: Value, y: Value, bits: u32) -> Value {
+        let sum = self.b.ins().iadd(x, y);
+        let most = self.constant(crate::ir::layout::ones(bits), bits);
+        let over = match bits {
+            64 | 128 => self.compare(IntCC::UnsignedLessThan, sum, x),
+            _ => self.compare(IntCC::UnsignedGreaterThan, sum, most),
+        };
+        self.select(over, most, sum, bits)
+    }
+
+    fn shift_by(&mut self, op: BinOp, a: ExprId, by: u128, bits: u32) -> Result<Value, Refused> {
+        let value = self.expr(a)?;
+        if by >= u128::from(bits) {
+            return Ok(self.zero(bits));
+        }
+        Ok(match op {
+            BinOp::Shl => {
+                let value = self.b.ins().ishl_imm_u(value, by as i64);
+                self.masked(value, bits)
+            }
+            _ => self.b.ins().ushr_imm_u(value, by as i64),
+        })
+    }
+
+    fn shift(&mut self, op: BinOp, x: Value, y: Value, bits: u32, amount_bits: u32) -> Value {
+        let limit = self.constant(bits.into(), amount_bits);
+        let within = self.compare(IntCC::UnsignedLessThan, y, limit);
+        let by = self.resize(y, amount_bits, 64);
+        let shifted = match op {
+            BinOp::Shl => {
+                let value = self.b.ins().ishl(x, by);
+                self.masked(value, bits)
+            }
+            _ => self.b.ins().ushr(x, by),
+        };
+        let zero = self.zero(bits);
+        self.select(within, shifted, zero, bits)
+    }
+
+    fn stack_last(&mut self, stack: StackId, field: FieldId, bits: u32) -> Value {
+        let stack = &self.program.stacks[stack];
+        let elements = (stack.first.0..stack.first.0 + stack.len).map(InstanceId);
+        let mut value = self.zero(bits);
+        for instance in elements {
+            match self.validity(instance) {
+                Validity::Known(false) => {}
+                Validity::Known(true) => value = self.read_field(instance, field),
+                Validity::At(valid) => {
+                    let this = self.read_field(instance, field);
+                    value = self.select(valid, this, value, bits);
+                }
+            }
+        }
+        value
+    }
+
+    fn header_length(&mut self, instance: InstanceId) -> Value {
+        let header = &self.program.headers[self.program.instances[instance].header];
+        match self.validity(instance) {
+            Validity::Known(false) => self.num(0),
+            // In place, a header with a variable part is there only with an empty one.
+            Validity::Known(true) => self.num(header.fixed_bytes.into()),
+            Validity::At(valid) => {
+                let slots = self.load64(self.frame, frame_offset!(slots));
+                let at = super::parser::slot_len(instance);
+                let len = self.load64(slots, at);
+                let zero = self.num(0);
+                self.b.ins().select(valid, len, zero)
+            }
+        }
+    }
+
+    fn lookahead(&mut self, id: ExprId, offset_bits: u32, bits: u32) -> Result<Value, Refused> {
+        if let Some((data, cursor, len)) = self.path_cursor() {
+            let (first, spare) = (offset_bits / 8, offset_bits % 8);
+            let bytes = (spare + bits).div_ceil(8);
+            let need = self.num(u64::from(cursor + first + bytes));
+            let short = self.compare(IntCC::UnsignedLessThan, len, need);
+            self.leave_if(short, end::REJECT | u64::from(BuiltinError::PacketTooShort.id().0));
+            let base = super::field::Base {
+                address: data,
+                offset: cursor as i32,
+                before: cursor,
+                bytes: first + bytes,
+            };
+            return Ok(self.read_run(base, offset_bits, bits));
+        }
+        self.left_to_interpreter(id)
+    }
+
+    /// A step of the interpreter that evaluates.
+    fn left_to_interpreter(&mut self, id: ExprId) -> Result<Value, Refused> {
+        if self.in_place.is_some() {
+            return Err(Refused::TooLarge);
+        }
+        self.sync_out()?;
+        let expr = self.num(id.0.into());
+        let code = self.call(Helper::Eval, &[expr]);
+        self.leave_unless_zero(code);
+        let bits = self.bits(id);
+        Ok(self.get_value(0, bits))
+    }
+
+    /// A hash of values.
+    pub(super) fn hash(
+        &mut self,
+        algorithm: HashAlgorithm,
+        operands: &[ExprId],
+    ) -> Result<Value, Refused> {
+        let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
+        let mut values = Vec::with_capacity(operands.len());
+        for operand in operands {
+            values.push(self.expr(*operand)?);
+        }
+        for (n, (value, bits)) in values.iter().zip(&widths).enumerate() {
+            self.put_value(n, *value, *bits)?;
+        }
+        let place = HashAlgorithm::ALL.iter().position(|(_, known)| *known == algorithm);
+        let algorithm = self.num(place.unwrap_or(0) as u64);
+        let list = self.num(self.lists.widths.len() as u64);
+        self.lists.widths.push(widths);
+        Ok(self.call(Helper::Hash, &[algorithm, list]))
+    }
+
+    /// An unsigned field of the descriptor.
+    fn of_packet(&mut self, offset: i32, bytes: u32) -> Value {
+        self.load_word(self.packet, offset, bytes)
+    }
+
+    fn of_meta(&mut self, offset: i32, bytes: u32) -> Value {
+        self.load_word(self.meta, offset, bytes)
+    }
+
+    fn std(&mut self, id: ExprId, field: StdField) -> Result<Value, Refused> {
+        Ok(match field {
+            StdField::IngressPort => self.of_packet(descriptor!(ingress_port), 2),
+            StdField::IngressLink => self.of_packet(descriptor!(ingress_link), 1),
+            StdField::PacketPath => self.of_packet(descriptor!(path), 1),
+            StdField::PacketLength if self.in_place.is_some() => self.path_emit_length(),
+            StdField::PacketLength => self.of_packet(descriptor!(len), 4),
+            StdField::IngressNs => self.of_packet(descriptor!(ingress_ns), 8),
+            StdField::NowNs => self.of_meta(intrinsic!(now_ns), 8),
+            StdField::ParserError if self.in_place.is_some() => self.num(0),
+            StdField::ParserError => self.of_meta(intrinsic!(parser_error), 1),
+            StdField::BodyLength => self.body_length(),
+            StdField::EmitLength if self.in_place.is_some() => self.path_emit_length(),
+            StdField::EmitLength => self.left_to_interpreter(id)?,
+            StdField::ChecksumError => self.of_meta(intrinsic!(checksum_error), 4),
+            StdField::CrcError => self.of_meta(intrinsic!(crc_error), 4),
+            StdField::EgressPort => self.of_packet(descriptor!(egress_port), 2),
+            StdField::MulticastGroup => self.of_meta(intrinsic!(multicast_group), 2),
+            StdField::TrafficClass => self.of_packet(descriptor!(traffic_class), 1),
+            StdField::PriorityGroup => self.of_packet(descriptor!(priority_group), 1),
+            StdField::Ect => {
+                let all = self.of_packet(descriptor!(flags), 1);
+                self.b.ins().band_imm_u(all, i64::from(packet_flags::ECT))
+            }
+            StdField::Color => {
+                let all = self.of_packet(descriptor!(flags), 1);
+                let down = self.b.ins().ushr_imm_u(all, i64::from(packet_flags::COLOR_SHIFT));
+                self.b.ins().band_imm_u(down, 3)
+            }
+            StdField::NotBeforeNs => self.of_meta(intrinsic!(not_before_ns), 8),
+            StdField::HoldPackets => self.of_meta(intrinsic!(hold_packets), 2),
+            StdField::HoldTimeoutNs => self.of_meta(intrinsic!(hold_timeout_ns), 8),
+            StdField::Instance => self.of_packet(descriptor!(instance), 2),
+            StdField::CongestionMark => self.of_meta(intrinsic!(congestion_mark), 1),
+            StdField::EnqueueNs => self.of_meta(intrinsic!(enqueue_ns), 8),
+            StdField::DequeueNs => self.of_meta(intrinsic!(dequeue_ns), 8),
+            StdField::EnqueueDepthBytes => self.of_meta(intrinsic!(enqueue_depth_bytes), 4),
+            StdField::DequeueDepthBytes => self.of_meta(intrinsic!(dequeue_depth_bytes), 4),
+        })
+    }
+
+    fn body_length(&mut self) -> Value {
+        if self.in_place.is_some() {
+            return self.path_body_length();
+        }
+        let start = self.load_word(self.frame, scalar_offset!(body_start), 4);
+        let stop = self.load_word(self.frame, scalar_offset!(body_end), 4);
+        let len = self.b.ins().isub(stop, start);
+        self.masked(len, 32)
+    }
+
+    /// Assigns intrinsic metadata.
+    pub(super) fn assign_std(&mut self, field: StdField, value: Value) {
+        let (packet, meta) = (self.packet, self.meta);
+        match field {
+            StdField::EgressPort => self.store_word(value, packet, descriptor!(egress_port), 2),
+            StdField::MulticastGroup => {
+                self.store_word(value, meta, intrinsic!(multicast_group), 2)
+            }
+            StdField::TrafficClass => {
+                self.store_word(value, packet, descriptor!(traffic_class), 1);
+                self.change_flags(!0, packet_flags::CLASS_ASSIGNED.into(), None);
+            }
+            StdField::PriorityGroup => {
+                self.store_word(value, packet, descriptor!(priority_group), 1);
+                self.change_flags(!0, packet_flags::GROUP_ASSIGNED.into(), None);
+            }
+            StdField::Ect => {
+                let one = self.b.ins().band_imm_u(value, 1);
+                self.change_flags(!u64::from(packet_flags::ECT), 0, Some(one));
+            }
+            StdField::Color => {
+                let shift = packet_flags::COLOR_SHIFT;
+                let two = self.b.ins().band_imm_u(value, 3);
+                let two = self.b.ins().ishl_imm_u(two, i64::from(shift));
+                self.change_flags(!(3 << shift), 0, Some(two));
+            }
+            StdField::NotBeforeNs => self.store_word(value, meta, intrinsic!(not_before_ns), 8),
+            StdField::HoldPackets => self.store_word(value, meta, intrinsic!(hold_packets), 2),
+            StdField::HoldTimeoutNs => self.store_word(value, meta, intrinsic!(hold_timeout_ns), 8),
+            // Nothing else is writable; the verifier refuses it.
+            _ => {}
+        }
+    }
+
+    /// `flags = flags & keep | set | more`.
+    pub(super) fn change_flags(&mut self, keep: u64, set: u64, more: Option<Value>) {
+        let packet = self.packet;
+        let mut value = self.load_word(packet, descriptor!(flags), 1);
+        if keep != !0 {
+            value = self.b.ins().band_imm_u(value, (keep & 0xff) as i64);
+        }
+        if set != 0 {
+            value = self.b.ins().bor_imm_u(value, set as i64);
+        }
+        if let Some(more) = more {
+            value = self.b.ins().bor(value, more);
+        }
+        self.store_word(value, packet, descriptor!(flags), 1);
+    }
+
+    /// True for a field that is a scalar.
+    pub(super) fn is_scalar(&self, instance: InstanceId, field: FieldId) -> bool {
+        matches!(
+            self.field_layout(instance, field),
+            FieldLayout::Run { .. } | FieldLayout::Pieces(_)
+        )
+    }
+
+    /// Stores a word to the frame.
+    pub(super) fn store_frame(&mut self, value: Value, offset: i32) {
+        let frame = self.frame;
+        self.b.ins().store(flags(), value, frame, offset);
+    }
+}

@@ -1,0 +1,296 @@
+//! Operations. What is not done here is a step of the interpreter.
+
+use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic, scalar_offset};
+use crate::exec::flags as packet_flags;
+use crate::ids::*;
+use crate::ir::layout::ones;
+use crate::ir::{LValue, Op};
+use crate::jit::runtime::Helper;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+impl Emit<'_> {
+    pub(super) fn op(&mut self, op: &Op) -> Result<(), Refused> {
+        self.spend(1)?;
+        match op {
+            Op::Set(to, value) if self.is_simple(to) => {
+                let value = self.expr(*value)?;
+                self.assign(to, value)
+            }
+            Op::Call(action, args) => {
+                let mut values = Vec::with_capacity(args.len());
+                for arg in args {
+                    values.push(self.expr(*arg)?);
+                }
+                let done = self.b.create_block();
+                let program = self.program;
+                self.body(&program.actions[*action].body, &values, done)?;
+                self.b.switch_to_block(done);
+                Ok(())
+            }
+            Op::Count(counter, index) => self.count(*counter, *index),
+            Op::Meter { to, meter, index, color } if self.is_simple(to) => {
+                let (bits, index) = (self.bits(*index), self.expr(*index)?);
+                let before = match color {
+                    Some(color) => {
+                        let (from, value) = (self.bits(*color), self.expr(*color)?);
+                        self.resize(value, from, 64)
+                    }
+                    None => self.num(0),
+                };
+                let (low, high) = self.words(index, bits);
+                let meter = self.num(meter.0.into());
+                let color = self.call(Helper::Meter, &[meter, low, high, before]);
+                self.assign(to, color)
+            }
+            Op::RegisterLoad { register, index, first, locked }
+                if !(*locked && self.facts.several_workers) =>
+            {
+                self.register_load(*register, *index, *first)
+            }
+            Op::RegisterStore { register, index, first, cells, locked }
+                if !(*locked && self.facts.several_workers) =>
+            {
+                self.register_store(*register, *index, *first, cells)
+            }
+            Op::Random { to, low, high } if self.is_simple(to) => {
+                let (low_bits, high_bits) = (self.bits(*low), self.bits(*high));
+                let (low, high) = (self.expr(*low)?, self.expr(*high)?);
+                self.put_value(0, low, low_bits)?;
+                self.put_value(1, high, high_bits)?;
+                self.call(Helper::Random, &[]);
+                let bits = self.target_bits(to);
+                let value = self.get_value(0, bits);
+                self.assign(to, value)
+            }
+            Op::Digest(digest, values) => {
+                self.put_values(0, values)?;
+                let (id, count) = (self.num(digest.0.into()), self.num(values.len() as u64));
+                self.call(Helper::Digest, &[id, count]);
+                Ok(())
+            }
+            Op::Learn { table, key, action, args } => self.learn(*table, key, *action, args),
+            Op::Recirculate => {
+                self.change_flags(!0, packet_flags::RECIRCULATE.into(), None);
+                Ok(())
+            }
+            Op::Resubmit if self.in_place.is_none() => {
+                let (one, frame) = (self.num(1), self.frame);
+                self.store_word(one, frame, scalar_offset!(resubmit), 4);
+                Ok(())
+            }
+            Op::UpdateCrc(crc) if self.in_place.is_none() => {
+                let old = self.load64(self.frame, scalar_offset!(asked_crcs));
+                let mask = self.num(1u64.checked_shl(crc.0).unwrap_or(0));
+                let new = self.b.ins().bor(old, mask);
+                self.store_frame(new, scalar_offset!(asked_crcs));
+                Ok(())
+            }
+            _ => self.op_of_interpreter(op),
+        }
+    }
+
+    fn op_of_interpreter(&mut self, op: &Op) -> Result<(), Refused> {
+        if self.in_place.is_some() {
+            return Err(Refused::TooLarge);
+        }
+        self.sync_out()?;
+        let known = self.lists.ops.iter().position(|known| known == op);
+        let index = known.unwrap_or(self.lists.ops.len());
+        if known.is_none() {
+            self.lists.ops.push(op.clone());
+        }
+        let index = self.num(index as u64);
+        let code = self.call(Helper::Op, &[index]);
+        self.sync_in(true);
+        self.leave_unless_zero(code);
+        Ok(())
+    }
+
+    /// Can be assigned without the interpreter.
+    fn is_simple(&self, to: &LValue) -> bool {
+        match to {
+            LValue::Element { .. } => false,
+            LValue::Field(instance, field) => self.is_scalar(*instance, *field),
+            LValue::FieldSlice { instance, field, .. } => self.is_scalar(*instance, *field),
+            LValue::Meta(_) | LValue::Std(_) | LValue::Local(_) => true,
+        }
+    }
+
+    fn target_bits(&self, to: &LValue) -> u32 {
+        match to {
+            LValue::Field(instance, field) => self.field_bits(*instance, *field),
+            LValue::FieldSlice { high, low, .. } => high - low + 1,
+            LValue::Element { instance, field, .. } => self.field_bits(*instance, *field),
+            LValue::Meta(meta) => self.program.metadata[*meta].bits,
+            LValue::Std(field) => field.bits(),
+            LValue::Local(local) => self.locals[local.index()].1,
+        }
+    }
+
+    /// Evaluates into the frame's values from `first` on.
+    fn put_values(&mut self, first: usize, values: &[ExprId]) -> Result<(), Refused> {
+        let mut computed = Vec::with_capacity(values.len());
+        for value in values {
+            computed.push((self.expr(*value)?, self.bits(*value)));
+        }
+        for (n, (value, bits)) in computed.into_iter().enumerate() {
+            self.put_value(first + n, value, bits)?;
+        }
+        Ok(())
+    }
+
+    /// Counts in this worker's lane, or calls where the index is out of range.
+    fn count(&mut self, counter: CounterId, index: ExprId) -> Result<(), Refused> {
+        let (bits, index) = (self.bits(index), self.expr(index)?);
+        let size = self.program.counters[counter].size;
+        let limit = self.constant(size.into(), bits.max(33));
+        let wide = self.resize(index, bits, bits.max(33));
+        let in_range = self.compare(IntCC::UnsignedLessThan, wide, limit);
+        let (add, stray, done) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(stray);
+        self.b.ins().brif(in_range, add, &[], stray, &[]);
+        self.b.switch_to_block(stray);
+        let (low, high) = self.words(index, bits);
+        let id = self.num(counter.0.into());
+        self.call(Helper::Count, &[id, low, high]);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(add);
+        let index = self.resize(index, bits, 64);
+        self.add_to_lane(counter.index(), index);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        Ok(())
+    }
+
+    /// Adds the packet to a counter that exists.
+    pub(super) fn add_to_lane(&mut self, array: usize, index: Value) {
+        let lanes = self.load64(self.frame, frame_offset!(counters));
+        let lane = self.load64(lanes, array as i32 * 8);
+        let offset = self.b.ins().ishl_imm_u(index, 4);
+        let pair = self.b.ins().iadd(lane, offset);
+        let packets = self.load64(pair, 0);
+        let packets = self.b.ins().iadd_imm_s(packets, 1);
+        self.b.ins().store(flags(), packets, pair, 0);
+        let bytes = self.load64(pair, 8);
+        let len = self.packet_len();
+        let bytes = self.b.ins().iadd(bytes, len);
+        self.b.ins().store(flags(), bytes, pair, 8);
+    }
+
+    /// Bytes of the packet at the start of the pass.
+    pub(super) fn packet_len(&mut self) -> Value {
+        if let Some((_, _, len)) = self.path_cursor() {
+            return len;
+        }
+        self.load_word(self.packet, descriptor!(len), 4)
+    }
+
+    /// The words of a register entry and whether it exists; where it does not, entry 0.
+    fn register_entry(
+        &mut self,
+        register: RegisterId,
+        index: ExprId,
+    ) -> Result<(Value, Value), Refused> {
+        let (bits, index) = (self.bits(index), self.expr(index)?);
+        let declared = &self.program.registers[register];
+        let (size, cells) = (declared.size, declared.cells.len());
+        let limit = self.constant(size.into(), bits.max(33));
+        let wide = self.resize(index, bits, bits.max(33));
+        let in_range = self.compare(IntCC::UnsignedLessThan, wide, limit);
+        let (zero, index) = (self.num(0), self.resize(index, bits, 64));
+        let index = self.b.ins().select(in_range, index, zero);
+        let stride = self.num(cells as u64 * 8);
+        let offset = self.b.ins().imul(index, stride);
+        let registers = self.load64(self.frame, frame_offset!(registers));
+        let words = self.load64(registers, register.index() as i32 * 8);
+        Ok((self.b.ins().iadd(words, offset), in_range))
+    }
+
+    fn register_load(
+        &mut self,
+        register: RegisterId,
+        index: ExprId,
+        first: LocalId,
+    ) -> Result<(), Refused> {
+        if self.program.registers[register].size == 0 {
+            return self.op_of_interpreter(&Op::RegisterLoad {
+                register,
+                index,
+                first,
+                locked: false,
+            });
+        }
+        let (entry, in_range) = self.register_entry(register, index)?;
+        for cell in 0..self.program.registers[register].cells.len() {
+            let word = self.load64(entry, cell as i32 * 8);
+            let zero = self.num(0);
+            let value = self.b.ins().select(in_range, word, zero);
+            let (var, bits) = self.locals[first.index() + cell];
+            let value = self.resize(value, 64, bits);
+            self.b.def_var(var, value);
+        }
+        Ok(())
+    }
+
+    fn register_store(
+        &mut self,
+        register: RegisterId,
+        index: ExprId,
+        first: LocalId,
+        cells: &[u32],
+    ) -> Result<(), Refused> {
+        if self.program.registers[register].size == 0 {
+            return Ok(());
+        }
+        let (entry, in_range) = self.register_entry(register, index)?;
+        let (write, done) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(in_range, write, &[], done, &[]);
+        self.b.switch_to_block(write);
+        for cell in cells {
+            let Some(declared) = self.program.registers[register].cells.get(*cell as usize) else {
+                continue;
+            };
+            let width = declared.bits.clamp(1, 64);
+            let (var, bits) = self.locals[first.index() + *cell as usize];
+            let value = self.b.use_var(var);
+            let value = self.resize(value, bits, 64);
+            let mask = self.num(ones(width) as u64);
+            let value = self.b.ins().band(value, mask);
+            self.b.ins().store(flags(), value, entry, *cell as i32 * 8);
+        }
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        Ok(())
+    }
+
+    fn learn(
+        &mut self,
+        table: TableId,
+        key: &[ExprId],
+        action: ActionId,
+        args: &[ExprId],
+    ) -> Result<(), Refused> {
+        let words = self.key_words(table, key)?;
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            values.push((self.expr(*arg)?, self.bits(*arg)));
+        }
+        for (n, word) in words.iter().enumerate() {
+            self.put_value(n, *word, 64)?;
+        }
+        for (n, (value, bits)) in values.into_iter().enumerate() {
+            self.put_value(words.len() + n, value, bits)?;
+        }
+        let index = self.num(self.lists.learns.len() as u64);
+        self.lists.learns.push((table, action, words.len()));
+        self.call(Helper::Learn, &[index]);
+        Ok(())
+    }
+
+    /// Now, in nanoseconds.
+    pub(super) fn now_ns(&mut self) -> Value {
+        self.load64(self.meta, intrinsic!(now_ns))
+    }
+}

@@ -1,0 +1,255 @@
+//! The parser of any program: states as blocks, headers copied into the header vector.
+
+use super::{Emit, Refused, flags, frame_offset};
+use crate::ids::*;
+use crate::interp::bridge::end;
+use crate::interp::phv::{Slot, bit};
+use crate::ir::{BuiltinError, Case, ParserOp, Pattern, Target, Transition};
+use crate::jit::runtime::Helper;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Variable;
+use std::mem::{offset_of, size_of};
+
+/// Offset of the length of an instance's slot.
+pub(super) fn slot_len(instance: InstanceId) -> i32 {
+    (instance.index() * size_of::<Slot>() + offset_of!(Slot, len)) as i32
+}
+
+fn slot_at(instance: InstanceId) -> i32 {
+    (instance.index() * size_of::<Slot>() + offset_of!(Slot, at)) as i32
+}
+
+pub(super) fn reject(error: BuiltinError) -> u64 {
+    end::REJECT | u64::from(error.id().0)
+}
+
+impl Emit<'_> {
+    /// Code of every state; a pass goes to `accept` or fails with an end.
+    pub(super) fn parser(&mut self, accept: Block) -> Result<(), Refused> {
+        let program = self.program;
+        let parser = &program.parser;
+        self.in_parser = true;
+        let zero = self.num(0);
+        self.locals = parser.locals.iter().map(|l| self.new_local(l.bits, zero)).collect();
+        let visited = self.b.declare_var(I64);
+        self.b.def_var(visited, zero);
+        let states: Vec<Block> = parser.states.iter().map(|_| self.b.create_block()).collect();
+        match states.first() {
+            Some(first) => self.b.ins().jump(*first, &[]),
+            None => self.b.ins().jump(accept, &[]),
+        };
+        for (id, state) in parser.states.entries() {
+            self.b.switch_to_block(states[id.index()]);
+            self.count_state(visited, parser.max_states);
+            for op in &state.ops {
+                self.parser_op(op)?;
+            }
+            if state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_))) {
+                self.must_be_whole_bytes();
+            }
+            self.transition(&state.next, &mut |emit, target| {
+                emit.go(target, &states, accept);
+                Ok(())
+            })?;
+        }
+        self.in_parser = false;
+        Ok(())
+    }
+
+    /// A local that starts as zero.
+    pub(super) fn new_local(&mut self, bits: u32, zero: Value) -> (Variable, u32) {
+        let var = self.b.declare_var(super::type_of(bits));
+        let zero = self.resize(zero, 64, bits);
+        self.b.def_var(var, zero);
+        (var, bits)
+    }
+
+    fn go(&mut self, target: Target, states: &[Block], accept: Block) {
+        let to = match target {
+            // Out of range is the end of parsing, as for the interpreter.
+            Target::State(id) => states.get(id.index()).copied().unwrap_or(accept),
+            Target::Accept => accept,
+            Target::Reject(error) => return self.leave(end::REJECT | u64::from(error.0)),
+        };
+        self.b.ins().jump(to, &[]);
+    }
+
+    fn count_state(&mut self, visited: Variable, most: u32) {
+        let count = self.b.use_var(visited);
+        let limit = self.num(most.into());
+        let over = self.compare(IntCC::UnsignedGreaterThanOrEqual, count, limit);
+        self.leave_if(over, reject(BuiltinError::TooManyStates));
+        let more = self.b.ins().iadd_imm_s(count, 1);
+        self.b.def_var(visited, more);
+    }
+
+    fn must_be_whole_bytes(&mut self) {
+        let cursor = self.b.use_var(self.cursor_bits);
+        let odd = self.b.ins().band_imm_u(cursor, 7);
+        self.leave_if(odd, reject(BuiltinError::HeaderLength));
+    }
+
+    fn parser_op(&mut self, op: &ParserOp) -> Result<(), Refused> {
+        self.spend(1)?;
+        match op {
+            ParserOp::Extract(instance)
+                if self.program.instances[*instance].variable_bits.is_none() =>
+            {
+                self.must_be_whole_bytes();
+                self.extract(*instance);
+                Ok(())
+            }
+            ParserOp::Set(to, value) => {
+                let value = self.expr(*value)?;
+                self.assign(to, value)
+            }
+            ParserOp::Verify(condition, error) => {
+                let (yes, no) = (self.b.create_block(), self.b.create_block());
+                self.b.set_cold_block(no);
+                self.branch(*condition, yes, no)?;
+                self.b.switch_to_block(no);
+                self.leave(end::REJECT | u64::from(error.0));
+                self.b.switch_to_block(yes);
+                Ok(())
+            }
+            _ => {
+                self.sync_out()?;
+                let index = self.num(self.lists.parser_ops.len() as u64);
+                self.lists.parser_ops.push(op.clone());
+                let code = self.call(Helper::ParserOp, &[index]);
+                self.sync_in(true);
+                self.leave_unless_zero(code);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies a header of fixed length out of the packet.
+    fn extract(&mut self, instance: InstanceId) {
+        let len = self.program.headers[self.program.instances[instance].header].fixed_bytes;
+        let cursor = self.b.use_var(self.cursor_bits);
+        let at = self.b.ins().ushr_imm_u(cursor, 3);
+        let stop = self.b.ins().iadd_imm_s(at, i64::from(len));
+        let have = self.load64(self.frame, frame_offset!(data_len));
+        let slots = self.load64(self.frame, frame_offset!(slots));
+        // Until it succeeds the header is not valid.
+        let mask = self.num(!bit(instance));
+        let (valid, received) = (self.b.use_var(self.valid), self.b.use_var(self.received));
+        let (valid, received) = (self.b.ins().band(valid, mask), self.b.ins().band(received, mask));
+        self.b.def_var(self.valid, valid);
+        self.b.def_var(self.received, received);
+        let short = self.compare(IntCC::UnsignedGreaterThan, stop, have);
+        self.leave_if(short, reject(BuiltinError::PacketTooShort));
+        let data = self.load64(self.frame, frame_offset!(data));
+        let from = self.b.ins().iadd(data, at);
+        let base = self.base(instance);
+        self.copy(from, 0, base.address, base.offset, len);
+        let len_value = self.num(len.into());
+        self.b.ins().store(flags(), len_value, slots, slot_len(instance));
+        self.b.ins().istore32(flags(), at, slots, slot_at(instance));
+        let set = self.num(bit(instance));
+        let (valid, received) = (self.b.ins().bor(valid, set), self.b.ins().bor(received, set));
+        self.b.def_var(self.valid, valid);
+        self.b.def_var(self.received, received);
+        let moved = self.b.ins().ishl_imm_u(stop, 3);
+        self.b.def_var(self.cursor_bits, moved);
+    }
+
+    fn copy(&mut self, from: Value, from_at: i32, to: Value, to_at: i32, len: u32) {
+        let mut done = 0;
+        while done < len {
+            let step = [8, 4, 2].into_iter().find(|step| done + step <= len).unwrap_or(1);
+            let word = self.load_word(from, from_at + done as i32, step);
+            self.store_word(word, to, to_at + done as i32, step);
+            done += step;
+        }
+    }
+
+    /// Evaluates the keys, and does what `go` does for the target of the first case that matches.
+    pub(super) fn transition(
+        &mut self,
+        next: &Transition,
+        go: &mut dyn FnMut(&mut Self, Target) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let (keys, cases, default) = match next {
+            Transition::To(target) => return go(self, *target),
+            Transition::Select { keys, cases, default } => (keys, cases, *default),
+        };
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push((self.expr(*key)?, self.bits(*key)));
+        }
+        let mut takers: Vec<(Target, Block)> = Vec::new();
+        for case in cases {
+            let known = takers.iter().find(|(target, _)| *target == case.to).map(|(_, b)| *b);
+            let taken = known.unwrap_or_else(|| self.b.create_block());
+            if known.is_none() {
+                takers.push((case.to, taken));
+            }
+            let other = self.b.create_block();
+            self.case(case, &values, taken, other)?;
+            self.b.switch_to_block(other);
+        }
+        go(self, default)?;
+        for (target, block) in takers {
+            self.b.switch_to_block(block);
+            go(self, target)?;
+        }
+        Ok(())
+    }
+
+    fn case(
+        &mut self,
+        case: &Case,
+        values: &[(Value, u32)],
+        taken: Block,
+        other: Block,
+    ) -> Result<(), Refused> {
+        for (pattern, (key, bits)) in case.patterns.iter().zip(values) {
+            self.spend(1)?;
+            let Some(holds) = self.pattern(pattern, *key, *bits) else { continue };
+            let more = self.b.create_block();
+            self.b.ins().brif(holds, more, &[], other, &[]);
+            self.b.switch_to_block(more);
+        }
+        self.b.ins().jump(taken, &[]);
+        Ok(())
+    }
+
+    /// Whether a key matches; `None` if anything does.
+    fn pattern(&mut self, pattern: &Pattern, key: Value, bits: u32) -> Option<Value> {
+        Some(match pattern {
+            Pattern::Any => return None,
+            Pattern::Value(value) => {
+                let value = self.wide_constant(*value, bits)?;
+                self.compare(IntCC::Equal, key, value)
+            }
+            Pattern::Mask { value, mask } => {
+                let mask = self.constant(*mask & crate::ir::layout::ones(bits), bits);
+                let masked = self.b.ins().band(key, mask);
+                let value = self.wide_constant(*value, bits)?;
+                self.compare(IntCC::Equal, masked, value)
+            }
+            Pattern::Range { low, high } => {
+                let low = self.wide_constant(*low, bits)?;
+                let high = self.constant((*high).min(crate::ir::layout::ones(bits)), bits);
+                let above = self.compare(IntCC::UnsignedGreaterThanOrEqual, key, low);
+                let below = self.compare(IntCC::UnsignedLessThanOrEqual, key, high);
+                self.b.ins().band(above, below)
+            }
+            Pattern::Set(set) => {
+                let (low, high) = self.words(key, bits);
+                let set = self.num(set.0.into());
+                self.call(Helper::InValueSet, &[set, low, high])
+            }
+        })
+    }
+
+    /// A constant that a key of this width is compared with. The checker refuses one that does not fit.
+    fn wide_constant(&mut self, value: u128, bits: u32) -> Option<Value> {
+        debug_assert!(value <= crate::ir::layout::ones(bits));
+        Some(self.constant(value, bits))
+    }
+}

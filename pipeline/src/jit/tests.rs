@@ -1,0 +1,157 @@
+//! The compiled engine against the interpreter: random programs and packets, everything compared.
+
+mod random;
+
+use super::{Jit, Options};
+use crate::interp::tests::build::{After, Rig};
+use crate::ir::Program;
+use crate::packet::MemoryConfig;
+use proptest::prelude::*;
+use random::Random;
+
+/// The same program on both engines.
+struct Pair {
+    interp: Rig,
+    jit: Rig,
+}
+
+impl Pair {
+    fn new(program: Program, level: u8) -> Pair {
+        let memory = MemoryConfig { chunks: 64, chunk_bytes: 2048, headroom_bytes: 128 };
+        let interp = Rig::new(program.clone(), memory, 1);
+        let mut jit = Rig::new(program, memory, 1);
+        let engine = Jit::new(&jit.state.program().clone(), &jit.state, Options { level });
+        jit.engine = Box::new(engine.expect("the program compiles"));
+        Pair { interp, jit }
+    }
+
+    /// One packet through ingress and egress of both, compared after each.
+    fn packet(&mut self, bytes: &[u8], mark: bool) {
+        let (mut a, mut b) = (self.interp.packet(bytes), self.jit.packet(bytes));
+        for egress in [false, true] {
+            for (rig, after) in [(&mut self.interp, &mut a), (&mut self.jit, &mut b)] {
+                after.meta.now_ns = 1_000_000;
+                after.meta.congestion_mark = mark.into();
+                rig.run(after, egress, None);
+            }
+            self.compare(&a, &b, egress);
+            if a.meta.verdict != 0 {
+                break;
+            }
+            for (rig, after) in [(&mut self.interp, &mut a), (&mut self.jit, &mut b)] {
+                if let Some(original) = after.meta.original.take() {
+                    rig.memory.free(original);
+                }
+            }
+        }
+        self.interp.free(a);
+        self.jit.free(b);
+    }
+
+    fn compare(&self, a: &After, b: &After, egress: bool) {
+        let show = |after: &After| format!("{:?}\n{:?}", after.packet, after.meta);
+        let strip = |text: String| -> String {
+            // Handles differ between two memories.
+            let mut out = String::new();
+            let mut rest = text.as_str();
+            while let Some(at) = rest.find("Buf(") {
+                out.push_str(&rest[..at]);
+                let tail = &rest[at..];
+                rest = &tail[tail.find(')').unwrap_or(0)..];
+            }
+            out + rest
+        };
+        assert_eq!(strip(show(a)), strip(show(b)), "egress {egress}");
+        if a.meta.verdict != 1 {
+            assert_eq!(self.interp.bytes(a), self.jit.bytes(b), "bytes, egress {egress}");
+        }
+    }
+
+    fn compare_state(&self) {
+        let (a, b) = (&self.interp.state, &self.jit.state);
+        let program = a.program();
+        for id in program.counters.ids() {
+            for n in 0..program.counters[id].size as usize {
+                let (x, y) = (a.counter(id).unwrap().read(n), b.counter(id).unwrap().read(n));
+                assert_eq!(x, y, "{id} {n}");
+            }
+        }
+        for id in program.registers.ids() {
+            let words = |state: &crate::state::State| -> Vec<u64> {
+                let words = state.register(id).unwrap().words().iter();
+                words.map(|w| w.load(std::sync::atomic::Ordering::Relaxed)).collect()
+            };
+            assert_eq!(words(a), words(b), "{id}");
+        }
+        let tally = |state: &crate::state::State| {
+            let t = state.tallies();
+            let all = [
+                &t.drops,
+                &t.punts,
+                &t.parser_errors,
+                &t.checksum_errors,
+                &t.stray_counts,
+                &t.lost_clones,
+            ];
+            all.map(|array| (0..array.size()).map(|n| array.read(n)).collect::<Vec<_>>())
+        };
+        assert_eq!(tally(a), tally(b));
+        let (x, y) = (a.tables().snapshot(), b.tables().snapshot());
+        for (x, y) in x.tables().zip(y.tables()) {
+            if let (Some(x), Some(y)) = (x.counters(), y.counters()) {
+                for n in 0..x.size() {
+                    assert_eq!(x.read(n), y.read(n));
+                }
+            }
+        }
+    }
+}
+
+/// Runs one random program with random packets on both engines.
+fn differential(seed: u64, level: u8) {
+    let mut random = Random::new(seed);
+    let program = random.program();
+    let text = std::env::var_os("WIREYARD_SHOW").map(|_| format!("{program:#?}"));
+    if let Some(text) = text {
+        eprintln!("{text}");
+    }
+    let mut pair = Pair::new(program, level);
+    for n in 0..60 {
+        let bytes = random.packet();
+        pair.packet(&bytes, n % 3 == 0);
+    }
+    pair.compare_state();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn random_programs_agree(seed: u64, level in 0u8..=2) {
+        differential(seed, level);
+    }
+}
+
+/// Many of them, by hand: `WIREYARD_CASES=100000 cargo test -p wireyard-pipeline --release for_long`.
+#[test]
+fn random_programs_agree_for_long() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let (cases, first) =
+        (number("WIREYARD_CASES").unwrap_or(20), number("WIREYARD_SEED").unwrap_or(0));
+    for seed in first..first + cases {
+        differential(seed, (seed % 3) as u8);
+    }
+}
+
+#[test]
+fn many_random_programs_are_compiled_in_place() {
+    let mut counts = [0; 2];
+    for seed in 0..40 {
+        let program = Random::new(seed).program();
+        let rig = Rig::new(program, MemoryConfig::default(), 1);
+        let jit = Jit::new(rig.state.program(), &rig.state, Options::default()).expect("compiles");
+        for (egress, count) in [false, true].into_iter().zip(&mut counts) {
+            *count += usize::from(jit.is_in_place(egress));
+        }
+    }
+    assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
+}

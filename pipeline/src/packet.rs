@@ -1,0 +1,372 @@
+//! Packet memory: one preallocated region of equal chunks, and the handles that own them.
+//!
+//! A [`Buf`] is a linear handle on one chunk: it cannot be cloned, only moved or [shared]. Copies of
+//! a packet (multicast, mirror) share the chunk by reference count, and the first writer copies
+//! ([`PacketMemory::make_unique`]). Every worker has its own [`PacketMemory`] handle on the region
+//! with a private free list; a chunk may be freed by another worker than the one that allocated it,
+//! and full free lists travel between workers in batches through a lock-free depot. Nothing here
+//! allocates or locks after the region was made.
+//!
+//! This is not a frame: where the data starts and how long it is travels in the descriptor.
+//!
+//! Why it is sound although `Buf` is a number: a `Buf` comes only from [`PacketMemory::alloc`] and
+//! [`PacketMemory::share`] (forging one is `unsafe`), it carries the tag of its region, and a tag is
+//! given to another region only when no handle of the first can exist any more. A handle of another
+//! memory is recognised: it reads as an empty chunk. A `Buf` that is dropped instead of freed leaks
+//! its chunk until the region goes.
+//!
+//! [shared]: PacketMemory::share
+#![allow(unsafe_code)]
+
+mod depot;
+mod region;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use region::Region;
+
+/// Bits of a [`Buf`] that are the chunk index; the rest is the tag of the region.
+pub const BUF_INDEX_BITS: u32 = 20;
+/// Mask of the chunk index in [`Buf::as_raw`].
+pub const BUF_INDEX_MASK: u32 = (1 << BUF_INDEX_BITS) - 1;
+/// Alignment of the region in bytes: a page, as AF_XDP asks of a UMEM.
+pub const REGION_ALIGN_BYTES: usize = 4096;
+
+/// The handle of one chunk (one reference to it). Linear: neither `Clone` nor `Copy`.
+///
+/// Give it back with [`PacketMemory::free`]. `Option<Buf>` has the size of a `u32`, and `None` is 0.
+#[derive(Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Buf(NonZeroU32);
+
+impl Buf {
+    /// The number behind the handle, for generated code and rings; the handle stays the owner.
+    pub fn as_raw(&self) -> u32 {
+        self.0.get()
+    }
+
+    /// The chunk's index in its region.
+    pub fn index(&self) -> u32 {
+        self.0.get() & BUF_INDEX_MASK
+    }
+
+    /// Gives the ownership to a number that [`Buf::from_raw`] takes back.
+    pub fn into_raw(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// Takes back the ownership that [`Buf::into_raw`] gave away.
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw`, and is turned back once only.
+    pub unsafe fn from_raw(raw: NonZeroU32) -> Buf {
+        Buf(raw)
+    }
+}
+
+/// The shape of a packet memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// Number of chunks: at most 2^20.
+    pub chunks: u32,
+    /// Bytes of a chunk: a power of two from 512 B to 4 MiB.
+    pub chunk_bytes: u32,
+    /// Free bytes that a port leaves before a received frame, for encapsulation: at most 32,768 and
+    /// at most half a chunk.
+    pub headroom_bytes: u32,
+}
+
+impl Default for MemoryConfig {
+    /// 4,096 chunks of 16 KiB: a frame of 9,216 bytes fits with 256 bytes of headroom. Pages are
+    /// taken from the system when they are first touched.
+    fn default() -> MemoryConfig {
+        MemoryConfig { chunks: 4096, chunk_bytes: 16384, headroom_bytes: 256 }
+    }
+}
+
+impl MemoryConfig {
+    /// The smallest chunk that holds `frame_bytes` behind `headroom_bytes`.
+    pub fn for_frames(chunks: u32, frame_bytes: u32, headroom_bytes: u32) -> MemoryConfig {
+        let need = frame_bytes.saturating_add(headroom_bytes).max(2 * headroom_bytes).max(512);
+        let chunk_bytes = need.checked_next_power_of_two().unwrap_or(u32::MAX);
+        MemoryConfig { chunks, chunk_bytes, headroom_bytes }
+    }
+}
+
+/// Why a packet memory could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryError {
+    /// The chunk size is not a power of two between 512 B and 4 MiB.
+    ChunkBytes(u32),
+    /// No chunk, or more than 2^20 of them.
+    Chunks(u32),
+    /// The headroom is above 32,768 bytes or above half a chunk.
+    Headroom(u32),
+    /// The system refused this many bytes.
+    OutOfMemory(u64),
+    /// 4,095 memories are alive, or died while handles of them were still held.
+    TooManyMemories,
+}
+
+impl fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryError::ChunkBytes(n) => write!(
+                f,
+                "packet memory: a chunk of {n} bytes is not a power of two from 512 to 4194304"
+            ),
+            MemoryError::Chunks(n) => {
+                write!(f, "packet memory: {n} chunks: give 1 to {}", BUF_INDEX_MASK + 1)
+            }
+            MemoryError::Headroom(n) => write!(
+                f,
+                "packet memory: {n} bytes of headroom: give at most 32768 and at most half a chunk"
+            ),
+            MemoryError::OutOfMemory(n) => write!(
+                f,
+                "packet memory: the system has no {n} bytes free: ask for fewer or smaller chunks"
+            ),
+            MemoryError::TooManyMemories => {
+                f.write_str("packet memory: more than 4095 packet memories in one process")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MemoryError {}
+
+/// No free chunk was left. The caller turns it into a counted drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+/// Where generated code and the kernel find the chunks. Valid while a handle of the memory lives.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionLayout {
+    /// First byte of chunk 0, aligned to [`REGION_ALIGN_BYTES`].
+    pub base: *mut u8,
+    /// Bytes of the region.
+    pub bytes: usize,
+    /// log2 of the chunk size: chunk `i` starts at `base + (i << chunk_shift)`.
+    pub chunk_shift: u32,
+    /// References to each chunk, by its index.
+    pub refs: *const AtomicU32,
+    /// What is above [`BUF_INDEX_BITS`] in the handles of this memory.
+    pub tag: u32,
+}
+
+/// One worker's handle on a packet memory: allocates, frees and gives the bytes.
+#[derive(Debug)]
+pub struct PacketMemory {
+    region: Arc<Region>,
+    /// Free chunks of this worker, used last in first out; at most two batches.
+    cache: Vec<u32>,
+    foreign: u64,
+}
+
+impl PacketMemory {
+    /// Makes a region and its first handle.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn new(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
+        Ok(PacketMemory::on(Arc::new(Region::new(config)?)))
+    }
+
+    /// A handle on the same region for another worker.
+    pub fn worker(&self) -> PacketMemory {
+        PacketMemory::on(Arc::clone(&self.region))
+    }
+
+    fn on(region: Arc<Region>) -> PacketMemory {
+        let cache = Vec::with_capacity(2 * region.depot.batch());
+        PacketMemory { region, cache, foreign: 0 }
+    }
+
+    /// The shape of the region.
+    pub fn config(&self) -> MemoryConfig {
+        self.region.config
+    }
+
+    /// The longest frame that fits behind the headroom, in bytes.
+    pub fn max_frame_bytes(&self) -> u32 {
+        self.region.config.chunk_bytes - self.region.config.headroom_bytes
+    }
+
+    /// Where the chunks lie, for generated code and for AF_XDP's UMEM.
+    pub fn region_layout(&self) -> RegionLayout {
+        self.region.layout()
+    }
+
+    /// True if both handles are on the same region, so that one may free what the other allocated.
+    pub fn same_region(&self, other: &PacketMemory) -> bool {
+        Arc::ptr_eq(&self.region, &other.region)
+    }
+
+    /// Keeps the region alive without being able to allocate from it (for a ring the kernel reads).
+    pub fn pin(&self) -> RegionPin {
+        RegionPin { region: Arc::clone(&self.region) }
+    }
+
+    /// How often a handle of another memory was given to this one: a programming error, recorded
+    /// because there is nothing to free here.
+    pub fn foreign_handles(&self) -> u64 {
+        self.foreign
+    }
+
+    /// A chunk with undefined content and a reference count of one; `None` when none is free.
+    ///
+    /// Another worker may hold up to two batches (at most 128) of free chunks for itself.
+    pub fn alloc(&mut self) -> Option<Buf> {
+        if self.cache.is_empty() && !self.region.depot.take(&mut self.cache) {
+            return None;
+        }
+        let index = self.cache.pop()?;
+        self.region.refs.get(index as usize)?.store(1, Ordering::Relaxed);
+        Some(self.region.handle(index))
+    }
+
+    /// Gives one reference back; the last one frees the chunk.
+    pub fn free(&mut self, buf: Buf) {
+        let Some(refs) = self.region.refs_of(&buf) else {
+            self.foreign += 1;
+            return;
+        };
+        // A sole owner needs no locked instruction: nobody else can share what only we hold.
+        if refs.load(Ordering::Acquire) == 1 {
+            refs.store(0, Ordering::Relaxed);
+        } else if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        self.cache.push(buf.index());
+        if self.cache.len() >= 2 * self.region.depot.batch() {
+            self.region.depot.give(&mut self.cache);
+        }
+    }
+
+    /// Another reference to the same bytes. `None` for a handle of another memory, and beyond 2^31
+    /// references.
+    pub fn share(&self, buf: &Buf) -> Option<Buf> {
+        let refs = self.region.refs_of(buf)?;
+        if refs.fetch_add(1, Ordering::Relaxed) >= i32::MAX as u32 {
+            refs.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Buf(buf.0))
+    }
+
+    /// True if this is the only reference, so that the bytes may be written.
+    pub fn is_unique(&self, buf: &Buf) -> bool {
+        // Acquire: reads of the owner that went away happened before our writes.
+        self.region.refs_of(buf).is_some_and(|refs| refs.load(Ordering::Acquire) == 1)
+    }
+
+    /// Makes `buf` the only reference, copying the bytes `used` of the chunk if it is shared.
+    ///
+    /// # Errors
+    /// [`NoMemory`] when no chunk is free for the copy: `buf` is as before.
+    pub fn make_unique(&mut self, buf: &mut Buf, used: Range<usize>) -> Result<(), NoMemory> {
+        if self.is_unique(buf) {
+            return Ok(());
+        }
+        let mut copy = self.alloc().ok_or(NoMemory)?;
+        if let (Some(to), Some(from)) = (
+            self.bytes_mut(&mut copy).and_then(|b| b.get_mut(used.clone())),
+            self.bytes(buf).get(used),
+        ) {
+            to.copy_from_slice(from);
+        }
+        let shared = std::mem::replace(buf, copy);
+        self.free(shared);
+        Ok(())
+    }
+
+    /// The whole chunk; empty for a handle of another memory.
+    pub fn bytes<'a>(&'a self, buf: &'a Buf) -> &'a [u8] {
+        if !self.region.owns(buf) {
+            return &[];
+        }
+        // SAFETY: the chunk belongs to `buf`, which is borrowed: it cannot be freed meanwhile. It is
+        // written only through `bytes_mut`, which needs the only reference by `&mut`: if that is
+        // `buf`, the borrow excludes it, and any other reference means the count is above one.
+        unsafe {
+            std::slice::from_raw_parts(self.region.chunk(buf.index()), self.region.chunk_len())
+        }
+    }
+
+    /// The whole chunk for writing; `None` if it is shared or of another memory.
+    pub fn bytes_mut<'a>(&'a self, buf: &'a mut Buf) -> Option<&'a mut [u8]> {
+        if !self.is_unique(buf) {
+            return None;
+        }
+        // SAFETY: the count is one and `buf` is that reference, borrowed exclusively: no slice of the
+        // chunk exists, and `share` needs a borrow of `buf` to make another reference.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(self.region.chunk(buf.index()), self.region.chunk_len())
+        })
+    }
+
+    /// The frame of `len` bytes at `data_off`; shorter where the chunk ends.
+    pub fn frame<'a>(&'a self, buf: &'a Buf, data_off: u16, len: u32) -> &'a [u8] {
+        let tail = self.bytes(buf).get(usize::from(data_off)..).unwrap_or_default();
+        tail.get(..len as usize).unwrap_or(tail)
+    }
+
+    /// The frame for writing; `None` if it is shared, of another memory or out of the chunk.
+    pub fn frame_mut<'a>(
+        &'a self,
+        buf: &'a mut Buf,
+        data_off: u16,
+        len: u32,
+    ) -> Option<&'a mut [u8]> {
+        let start = usize::from(data_off);
+        self.bytes_mut(buf)?.get_mut(start..start.checked_add(len as usize)?)
+    }
+
+    /// Copies `frame` into a new chunk behind the headroom. `None` when no chunk is free or the frame
+    /// is longer than [`PacketMemory::max_frame_bytes`].
+    pub fn alloc_frame(&mut self, frame: &[u8]) -> Option<Buf> {
+        if frame.len() > self.max_frame_bytes() as usize {
+            return None;
+        }
+        let start = self.region.config.headroom_bytes as usize;
+        let mut buf = self.alloc()?;
+        if let Some(to) =
+            self.bytes_mut(&mut buf).and_then(|b| b.get_mut(start..start + frame.len()))
+        {
+            to.copy_from_slice(frame);
+        }
+        Some(buf)
+    }
+
+    /// Chunks without an owner, over all workers. Counts every chunk: for reports and tests.
+    pub fn free_chunks(&self) -> u32 {
+        self.region.free_chunks()
+    }
+}
+
+impl Drop for PacketMemory {
+    fn drop(&mut self) {
+        while !self.cache.is_empty() {
+            self.region.depot.give(&mut self.cache);
+        }
+    }
+}
+
+/// Keeps a region mapped; see [`PacketMemory::pin`].
+#[derive(Debug, Clone)]
+pub struct RegionPin {
+    region: Arc<Region>,
+}
+
+impl RegionPin {
+    /// True if `mem` is a handle on this region.
+    pub fn is_of(&self, mem: &PacketMemory) -> bool {
+        Arc::ptr_eq(&self.region, &mem.region)
+    }
+}

@@ -1,0 +1,175 @@
+use std::collections::HashSet;
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+
+fn memory(chunks: u32) -> PacketMemory {
+    PacketMemory::new(MemoryConfig { chunks, chunk_bytes: 2048, headroom_bytes: 256 }).unwrap()
+}
+
+#[test]
+fn every_chunk_is_given_once_and_exhaustion_is_none() {
+    for chunks in [1, 2, 7, 64, 1000] {
+        let mut mem = memory(chunks);
+        for _ in 0..3 {
+            let bufs: Vec<Buf> = std::iter::from_fn(|| mem.alloc()).collect();
+            let distinct: HashSet<u32> = bufs.iter().map(Buf::index).collect();
+            assert_eq!((bufs.len(), distinct.len()), (chunks as usize, chunks as usize));
+            assert_eq!(mem.free_chunks(), 0);
+            bufs.into_iter().for_each(|b| mem.free(b));
+            assert_eq!(mem.free_chunks(), chunks);
+        }
+    }
+}
+
+#[test]
+fn chunks_are_aligned_and_do_not_overlap() {
+    let mut mem = memory(8);
+    let layout = mem.region_layout();
+    assert_eq!(layout.base as usize % REGION_ALIGN_BYTES, 0);
+    assert_eq!((layout.bytes, layout.chunk_shift), (8 * 2048, 11));
+    let mut bufs: Vec<Buf> = std::iter::from_fn(|| mem.alloc()).collect();
+    for (i, buf) in bufs.iter_mut().enumerate() {
+        mem.bytes_mut(buf).unwrap().fill(i as u8);
+    }
+    for (i, buf) in bufs.iter().enumerate() {
+        assert!(mem.bytes(buf).iter().all(|b| *b == i as u8));
+        assert_eq!(
+            mem.bytes(buf).as_ptr() as usize,
+            layout.base as usize + ((buf.index() as usize) << 11)
+        );
+    }
+}
+
+#[test]
+fn the_first_writer_copies() {
+    let mut mem = memory(4);
+    let mut original = mem.alloc_frame(b"hello").unwrap();
+    let mut copy = mem.share(&original).unwrap();
+    assert_eq!(mem.free_chunks(), 3);
+    assert!(mem.bytes_mut(&mut original).is_none());
+    assert!(mem.frame_mut(&mut copy, 256, 5).is_none());
+    mem.make_unique(&mut copy, 256..261).unwrap();
+    mem.frame_mut(&mut copy, 256, 5).unwrap()[0] = b'j';
+    assert_eq!(mem.frame(&copy, 256, 5), b"jello");
+    assert_eq!(mem.frame(&original, 256, 5), b"hello");
+    assert!(mem.is_unique(&original));
+    mem.free(original);
+    mem.free(copy);
+    assert_eq!(mem.free_chunks(), 4);
+}
+
+#[test]
+fn a_copy_without_memory_is_refused_and_changes_nothing() {
+    let mut mem = memory(1);
+    let a = mem.alloc_frame(b"x").unwrap();
+    let mut b = mem.share(&a).unwrap();
+    assert_eq!(mem.make_unique(&mut b, 0..2048), Err(NoMemory));
+    assert_eq!((mem.frame(&a, 256, 1), mem.frame(&b, 256, 1)), (&b"x"[..], &b"x"[..]));
+    mem.free(a);
+    assert_eq!(mem.make_unique(&mut b, 0..2048), Ok(()));
+    mem.free(b);
+}
+
+#[test]
+fn a_handle_of_another_memory_is_an_empty_chunk() {
+    let (mut mine, mut other) = (memory(4), memory(4));
+    let mut theirs = other.alloc().unwrap();
+    assert_eq!(mine.bytes(&theirs), b"");
+    assert_eq!(mine.frame(&theirs, 256, 10), b"");
+    assert!(mine.bytes_mut(&mut theirs).is_none() && mine.share(&theirs).is_none());
+    mine.free(theirs);
+    assert_eq!((mine.foreign_handles(), mine.free_chunks()), (1, 4));
+}
+
+#[test]
+fn the_tag_of_a_leaked_handle_is_never_given_again() {
+    let mut dead = memory(2);
+    let leaked = dead.alloc().unwrap();
+    drop(dead);
+    for _ in 0..100 {
+        let mem = memory(2);
+        assert_eq!(mem.bytes(&leaked), b"");
+    }
+}
+
+#[test]
+fn frames_outside_the_chunk_are_clipped_or_refused() {
+    let mut mem = memory(2);
+    assert_eq!(mem.max_frame_bytes(), 1792);
+    assert!(mem.alloc_frame(&[0; 1793]).is_none());
+    let mut buf = mem.alloc_frame(&[7; 1792]).unwrap();
+    assert_eq!(mem.frame(&buf, 256, 1792).len(), 1792);
+    assert_eq!(mem.frame(&buf, 2000, 100).len(), 48);
+    assert_eq!(mem.frame(&buf, u16::MAX, 1).len(), 0);
+    assert!(mem.frame_mut(&mut buf, 2000, 49).is_none());
+    assert!(mem.frame_mut(&mut buf, 1, u32::MAX).is_none());
+}
+
+#[test]
+fn bad_shapes_are_refused() {
+    let make = |chunks, chunk_bytes, headroom_bytes| {
+        PacketMemory::new(MemoryConfig { chunks, chunk_bytes, headroom_bytes }).unwrap_err()
+    };
+    assert_eq!(make(1, 1500, 0), MemoryError::ChunkBytes(1500));
+    assert_eq!(make(1, 8 << 20, 0), MemoryError::ChunkBytes(8 << 20));
+    assert_eq!(make(0, 2048, 0), MemoryError::Chunks(0));
+    assert_eq!(make((1 << 20) + 1, 2048, 0), MemoryError::Chunks((1 << 20) + 1));
+    assert_eq!(make(1, 2048, 1025), MemoryError::Headroom(1025));
+    let config = MemoryConfig::for_frames(1, 262_144, 256);
+    assert_eq!(config.chunk_bytes, 524_288);
+    assert_eq!(MemoryConfig::for_frames(1, 9216, 256).chunk_bytes, 16384);
+}
+
+/// One worker allocates and writes, another checks and frees: chunks come back, bytes are right, and
+/// none is ever held twice.
+#[test]
+fn chunks_return_from_another_worker() {
+    let rounds = if cfg!(miri) { 300 } else { 100_000u32 };
+    let mut rx = memory(256);
+    let mut tx = rx.worker();
+    let (send, receive) = mpsc::sync_channel::<Buf>(32);
+    let consumer = thread::spawn(move || {
+        let mut expected = 0u32;
+        for buf in receive {
+            assert_eq!(tx.frame(&buf, 256, 4), expected.to_be_bytes());
+            expected += 1;
+            tx.free(buf);
+        }
+        expected
+    });
+    for i in 0..rounds {
+        let mut buf = loop {
+            match rx.alloc() {
+                Some(buf) => break buf,
+                None => thread::yield_now(),
+            }
+        };
+        rx.frame_mut(&mut buf, 256, 4).unwrap().copy_from_slice(&i.to_be_bytes());
+        send.send(buf).unwrap();
+    }
+    drop(send);
+    assert_eq!(consumer.join().unwrap(), rounds);
+    assert_eq!(rx.free_chunks(), 256);
+    assert_eq!(std::iter::from_fn(|| rx.alloc()).count(), 256);
+}
+
+#[test]
+fn shares_freed_by_several_workers_free_the_chunk_once() {
+    let rounds = if cfg!(miri) { 20 } else { 2_000 };
+    let mut mem = memory(64);
+    for _ in 0..rounds {
+        let buf = mem.alloc().unwrap();
+        let mut shares: Vec<Buf> = (0..2).filter_map(|_| mem.share(&buf)).collect();
+        thread::scope(|scope| {
+            for share in shares.drain(..) {
+                let mut worker = mem.worker();
+                scope.spawn(move || worker.free(share));
+            }
+        });
+        assert!(mem.is_unique(&buf));
+        mem.free(buf);
+    }
+    assert_eq!(std::iter::from_fn(|| mem.alloc()).count(), 64);
+}

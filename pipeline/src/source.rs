@@ -1,0 +1,87 @@
+//! From files to the syntax tree: loading, inclusion, YAML, decoding.
+//!
+//! [`parse_program`] reads a program and the libraries it includes, [`parse_entries`] an entries
+//! file. Both go on after an error and report all of them. Other YAML files of Wireyard (switch
+//! configuration, scenarios) are read with the helpers of [`decode`], with errors of the same form.
+
+pub mod decode;
+mod entries;
+mod include;
+mod load;
+pub mod node;
+mod program;
+pub mod shape;
+mod yaml;
+
+use std::path::Path;
+
+pub use load::{DATA_BYTES_MAX, Loader, PROGRAM_BYTES_MAX, ReadError};
+pub use yaml::{ALIAS_NODES_MAX, NESTING_MAX};
+
+use crate::ast::Unit;
+use crate::ast::entries::EntriesFile;
+use crate::diag::{Diagnostics, Files, Rejected};
+use decode::Decoder;
+use node::Node;
+
+/// Most files of a program.
+pub const FILES_MAX: usize = 64;
+/// Most libraries that include one another.
+pub const INCLUDE_LEVELS_MAX: usize = 16;
+
+/// The shape of an entries file, for the JSON Schema.
+pub(crate) use entries::ENTRIES as ENTRIES_SHAPE;
+/// The shape of a program, for the JSON Schema.
+pub(crate) use program::UNIT as PROGRAM_SHAPE;
+/// The statements that are maps, for the JSON Schema.
+pub(crate) use program::statement::FORMS as STATEMENT_FORMS;
+
+/// A program that could be read.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The program, then the libraries in the order of inclusion.
+    pub units: Vec<Unit>,
+    /// The files; the first is the program.
+    pub files: Files,
+}
+
+/// Reads a program and what it includes. Every error of every file is in what is rejected.
+pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
+    let mut reading = include::Reading::new(path, loader);
+    reading.program(path);
+    reading.finish()
+}
+
+/// Reads an entries file. Its text is added to `files`, those of the program, so that a later error
+/// can show both. `None`: the errors are in `diagnostics`.
+pub fn parse_entries(
+    path: &Path,
+    loader: &Loader,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<EntriesFile> {
+    let before = diagnostics.counts().0;
+    let node = read_yaml(path, loader, files, diagnostics)?;
+    if node.kind == node::NodeKind::Null {
+        return Some(EntriesFile::default());
+    }
+    let found = entries::file(&mut Decoder::new(files, diagnostics), &node)?;
+    (diagnostics.counts().0 == before).then_some(found)
+}
+
+/// Reads a YAML file of at most [`DATA_BYTES_MAX`] bytes into a tree for [`decode`]. `None`: the
+/// errors are in `diagnostics`.
+pub fn read_yaml(
+    path: &Path,
+    loader: &Loader,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Node> {
+    let bytes = loader.read(path, DATA_BYTES_MAX);
+    let name = path.display().to_string();
+    let text = include::text(&name, bytes, None, files, diagnostics)?;
+    decode::from_text(&name, &text, files, diagnostics)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,230 @@
+//! An entries file to its syntax tree.
+
+use super::decode::Decoder;
+use super::node::{Node, NodeKind};
+use super::program::table;
+use super::shape::{MapShape, Shape, key, needed};
+use crate::ast::entries::{
+    EntriesFile, GroupMember, MeterRates, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
+};
+use crate::ast::{AstExpr, Name, Named, Sp};
+use crate::syntax;
+
+/// An entries file.
+pub(crate) static ENTRIES: MapShape = MapShape {
+    name: "entries",
+    what: "an entries file",
+    keys: &[
+        key("entries", Shape::MapOf(&Shape::List(&Shape::Map(&table::ENTRY))), "Entries by table."),
+        key("defaults", Shape::MapOf(&Shape::Expression), "Default actions by table."),
+        key(
+            "members",
+            Shape::MapOf(&Shape::MapOf(&Shape::Expression)),
+            "Members of selectors: a call by number, by table.",
+        ),
+        key(
+            "groups",
+            Shape::MapOf(&Shape::MapOf(&Shape::Either(&[
+                Shape::OneOrMore(&Shape::Count),
+                Shape::MapOf(&Shape::Count),
+            ]))),
+            "Groups of selectors: members, or members and weights, by number, by table.",
+        ),
+        key("value_sets", Shape::MapOf(&Shape::OneOrMore(&Shape::Pattern)), "Members by set."),
+        key(
+            "registers",
+            Shape::MapOf(&Shape::MapOf(&Shape::Either(&[
+                Shape::Expression,
+                Shape::MapOf(&Shape::Expression),
+            ]))),
+            "Values by index, by register.",
+        ),
+        key(
+            "meters",
+            Shape::MapOf(&Shape::MapOf(&Shape::Map(&RATES))),
+            "Rates by index, by meter.",
+        ),
+        key(
+            "multicast_groups",
+            Shape::MapOf(&Shape::Either(&[REPLICAS, Shape::Map(&MULTICAST)])),
+            "Copies by number of the group.",
+        ),
+        key("mirror_sessions", Shape::MapOf(&Shape::Map(&MIRROR)), "Sessions by number."),
+    ],
+};
+/// Rates of a meter.
+pub(crate) static RATES: MapShape = MapShape {
+    name: "rates",
+    what: "the rates of a meter",
+    keys: &[
+        needed("cir", Shape::Text, "Committed information rate: `1Gbit/s`."),
+        needed("cbs", Shape::Text, "Committed burst size: `16KB`."),
+        key("pir", Shape::Text, "Peak information rate, of a two-rate meter."),
+        key("pbs", Shape::Text, "Peak burst size, of a two-rate meter."),
+        key("ebs", Shape::Text, "Excess burst size, of a single-rate meter."),
+    ],
+};
+const REPLICAS: Shape = Shape::List(&Shape::Either(&[Shape::Expression, Shape::Map(&REPLICA)]));
+/// A multicast group with its options.
+pub(crate) static MULTICAST: MapShape = MapShape {
+    name: "multicast_group",
+    what: "a multicast group",
+    keys: &[
+        needed(
+            "ports",
+            Shape::Either(&[REPLICAS, Shape::Choice(&["all"])]),
+            "The copies, or `all`: one to every port that the switch has.",
+        ),
+        key("prune_ingress", Shape::Flag, "No copy to the port that the packet came in by."),
+    ],
+};
+/// A copy of a multicast packet.
+pub(crate) static REPLICA: MapShape = MapShape {
+    name: "replica",
+    what: "a copy",
+    keys: &[
+        needed("port", Shape::Expression, "Egress port."),
+        key("instance", Shape::Count, "`std.instance` of the copy; 0 when absent."),
+    ],
+};
+/// A mirror session.
+pub(crate) static MIRROR: MapShape = MapShape {
+    name: "mirror_session",
+    what: "a mirror session",
+    keys: &[
+        needed("port", Shape::Expression, "Egress port."),
+        key("instance", Shape::Count, "`std.instance` of the copy; 0 when absent."),
+        key("traffic_class", Shape::Count, "`std.traffic_class` of the copy; 0 when absent."),
+        key("truncate", Shape::Count, "Bytes that are left of the copy."),
+    ],
+};
+
+/// Reads an entries file.
+pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile> {
+    let fields = decoder.map(node, &ENTRIES)?;
+    let mut found = EntriesFile::default();
+    if let Some(node) = fields.get("entries") {
+        found.entries = decoder
+            .named(node, "the entries", |decoder, _, node| Some(table::entries(decoder, node)));
+    }
+    if let Some(node) = fields.get("defaults") {
+        found.defaults =
+            decoder.named(node, "the defaults", |decoder, _, node| decoder.expression(node));
+    }
+    if let Some(node) = fields.get("members") {
+        found.members = decoder.named(node, "the tables", |decoder, _, node| {
+            Some(numbered(decoder, node, Decoder::expression))
+        });
+    }
+    if let Some(node) = fields.get("groups") {
+        found.groups = decoder.named(node, "the tables", |decoder, _, node| {
+            Some(numbered(decoder, node, |decoder, node| Some(group(decoder, node))))
+        });
+    }
+    if let Some(node) = fields.get("value_sets") {
+        found.value_sets = decoder.named(node, "the value sets", |decoder, _, node| {
+            Some(decoder.each(node, "a pattern", Decoder::pattern))
+        });
+    }
+    if let Some(node) = fields.get("registers") {
+        found.registers = decoder
+            .named(node, "the registers", |decoder, _, node| Some(numbered(decoder, node, cells)));
+    }
+    if let Some(node) = fields.get("meters") {
+        found.meters = decoder
+            .named(node, "the meters", |decoder, _, node| Some(numbered(decoder, node, rates)));
+    }
+    if let Some(node) = fields.get("multicast_groups") {
+        found.multicast_groups = numbered(decoder, node, multicast);
+    }
+    if let Some(node) = fields.get("mirror_sessions") {
+        found.mirror_sessions = numbered(decoder, node, mirror);
+    }
+    Some(found)
+}
+
+/// A map from numbers to anything.
+fn numbered<'d, T>(
+    decoder: &mut Decoder<'d>,
+    node: &Node,
+    read: impl Fn(&mut Decoder<'d>, &Node) -> Option<T>,
+) -> Numbered<T> {
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "a map from numbers").unwrap_or_default() {
+        let number = decoder.key(key, syntax::count);
+        let value = read(decoder, value);
+        found.extend(number.zip(value));
+    }
+    found
+}
+
+/// `[1, 2]`, or `{ 1: 3, 2: 1 }` with weights.
+fn group(decoder: &mut Decoder<'_>, node: &Node) -> Vec<GroupMember> {
+    if let NodeKind::Map(_) = node.kind {
+        let weights = numbered(decoder, node, Decoder::count);
+        return weights
+            .into_iter()
+            .map(|(member, weight)| GroupMember { member, weight })
+            .collect();
+    }
+    let members = decoder.each(node, "the number of a member", Decoder::count);
+    let one = |member: Sp<u64>| GroupMember { weight: Sp::new(1, member.span), member };
+    members.into_iter().map(one).collect()
+}
+
+/// A value, or a map of cells.
+fn cells(decoder: &mut Decoder<'_>, node: &Node) -> Option<Named<AstExpr>> {
+    if let NodeKind::Map(_) = node.kind {
+        let read = |decoder: &mut Decoder<'_>, node: &Node| decoder.expression(node);
+        return Some(decoder.named(node, "the cells", |decoder, _, node| read(decoder, node)));
+    }
+    let value = decoder.expression(node)?;
+    Some(vec![(Sp::new("value".to_owned(), value.span), value)])
+}
+
+fn rates(decoder: &mut Decoder<'_>, node: &Node) -> Option<MeterRates> {
+    let fields = decoder.map(node, &RATES)?;
+    let mut word = |key: &str| -> Option<Name> { decoder.word(fields.get(key)?) };
+    let [cir, cbs, pir, pbs, ebs] = ["cir", "cbs", "pir", "pbs", "ebs"].map(&mut word);
+    Some(MeterRates { cir: cir?, cbs: cbs?, pir, pbs, ebs })
+}
+
+/// `[1, 2]`, `{ ports: [1, 2], prune_ingress: true }` or `{ ports: all }`.
+fn multicast(decoder: &mut Decoder<'_>, node: &Node) -> Option<MulticastDecl> {
+    if let NodeKind::List(_) = node.kind {
+        let replicas = Some(decoder.each(node, "a port", replica));
+        return Some(MulticastDecl { replicas, prune_ingress: false });
+    }
+    let fields = decoder.map(node, &MULTICAST)?;
+    let prune = fields.get("prune_ingress").and_then(|node| decoder.flag(node));
+    let ports = fields.get("ports")?;
+    let replicas = match &ports.kind {
+        NodeKind::Scalar(_) => {
+            decoder.choice(ports, &["all"])?;
+            None
+        }
+        _ => {
+            let items = decoder.items(ports, "ports, or `all`")?;
+            Some(items.iter().filter_map(|item| replica(decoder, item)).collect())
+        }
+    };
+    Some(MulticastDecl { replicas, prune_ingress: prune.unwrap_or(false) })
+}
+
+fn replica(decoder: &mut Decoder<'_>, node: &Node) -> Option<ReplicaDecl> {
+    if let NodeKind::Map(_) = node.kind {
+        let fields = decoder.map(node, &REPLICA)?;
+        let port = fields.get("port").and_then(|node| decoder.expression(node));
+        let instance = fields.get("instance").and_then(|node| decoder.count(node));
+        return Some(ReplicaDecl { port: port?, instance });
+    }
+    Some(ReplicaDecl { port: decoder.expression(node)?, instance: None })
+}
+
+fn mirror(decoder: &mut Decoder<'_>, node: &Node) -> Option<MirrorDecl> {
+    let fields = decoder.map(node, &MIRROR)?;
+    let port = fields.get("port").and_then(|node| decoder.expression(node));
+    let [instance, traffic_class, truncate] = ["instance", "traffic_class", "truncate"]
+        .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    Some(MirrorDecl { port: port?, instance, traffic_class, truncate })
+}

@@ -1,0 +1,122 @@
+//! Where files come from: the disk, a map in memory for tests, libraries inside the binary.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a program or library.
+pub const PROGRAM_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes of an entries or configuration file.
+pub const DATA_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads files and finds libraries.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    folders: Vec<PathBuf>,
+    embedded: &'static [(&'static str, &'static str)],
+    /// Instead of the disk.
+    memory: Option<BTreeMap<PathBuf, Vec<u8>>>,
+}
+
+/// Why a file was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// There is none.
+    NotFound,
+    /// It has more bytes than this.
+    TooLarge(u64),
+    /// What the system says.
+    Other(String),
+}
+
+/// A file that was found: its name for people, and its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) bytes: Result<Vec<u8>, ReadError>,
+}
+
+impl Loader {
+    /// Files from the disk; libraries also from these folders, then from the embedded ones (name
+    /// and text).
+    pub fn new(folders: Vec<PathBuf>, embedded: &'static [(&'static str, &'static str)]) -> Self {
+        Loader { folders, embedded, memory: None }
+    }
+
+    /// Files from memory only (path and bytes).
+    pub fn in_memory<P: Into<PathBuf>, B: Into<Vec<u8>>>(
+        files: impl IntoIterator<Item = (P, B)>,
+        embedded: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes.into()));
+        Loader { folders: Vec::new(), embedded, memory: Some(files.collect()) }
+    }
+
+    /// The bytes of a file of at most so many.
+    pub fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
+        let bytes = match &self.memory {
+            Some(files) => files.get(path).cloned().ok_or(ReadError::NotFound)?,
+            None => read_from_disk(path, most)?,
+        };
+        if bytes.len() as u64 > most { Err(ReadError::TooLarge(most)) } else { Ok(bytes) }
+    }
+
+    /// The library of this name, for a program in this folder: beside it, in `headers/` beside it,
+    /// in the folders, embedded.
+    pub(super) fn library(&self, name: &str, beside: &Path) -> Option<Found> {
+        let file = format!("{name}.yaml");
+        let mut places = vec![beside.join(&file), beside.join("headers").join(&file)];
+        places.extend(self.folders.iter().map(|folder| folder.join(&file)));
+        for path in places {
+            let bytes = self.read(&path, PROGRAM_BYTES_MAX);
+            if bytes != Err(ReadError::NotFound) {
+                return Some(Found { name: path.display().to_string(), bytes });
+            }
+        }
+        let (_, text) = self.embedded.iter().find(|(known, _)| *known == name)?;
+        let bytes = Ok(text.as_bytes().to_vec());
+        Some(Found { name: format!("<embedded>/{file}"), bytes })
+    }
+
+    /// Names of the libraries that can be included, for suggestions.
+    pub(super) fn known(&self, beside: &Path) -> Vec<String> {
+        let mut names: Vec<String> = self.embedded.iter().map(|(name, _)| (*name).into()).collect();
+        let folders = [beside.join("headers")].into_iter().chain(self.folders.iter().cloned());
+        for folder in folders.filter(|_| self.memory.is_none()) {
+            let Ok(entries) = std::fs::read_dir(folder) else { continue };
+            let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            names.extend(files.filter_map(|file| file.strip_suffix(".yaml").map(str::to_owned)));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The folders that are searched, for messages.
+    pub(super) fn searched(&self, beside: &Path) -> String {
+        let mut places =
+            vec![beside.display().to_string(), beside.join("headers").display().to_string()];
+        places.extend(self.folders.iter().map(|folder| folder.display().to_string()));
+        let places: Vec<String> = places
+            .into_iter()
+            .map(|place| if place.is_empty() { ".".to_owned() } else { place })
+            .collect();
+        places.join(", ")
+    }
+}
+
+/// Reads at most one byte more than allowed, so that a huge or endless file costs nothing.
+fn read_from_disk(path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
+    let other = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ReadError::NotFound,
+        _ => ReadError::Other(error.to_string()),
+    };
+    let kind = std::fs::metadata(path).map_err(other)?;
+    if kind.is_dir() {
+        return Err(ReadError::Other("it is a folder".into()));
+    }
+    let file = std::fs::File::open(path).map_err(other)?;
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(other)?;
+    Ok(bytes)
+}

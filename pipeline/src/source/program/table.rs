@@ -1,0 +1,269 @@
+//! Actions and tables, registers, counters, meters.
+
+use super::header::{WIDTH, width};
+use super::statement::statements;
+use crate::ast::{
+    ActionDecl, CounterDecl, EntryDecl, KeyDecl, MeterDecl, Name, RegisterDecl, SelectorDecl, Sp,
+    TableDecl,
+};
+use crate::diag::codes;
+use crate::source::decode::{Decoder, Fields};
+use crate::source::node::{Key, Node, NodeKind};
+use crate::source::shape::{MapShape, Shape, key, needed};
+use crate::syntax;
+
+/// An action.
+pub(crate) static ACTION: MapShape = MapShape {
+    name: "action",
+    what: "an action",
+    keys: &[
+        key("params", Shape::MapOf(&WIDTH), "Parameters: name and width."),
+        key("do", Shape::OneOrMore(&Shape::Statement), "Statements."),
+    ],
+};
+/// A table.
+pub(crate) static TABLE: MapShape = MapShape {
+    name: "table",
+    what: "a table",
+    keys: &[
+        needed(
+            "key",
+            Shape::Either(&[
+                Shape::MapOf(&Shape::Choice(KINDS)),
+                Shape::List(&Shape::Map(&TABLE_KEY)),
+            ]),
+            "What is looked up, and how it matches.",
+        ),
+        needed("actions", Shape::OneOrMore(&Shape::Name), "Actions that entries may have."),
+        key("default", Shape::Expression, "The action after a miss: a name or a call."),
+        key("const_default", Shape::Flag, "The default never changes."),
+        key("size", Shape::Count, "Most entries; 1024 when absent."),
+        key("entries", Shape::List(&Shape::Map(&ENTRY)), "Entries of the program."),
+        key("const_entries", Shape::Flag, "The entries never change."),
+        key("counters", Shape::Flag, "Packets and bytes for each entry."),
+        key("meter", Shape::Map(&METER_KIND), "A meter for each entry."),
+        key("idle_timeout_ms", Shape::Count, "Entries without a hit for so long are removed."),
+        key("selector", Shape::Map(&SELECTOR), "Members and groups, chosen by a hash."),
+    ],
+};
+const KINDS: &[&str] = &["exact", "lpm", "ternary", "range", "optional", "selector"];
+/// `{ value: "hash(crc16, ipv4.src)", kind: exact, name: h }`.
+pub(crate) static TABLE_KEY: MapShape = MapShape {
+    name: "table_key",
+    what: "a key of a table",
+    keys: &[
+        needed("value", Shape::Expression, "What is looked up."),
+        needed("kind", Shape::Choice(KINDS), "How it matches."),
+        key("name", Shape::Text, "Its name; the text of `value` when absent."),
+    ],
+};
+/// A table entry.
+pub(crate) static ENTRY: MapShape = MapShape {
+    name: "entry",
+    what: "an entry",
+    keys: &[
+        key("match", Shape::MapOf(&Shape::Pattern), "Keys and patterns; what is left out matches."),
+        needed("action", Shape::Expression, "The action: a name or a call."),
+        key("priority", Shape::Count, "Of two entries that match, the higher wins."),
+        key("idle_timeout_ms", Shape::Count, "Removed after so long without a hit."),
+    ],
+};
+/// `{ hash: crc16, members: 256, groups: 64 }`.
+pub(crate) static SELECTOR: MapShape = MapShape {
+    name: "selector",
+    what: "a selector",
+    keys: &[
+        needed("hash", Shape::Name, "Hash algorithm."),
+        key("members", Shape::Count, "Most members."),
+        key("groups", Shape::Count, "Most groups."),
+    ],
+};
+/// A register array.
+pub(crate) static REGISTER: MapShape = MapShape {
+    name: "register",
+    what: "a register",
+    keys: &[
+        key("bits", WIDTH, "Width of an entry."),
+        key("struct", Shape::MapOf(&WIDTH), "Cells of an entry."),
+        needed("size", Shape::Count, "Number of entries."),
+    ],
+};
+/// An array of counters.
+pub(crate) static COUNTER: MapShape = MapShape {
+    name: "counter",
+    what: "a counter",
+    keys: &[needed("size", Shape::Count, "Number of counters.")],
+};
+const METER_TYPE: Shape = Shape::Choice(METER_TYPES);
+const METER_TYPES: &[&str] = &["trtcm", "srtcm"];
+const METER_UNIT: Shape = Shape::Choice(METER_UNITS);
+const METER_UNITS: &[&str] = &["bytes", "packets"];
+/// An array of meters.
+pub(crate) static METER: MapShape = MapShape {
+    name: "meter",
+    what: "a meter",
+    keys: &[
+        needed("size", Shape::Count, "Number of meters."),
+        key("type", METER_TYPE, "Two rates (RFC 2698, default), or one (RFC 2697)."),
+        key("unit", METER_UNIT, "What is metered; bytes when absent."),
+    ],
+};
+/// The meter of a table, one for each entry.
+pub(crate) static METER_KIND: MapShape = MapShape {
+    name: "table_meter",
+    what: "the meter of a table",
+    keys: &[
+        key("type", METER_TYPE, "Two rates (RFC 2698, default), or one (RFC 2697)."),
+        key("unit", METER_UNIT, "What is metered; bytes when absent."),
+    ],
+};
+
+pub(super) fn action(decoder: &mut Decoder<'_>, node: &Node) -> Option<ActionDecl> {
+    let fields = decoder.map(node, &ACTION)?;
+    let params = fields
+        .get("params")
+        .map(|node| decoder.named(node, "the parameters", |decoder, _, node| width(decoder, node)))
+        .unwrap_or_default();
+    let body = fields.get("do").map(|node| statements(decoder, node)).unwrap_or_default();
+    Some(ActionDecl { params, body })
+}
+
+pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl> {
+    let fields = decoder.map(node, &TABLE)?;
+    let key = fields.get("key").map(|node| keys(decoder, node));
+    let actions = fields.get("actions").map(|node| decoder.each(node, "an action", Decoder::name));
+    let default = fields.get("default").and_then(|node| decoder.expression(node));
+    let list = fields.get("entries").map(|node| entries(decoder, node)).unwrap_or_default();
+    let [const_default, const_entries, counters] = ["const_default", "const_entries", "counters"]
+        .map(|key| fields.get(key).and_then(|node| decoder.flag(node)).unwrap_or(false));
+    let [size, idle_timeout_ms] =
+        ["size", "idle_timeout_ms"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    let meter = fields.get("meter").and_then(|node| {
+        let fields = decoder.map(node, &METER_KIND)?;
+        Some(meter_of(decoder, &fields, Sp::new(1, node.span)))
+    });
+    let selector = fields.get("selector").and_then(|node| selector(decoder, node));
+    Some(TableDecl {
+        key: key?,
+        actions: actions?,
+        default,
+        const_default,
+        size,
+        entries: list,
+        const_entries,
+        counters,
+        meter,
+        idle_timeout_ms,
+        selector,
+    })
+}
+
+/// A map of expressions and kinds, or a list of maps.
+fn keys(decoder: &mut Decoder<'_>, node: &Node) -> Vec<KeyDecl> {
+    if let NodeKind::List(items) = &node.kind {
+        return items.iter().filter_map(|item| long_key(decoder, item)).collect();
+    }
+    let mut found = Vec::new();
+    for (key, kind) in decoder.pairs(node, "the key of a table").unwrap_or_default() {
+        let value = decoder.key(key, syntax::expression);
+        let kind = decoder.choice(kind, KINDS);
+        if let (Some(value), Some(kind)) = (value, kind) {
+            found.push(KeyDecl { value, name: Some(key_name(key)), kind });
+        }
+    }
+    found
+}
+
+/// The text of a key as a name.
+fn key_name(key: &Key) -> Name {
+    Sp::new(key.scalar.text.trim().to_owned(), key.span)
+}
+
+fn long_key(decoder: &mut Decoder<'_>, node: &Node) -> Option<KeyDecl> {
+    let fields = decoder.map(node, &TABLE_KEY)?;
+    let value = fields.get("value").and_then(|node| decoder.expression(node));
+    let text = fields.get("value").and_then(|node| decoder.word(node));
+    let kind = fields.get("kind").and_then(|node| decoder.choice(node, KINDS));
+    let name = fields.get("name").and_then(|node| decoder.word(node));
+    Some(KeyDecl { value: value?, name: name.or(text), kind: kind? })
+}
+
+/// A list of entries, of a table or of an entries file.
+pub(crate) fn entries(decoder: &mut Decoder<'_>, node: &Node) -> Vec<EntryDecl> {
+    let items = decoder.items(node, "entries").unwrap_or_default();
+    items.iter().filter_map(|item| entry(decoder, item)).collect()
+}
+
+fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
+    let fields = decoder.map(node, &ENTRY)?;
+    let mut matches = Vec::new();
+    if let Some(node) = fields.get("match") {
+        for (key, pattern) in decoder.pairs(node, "`match`").unwrap_or_default() {
+            matches.extend(decoder.pattern(pattern).map(|pattern| (key_name(key), pattern)));
+        }
+    }
+    let action = fields.get("action").and_then(|node| decoder.expression(node));
+    let [priority, idle_timeout_ms] = ["priority", "idle_timeout_ms"]
+        .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    Some(EntryDecl { matches, action: action?, priority, idle_timeout_ms, span: fields.span })
+}
+
+fn selector(decoder: &mut Decoder<'_>, node: &Node) -> Option<SelectorDecl> {
+    let fields = decoder.map(node, &SELECTOR)?;
+    let hash = fields.get("hash").and_then(|node| decoder.name(node));
+    let [members, groups] =
+        ["members", "groups"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    Some(SelectorDecl { hash: hash?, members, groups })
+}
+
+pub(super) fn register(decoder: &mut Decoder<'_>, node: &Node) -> Option<RegisterDecl> {
+    let fields = decoder.map(node, &REGISTER)?;
+    decoder.exclude(&fields, "bits", "struct");
+    let size = fields.get("size").and_then(|node| decoder.count(node));
+    let cells = match (fields.get("struct"), fields.get("bits")) {
+        (Some(node), _) => {
+            decoder.named(node, "the cells", |decoder, _, node| width(decoder, node))
+        }
+        (None, Some(node)) => {
+            let place = fields.place("bits").unwrap_or(node.span);
+            vec![(Sp::new("value".to_owned(), place), width(decoder, node)?)]
+        }
+        (None, None) => {
+            decoder.diagnostics.error(
+                codes::MISSING_KEY,
+                fields.span,
+                "a register needs `bits`, or `struct` with its cells",
+            );
+            return None;
+        }
+    };
+    Some(RegisterDecl { cells, size: size? })
+}
+
+pub(super) fn counter(decoder: &mut Decoder<'_>, node: &Node) -> Option<CounterDecl> {
+    if let NodeKind::Map(_) = node.kind {
+        let fields = decoder.map(node, &COUNTER)?;
+        let size = fields.get("size").and_then(|node| decoder.count(node));
+        return Some(CounterDecl { size: size? });
+    }
+    Some(CounterDecl { size: decoder.count(node)? })
+}
+
+pub(super) fn meter(decoder: &mut Decoder<'_>, node: &Node) -> Option<MeterDecl> {
+    if let NodeKind::Map(_) = node.kind {
+        let fields = decoder.map(node, &METER)?;
+        let size = fields.get("size").and_then(|node| decoder.count(node))?;
+        return Some(meter_of(decoder, &fields, size));
+    }
+    Some(MeterDecl { size: decoder.count(node)?, two_rates: true, packets: false })
+}
+
+fn meter_of(decoder: &mut Decoder<'_>, fields: &Fields<'_>, size: Sp<u64>) -> MeterDecl {
+    let kind = fields.get("type").and_then(|node| decoder.choice(node, METER_TYPES));
+    let unit = fields.get("unit").and_then(|node| decoder.choice(node, METER_UNITS));
+    MeterDecl {
+        size,
+        two_rates: kind.is_none_or(|kind| kind.value == "trtcm"),
+        packets: unit.is_some_and(|unit| unit.value == "packets"),
+    }
+}

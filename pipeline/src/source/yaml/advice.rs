@@ -1,0 +1,341 @@
+//! What to tell a person about YAML's own errors and surprises.
+//!
+//! The language puts expressions into YAML, and YAML gives a meaning to some of their signs: `!` at
+//! the start is a tag, `&` an anchor, `*` an alias, `: ` a pair, `,` in a flow list an item. Nearly
+//! always the way out is to quote, so that is what the diagnostics say, with the edit.
+
+use serde_yaml::ErrorKind;
+
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::ids::FileId;
+use crate::ir::SourceSpan;
+use crate::source::node::{Key, Node, NodeKind, Scalar};
+
+/// Where YAML gave up.
+pub(super) struct Place<'a> {
+    pub(super) file: FileId,
+    pub(super) text: &'a str,
+    /// Offset of the error.
+    pub(super) at: usize,
+    /// Inside `[..]` or `{..}`.
+    pub(super) flow: bool,
+    /// The scalar read last.
+    pub(super) last_scalar: Option<SourceSpan>,
+    /// Where the innermost `[` or `{` stands that is open.
+    pub(super) open: Option<usize>,
+}
+
+impl Place<'_> {
+    fn span(&self, start: usize, end: usize) -> SourceSpan {
+        SourceSpan { file: self.file, start: start as u32, end: end as u32 }
+    }
+
+    fn found(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
+    }
+
+    /// The character at the error.
+    fn here(&self) -> SourceSpan {
+        self.span(self.at, self.at + self.found().filter(|c| *c != '\n').map_or(0, char::len_utf8))
+    }
+}
+
+/// Turns an error of the YAML reader into a diagnostic with a way out.
+pub(super) fn explain(
+    kind: &ErrorKind,
+    info: &str,
+    place: Place<'_>,
+    diagnostics: &mut Diagnostics,
+) {
+    if reported_on_line(&place, diagnostics) {
+        return;
+    }
+    use ErrorKind as K;
+    match kind {
+        K::MappingValueNotAllowed | K::InvalidColonPlacement | K::ExpectedFlowMappingSeparator
+            if colon(&place, diagnostics) => {}
+        K::ExpectedFlowSequenceSeparator | K::ExpectedFlowMappingSeparator
+            if matches!(place.found(), Some('[' | '{')) =>
+        {
+            bracket(&place, diagnostics);
+        }
+        K::ExpectedFlowSequenceSeparator | K::ExpectedFlowMappingSeparator => {
+            let message = "expected `,` or the end of the list or map";
+            let error = diagnostics.error(codes::YAML_SYNTAX, place.here(), message);
+            if let Some(open) = place.open {
+                error.label(place.span(open, open + 1), "which begins here");
+            }
+        }
+        K::UnexpectedCharacter { character: '@' | '%' | '`' }
+        | K::InvalidBlockScalarHeader
+        | K::MissingAnchorOrAliasName
+        | K::MappingKeyNotAllowed => start_of_value(&place, diagnostics),
+        K::TabNotAllowed
+        | K::TabInBlockIndentation
+        | K::TabInIndentation
+        | K::TabAtBlockScalarStart => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "a tab in the indentation")
+                .help("indent with spaces: YAML does not allow tabs there");
+        }
+        K::UnclosedFlowCollection { open } => {
+            let message = format!("this `{open}` is not closed");
+            diagnostics.error(codes::YAML_SYNTAX, place.here(), message);
+        }
+        K::UnclosedQuotedScalar | K::InvalidQuotedScalarIndent => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "a quoted text is not closed")
+                .help("close the quote; further lines of a quoted text are indented");
+        }
+        K::InvalidTrailingSingleQuotedScalar | K::InvalidTrailingDoubleQuotedScalar => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "text behind a closing quote")
+                .help("quote the whole value");
+        }
+        K::UnknownQuotedScalarEscape => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "an unknown escape in a quoted text")
+                .help("in '..' a backslash stands for itself");
+        }
+        K::RecursionLimitExceeded => {
+            let message = "lists and maps are nested too deep";
+            diagnostics.error(codes::LIMIT, place.here(), message);
+        }
+        K::ExpectedBlockMappingKey => {
+            diagnostics
+                .error(codes::YAML_SYNTAX, place.here(), "expected a key and `:`")
+                .help("the keys of a map begin in the same column");
+        }
+        _ => {
+            diagnostics.error(codes::YAML_SYNTAX, place.here(), info);
+        }
+    }
+}
+
+/// True when a surprise on this line was reported, of which the error is only the consequence.
+fn reported_on_line(place: &Place<'_>, diagnostics: &Diagnostics) -> bool {
+    let before = place.text.get(..place.at).unwrap_or_default();
+    let line = before.rfind('\n').map_or(0, |at| at + 1);
+    diagnostics.iter().filter_map(|one| one.primary.as_ref()).any(|primary| {
+        let start = primary.span.start as usize;
+        primary.span.file == place.file && (line..=place.at).contains(&start)
+    })
+}
+
+/// A `:` behind a value. False when it is not that.
+fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
+    let Some(last) = place.last_scalar else { return false };
+    let (start, end) = (last.start as usize, last.end as usize);
+    let (Some(value), Some(between)) = (place.text.get(start..end), place.text.get(end..place.at))
+    else {
+        return false;
+    };
+    if !between.chars().all(|c| c == ' ' || c == ':') {
+        return false;
+    }
+    if let Some(line_end) = value.find('\n') {
+        let first = place.span(start, start + value[..line_end].trim_end().len());
+        diagnostics
+            .error(codes::YAML_SYNTAX, place.here(), "a `:` in a line that continues a value")
+            .label(first, "the value begins here and is not closed by the line end")
+            .help("indent the line like the keys it belongs to");
+        return true;
+    }
+    let whole = place.span(start, value_end(place.text, start, place.flow));
+    needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
+    true
+}
+
+/// A bracket inside an unquoted value of a flow list or map.
+fn bracket(place: &Place<'_>, diagnostics: &mut Diagnostics) {
+    let found = place.found().unwrap_or_default();
+    let message = format!("a value with `{found}` inside of `[..]` or `{{..}}` must be quoted");
+    let error = diagnostics.error(codes::NEEDS_QUOTES, place.here(), message);
+    error.help("write it in quotes: \"meta.x[7:0]\"");
+    if let Some(last) = place.last_scalar.filter(|last| last.end as usize <= place.at) {
+        error.label(last, "the value");
+    }
+}
+
+/// A value whose first sign means something to YAML.
+fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
+    if let Some(tag) = tag_before(place) {
+        self::tag(tag, tag, place.text, place.flow, diagnostics);
+        return;
+    }
+    let message = match place.found() {
+        Some(found) => format!("a value that begins with `{found}` must be quoted"),
+        None => "a value is missing here".to_owned(),
+    };
+    let whole = place.span(place.at, value_end(place.text, place.at, place.flow));
+    needs_quotes(diagnostics, whole, place, &message);
+}
+
+/// The tag directly before a place on its line: in `!a.valid || b`, YAML stops at the `||`.
+fn tag_before(place: &Place<'_>) -> Option<SourceSpan> {
+    let before = place.text.get(..place.at)?.trim_end_matches(' ');
+    let start = before.rfind([' ', '\n', '[', '{', ',']).map_or(0, |at| at + 1);
+    before[start..].starts_with('!').then(|| place.span(start, before.len()))
+}
+
+fn needs_quotes(diagnostics: &mut Diagnostics, whole: SourceSpan, place: &Place<'_>, why: &str) {
+    let error = diagnostics.error(codes::NEEDS_QUOTES, whole, why);
+    offer_quotes(error, whole, place.text);
+}
+
+/// The edit that quotes a span of one line.
+pub(in crate::source) fn offer_quotes(error: &mut Diagnostic, whole: SourceSpan, text: &str) {
+    match text.get(whole.start as usize..whole.end as usize).and_then(quoted) {
+        Some(quoted) => error.fix("quote it", whole, quoted),
+        None => error.help("quote the whole value"),
+    };
+}
+
+/// A text in quotes, when it is one line that quotes can hold as it is.
+fn quoted(text: &str) -> Option<String> {
+    if text.is_empty() || text.contains('\n') {
+        None
+    } else if !text.contains(['"', '\\']) {
+        Some(format!("\"{text}\""))
+    } else if !text.contains('\'') {
+        Some(format!("'{text}'"))
+    } else {
+        None
+    }
+}
+
+/// The end of the value that a person probably meant: the end of the line without a comment; in a
+/// flow list or map the next sign of the list outside of brackets.
+fn value_end(text: &str, start: usize, flow: bool) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let line = rest.lines().next().unwrap_or_default();
+    let line = line.find(" #").map_or(line, |at| &line[..at]);
+    let mut open = 0usize;
+    let end = line.char_indices().find(|(_, c)| match c {
+        '(' | '[' | '{' => {
+            open += 1;
+            false
+        }
+        ')' | ']' | '}' if open > 0 => {
+            open -= 1;
+            false
+        }
+        ',' | ']' | '}' => flow && open == 0,
+        _ => false,
+    });
+    let line = end.map_or(line, |(at, _)| &line[..at]);
+    start + line.trim_end().len()
+}
+
+/// `!ipv4.valid`: YAML reads a tag.
+pub(super) fn tag(
+    tag: SourceSpan,
+    node: SourceSpan,
+    text: &str,
+    flow: bool,
+    diagnostics: &mut Diagnostics,
+) {
+    let written = text.get(tag.start as usize..tag.end as usize).unwrap_or("!");
+    let message = format!("YAML reads `{written}` as a tag");
+    let end = value_end(text, tag.start as usize, flow) as u32;
+    let whole = SourceSpan { end: end.max(tag.end), ..tag };
+    let error = diagnostics.error(codes::YAML_TAG, tag, message);
+    error.note("an expression that begins with `!` must be quoted; tags have no meaning here");
+    let one_line = node.start >= tag.start && node.start <= whole.end;
+    if one_line && !written.starts_with("!!") {
+        offer_quotes(error, whole, text);
+    }
+}
+
+/// `&& m` at the start of a value: YAML reads an anchor named `&`.
+pub(super) fn anchor(here: SourceSpan, text: &str, flow: bool, diagnostics: &mut Diagnostics) {
+    let end = value_end(text, here.start as usize, flow) as u32;
+    let whole = SourceSpan { end: end.max(here.end), ..here };
+    let message = "YAML reads `&` at the start of a value as an anchor";
+    let error = diagnostics.error(codes::NEEDS_QUOTES, here, message);
+    error.note("the name of an anchor is a letter or `_`, then letters, digits and `_`");
+    offer_quotes(error, whole, text);
+}
+
+/// How many round brackets a plain scalar opens and does not close; negative for the contrary.
+fn brackets(scalar: &Scalar) -> i64 {
+    if !scalar.plain || !scalar.flow {
+        return 0;
+    }
+    let count = |c: char| scalar.text.matches(c).count() as i64;
+    count('(') - count(')')
+}
+
+fn brackets_of(node: &Node) -> i64 {
+    match &node.kind {
+        NodeKind::Scalar(scalar) if node.alias.is_none() => brackets(scalar),
+        _ => 0,
+    }
+}
+
+/// Finds calls that the commas of a flow list tore apart, `[route(3, 4)]`: one error for each, and
+/// one invalid item in their place.
+pub(super) fn split_calls_in_list(
+    items: Vec<Node>,
+    flow: bool,
+    text: &str,
+    diagnostics: &mut Diagnostics,
+) -> Vec<Node> {
+    if !flow || items.iter().all(|item| brackets_of(item) <= 0) {
+        return items;
+    }
+    let mut kept: Vec<Node> = Vec::with_capacity(items.len());
+    let mut open = 0;
+    for item in items {
+        if open == 0 {
+            open = brackets_of(&item).max(0);
+            kept.push(item);
+            continue;
+        }
+        open = (open + brackets_of(&item)).max(0);
+        if let Some(first) = kept.last_mut() {
+            first.span.end = item.span.end.max(first.span.end);
+            if open == 0 {
+                first.kind = NodeKind::Invalid;
+                torn(first.span, text, diagnostics);
+            }
+        }
+    }
+    kept
+}
+
+/// The same for the values of a flow map, `{ default: route(3, 4) }`.
+pub(super) fn split_calls_in_map(
+    pairs: Vec<(Key, Node)>,
+    flow: bool,
+    text: &str,
+    diagnostics: &mut Diagnostics,
+) -> Vec<(Key, Node)> {
+    if !flow || pairs.iter().all(|(_, node)| brackets_of(node) <= 0) {
+        return pairs;
+    }
+    let mut kept: Vec<(Key, Node)> = Vec::with_capacity(pairs.len());
+    let mut open = 0;
+    for (key, node) in pairs {
+        if open == 0 || node.kind != NodeKind::Null {
+            open = brackets_of(&node).max(0);
+            kept.push((key, node));
+            continue;
+        }
+        open = (open + brackets(&key.scalar)).max(0);
+        if let Some((_, first)) = kept.last_mut() {
+            first.span.end = key.span.end.max(first.span.end);
+            if open == 0 {
+                first.kind = NodeKind::Invalid;
+                torn(first.span, text, diagnostics);
+            }
+        }
+    }
+    kept
+}
+
+fn torn(whole: SourceSpan, text: &str, diagnostics: &mut Diagnostics) {
+    let message = "a `,` ends an unquoted value inside of `[..]` or `{..}`";
+    let error = diagnostics.error(codes::NEEDS_QUOTES, whole, message);
+    offer_quotes(error, whole, text);
+}

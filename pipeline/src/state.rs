@@ -1,0 +1,312 @@
+//! The run-time state of a loaded program: tables, registers, counters, meters, value sets, tallies.
+//!
+//! One [`State`] for each loaded program, shared by the workers that forward and by control. What
+//! a packet changes is lock-free for one worker: counters have a lane for each worker, register cells
+//! are atomic words, tables are read from a pinned version. A [`Worker`] is the part that belongs to one
+//! worker alone.
+//!
+//! It is not an engine: it knows no statement and no expression. Both engines call the same methods.
+
+mod load;
+mod register;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+pub use load::{LoadError, action_args, action_words};
+pub use register::RegisterArray;
+pub use worker::{Bench, Worker};
+
+use crate::ids::*;
+use crate::ir::Program;
+use arc_swap::ArcSwap;
+use register::Locks;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wireyard_tables::counter::CounterArray;
+use wireyard_tables::meter::{Color, MeterArray, MeterUnit};
+use wireyard_tables::time::Time;
+use wireyard_tables::{Options, Tables};
+
+/// How a state is built.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StateOptions {
+    /// Seed of `random` and of the hashes inside tables. Fixed for replay and the laboratory.
+    pub seed: u64,
+    /// Workers that will forward; at least 1.
+    pub workers: usize,
+    /// When it is loaded: idle times of declared entries start here.
+    pub now: Time,
+}
+
+/// Numbers for states.
+static STATES: AtomicU64 = AtomicU64::new(1);
+
+/// The run-time state of a program.
+#[derive(Debug)]
+pub struct State {
+    program: Arc<Program>,
+    tables: Tables,
+    registers: IdVec<RegisterId, Arc<RegisterArray>>,
+    counters: IdVec<CounterId, Arc<CounterArray>>,
+    meters: IdVec<MeterId, Arc<MeterArray>>,
+    value_sets: IdVec<ValueSetId, ValueSet>,
+    tallies: Tallies,
+    locks: Locks,
+    seed: u64,
+    id: u64,
+}
+
+/// What happened to packets, by name; packets and bytes.
+#[derive(Debug)]
+pub struct Tallies {
+    /// Drops by [`ReasonId`], ingress and egress.
+    pub drops: CounterArray,
+    /// Punts by [`ReasonId`].
+    pub punts: CounterArray,
+    /// Parser errors by [`ErrorId`]; `no_error` is not counted.
+    pub parser_errors: CounterArray,
+    /// Wrong checksums by [`ChecksumId`].
+    pub checksum_errors: CounterArray,
+    /// Wrong CRCs by [`CrcId`].
+    pub crc_errors: CounterArray,
+    /// Counts at an index that does not exist, by [`CounterId`].
+    pub stray_counts: CounterArray,
+    /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
+    pub learn_failures: CounterArray,
+    /// Clones above [`crate::exec::CLONES_MAX`] in one pass, at index 0.
+    pub lost_clones: CounterArray,
+}
+
+/// A set of values, replaced as a whole.
+#[derive(Debug)]
+struct ValueSet {
+    bits: u32,
+    size: u32,
+    members: ArcSwap<Box<[u128]>>,
+}
+
+/// A value set that cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueSetError {
+    /// There is no such set.
+    NoSuchSet,
+    /// More members than the set holds.
+    Full {
+        /// Members found.
+        found: usize,
+        /// Most members.
+        size: u32,
+    },
+    /// A member that does not fit.
+    TooWide {
+        /// The member.
+        value: u128,
+        /// Width of the set.
+        bits: u32,
+    },
+}
+
+impl std::fmt::Display for ValueSetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ValueSetError::NoSuchSet => f.write_str("there is no such value set"),
+            ValueSetError::Full { found, size } => {
+                write!(f, "{found} members, but the value set holds {size}; raise its size")
+            }
+            ValueSetError::TooWide { value, bits } => {
+                write!(f, "member {value:#x} does not fit into the {bits} bits of the value set")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ValueSetError {}
+
+impl ValueSet {
+    fn sorted(&self, members: &[u128]) -> Result<Box<[u128]>, ValueSetError> {
+        let mut sorted = members.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if sorted.len() > self.size as usize {
+            return Err(ValueSetError::Full { found: sorted.len(), size: self.size });
+        }
+        match sorted.last() {
+            Some(&value) if value > crate::ir::layout::ones(self.bits) => {
+                Err(ValueSetError::TooWide { value, bits: self.bits })
+            }
+            _ => Ok(sorted.into()),
+        }
+    }
+}
+
+impl State {
+    /// Builds the state of a program, with its declared entries and nothing else in it.
+    ///
+    /// # Errors
+    /// A table or value set that cannot be built.
+    pub fn new(program: &Arc<Program>, options: StateOptions) -> Result<State, LoadError> {
+        State::build(program, options, None)
+    }
+
+    /// Builds the state of a program that replaces this one's. What has the same name and shape moves
+    /// over with its contents: tables (see [`Tables::replace`]), registers, counters, meters.
+    ///
+    /// # Errors
+    /// As [`State::new`]; then this state is as it was.
+    pub fn replace(
+        &self,
+        program: &Arc<Program>,
+        options: StateOptions,
+    ) -> Result<State, LoadError> {
+        State::build(program, options, Some(self))
+    }
+
+    fn build(
+        program: &Arc<Program>,
+        options: StateOptions,
+        old: Option<&State>,
+    ) -> Result<State, LoadError> {
+        let lanes = options.workers.max(1);
+        let value_sets = load::value_sets(program, old)?;
+        let tables =
+            load::tables(program, Options { seed: options.seed, lanes, now: options.now }, old)?;
+        let tally = |size: usize| CounterArray::new(size, lanes);
+        Ok(State {
+            program: program.clone(),
+            tables,
+            registers: load::registers(program, old),
+            counters: load::counters(program, lanes, old),
+            meters: load::meters(program, old),
+            value_sets,
+            tallies: Tallies {
+                drops: tally(program.reasons.len()),
+                punts: tally(program.reasons.len()),
+                parser_errors: tally(program.errors.len()),
+                checksum_errors: tally(program.checksums.len()),
+                crc_errors: tally(program.crcs.len()),
+                stray_counts: tally(program.counters.len()),
+                learn_failures: tally(program.tables.len()),
+                lost_clones: tally(1),
+            },
+            locks: Locks::new(lanes > 1),
+            seed: options.seed,
+            id: STATES.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// The part of worker number `lane` (below the number of workers).
+    pub fn worker(&self, lane: usize) -> Worker {
+        Worker::new(self, lane)
+    }
+
+    /// A number that no other state of this process has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// More than one worker forwards, so that register updates lock.
+    pub(crate) fn several_workers(&self) -> bool {
+        self.locks.are_needed()
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The tables.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// What happened to packets.
+    pub fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    /// A register array; `None` if there is no such one.
+    pub fn register(&self, register: RegisterId) -> Option<&RegisterArray> {
+        self.registers.get(register).map(|array| &**array)
+    }
+
+    /// An indirect counter array.
+    pub fn counter(&self, counter: CounterId) -> Option<&CounterArray> {
+        self.counters.get(counter).map(|array| &**array)
+    }
+
+    /// An indirect meter array.
+    pub fn meter_array(&self, meter: MeterId) -> Option<&MeterArray> {
+        self.meters.get(meter).map(|array| &**array)
+    }
+
+    /// Counts a packet in an indirect counter; an index out of range is tallied instead.
+    pub fn count(&self, lane: usize, counter: CounterId, index: u128, bytes: u32) {
+        let array = self.counters.get(counter);
+        match usize::try_from(index).ok().filter(|i| array.is_some_and(|a| *i < a.size())) {
+            Some(index) => {
+                if let Some(array) = array {
+                    array.add(lane, index, bytes.into());
+                }
+            }
+            None => self.tallies.stray_counts.add(lane, counter.index(), bytes.into()),
+        }
+    }
+
+    /// Runs an indirect meter: 0 green, 1 yellow, 2 red. An index out of range gives red; a meter
+    /// that is not configured leaves the colour as it was.
+    pub fn meter(&self, meter: MeterId, index: u128, bytes: u32, before: u8, now: Time) -> u8 {
+        match (self.meters.get(meter), usize::try_from(index)) {
+            (Some(array), Ok(index)) if index < array.size() => {
+                array.execute(index, bytes.into(), color(before), now) as u8
+            }
+            _ => Color::Red as u8,
+        }
+    }
+
+    /// Takes the lock for a read-modify-write of a register entry; with one worker there is nothing
+    /// to take. Give the token to [`State::unlock`]. A worker holds one at most.
+    pub fn lock(&self, register: RegisterId, index: u64) -> Option<u32> {
+        self.locks.lock(register, index)
+    }
+
+    /// Gives a lock back.
+    pub fn unlock(&self, token: u32) {
+        self.locks.unlock(token);
+    }
+
+    /// Whether the value set has this member.
+    pub fn value_set_contains(&self, set: ValueSetId, value: u128) -> bool {
+        let set = self.value_sets.get(set);
+        set.is_some_and(|set| set.members.load().binary_search(&value).is_ok())
+    }
+
+    /// Members of a value set, in order.
+    pub fn value_set(&self, set: ValueSetId) -> Option<Vec<u128>> {
+        self.value_sets.get(set).map(|set| set.members.load().to_vec())
+    }
+
+    /// Replaces the members of a value set, all at once.
+    ///
+    /// # Errors
+    /// See [`ValueSetError`]; the set is then as it was.
+    pub fn set_value_set(&self, set: ValueSetId, members: &[u128]) -> Result<(), ValueSetError> {
+        let set = self.value_sets.get(set).ok_or(ValueSetError::NoSuchSet)?;
+        set.members.store(Arc::new(set.sorted(members)?));
+        Ok(())
+    }
+}
+
+/// The colour of a number; above red is red.
+pub(crate) fn color(number: u8) -> Color {
+    match number {
+        0 => Color::Green,
+        1 => Color::Yellow,
+        _ => Color::Red,
+    }
+}
+
+fn meter_unit(kind: crate::ir::MeterKind) -> MeterUnit {
+    if kind.packets { MeterUnit::Packets } else { MeterUnit::Bytes }
+}

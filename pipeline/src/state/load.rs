@@ -1,0 +1,272 @@
+//! From a program's declarations to tables, registers, counters and meters.
+
+use super::{RegisterArray, State, ValueSet, ValueSetError, meter_unit};
+use crate::ids::*;
+use crate::ir::{self, Action, Program};
+use arc_swap::ArcSwap;
+use std::fmt;
+use std::sync::Arc;
+use wireyard_tables::counter::CounterArray;
+use wireyard_tables::meter::MeterArray;
+use wireyard_tables::time::Span;
+use wireyard_tables::{
+    ActionCall, ActionSpec, BatchError, BuildError, Entry, FieldSpec, Options, ProfileId,
+    ProfileSpec, TableSpec, Tables, Target, Update,
+};
+
+/// Most members of a selector group, weights counted.
+const GROUP_SIZE_MAX: u32 = 4096;
+
+/// A program whose state cannot be built.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LoadError {
+    /// A table is declared wrong.
+    Table(BuildError),
+    /// The declared entries of a table with a selector are wrong.
+    Entries(BatchError),
+    /// A default action or entry of a table names an action that the table does not list.
+    Action {
+        /// The table.
+        table: String,
+        /// The action.
+        action: String,
+    },
+    /// A value set is declared with wrong members.
+    ValueSet {
+        /// The set.
+        name: String,
+        /// What is wrong.
+        error: ValueSetError,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Table(error) => error.fmt(f),
+            LoadError::Entries(error) => error.fmt(f),
+            LoadError::Action { table, action } => {
+                write!(f, "table '{table}' uses action '{action}' but does not list it")
+            }
+            LoadError::ValueSet { name, error } => write!(f, "value set '{name}': {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Appends the words of action data: a parameter of up to 64 bits takes one, a wider one two, low word
+/// first.
+pub fn action_words(action: &Action, args: &[u128], words: &mut Vec<u64>) {
+    for (param, value) in action.params.iter().zip(args) {
+        words.push(*value as u64);
+        if param.bits > 64 {
+            words.push((value >> 64) as u64);
+        }
+    }
+}
+
+/// Arguments from words of action data: the inverse of [`action_words`].
+pub fn action_args<'a>(
+    action: &'a Action,
+    words: &'a [u64],
+) -> impl Iterator<Item = u128> + use<'a> {
+    let mut words = words.iter().map(|word| u128::from(*word));
+    action.params.iter().map(move |param| {
+        let low = words.next().unwrap_or(0);
+        let high = if param.bits > 64 { words.next().unwrap_or(0) } else { 0 };
+        high << 64 | low
+    })
+}
+
+/// Actions of a table are numbered by their place in its list, so that a table keeps its entries over
+/// a program swap that only renumbers actions. The name has the parameter widths in it, because
+/// entries may move only if they are the same.
+fn action_specs(program: &Program, table: &ir::Table) -> Vec<ActionSpec> {
+    let spec = |(place, id): (usize, &ActionId)| {
+        let action = &program.actions[*id];
+        let params = action.params.iter().map(|p| format!("{}:{}", p.name, p.bits));
+        ActionSpec {
+            id: place as u32,
+            name: format!("{}({})", action.name, params.collect::<Vec<_>>().join(",")),
+            data_words: action.params.iter().map(|p| if p.bits > 64 { 2 } else { 1 }).sum(),
+        }
+    };
+    table.actions.iter().enumerate().map(spec).collect()
+}
+
+fn call(
+    program: &Program,
+    table: &ir::Table,
+    call: &ir::ActionCall,
+) -> Result<ActionCall, LoadError> {
+    let place = table.actions.iter().position(|action| *action == call.action);
+    let action = &program.actions[call.action];
+    let unlisted = || LoadError::Action { table: table.name.clone(), action: action.name.clone() };
+    let place = place.ok_or_else(unlisted)?;
+    let mut data = Vec::new();
+    action_words(action, &call.args, &mut data);
+    Ok(ActionCall { action: place as u32, data })
+}
+
+fn entry(declared: &ir::TableEntry, target: Target) -> Entry {
+    let timeout = declared.idle_timeout_ms;
+    Entry {
+        matches: declared.matches.clone(),
+        priority: declared.priority,
+        target,
+        idle_timeout: (timeout != 0).then(|| Span::from_ms(timeout)),
+    }
+}
+
+fn table_spec(
+    program: &Program,
+    table: &ir::Table,
+    profile: Option<ProfileId>,
+) -> Result<TableSpec, LoadError> {
+    let field =
+        |key: &ir::Key| FieldSpec { name: key.name.clone(), bits: key.bits, kind: key.kind };
+    let mut spec = TableSpec::new(&table.name, table.keys.iter().map(field).collect(), table.size);
+    spec.actions = action_specs(program, table);
+    spec.default = call(program, table, &table.default)?;
+    spec.const_default = table.const_default;
+    spec.profile = profile;
+    spec.idle_timeout = table.idle_timeout_ms.is_some();
+    spec.direct_counter = table.counters;
+    spec.direct_meter = table.meter.map(meter_unit);
+    if profile.is_none() {
+        spec.const_entries = table.const_entries;
+        for declared in &table.entries {
+            let target = Target::Action(call(program, table, &declared.call)?);
+            spec.entries.push(entry(declared, target));
+        }
+    }
+    Ok(spec)
+}
+
+fn profile_spec(
+    program: &Program,
+    table: &ir::Table,
+    selector: &ir::Selector,
+) -> Result<ProfileSpec, LoadError> {
+    Ok(ProfileSpec {
+        name: table.name.clone(),
+        capacity: selector.max_members,
+        max_groups: selector.max_groups,
+        max_group_size: GROUP_SIZE_MAX,
+        actions: action_specs(program, table),
+        empty_group: call(program, table, &table.default)?,
+    })
+}
+
+/// Declared entries of a table with a selector: each gets a member of its own, numbered like it.
+fn selector_entries(
+    program: &Program,
+    id: TableId,
+    profile: ProfileId,
+) -> Result<Vec<Update>, LoadError> {
+    let table = &program.tables[id];
+    let mut updates = Vec::new();
+    for (number, declared) in (0u32..).zip(&table.entries) {
+        let call = call(program, table, &declared.call)?;
+        updates.push(Update::InsertMember(profile, number, call));
+        let entry = entry(declared, Target::Member(number));
+        updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
+    }
+    Ok(updates)
+}
+
+pub(super) fn tables(
+    program: &Program,
+    options: Options,
+    old: Option<&State>,
+) -> Result<Tables, LoadError> {
+    let (mut specs, mut profiles, mut late) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, table) in program.tables.entries() {
+        let profile = ProfileId(profiles.len() as u32);
+        let Some(selector) = &table.selector else {
+            specs.push(table_spec(program, table, None)?);
+            continue;
+        };
+        specs.push(table_spec(program, table, Some(profile))?);
+        profiles.push(profile_spec(program, table, selector)?);
+        late.push((id, selector_entries(program, id, profile)?));
+    }
+    let (tables, kept) = match old {
+        None => (Tables::new(&specs, &profiles, options).map_err(LoadError::Table)?, Vec::new()),
+        Some(old) => old.tables.replace(&specs, &profiles, options).map_err(LoadError::Table)?,
+    };
+    late.retain(|(id, _)| !kept.contains(&wireyard_tables::TableId(id.0)));
+    let updates: Vec<Update> = late.into_iter().flat_map(|(_, updates)| updates).collect();
+    if !updates.is_empty() {
+        tables.batch(&updates, options.now).map_err(LoadError::Entries)?;
+    }
+    Ok(tables)
+}
+
+/// The old object with the same name and shape, shared from now on, or a new one.
+fn kept<I: Id, T>(
+    old: Option<&IdVec<I, Arc<T>>>,
+    same: impl Fn(I, &T) -> bool,
+    new: impl FnOnce() -> T,
+) -> Arc<T> {
+    let found = old.and_then(|old| old.entries().find(|(id, item)| same(*id, item)));
+    found.map_or_else(|| Arc::new(new()), |(_, item)| item.clone())
+}
+
+pub(super) fn registers(
+    program: &Program,
+    old: Option<&State>,
+) -> IdVec<RegisterId, Arc<RegisterArray>> {
+    let one = |declared: &ir::Register| {
+        let same = |_, array: &RegisterArray| array.declared == *declared;
+        kept(old.map(|old| &old.registers), same, || RegisterArray::new(declared))
+    };
+    program.registers.iter().map(one).collect()
+}
+
+pub(super) fn counters(
+    program: &Program,
+    lanes: usize,
+    old: Option<&State>,
+) -> IdVec<CounterId, Arc<CounterArray>> {
+    let one = |declared: &ir::Counter| {
+        let same = |id: CounterId, array: &CounterArray| {
+            let known = old.and_then(|old| old.program.counters.get(id));
+            known == Some(declared) && array.lanes() == lanes
+        };
+        let new = || CounterArray::new(declared.size as usize, lanes);
+        kept(old.map(|old| &old.counters), same, new)
+    };
+    program.counters.iter().map(one).collect()
+}
+
+pub(super) fn meters(program: &Program, old: Option<&State>) -> IdVec<MeterId, Arc<MeterArray>> {
+    let one = |declared: &ir::Meter| {
+        let same = |id: MeterId, _: &MeterArray| {
+            old.and_then(|old| old.program.meters.get(id)) == Some(declared)
+        };
+        let new = || MeterArray::new(declared.size as usize, meter_unit(declared.kind));
+        kept(old.map(|old| &old.meters), same, new)
+    };
+    program.meters.iter().map(one).collect()
+}
+
+pub(super) fn value_sets(
+    program: &Program,
+    old: Option<&State>,
+) -> Result<IdVec<ValueSetId, ValueSet>, LoadError> {
+    let one = |declared: &ir::ValueSet| {
+        let members = ArcSwap::from_pointee(Box::default());
+        let set = ValueSet { bits: declared.bits, size: declared.size, members };
+        let error = |error| LoadError::ValueSet { name: declared.name.clone(), error };
+        let sorted = set.sorted(&declared.initial).map_err(error)?;
+        let known = old.and_then(|old| {
+            let (id, _) = old.program.value_sets.entries().find(|(_, set)| *set == declared)?;
+            Some(old.value_sets.get(id)?.members.load_full())
+        });
+        set.members.store(known.unwrap_or_else(|| Arc::new(sorted)));
+        Ok(set)
+    };
+    program.value_sets.iter().map(one).collect()
+}

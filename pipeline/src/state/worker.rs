@@ -1,0 +1,124 @@
+//! The part of a program's state that belongs to one worker.
+
+use super::{State, action_words};
+use crate::externs::random::Stream;
+use crate::ids::*;
+use crate::interp::phv::Phv;
+use crate::ir::Program;
+use crate::jit::Scratch;
+use wireyard_tables::time::{Span, Time};
+use wireyard_tables::{ActionCall, Learned, Reader};
+
+/// The purpose of the stream behind `random(..)`.
+const RANDOM: u64 = 0;
+
+/// One worker's part: its view of the tables, its lane, its random numbers, its scratch space, and what
+/// the packet under way wants to learn.
+#[derive(Debug)]
+pub struct Worker {
+    /// The view of the tables; an engine pins it.
+    pub reader: Reader,
+    /// Everything else, apart so that it can change while a version of the tables is borrowed.
+    pub bench: Bench,
+    /// What compiled code works with.
+    pub(crate) compiled: Scratch,
+    /// Whose part it is.
+    pub(crate) state: u64,
+}
+
+/// What a pass works with.
+#[derive(Debug)]
+pub struct Bench {
+    pub(crate) lane: usize,
+    pub(crate) phv: Phv,
+    random: Stream,
+    learns: Vec<Learn>,
+    pending: usize,
+}
+
+/// An entry that waits for the end of the pass. Kept and used again: nothing is allocated once as many
+/// learns as one packet makes have been seen.
+#[derive(Debug, Default)]
+struct Learn {
+    table: TableId,
+    key: Vec<u64>,
+    call: ActionCall,
+    idle_timeout: Option<Span>,
+}
+
+impl Worker {
+    pub(super) fn new(state: &State, lane: usize) -> Worker {
+        let random = Stream::new(state.seed, RANDOM, lane);
+        let phv = Phv::new(&state.program);
+        Worker {
+            reader: state.tables.reader(),
+            bench: Bench { lane, phv, random, learns: Vec::new(), pending: 0 },
+            compiled: Scratch::default(),
+            state: state.id,
+        }
+    }
+
+    /// Does what [`Bench::learn`] noted, after the packet. The next pin of the reader sees it.
+    pub fn apply_learns(&mut self, state: &State, now: Time) {
+        let pending = std::mem::take(&mut self.bench.pending);
+        for learn in self.bench.learns.iter().take(pending) {
+            let table = wireyard_tables::TableId(learn.table.0);
+            let learned =
+                self.reader.learn(table, &learn.key, &learn.call, learn.idle_timeout, now);
+            if matches!(learned, Err(_) | Ok(Learned::Full)) {
+                let failures = &state.tallies().learn_failures;
+                failures.add(self.bench.lane, learn.table.index(), 0);
+            }
+        }
+    }
+
+    /// Lets go of the tables; to be called before the worker sleeps, or control waits for it.
+    pub fn release(&mut self) {
+        self.reader.release();
+    }
+}
+
+impl Bench {
+    /// This worker's number.
+    pub fn lane(&self) -> usize {
+        self.lane
+    }
+
+    /// A random number of `low..=high`.
+    pub fn random(&mut self, low: u128, high: u128) -> u128 {
+        self.random.in_range(low, high)
+    }
+
+    /// True when the packet under way wants to learn.
+    pub fn wants_to_learn(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// Notes an entry to insert or refresh once the packet is done.
+    pub fn learn(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        key: &[u64],
+        action: ActionId,
+        args: &[u128],
+    ) {
+        let (Some(declared), Some(code)) = (program.tables.get(table), program.actions.get(action))
+        else {
+            return;
+        };
+        if self.pending == self.learns.len() {
+            self.learns.push(Learn::default());
+        }
+        let Some(learn) = self.learns.get_mut(self.pending) else { return };
+        self.pending += 1;
+        let place = declared.actions.iter().position(|known| *known == action);
+        learn.table = table;
+        learn.key.clear();
+        learn.key.extend_from_slice(key);
+        learn.call.action = place.map_or(u32::MAX, |place| place as u32);
+        learn.call.data.clear();
+        action_words(code, args, &mut learn.call.data);
+        learn.idle_timeout = declared.idle_timeout_ms.map(Span::from_ms);
+    }
+}

@@ -1,0 +1,192 @@
+//! The grammar inside the strings: expressions, statements, patterns, word slices.
+//!
+//! Words and signs come from a nom lexer (`lexer`); a precedence-climbing parser turns them into
+//! the syntax tree. Every function takes a [`Text`], which knows where its bytes stand in the file,
+//! so that an error points at the very sign, also through YAML quotes. Nesting and length are
+//! limited: later stages may recurse over what is returned.
+
+mod expression;
+mod lexer;
+mod pattern;
+mod statement;
+
+use std::ops::Range;
+
+use crate::ast::{AstExpr, Name, PathPart, PatternDecl, Sp, StmtKind, WordSlice};
+use crate::diag::{Code, codes};
+use crate::ir::SourceSpan;
+use expression::Parser;
+
+/// Deepest nesting of parentheses, indices, calls and signs of one operand.
+pub const DEPTH_MAX: u32 = 64;
+/// Most words and signs in one string.
+pub const TOKENS_MAX: usize = 512;
+
+/// A string of the program and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// The string, after YAML took its quotes and escapes away.
+    pub text: &'a str,
+    /// The scalar in the file.
+    pub whole: SourceSpan,
+    /// Offset in the file of the first byte of `text`, when the file holds the same bytes; `None`
+    /// when escapes or line folding changed them: then every error points at the whole scalar.
+    pub start: Option<u32>,
+}
+
+impl Text<'_> {
+    /// Where a part of the text stands in the file.
+    pub fn span(&self, part: Range<usize>) -> SourceSpan {
+        match self.start {
+            Some(start) => SourceSpan {
+                file: self.whole.file,
+                start: start.saturating_add(part.start as u32),
+                end: start.saturating_add(part.end as u32),
+            },
+            None => self.whole,
+        }
+    }
+}
+
+/// Why a string cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// Which rule.
+    pub code: Code,
+    /// Where in the file.
+    pub span: SourceSpan,
+    /// What is wrong.
+    pub message: String,
+    /// A way out, if one is known.
+    pub help: Option<String>,
+}
+
+/// What the functions of this module return.
+pub type Parsed<T> = Result<T, SyntaxError>;
+
+/// `ipv4.ttl - 1`.
+pub fn expression(text: Text<'_>) -> Parsed<AstExpr> {
+    let mut parser = Parser::new(text)?;
+    let found = parser.expression()?;
+    parser.end("an operator or the end of the expression")?;
+    Ok(found)
+}
+
+/// `ipv4.ttl = ipv4.ttl - 1`, `drop ttl_expired`, `route(3)`.
+pub fn statement(text: Text<'_>) -> Parsed<StmtKind> {
+    statement::parse(text)
+}
+
+/// `0x0800 &&& 0xff00`, `1..5`, `10.0.0.0/8`, `_`, `@known`, or an expression.
+pub fn pattern(text: Text<'_>) -> Parsed<Sp<PatternDecl>> {
+    pattern::parse(text)
+}
+
+/// `w2[11:8]` or `w2[3]`.
+pub fn word_slice(text: Text<'_>) -> Parsed<Sp<WordSlice>> {
+    pattern::word_slice(text)
+}
+
+/// A name: a letter or `_`, then letters, digits and `_`.
+pub fn name(text: Text<'_>) -> Parsed<Name> {
+    dotted(text, 1)
+}
+
+/// `name` or `library.name`.
+pub fn name_in_library(text: Text<'_>) -> Parsed<Name> {
+    dotted(text, 2)
+}
+
+fn dotted(text: Text<'_>, parts: usize) -> Parsed<Name> {
+    let trimmed = text.text.trim();
+    let bad = |part: &str| !is_name(part) || matches!(part, "true" | "false");
+    if trimmed.split('.').count() > parts || trimmed.split('.').any(bad) {
+        return Err(SyntaxError {
+            code: codes::BAD_NAME,
+            span: text.whole,
+            message: format!("`{}` is not a name", shown(trimmed)),
+            help: Some("a name is a letter or `_`, then letters, digits and `_`".into()),
+        });
+    }
+    Ok(Sp::new(trimmed.to_owned(), trimmed_span(text)))
+}
+
+/// Where a state goes: `accept`, `reject`, `reject(error)` or a state.
+pub fn target(text: Text<'_>) -> Parsed<Name> {
+    let trimmed = text.text.trim();
+    let error = trimmed
+        .strip_prefix("reject")
+        .and_then(|rest| rest.trim_start().strip_prefix('(')?.strip_suffix(')').map(str::trim));
+    match error {
+        Some(error) if is_name(error) => {
+            Ok(Sp::new(format!("reject({error})"), trimmed_span(text)))
+        }
+        _ => name(text).map_err(|error| SyntaxError {
+            message: format!("`{}` is not a state", shown(trimmed)),
+            help: Some(
+                "a target is the name of a state, `accept`, `reject` or `reject(error)`".into(),
+            ),
+            ..error
+        }),
+    }
+}
+
+/// `flow[meta.i]`: a register and one index.
+pub fn cell(text: Text<'_>) -> Parsed<(Name, AstExpr)> {
+    let mut parser = Parser::new(text)?;
+    let path = parser.path()?;
+    parser.end("the end of `register[index]`")?;
+    let mut parts = path.value.parts.into_iter();
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(PathPart::Name(register)), Some(PathPart::Index(index)), None) => {
+            Ok((register, index))
+        }
+        _ => Err(SyntaxError {
+            code: codes::SYNTAX,
+            span: path.span,
+            message: "expected a register and an index".into(),
+            help: Some("write `register[index]`, as in `flow[meta.i]`".into()),
+        }),
+    }
+}
+
+/// A whole number from 0: `42`, `0x2a`, `0b101010`, `1_000`.
+pub fn count(text: Text<'_>) -> Parsed<Sp<u64>> {
+    let found = expression(text)?;
+    match found.value {
+        crate::ast::Ast::Number { value, bits: None } if value <= u128::from(u64::MAX) => {
+            Ok(Sp::new(value as u64, found.span))
+        }
+        _ => Err(SyntaxError {
+            code: codes::BAD_NUMBER,
+            span: found.span,
+            message: format!("expected a whole number, found `{}`", shown(text.text.trim())),
+            help: None,
+        }),
+    }
+}
+
+/// True for a letter or `_`, then letters, digits and `_`.
+pub fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+}
+
+/// A found text, short enough for a message.
+pub(crate) fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let line = text.lines().next().unwrap_or_default();
+    if line.len() == text.len() && line.chars().count() <= MOST {
+        return line.to_owned();
+    }
+    line.chars().take(MOST).chain("...".chars()).collect()
+}
+
+/// The span of a text without the blanks around it.
+fn trimmed_span(text: Text<'_>) -> SourceSpan {
+    let start = text.text.len() - text.text.trim_start().len();
+    text.span(start..start + text.text.trim().len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The story of a packet, as events.
+//!
+//! An engine tells a [`TraceSink`] what it does, if there is one and it wants the packet. Events hold
+//! ids and bytes; [`text`] and [`json`] turn them into something to read, with the program at hand.
+
+pub mod json;
+pub mod names;
+pub mod text;
+
+use crate::exec::{Descriptor, Verdict};
+use crate::ids::*;
+use crate::ir::{LValue, SourceSpan, Target};
+
+/// Something that happened to a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A pass starts.
+    Start {
+        /// Egress, not ingress.
+        egress: bool,
+        /// The port it came in by, in egress the one it leaves by.
+        port: u16,
+        /// [`crate::exec::PacketPath`].
+        path: u8,
+        /// Now, nanoseconds.
+        now_ns: u64,
+        /// The packet.
+        bytes: Vec<u8>,
+    },
+    /// The parser enters a state.
+    State(StateId),
+    /// A header was read.
+    Extract {
+        /// Which.
+        instance: InstanceId,
+        /// Where in the packet, bytes.
+        at: u32,
+        /// Its bytes.
+        header: Vec<u8>,
+    },
+    /// A select was decided.
+    Select {
+        /// Values of the keys.
+        keys: Vec<u128>,
+        /// Where it goes.
+        to: Target,
+    },
+    /// The parser failed.
+    ParserError(ErrorId),
+    /// The headers are known.
+    Body {
+        /// Offset of the body, bytes.
+        at: u32,
+        /// Its length.
+        len: u32,
+        /// Bytes behind the last trailer.
+        slack: u32,
+    },
+    /// A checksum was verified.
+    Checksum {
+        /// Which.
+        checksum: ChecksumId,
+        /// Whether it was right.
+        right: bool,
+    },
+    /// A CRC was verified.
+    Crc {
+        /// Which.
+        crc: CrcId,
+        /// Whether it was right.
+        right: bool,
+    },
+    /// A table was looked up.
+    Apply {
+        /// Which.
+        table: TableId,
+        /// Values of the match keys.
+        keys: Vec<u128>,
+        /// The entry's slot; none on a miss.
+        slot: Option<u32>,
+    },
+    /// An action runs.
+    Action {
+        /// Which.
+        action: ActionId,
+        /// Its arguments.
+        args: Vec<u128>,
+    },
+    /// Something was assigned.
+    Set {
+        /// What.
+        to: LValue,
+        /// The value.
+        value: u128,
+        /// Headers valid at that time: a field of another one did not change.
+        valid: u64,
+        /// Where the program says so.
+        span: Option<SourceSpan>,
+    },
+    /// Headers came or went.
+    Headers {
+        /// Valid ones, bit by instance.
+        valid: u64,
+    },
+    /// A packet was counted.
+    Count {
+        /// Where.
+        counter: CounterId,
+        /// At which index.
+        index: u128,
+    },
+    /// A register entry was read.
+    RegisterLoad {
+        /// Which array.
+        register: RegisterId,
+        /// Which entry.
+        index: u64,
+        /// Its cells.
+        cells: Vec<u128>,
+    },
+    /// A register cell was written.
+    RegisterStore {
+        /// Which array.
+        register: RegisterId,
+        /// Which entry.
+        index: u64,
+        /// Which cell.
+        cell: u32,
+        /// The value.
+        value: u128,
+    },
+    /// A digest was sent.
+    Digest {
+        /// Which.
+        digest: DigestId,
+        /// Its values.
+        values: Vec<u128>,
+    },
+    /// An entry is to be learned.
+    Learn {
+        /// Into which table.
+        table: TableId,
+        /// Its action.
+        action: ActionId,
+        /// Arguments of the action.
+        args: Vec<u128>,
+    },
+    /// A device extern was called.
+    Extern {
+        /// Which.
+        external: ExternId,
+        /// Arguments.
+        args: Vec<u128>,
+        /// Result.
+        result: u128,
+    },
+    /// A checksum was written.
+    ChecksumWritten {
+        /// Which.
+        checksum: ChecksumId,
+        /// Its new value.
+        value: u16,
+    },
+    /// A CRC was written.
+    CrcWritten {
+        /// Which.
+        crc: CrcId,
+        /// Its new value.
+        value: u128,
+    },
+    /// The pass ends.
+    Verdict {
+        /// What becomes of the packet.
+        verdict: Verdict,
+        /// Why, for a drop or punt.
+        reason: ReasonId,
+        /// Where it goes.
+        egress_port: u16,
+        /// Or where its copies go.
+        multicast_group: u16,
+        /// Mirror sessions.
+        clones: Vec<u16>,
+        /// The packet as it leaves; empty when it drops.
+        bytes: Vec<u8>,
+    },
+}
+
+/// Takes events.
+pub trait TraceSink {
+    /// Whether to tell about this pass of this packet. Asked once, before anything happens.
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool;
+
+    /// Something happened.
+    fn event(&mut self, event: Event);
+}
+
+/// Keeps everything, for one packet or a few.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorder {
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+impl TraceSink for Recorder {
+    fn wants(&mut self, _: &Descriptor, _: &[u8], _: bool) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+/// Lets through the packets that a predicate picks.
+pub struct Filtered<S, P> {
+    /// Who gets the events.
+    pub sink: S,
+    /// Which packets: descriptor, bytes, whether it is egress.
+    pub pick: P,
+}
+
+impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], bool) -> bool> TraceSink for Filtered<S, P> {
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
+        (self.pick)(packet, bytes, egress) && self.sink.wants(packet, bytes, egress)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.sink.event(event);
+    }
+}

@@ -1,0 +1,309 @@
+//! The command line: what can be asked, with an example for each command.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A programmable software switch for lossless RDMA fabrics.
+#[derive(Debug, Parser)]
+#[command(name = "wireyard", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 success, 1 a check or an expectation failed, 2 wrong usage \
+    or input."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check a program (and its entries and configuration) and list every error.
+    #[command(after_help = "Example: wireyard check programs/ipv4_router")]
+    Check(CheckArgs),
+    /// Tell the long story of an error code.
+    #[command(after_help = "Example: wireyard explain E0001")]
+    Explain(ExplainArgs),
+    /// Print the JSON Schema of a file format, for editors.
+    #[command(after_help = "Example: wireyard schema program > wireyard-program.schema.json")]
+    Schema(SchemaArgs),
+    /// Print a program in one of its compiled forms.
+    #[command(after_help = "Example: wireyard dump programs/ipv4_router --stage ir")]
+    Dump(DumpArgs),
+    /// Draw the parser and control graphs.
+    #[command(after_help = "Example: wireyard graph programs/ipv4_router -o router.svg")]
+    Graph(GraphArgs),
+    /// Run a program as a switch between interfaces.
+    #[command(after_help = "Example: wireyard run programs/rocev2_lossless --port 1=veth0 --port \
+        2=tap:tap0\n\nPort kinds: xdp:IF raw:IF pnet:IF tap:IF pcap:FILE; a bare interface name \
+        picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
+        them and leaves nothing behind.")]
+    Run(RunArgs),
+    /// Run a program on capture files: same input, same output, no privileges.
+    #[command(after_help = "Example: wireyard replay programs/ipv4_router --in 1=in.pcap --out \
+        2=out.pcap")]
+    Replay(ReplayArgs),
+    /// Tell the story of one packet: states, fields, tables, actions, verdict.
+    #[command(after_help = "Example: wireyard trace programs/ipv4_router --pcap in.pcap --frame 3")]
+    Trace(TraceArgs),
+    /// Run packet tests (STF) on every engine.
+    #[command(after_help = "Example: wireyard test programs/")]
+    Test(TestArgs),
+    /// Show what is in a capture file, and check the CRCs of every packet.
+    #[command(after_help = "Examples:\n  wireyard decode capture.pcap\n  wireyard decode \
+        capture.pcap --verify-crc\n  wireyard decode capture.pcap --filter 'bth.opcode == 0x81 && \
+        ipv4.dscp == 48' --tree\n\nLink types: Ethernet (1), InfiniBand (247), ERF (197), \
+        Omni-Path 16B (147, LINKTYPE_USER0). Field names are those of the header libraries \
+        (programs/headers). A comparison is false where the header of a field is not there.")]
+    Decode(DecodeArgs),
+}
+
+/// The program under work.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file.
+    pub program: PathBuf,
+    /// Look for included libraries in this folder too.
+    #[arg(long = "include", value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Table entries; default: entries.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub entries: Option<PathBuf>,
+}
+
+/// How packets are run.
+#[derive(Debug, Args)]
+pub struct EngineArgs {
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Interp)]
+    pub engine: EngineChoice,
+    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
+    #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub opt_level: u8,
+}
+
+/// An engine by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// The fastest that this program and machine allow.
+    #[default]
+    Auto,
+    /// The interpreter: the definition.
+    Interp,
+    /// Machine code, or an error where that cannot be.
+    Jit,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Warnings fail the check.
+    #[arg(long)]
+    pub strict: bool,
+    /// Diagnostics as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// A code such as E0001; without it, all codes with a line each.
+    pub code: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Which format.
+    #[arg(value_enum, default_value_t = SchemaKind::Program)]
+    pub kind: SchemaKind,
+}
+
+/// A file format with a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    /// program.yaml and header libraries.
+    Program,
+    /// entries.yaml.
+    Entries,
+}
+
+/// `dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// Which form.
+    #[arg(long, value_enum, default_value_t = Stage::Ir)]
+    pub stage: Stage,
+    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
+    #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub opt_level: u8,
+}
+
+/// A compiled form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Stage {
+    /// The syntax tree.
+    Ast,
+    /// The intermediate representation.
+    Ir,
+}
+
+/// `graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// Where to write: .svg or .dot.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Only this graph.
+    #[arg(long, value_enum)]
+    pub only: Option<GraphKind>,
+}
+
+/// A graph of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphKind {
+    /// Parser states.
+    Parser,
+    /// Blocks of ingress.
+    Ingress,
+    /// Blocks of egress.
+    Egress,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub engine: EngineArgs,
+    /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A port, as in `1=veth0` or `2=tap:tap0,link=ethernet`; again for each port.
+    #[arg(long = "port", value_name = "N=SPEC")]
+    pub ports: Vec<String>,
+    /// Stop after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<f64>,
+    /// What becomes of PAUSE and PFC frames.
+    #[arg(long, value_enum, default_value_t = MacControl::Port)]
+    pub mac_control: MacControl,
+    /// Counters as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What becomes of MAC control frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MacControl {
+    /// They end at the port (IEEE 802.3 clause 31).
+    Port,
+    /// The program sees them.
+    Pass,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub engine: EngineArgs,
+    /// Frames into a port: NUMBER=FILE (pcap or pcapng); again for each port.
+    #[arg(long = "in", value_name = "N=FILE", required = true)]
+    pub inputs: Vec<String>,
+    /// Frames out of a port: NUMBER=FILE; frames of other ports are counted and not kept.
+    #[arg(long = "out", value_name = "N=FILE")]
+    pub outputs: Vec<String>,
+    /// What becomes of PAUSE and PFC frames.
+    #[arg(long, value_enum, default_value_t = MacControl::Port)]
+    pub mac_control: MacControl,
+    /// Counters as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// The capture file with the frame.
+    #[arg(long, value_name = "FILE", conflicts_with = "hex")]
+    pub pcap: Option<PathBuf>,
+    /// Which frame, from 1; the frames before it run first, without a trace.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub frame: u64,
+    /// The frame itself, as hexadecimal digits.
+    #[arg(long, value_name = "BYTES", required_unless_present = "pcap")]
+    pub hex: Option<String>,
+    /// The port it comes in by.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub port: u16,
+    /// Its link type, for --hex.
+    #[arg(long, value_name = "TYPE", default_value = "ethernet")]
+    pub link: String,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `test`.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Scripts, or folders with scripts below them.
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Look for included libraries in this folder too.
+    #[arg(long = "include", value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Results as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `decode`.
+#[derive(Debug, Args)]
+pub struct DecodeArgs {
+    /// The capture: pcap or pcapng.
+    pub file: PathBuf,
+    /// Check every declared CRC (ICRC, VCRC), show only packets where one is wrong, and sum up; exit
+    /// status 1 if one is wrong.
+    #[arg(long)]
+    pub verify_crc: bool,
+    /// One JSON object for each packet, each in a line; with --verify-crc, a last one with the sums.
+    #[arg(long, conflicts_with = "tree")]
+    pub json: bool,
+    /// Every header with every field.
+    #[arg(long)]
+    pub tree: bool,
+    /// Only packets for which this expression of the program language is true.
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Only this packet, from 1.
+    #[arg(long, value_name = "N")]
+    pub frame: Option<u64>,
+}

@@ -1,0 +1,205 @@
+//! `decode`: what is in a capture file.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::path::Path;
+
+use serde_json::json;
+use wireyard_pipeline::diag::Rejected;
+
+use super::args::DecodeArgs;
+use super::load::show;
+use super::{Status, complain};
+use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
+use crate::pcap::{PcapReader, Record};
+
+/// Files from this size on show their progress on a terminal.
+const PROGRESS_BYTES: u64 = 16 << 20;
+
+pub(super) fn run(args: &DecodeArgs) -> Status {
+    if args.frame == Some(0) {
+        complain("--frame 0: frames are counted from 1");
+        return Status::Wrong;
+    }
+    let dissector = match Dissector::new(args.filter.as_deref()) {
+        Ok(dissector) => dissector,
+        Err(Rejected { diagnostics, files }) => {
+            show(&diagnostics, &files);
+            return Status::Wrong;
+        }
+    };
+    let mut job = Job {
+        args,
+        dissector,
+        out: BufWriter::new(std::io::stdout().lock()),
+        sums: Sums::default(),
+        first_ns: None,
+        shown: 0,
+    };
+    let read = job.file(&args.file);
+    let written = job.finish(read.is_ok());
+    match (read, written) {
+        (Err(End::Wrong(message)), _) => {
+            complain(&format!("{}: {message}", args.file.display()));
+            Status::Wrong
+        }
+        // A reader that went away has what it wanted.
+        (Err(End::Written(error)), _) | (_, Err(error))
+            if error.kind() == ErrorKind::BrokenPipe =>
+        {
+            Status::Success
+        }
+        (Err(End::Written(error)), _) | (_, Err(error)) => {
+            complain(&format!("standard output: {error}"));
+            Status::Wrong
+        }
+        (Ok(()), Ok(())) if job.sums.wrong() > 0 => Status::Failed,
+        (Ok(()), Ok(())) => Status::Success,
+    }
+}
+
+/// Why reading ended early.
+enum End {
+    /// The input cannot be read on.
+    Wrong(String),
+    /// The output cannot be written.
+    Written(std::io::Error),
+}
+
+impl From<std::io::Error> for End {
+    fn from(error: std::io::Error) -> End {
+        End::Written(error)
+    }
+}
+
+struct Job<'a> {
+    args: &'a DecodeArgs,
+    dissector: Dissector,
+    out: BufWriter<StdoutLock<'static>>,
+    sums: Sums,
+    first_ns: Option<u64>,
+    shown: u64,
+}
+
+impl Job<'_> {
+    fn file(&mut self, path: &Path) -> Result<(), End> {
+        let wrong = |error: &dyn std::fmt::Display| End::Wrong(error.to_string());
+        let file = File::open(path).map_err(|error| wrong(&error))?;
+        let bytes = file.metadata().map_or(0, |meta| meta.len());
+        let args = self.args;
+        let quiet = args.verify_crc && !args.json && !args.tree;
+        let mut progress = Progress::new(bytes, quiet);
+        let mut reader = PcapReader::new(file).map_err(|error| wrong(&error))?;
+        let mut number = 0;
+        loop {
+            let record = match reader.next_record() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => {
+                    progress.clear();
+                    return Err(wrong(&error));
+                }
+            };
+            number += 1;
+            progress.at(record.offset, number);
+            if let Err(end) = self.record(number, &record) {
+                progress.clear();
+                return Err(end);
+            }
+            if self.args.frame == Some(number) {
+                break;
+            }
+        }
+        progress.clear();
+        match self.args.frame {
+            Some(frame) if frame > number => {
+                Err(End::Wrong(format!("it has {number} frames, not {frame}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&mut self, number: u64, record: &Record<'_>) -> Result<(), End> {
+        let now = record.time.as_ns();
+        let first = *self.first_ns.get_or_insert(now);
+        if self.args.frame.is_some_and(|frame| frame != number) {
+            return Ok(());
+        }
+        let at = |message| {
+            let offset = record.offset;
+            End::Wrong(format!("record {number} at offset {offset}: {message}"))
+        };
+        let frame = Frame::of(record).map_err(at)?;
+        let decoded = self.dissector.decode(frame).map_err(at)?;
+        if self.args.filter.is_some() && !decoded.parsed.picked() {
+            return Ok(());
+        }
+        let place = Place { number, time_ns: i128::from(now) - i128::from(first) };
+        let mut tell = true;
+        if self.args.verify_crc {
+            let verdict = decoded.verdict();
+            self.sums.add(&verdict);
+            // Sums are what is asked for; a line only where something is wrong.
+            tell = self.args.json || self.args.tree || !verdict.wrong.is_empty();
+        }
+        if tell {
+            self.shown += 1;
+            let text = text(self.args, &decoded, place);
+            self.out.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The sums of what was decoded, whole or not.
+    fn finish(&mut self, whole: bool) -> std::io::Result<()> {
+        if self.args.verify_crc {
+            let text = match self.args.json {
+                true => json!({ "whole_file": whole, "sums": self.sums.json() }).to_string() + "\n",
+                false => self.sums.text(),
+            };
+            self.out.write_all(text.as_bytes())?;
+        }
+        self.out.flush()
+    }
+}
+
+fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place) -> String {
+    if args.json {
+        return decoded.json(place).to_string() + "\n";
+    }
+    if args.tree { decoded.tree(place) } else { decoded.line(place) + "\n" }
+}
+
+/// How far a large file is, on a terminal.
+struct Progress {
+    bytes: u64,
+    percent: u64,
+    on: bool,
+}
+
+impl Progress {
+    /// `quiet`: hardly anything is printed between that it could disturb.
+    fn new(bytes: u64, quiet: bool) -> Progress {
+        let on = bytes >= PROGRESS_BYTES
+            && std::io::stderr().is_terminal()
+            && (quiet || !std::io::stdout().is_terminal());
+        Progress { bytes, percent: 0, on }
+    }
+
+    fn at(&mut self, offset: u64, packets: u64) {
+        if !self.on {
+            return;
+        }
+        let percent = offset.saturating_mul(100) / self.bytes.max(1);
+        if percent > self.percent {
+            self.percent = percent;
+            eprint!("\r{percent:>3} %, {packets} packets");
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.on && self.percent > 0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

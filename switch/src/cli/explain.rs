@@ -1,0 +1,45 @@
+//! `explain` and `schema`: what the program knows about its own formats.
+
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::schema;
+
+use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
+use super::{Status, complain, print, print_json};
+
+pub(super) fn explain(args: &ExplainArgs) -> Status {
+    let Some(wanted) = &args.code else {
+        return list(args.json);
+    };
+    let Some(code) = codes::Code::find(wanted) else {
+        complain(&format!("no code `{wanted}`; `wireyard explain` lists all of them"));
+        return Status::Wrong;
+    };
+    if args.json {
+        print_json(&serde_json::json!({
+            "code": code.id, "summary": code.summary, "page": code.page,
+        }));
+    } else {
+        print(&format!("{} {}\n\n{}", code.id, code.summary, code.page));
+    }
+    Status::Success
+}
+
+fn list(json: bool) -> Status {
+    let all = codes::ALL.iter();
+    if json {
+        let rows: Vec<_> =
+            all.map(|c| serde_json::json!({ "code": c.id, "summary": c.summary })).collect();
+        print_json(&rows);
+    } else {
+        print(&all.map(|c| format!("{}  {}\n", c.id, c.summary)).collect::<String>());
+    }
+    Status::Success
+}
+
+pub(super) fn schema(args: &SchemaArgs) -> Status {
+    print_json(&match args.kind {
+        SchemaKind::Program => schema::program(),
+        SchemaKind::Entries => schema::entries(),
+    });
+    Status::Success
+}

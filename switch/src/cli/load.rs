@@ -1,0 +1,75 @@
+//! Reading a program for a command, with its errors and warnings shown.
+
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
+
+use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
+use super::{colours, complain};
+use crate::core::{Core, MacControlPolicy};
+use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
+
+/// Where the arguments say the program is.
+pub(super) fn place(args: &ProgramArgs) -> Place {
+    Place {
+        program: args.program.clone(),
+        include: args.include.clone(),
+        entries: args.entries.clone(),
+        ..Place::default()
+    }
+}
+
+/// Reads and checks a program; what is wrong is shown. `None`: it cannot be used.
+pub(super) fn load(args: &ProgramArgs) -> Option<Loaded> {
+    load_from(&place(args))
+}
+
+/// Like [`load`], from any place.
+pub(super) fn load_from(place: &Place) -> Option<Loaded> {
+    match program::load(place) {
+        Ok(loaded) => {
+            show(&loaded.warnings, &loaded.files);
+            Some(loaded)
+        }
+        Err(Rejected { diagnostics, files }) => {
+            show(&diagnostics, &files);
+            let (errors, warnings) = diagnostics.counts();
+            complain(&format!("{errors} errors, {warnings} warnings: nothing was loaded"));
+            None
+        }
+    }
+}
+
+/// Prints diagnostics to standard error.
+pub(super) fn show(diagnostics: &Diagnostics, files: &Files) {
+    if diagnostics.is_empty() {
+        return;
+    }
+    let text = if colours() {
+        render::coloured(diagnostics, files)
+    } else {
+        render::plain(diagnostics, files)
+    };
+    eprintln!("{text}");
+}
+
+/// A device for a loaded program, as the arguments say.
+pub(super) fn device(
+    loaded: &Loaded,
+    engine: Option<&EngineArgs>,
+    mac_control: MacControl,
+    mut options: DeviceOptions,
+) -> Result<Core, String> {
+    if let Some(args) = engine {
+        options.opt_level = args.opt_level;
+        options.engine = match args.engine {
+            EngineChoice::Auto => EngineKind::Auto,
+            EngineChoice::Interp => EngineKind::Interpreter,
+            EngineChoice::Jit => EngineKind::Jit,
+        };
+    }
+    let mut core = loaded.device(options)?;
+    core.mac_control = match mac_control {
+        MacControl::Port => MacControlPolicy::Consume,
+        MacControl::Pass => MacControlPolicy::Pass,
+    };
+    Ok(core)
+}

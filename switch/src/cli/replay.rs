@@ -1,0 +1,85 @@
+//! `replay`: capture files in, capture files out, in virtual time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::args::ReplayArgs;
+use super::load::{device, load};
+use super::{Status, complain, counters, print, print_json, say};
+use crate::ports::{PortKind, PortSpec};
+use crate::program::DeviceOptions;
+use crate::replay::{self, ReplayError};
+use wireyard_pipeline::packet::MemoryConfig;
+
+/// Records of captures may be as long as 256 KiB; a replay has few packets under way.
+const REPLAY_MEMORY: MemoryConfig =
+    MemoryConfig { chunks: 1024, chunk_bytes: 1 << 19, headroom_bytes: 256 };
+
+pub(super) fn run(args: &ReplayArgs) -> Status {
+    let mut specs = match specs(&args.inputs, &args.outputs) {
+        Ok(specs) => specs,
+        Err(message) => {
+            complain(&message);
+            return Status::Wrong;
+        }
+    };
+    let Some(loaded) = load(&args.program) else { return Status::Wrong };
+    let config = loaded.config.as_ref();
+    for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.target.is_empty()) {
+        spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
+    }
+    let options = DeviceOptions { memory: REPLAY_MEMORY, ..DeviceOptions::default() };
+    let mut core = match device(&loaded, Some(&args.engine), args.mac_control, options) {
+        Ok(core) => core,
+        Err(message) => {
+            complain(&message);
+            return Status::Wrong;
+        }
+    };
+    let outcome = replay::run(&mut core, specs, &mut |message| say(&message));
+    let report =
+        if args.json { Err(counters::json(&mut core)) } else { Ok(counters::table(&mut core)) };
+    match report {
+        Ok(table) => print(&table),
+        Err(json) => print_json(&json),
+    }
+    match outcome {
+        Ok(()) => Status::Success,
+        Err(ReplayError(message)) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+/// `--in N=FILE` and `--out N=FILE` as ports.
+fn specs(inputs: &[String], outputs: &[String]) -> Result<Vec<(u16, PortSpec)>, String> {
+    let mut ports: BTreeMap<u16, (Option<String>, Option<PathBuf>)> = BTreeMap::new();
+    for input in inputs {
+        let (port, file) = split(input, "--in")?;
+        let place = &mut ports.entry(port).or_default().0;
+        if place.replace(file.to_owned()).is_some() {
+            return Err(format!("--in {input}: port {port} has an input already"));
+        }
+    }
+    for output in outputs {
+        let (port, file) = split(output, "--out")?;
+        let place = &mut ports.entry(port).or_default().1;
+        if place.replace(file.into()).is_some() {
+            return Err(format!("--out {output}: port {port} has an output already"));
+        }
+    }
+    let spec = |(port, (input, out)): (u16, (Option<String>, Option<PathBuf>))| {
+        let mut spec = PortSpec::new(PortKind::Pcap, &input.unwrap_or_default());
+        spec.out = out;
+        (port, spec)
+    };
+    Ok(ports.into_iter().map(spec).collect())
+}
+
+fn split<'a>(text: &'a str, option: &str) -> Result<(u16, &'a str), String> {
+    let wrong = || format!("{option} {text}: write NUMBER=FILE, as in {option} 1=a.pcap");
+    let (port, file) = text.split_once('=').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    if file.is_empty() { Err(wrong()) } else { Ok((port, file)) }
+}

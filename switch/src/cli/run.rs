@@ -1,0 +1,107 @@
+//! `run`: the software switch.
+
+use wireyard_tables::time::Span;
+
+use super::args::RunArgs;
+use super::load::{device, load};
+use super::{Status, complain, counters, print, print_json, say};
+use crate::config::SwitchConfig;
+use crate::core::Core;
+use crate::live::{self, Event};
+use crate::ports::{self, PortKind, PortSpec};
+use crate::program::DeviceOptions;
+
+pub(super) fn run(args: &RunArgs) -> Status {
+    match start(args) {
+        Ok(status) => status,
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+fn start(args: &RunArgs) -> Result<Status, String> {
+    let Some(loaded) = load(&args.program) else { return Ok(Status::Wrong) };
+    let specs = port_specs(&args.ports, loaded.config.as_ref())?;
+    let duration = duration(args.duration)?;
+    let options = DeviceOptions::default();
+    let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
+    for (number, spec) in &specs {
+        let opened = ports::open(spec, core.memory()).map_err(|e| e.to_string())?;
+        for notice in opened.notices {
+            say(&format!("port {number}: {notice}"));
+        }
+        core.add_port(*number, opened.port)?;
+    }
+    let names: Vec<String> = specs.iter().map(|(n, s)| format!("{n}={s}")).collect();
+    say(&format!(
+        "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
+        loaded.program.name,
+        names.join(" "),
+        core.generation().map_or("no", |generation| generation.engine.name()),
+    ));
+    let json = args.json;
+    let result = live::run(&mut core, duration, &mut |event| match event {
+        Event::Message(message) => say(&message),
+        Event::Counters(core) => report(core, json),
+    });
+    report(&mut core, json);
+    result.map_err(|e| format!("the run loop: {e}"))?;
+    Ok(Status::Success)
+}
+
+fn report(core: &mut Core, json: bool) {
+    if json {
+        print_json(&counters::json(core));
+    } else {
+        print(&counters::table(core));
+    }
+}
+
+/// Ports of the command line, or else of the configuration.
+fn port_specs(
+    given: &[String],
+    config: Option<&SwitchConfig>,
+) -> Result<Vec<(u16, PortSpec)>, String> {
+    let mut ports: Vec<(u16, PortSpec)> = Vec::new();
+    let configured = config.iter().flat_map(|config| &config.ports);
+    let configured = configured
+        .filter_map(|(n, port)| port.interface.as_ref().map(|text| format!("{n}={text}")));
+    let texts: Vec<String> = if given.is_empty() { configured.collect() } else { given.to_vec() };
+    for (index, text) in texts.iter().enumerate() {
+        let mut spec = PortSpec::parse(text).map_err(|e| e.to_string())?;
+        let number = match spec.number {
+            Some(number) => {
+                u16::try_from(number).map_err(|_| format!("port `{text}`: use 1 to 65532"))?
+            }
+            None => index as u16 + 1,
+        };
+        if ports.iter().any(|(known, _)| *known == number) {
+            return Err(format!("port `{text}`: number {number} is taken"));
+        }
+        // Two sockets on one interface would each get every frame.
+        let same = |known: &PortSpec| known.target == spec.target && known.queue == spec.queue;
+        let double = ports.iter().find(|(_, known)| known.kind != PortKind::Pcap && same(known));
+        if let Some((known, _)) = double.filter(|_| spec.kind != PortKind::Pcap) {
+            return Err(format!("port `{text}`: its interface is port {known} already"));
+        }
+        let port = config.and_then(|config| config.ports.get(&number));
+        spec.link = spec.link.or(port.and_then(|port| port.link));
+        ports.push((number, spec));
+    }
+    if ports.is_empty() {
+        return Err(
+            "no ports: give --port 1=veth0 --port 2=veth1, or `ports:` in switch.yaml".to_owned()
+        );
+    }
+    Ok(ports)
+}
+
+fn duration(seconds: Option<f64>) -> Result<Option<Span>, String> {
+    match seconds {
+        None => Ok(None),
+        Some(s) if s > 0.0 && s < 1e9 => Ok(Some(Span::from_ns((s * 1e9) as u64))),
+        Some(s) => Err(format!("--duration {s}: give a number of seconds above 0")),
+    }
+}

@@ -1,0 +1,84 @@
+//! `test`: packet tests on every engine.
+
+use std::path::{Path, PathBuf};
+
+use super::args::TestArgs;
+use super::{Status, complain, print, print_json};
+use crate::program::EngineKind;
+use crate::stf::run::{Outcome, run_file};
+
+pub(super) fn run(args: &TestArgs) -> Status {
+    let mut scripts = Vec::new();
+    for path in &args.paths {
+        if let Err(message) = collect(path, &mut scripts) {
+            complain(&message);
+            return Status::Wrong;
+        }
+    }
+    if scripts.is_empty() {
+        complain("no .stf file there: a test is a script beside a program (programs/STF.md)");
+        return Status::Wrong;
+    }
+    let mut worst = Status::Success;
+    let (mut passed, mut failed) = (0, 0);
+    let mut rows = Vec::new();
+    for script in &scripts {
+        for engine in EngineKind::ALL {
+            let outcome = run_file(script, engine, &args.include);
+            let name = script.display();
+            let text = match &outcome {
+                Outcome::Passed { packets } => {
+                    passed += 1;
+                    format!("ok    {name} [{}] {packets} packets\n", engine.name())
+                }
+                Outcome::Failed(report) => {
+                    failed += 1;
+                    worst = if worst == Status::Wrong { worst } else { Status::Failed };
+                    format!("FAIL  {name} [{}]\n{report}\n", engine.name())
+                }
+                Outcome::Malformed(message) => {
+                    failed += 1;
+                    worst = Status::Wrong;
+                    format!("ERROR {name} [{}]\n{message}\n", engine.name())
+                }
+            };
+            if args.json {
+                rows.push(serde_json::json!({
+                    "script": script, "engine": engine.name(),
+                    "passed": matches!(outcome, Outcome::Passed { .. }), "report": text,
+                }));
+            } else {
+                print(&text);
+            }
+        }
+    }
+    if args.json {
+        print_json(&rows);
+    } else {
+        print(&format!("{passed} passed, {failed} failed\n"));
+    }
+    worst
+}
+
+/// A script, or every script below a folder, in the order of their names.
+fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    if path.is_file() {
+        scripts.push(path.to_owned());
+        return Ok(());
+    }
+    let mut entries = std::fs::read_dir(path)
+        .map_err(failed)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    entries.sort();
+    for entry in entries {
+        if entry.is_dir() {
+            collect(&entry, scripts)?;
+        } else if entry.extension().is_some_and(|e| e == "stf") {
+            scripts.push(entry);
+        }
+    }
+    Ok(())
+}

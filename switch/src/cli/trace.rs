@@ -1,0 +1,134 @@
+//! `trace`: the story of one packet.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use wireyard_pipeline::packet::MemoryConfig;
+use wireyard_pipeline::trace::{Recorder, json, text};
+use wireyard_tables::time::Time;
+
+use super::args::{MacControl, TraceArgs};
+use super::load::{device, load};
+use super::{Status, complain, print, print_json};
+use crate::pcap::PcapReader;
+use crate::ports::LinkType;
+use crate::ports::capture::link_of;
+use crate::program::{DeviceOptions, Loaded};
+use crate::sandbox::Sandbox;
+
+/// Ports that exist when the configuration names none.
+const PORTS: u16 = 8;
+
+/// A frame to tell about, and the frames before it.
+struct Frames {
+    link: LinkType,
+    frames: Vec<Vec<u8>>,
+}
+
+pub(super) fn run(args: &TraceArgs) -> Status {
+    let frames = match frames(args) {
+        Ok(frames) => frames,
+        Err(message) => {
+            complain(&message);
+            return Status::Wrong;
+        }
+    };
+    let Some(loaded) = load(&args.program) else { return Status::Wrong };
+    if let Err(message) = tell(args, &loaded, &frames) {
+        complain(&message);
+        return Status::Wrong;
+    }
+    Status::Success
+}
+
+fn frames(args: &TraceArgs) -> Result<Frames, String> {
+    let Some(path) = &args.pcap else {
+        let link = LinkType::ALL.into_iter().find(|link| link.name() == args.link);
+        let link = link.ok_or_else(|| {
+            format!("--link {}: there are ethernet, infiniband, opa and erf", args.link)
+        })?;
+        let digits: String = args.hex.iter().flat_map(|h| h.chars()).collect();
+        return Ok(Frames { link, frames: vec![bytes(&digits)?] });
+    };
+    let shown = path.display();
+    let file = File::open(path).map_err(|e| format!("{shown}: {e}"))?;
+    let failed = |error| format!("{shown}: {error}");
+    let mut reader = PcapReader::new(BufReader::new(file)).map_err(failed)?;
+    let mut found = Frames { link: LinkType::Ethernet, frames: Vec::new() };
+    while (found.frames.len() as u64) < args.frame {
+        let Some(record) = reader.next_record().map_err(failed)? else {
+            let have = found.frames.len();
+            return Err(format!("{shown} has {have} frames, not {}", args.frame));
+        };
+        found.link = link_of(record.link, None).map_err(|why| format!("{shown}: {why}"))?;
+        found.frames.push(record.data.to_vec());
+    }
+    if args.frame == 0 {
+        return Err("--frame 0: frames are counted from 1".into());
+    }
+    Ok(found)
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>, String> {
+    let digits: Vec<char> =
+        digits.chars().filter(|c| !c.is_whitespace() && !":-".contains(*c)).collect();
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+        return Err(format!("--hex: {} hexadecimal digits are not whole bytes", digits.len()));
+    }
+    let digit =
+        |c: char| c.to_digit(16).ok_or_else(|| format!("--hex: `{c}` is not a hexadecimal digit"));
+    digits.chunks(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
+}
+
+fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String> {
+    let longest = frames.frames.iter().map(Vec::len).max().unwrap_or(0) as u32;
+    let memory = MemoryConfig::for_frames(256, longest.max(9216), 256);
+    let options = DeviceOptions { memory, ..DeviceOptions::default() };
+    let core = device(loaded, None, MacControl::Port, options)?;
+    let configured = loaded.config.iter().flat_map(|config| config.ports.keys().copied());
+    let mut numbers: Vec<u16> = configured.collect();
+    if numbers.is_empty() {
+        numbers = (1..=PORTS).collect();
+    }
+    if !numbers.contains(&args.port) {
+        numbers.push(args.port);
+    }
+    let link = |number: u16| {
+        let port = loaded.config.as_ref().and_then(|config| config.ports.get(&number));
+        let configured = port.and_then(|port| port.link).unwrap_or(LinkType::Ethernet);
+        if number == args.port { frames.link } else { configured }
+    };
+    let ports: Vec<_> = numbers.into_iter().map(|number| (number, link(number))).collect();
+    let mut sandbox = Sandbox::new(core, &ports)?;
+    let Some((last, before)) = frames.frames.split_last() else {
+        return Err("no frame to trace".into());
+    };
+    for frame in before {
+        sandbox.send(args.port, frame, Time::ZERO, None);
+        sandbox.received();
+    }
+    let mut recorder = Recorder::default();
+    sandbox.send(args.port, last, Time::ZERO, Some(&mut recorder));
+    if args.json {
+        print_json(&json::story(&loaded.program, &recorder.events));
+        return Ok(());
+    }
+    print(&text::story(&loaded.program, &recorder.events));
+    for (port, frame) in sandbox.received() {
+        print(&format!("out of port {port}: {} bytes\n{}", frame.len(), hex(&frame)));
+    }
+    let report = sandbox.core.report();
+    for (reason, count) in report.dropped.iter().filter(|_| frames.frames.len() == 1) {
+        print(&format!("dropped: {reason} ({count})\n"));
+    }
+    Ok(())
+}
+
+/// Bytes in rows of sixteen.
+fn hex(bytes: &[u8]) -> String {
+    let row = |(n, row): (usize, &[u8])| {
+        let digits: Vec<String> = row.iter().map(|b| format!("{b:02x}")).collect();
+        format!("  {:04x}  {}\n", n * 16, digits.join(" "))
+    };
+    bytes.chunks(16).enumerate().map(row).collect()
+}

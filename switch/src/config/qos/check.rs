@@ -1,0 +1,371 @@
+//! The checks, each with its numbers.
+//!
+//! Refused: reserved and headroom beyond the pool; a threshold over its pool; XON not below XOFF;
+//! headroom below the formula; a lossless class whose queue drops before PFC can act; PFC for a priority
+//! whose group is not lossless. Warned: what can lose packets only under conditions outside this switch.
+
+use crate::tm::{CLASSES, FlowControl, Limit, LosslessConfig, NotEct, PoolConfig, Xon};
+use crate::units::Bytes;
+
+use super::PoolDirection;
+use super::report::{GroupReport, PoolReport, QueueReport};
+use super::resolve::{GroupPlan, PortPlan, Resolver};
+
+fn b(bytes: u64) -> Bytes {
+    Bytes::new(bytes)
+}
+
+/// Bytes an account can hold before its threshold, with the pool otherwise empty: for a dynamic
+/// threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
+fn alone(limit: Limit, shared: u64) -> u64 {
+    match limit {
+        Limit::Static(bytes) => bytes.min(shared),
+        Limit::Dynamic(alpha) => with_others(alpha.terms(), shared, 1),
+    }
+}
+
+/// The same with `n` equal accounts at their threshold: x = S alpha / (1 + n alpha).
+fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64 {
+    let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
+    let x = u128::from(shared) * numerator / (denominator + u128::from(n) * numerator);
+    u64::try_from(x).unwrap_or(u64::MAX)
+}
+
+impl Resolver<'_> {
+    /// Divides each pool into reserved, headroom and shared.
+    pub(super) fn size_pools(&mut self, plans: &[PortPlan]) {
+        let pools = self.pools.clone();
+        for (number, (name, pool)) in pools.into_iter().enumerate() {
+            let place = format!("pool {name}");
+            let mine = |account: &crate::tm::AccountConfig| usize::from(account.pool.0) == number;
+            let ingress = pool.direction == PoolDirection::Ingress;
+            let groups = plans.iter().flat_map(|plan| &plan.groups).filter(|_| ingress);
+            let groups: Vec<&GroupPlan> =
+                groups.filter(|plan| mine(&plan.config.account)).collect();
+            let queues = plans.iter().flat_map(|plan| &plan.tm.queues).filter(|_| !ingress);
+            let reserved: u64 = match ingress {
+                true => groups.iter().map(|plan| plan.config.account.reserved_bytes).sum(),
+                false => queues
+                    .filter(|queue| mine(&queue.account))
+                    .map(|q| q.account.reserved_bytes)
+                    .sum(),
+            };
+            let each = groups.iter().filter_map(|plan| plan.config.lossless);
+            let sum: u64 = each.map(|lossless| lossless.headroom_bytes).sum();
+            let headroom = pool.shared_headroom.map_or(sum, Bytes::get);
+            if headroom < sum {
+                let message = format!(
+                    "shared headroom {} is below the sum of the groups' {}: lossless only while not all \
+                     of them are paused at once",
+                    b(headroom),
+                    b(sum)
+                );
+                self.warn(&place, message);
+            }
+            let size = pool.size.get();
+            let used = reserved.saturating_add(headroom);
+            if used >= size && size > 0 && used > 0 {
+                let message = format!(
+                    "reserved {} + headroom {} = {} leave nothing of {}; make the pool larger, or \
+                     cables, MTU or the number of lossless groups smaller",
+                    b(reserved),
+                    b(headroom),
+                    b(used),
+                    b(size)
+                );
+                self.refuse(&place, message);
+            }
+            if size == 0 || size >= 1 << 44 {
+                self.refuse(&place, format!("size {} is not between 1 B and 16 TiB", b(size)));
+            }
+            let shared = size.saturating_sub(used);
+            self.pool_configs.push(PoolConfig { shared_bytes: shared, headroom_bytes: headroom });
+            self.report.pools.push(PoolReport {
+                name: name.to_owned(),
+                direction: if ingress { "ingress" } else { "egress" },
+                size_bytes: size,
+                reserved_bytes: reserved,
+                headroom_bytes: headroom,
+                shared_bytes: shared,
+            });
+        }
+    }
+
+    /// Runs every check and fills the report.
+    pub(super) fn check(&mut self, plans: &[PortPlan]) {
+        for plan in plans {
+            for (number, group) in plan.groups.iter().enumerate() {
+                let place = format!("port {}, priority group {number}", plan.name);
+                self.check_limit(&place, group.config.account.limit, group.config.account.pool.0);
+                if let Some(lossless) = group.config.lossless {
+                    self.check_lossless(&place, plan, number, &lossless, plans);
+                }
+            }
+            for (number, queue) in plan.tm.queues.iter().enumerate() {
+                let place = format!("port {}, queue {number}", plan.name);
+                self.check_limit(&place, queue.account.limit, queue.account.pool.0);
+                self.check_queue(&place, plan, number);
+            }
+            self.check_flow_control(plan);
+        }
+        self.check_overcommitment(plans);
+    }
+
+    fn pool_of(&self, pool: u8) -> (String, PoolConfig) {
+        let number = usize::from(pool);
+        let name = self.pools.get(number).map_or("", |(name, _)| name).to_owned();
+        (name, self.pool_configs.get(number).copied().unwrap_or_default())
+    }
+
+    fn check_limit(&mut self, place: &str, limit: Limit, pool: u8) {
+        let (name, _) = self.pool_of(pool);
+        let size = self.pools.get(usize::from(pool)).map_or(0, |(_, pool)| pool.size.get());
+        if let Limit::Static(bytes) = limit
+            && bytes > size
+        {
+            self.refuse(
+                place,
+                format!("threshold {} is over the {} of pool {name}", b(bytes), b(size)),
+            );
+        }
+    }
+
+    fn check_lossless(
+        &mut self,
+        place: &str,
+        plan: &PortPlan,
+        number: usize,
+        lossless: &LosslessConfig,
+        plans: &[PortPlan],
+    ) {
+        let group = &plan.groups[number];
+        let account = group.config.account;
+        let (_, pool) = self.pool_of(account.pool.0);
+        let xoff_at =
+            account.reserved_bytes.saturating_add(alone(account.limit, pool.shared_bytes));
+        let peers = plans.iter().flat_map(|plan| &plan.groups);
+        let peers =
+            peers.filter(|p| p.config.lossless.is_some() && p.config.account.pool == account.pool);
+        let full = match account.limit {
+            Limit::Static(bytes) => bytes,
+            Limit::Dynamic(alpha) => {
+                with_others(alpha.terms(), pool.shared_bytes, peers.count() as u64)
+            }
+        };
+        let xoff_full = account.reserved_bytes.saturating_add(full);
+        let xon_at = match lossless.xon {
+            Xon::AtBytes(bytes) => bytes,
+            Xon::BelowXoff(bytes) => xoff_at.saturating_sub(bytes),
+        };
+        self.check_xon(place, lossless.xon, xon_at, xoff_at, xoff_full);
+        let needed = group.needed.as_ref().map(|needed| needed.bytes);
+        self.check_headroom(place, lossless.headroom_bytes, needed.unwrap_or(0));
+        let flow = &plan.tm.flow_control;
+        let priorities: Vec<u8> = (0..CLASSES as u8)
+            .filter(|p| flow.enabled & 1 << p != 0)
+            .filter(|p| usize::from(flow.priority_to_group[usize::from(*p)]) == number)
+            .collect();
+        if flow.mode == FlowControl::Off || (flow.mode == FlowControl::Pfc && priorities.is_empty())
+        {
+            let message =
+                "is lossless, but no enabled PFC priority pauses it: nothing stops the peer";
+            self.warn(place, message.to_owned());
+        }
+        self.check_egress_of(place, plan, number, plans);
+        self.report.groups.push(GroupReport {
+            port: plan.name.clone(),
+            group: number as u8,
+            profile: group.profile.clone(),
+            priorities,
+            reserved_bytes: account.reserved_bytes,
+            xoff_at_bytes: xoff_at,
+            xoff_at_full_bytes: xoff_full,
+            xon_at_bytes: xon_at,
+            headroom_bytes: lossless.headroom_bytes,
+            headroom_needed_bytes: needed,
+            headroom_parts: group.needed.as_ref().map_or(Vec::new(), |needed| needed.parts.clone()),
+        });
+    }
+
+    fn check_xon(&mut self, place: &str, xon: Xon, xon_at: u64, xoff_at: u64, xoff_full: u64) {
+        if xon_at >= xoff_at {
+            let message = format!(
+                "XON at {} is not below XOFF at {}; the peer would be resumed where it is paused",
+                b(xon_at),
+                b(xoff_at)
+            );
+            self.refuse(place, message);
+        } else if xon_at >= xoff_full && matches!(xon, Xon::AtBytes(_)) {
+            let message = format!(
+                "XON at {} is above XOFF at {} when all lossless groups are full: no hysteresis then; \
+                 use xon_below_xoff with a dynamic threshold",
+                b(xon_at),
+                b(xoff_full)
+            );
+            self.warn(place, message);
+        }
+    }
+
+    fn check_headroom(&mut self, place: &str, headroom: u64, needed: u64) {
+        if headroom < needed {
+            let message = format!(
+                "headroom {} is below the {} that rate, cable, MTU and peer response need ({} short); \
+                 write headroom: auto, or allow_lossy_headroom: true to accept losses",
+                b(headroom),
+                b(needed),
+                b(needed - headroom)
+            );
+            self.lossy(place, message);
+        }
+    }
+
+    /// The queues that carry a lossless group must hold all that the group's pool can admit, or they
+    /// drop silently before PFC acts (the ns-3 defect of dcqcn.md 5.3, item 1).
+    fn check_egress_of(&mut self, place: &str, plan: &PortPlan, group: usize, plans: &[PortPlan]) {
+        let ingress = self.pools.get(usize::from(plan.groups[group].config.account.pool.0));
+        let Some(ingress) = ingress.map(|(_, pool)| pool.size.get()) else { return };
+        for tc in 0..CLASSES {
+            if usize::from(plan.classifier.tc_to_group[tc]) != group {
+                continue;
+            }
+            let queue = usize::from(plan.classifier.tc_to_queue[tc]);
+            for egress in plans {
+                let account = egress.tm.queues[queue].account;
+                let (pool, config) = self.pool_of(account.pool.0);
+                let holds = alone(account.limit, config.shared_bytes) + account.reserved_bytes;
+                if holds < ingress {
+                    let message = format!(
+                        "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
+                         less than the {} its ingress pool admits; give that queue a static threshold and \
+                         pool of at least that size",
+                        egress.name,
+                        b(holds),
+                        b(ingress)
+                    );
+                    return self.lossy(place, message);
+                }
+            }
+        }
+    }
+
+    fn check_queue(&mut self, place: &str, plan: &PortPlan, number: usize) {
+        let queue = &plan.tm.queues[number];
+        let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
+        let (pool, config) = self.pool_of(queue.account.pool.0);
+        let holds = alone(queue.account.limit, config.shared_bytes) + queue.account.reserved_bytes;
+        for curve in wred.curves.iter().flatten() {
+            let (kmin, kmax, _) = curve.parts();
+            if kmin >= holds {
+                let message = format!(
+                    "kmin {} is not below the {} the queue can hold (pool {pool}): nothing is ever marked",
+                    b(kmin),
+                    b(holds)
+                );
+                self.refuse(place, message);
+            } else if kmax > holds {
+                let message = format!(
+                    "kmax {} is over the {} the queue can hold: it is never reached",
+                    b(kmax),
+                    b(holds)
+                );
+                self.warn(place, message);
+            }
+        }
+        let lossless = (0..CLASSES).any(|tc| {
+            let group = usize::from(plan.classifier.tc_to_group[tc]);
+            usize::from(plan.classifier.tc_to_queue[tc]) == number
+                && plan.groups[group].config.lossless.is_some()
+        });
+        if lossless && wred.not_ect == NotEct::Drop {
+            let message = format!(
+                "wred profile \"{name}\" drops packets without ECT although the class is lossless; \
+                 use not_ect: pass"
+            );
+            self.warn(place, message);
+        }
+        if let Some((kmin, kmax, pmax)) = wred.curves[0].map(|curve| curve.parts()) {
+            self.report.queues.push(QueueReport {
+                port: plan.name.clone(),
+                queue: number as u8,
+                wred_profile: name.clone(),
+                kmin_bytes: kmin,
+                kmax_bytes: kmax,
+                pmax_ppm: pmax.ppm(),
+                limit_bytes: holds,
+            });
+        }
+    }
+
+    fn check_flow_control(&mut self, plan: &PortPlan) {
+        let flow = &plan.tm.flow_control;
+        if flow.mode != FlowControl::Pfc {
+            return;
+        }
+        let place = format!("port {}", plan.name);
+        for p in (0..CLASSES).filter(|p| flow.enabled & 1 << p != 0) {
+            let group = usize::from(flow.priority_to_group[p]);
+            if plan.groups[group].config.lossless.is_none() {
+                let profile = &plan.groups[group].profile;
+                let message = format!(
+                    "PFC is enabled for priority {p}, but its priority group {group} has the lossy profile \
+                     \"{profile}\": XOFF would never be sent; give it a profile with headroom"
+                );
+                self.refuse(&place, message);
+            }
+        }
+        if let Some(rate) = plan.tm.rate {
+            let (pause, round) = (flow.quanta.span(rate), flow.honoured_within);
+            if pause < round + round {
+                let message = format!(
+                    "pause_time {} lasts {pause}, less than twice the {round} of the pause loop: a refresh \
+                     may come too late",
+                    flow.quanta
+                );
+                self.lossy(&place, message);
+            }
+        }
+    }
+
+    /// Thresholds that together exceed the pool: the frame that crosses XOFF may find it full.
+    fn check_overcommitment(&mut self, plans: &[PortPlan]) {
+        for number in 0..self.pools.len() {
+            let (name, pool) = self.pool_of(number as u8);
+            let mut sum = 0u64;
+            let mut lossy_alpha = false;
+            for plan in plans {
+                for group in &plan.groups {
+                    if usize::from(group.config.account.pool.0) != number {
+                        continue;
+                    }
+                    match (group.config.account.limit, group.config.lossless) {
+                        (Limit::Static(bytes), Some(_)) => sum += bytes + plan.mtu.get(),
+                        (_, None) => lossy_alpha = true,
+                        _ => {}
+                    }
+                }
+            }
+            let place = format!("pool {name}");
+            if sum > pool.shared_bytes {
+                let message = format!(
+                    "static XOFF thresholds with one frame each add up to {}, more than the shared {}: \
+                     when all fill at once, the frame that crosses XOFF is taken from headroom",
+                    b(sum),
+                    b(pool.shared_bytes)
+                );
+                self.warn(&place, message);
+            }
+            let has_lossless = plans.iter().flat_map(|plan| &plan.groups).any(|group| {
+                usize::from(group.config.account.pool.0) == number
+                    && group.config.lossless.is_some()
+            });
+            if has_lossless
+                && lossy_alpha
+                && self.pools[number].1.direction == PoolDirection::Ingress
+            {
+                let message = "lossless and lossy groups share it: lossy traffic can make lossless groups \
+                               pause early; give lossy groups a pool of their own";
+                self.warn(&place, message.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What `wireyard check --config` prints: the thresholds that were computed, and what is wrong with them.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::units::{Bytes, Probability};
+
+use super::headroom::HeadroomPart;
+
+/// A contradiction or a weak promise, where it is and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Where in the configuration ("port swp1, priority group 3").
+    pub place: String,
+    /// What, with the numbers and a way out.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolReport {
+    /// Name.
+    pub name: String,
+    /// "ingress" or "egress".
+    pub direction: &'static str,
+    /// All of it.
+    pub size_bytes: u64,
+    /// Sum of what its groups or queues have reserved.
+    pub reserved_bytes: u64,
+    /// Headroom: shared, or the sum over groups.
+    pub headroom_bytes: u64,
+    /// The rest.
+    pub shared_bytes: u64,
+}
+
+/// A lossless priority group of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupReport {
+    /// Port.
+    pub port: String,
+    /// Priority group.
+    pub group: u8,
+    /// Buffer profile.
+    pub profile: String,
+    /// PFC priorities it pauses.
+    pub priorities: Vec<u8>,
+    /// Reserved bytes.
+    pub reserved_bytes: u64,
+    /// Occupancy at XOFF while the pool is otherwise empty.
+    pub xoff_at_bytes: u64,
+    /// Occupancy at XOFF while all lossless groups of the pool are at their threshold.
+    pub xoff_at_full_bytes: u64,
+    /// Occupancy at XON while the pool is otherwise empty.
+    pub xon_at_bytes: u64,
+    /// Configured headroom.
+    pub headroom_bytes: u64,
+    /// Headroom by the formula; `None` for a port without a rate.
+    pub headroom_needed_bytes: Option<u64>,
+    /// What the formula added up.
+    pub headroom_parts: Vec<HeadroomPart>,
+}
+
+/// A queue with a congestion point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueReport {
+    /// Port.
+    pub port: String,
+    /// Queue.
+    pub queue: u8,
+    /// WRED profile.
+    pub wred_profile: String,
+    /// Kmin of green packets.
+    pub kmin_bytes: u64,
+    /// Kmax of green packets.
+    pub kmax_bytes: u64,
+    /// Pmax of green packets, parts per million.
+    pub pmax_ppm: u64,
+    /// Most bytes that can wait before tail drop, with the pool otherwise empty.
+    pub limit_bytes: u64,
+}
+
+/// The computed thresholds with everything found wrong or weak.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Pools, by name.
+    pub pools: Vec<PoolReport>,
+    /// Lossless priority groups, by port and number.
+    pub groups: Vec<GroupReport>,
+    /// Queues with a congestion point.
+    pub queues: Vec<QueueReport>,
+    /// Contradictions: the configuration is refused.
+    pub problems: Vec<Problem>,
+    /// Where a promise is weak.
+    pub warnings: Vec<Problem>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let b = |bytes: u64| Bytes::new(bytes).to_string();
+        for pool in &self.pools {
+            writeln!(
+                f,
+                "pool {} ({}): {} = reserved {} + headroom {} + shared {}",
+                pool.name,
+                pool.direction,
+                b(pool.size_bytes),
+                b(pool.reserved_bytes),
+                b(pool.headroom_bytes),
+                b(pool.shared_bytes)
+            )?;
+        }
+        for group in &self.groups {
+            write!(
+                f,
+                "port {} priority group {} ({}): xoff at {} ({} when all are full), xon at {}, headroom {}",
+                group.port,
+                group.group,
+                group.profile,
+                b(group.xoff_at_bytes),
+                b(group.xoff_at_full_bytes),
+                b(group.xon_at_bytes),
+                b(group.headroom_bytes)
+            )?;
+            let Some(needed) = group.headroom_needed_bytes else {
+                writeln!(f)?;
+                continue;
+            };
+            writeln!(f, ", formula {}", b(needed))?;
+            for part in &group.headroom_parts {
+                writeln!(f, "    {:>10}  {}", part.bytes, part.name)?;
+            }
+        }
+        for queue in &self.queues {
+            writeln!(
+                f,
+                "port {} queue {} ({}): kmin {}, kmax {}, pmax {}, limit {}",
+                queue.port,
+                queue.queue,
+                queue.wred_profile,
+                b(queue.kmin_bytes),
+                b(queue.kmax_bytes),
+                Probability::ratio(queue.pmax_ppm, 1_000_000).unwrap_or_default(),
+                b(queue.limit_bytes)
+            )?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        for problem in &self.problems {
+            writeln!(f, "error: {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Report {}

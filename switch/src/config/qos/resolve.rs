@@ -1,0 +1,305 @@
+//! From names to numbers: one port at a time, then the pools, then the checks.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use wireyard_tables::time::Span;
+
+use crate::tm::{
+    self, CLASSES, FlowControlConfig, GroupConfig, PoolConfig, PortConfig, ShaperConfig,
+    WireOverhead,
+};
+use crate::units::{BitsPerSec, Bytes, Length};
+
+use super::headroom::{Headroom, HeadroomInput};
+use super::key::spread;
+use super::report::{Problem, Report};
+use super::{ClassKey, ClassMap, PoolSection, PortSection, QosConfig};
+
+mod classes;
+mod link;
+
+/// Bucket of a shaper that does not say: one jumbo frame.
+const DEFAULT_BURST: Bytes = Bytes::new(9_216);
+
+/// A port of the device, as the port section names it.
+#[derive(Clone, Debug)]
+pub struct PortLink {
+    /// Name.
+    pub name: String,
+    /// Rate given with the port; `qos.ports` may override it.
+    pub rate: Option<BitsPerSec>,
+}
+
+/// What a port classifies by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// DSCP, VLAN priority if there is none.
+    #[default]
+    Dscp,
+    /// VLAN priority (dot1p), DSCP if there is none.
+    Pcp,
+}
+
+/// The maps of a port, as arrays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classifier {
+    /// Which comes first.
+    pub trust: Trust,
+    /// Class of packets with neither.
+    pub default_tc: u8,
+    /// By DSCP.
+    pub dscp_to_tc: [u8; 64],
+    /// By VLAN priority.
+    pub pcp_to_tc: [u8; CLASSES],
+    /// Queue of a class.
+    pub tc_to_queue: [u8; CLASSES],
+    /// Priority group of a class.
+    pub tc_to_group: [u8; CLASSES],
+}
+
+/// A port's part of the result.
+#[derive(Clone, Debug)]
+pub struct QosPort {
+    /// Name.
+    pub name: String,
+    /// For [`tm::Tm::add_port`].
+    pub tm: PortConfig,
+    /// For the core.
+    pub classifier: Classifier,
+}
+
+/// A configuration without contradictions.
+#[derive(Clone, Debug)]
+pub struct Qos {
+    /// For [`tm::Tm::new`].
+    pub tm: tm::Config,
+    /// In the order they were asked for.
+    pub ports: Vec<QosPort>,
+    /// The thresholds, and warnings.
+    pub report: Report,
+}
+
+/// A priority group before its pool's sizes are known.
+#[derive(Clone, Debug)]
+pub(super) struct GroupPlan {
+    pub(super) profile: String,
+    pub(super) config: GroupConfig,
+    pub(super) needed: Option<Headroom>,
+}
+
+/// A port before the pools' sizes are known.
+#[derive(Clone, Debug)]
+pub(super) struct PortPlan {
+    pub(super) name: String,
+    pub(super) mtu: Bytes,
+    pub(super) groups: Vec<GroupPlan>,
+    pub(super) wred_names: [Option<String>; CLASSES],
+    pub(super) tm: PortConfig,
+    pub(super) classifier: Classifier,
+}
+
+/// Everything known while resolving.
+pub(super) struct Resolver<'a> {
+    pub(super) config: &'a QosConfig,
+    pub(super) pools: Vec<(&'a str, &'a PoolSection)>,
+    pub(super) pool_configs: Vec<PoolConfig>,
+    pub(super) report: Report,
+}
+
+impl QosConfig {
+    /// Resolves names, computes thresholds, checks. `Err` is a report with problems.
+    pub fn resolve(&self, ports: &[PortLink]) -> Result<Qos, Box<Report>> {
+        let merged = match self.with_preset() {
+            Ok(merged) => merged,
+            Err(message) => {
+                let problem = Problem { place: "preset".to_owned(), message };
+                return Err(Box::new(Report { problems: vec![problem], ..Report::default() }));
+            }
+        };
+        let pools = merged.buffer_pools.iter().map(|(name, pool)| (name.as_str(), pool)).collect();
+        let mut resolver = Resolver {
+            config: &merged,
+            pools,
+            pool_configs: Vec::new(),
+            report: Report::default(),
+        };
+        resolver.check_names(ports);
+        let plans: Vec<PortPlan> = ports.iter().map(|link| resolver.port(link)).collect();
+        resolver.size_pools(&plans);
+        resolver.check(&plans);
+        let Resolver { pool_configs, report, .. } = resolver;
+        if !report.problems.is_empty() {
+            return Err(Box::new(report));
+        }
+        let cell = merged.cell.map_or(0, Bytes::get);
+        let tm = tm::Config {
+            seed: merged.seed.unwrap_or(1),
+            packet_slots: merged.packet_slots.unwrap_or(1 << 16),
+            hold_slots: merged.hold_slots.unwrap_or(1 << 12),
+            cell_bytes: u32::try_from(cell).unwrap_or(u32::MAX),
+            pools: pool_configs,
+        };
+        let ports = plans
+            .into_iter()
+            .map(|plan| QosPort { name: plan.name, tm: plan.tm, classifier: plan.classifier })
+            .collect();
+        Ok(Qos { tm, ports, report })
+    }
+}
+
+fn narrow(bytes: Option<Bytes>, default: u32) -> u32 {
+    bytes.map_or(default, |bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX))
+}
+
+fn shaper(rate: Option<BitsPerSec>, burst: Option<Bytes>) -> Option<ShaperConfig> {
+    rate.map(|rate| ShaperConfig { rate, burst_bytes: burst.unwrap_or(DEFAULT_BURST).get() })
+}
+
+impl Resolver<'_> {
+    /// Notes a contradiction.
+    pub(super) fn refuse(&mut self, place: &str, message: String) {
+        self.report.problems.push(Problem { place: place.to_owned(), message });
+    }
+
+    /// Notes that a lossless promise cannot be kept: refused unless allowed.
+    pub(super) fn lossy(&mut self, place: &str, message: String) {
+        let problem = Problem { place: place.to_owned(), message };
+        match self.config.allow_lossy_headroom {
+            true => self.report.warnings.push(problem),
+            false => self.report.problems.push(problem),
+        }
+    }
+
+    /// Notes a weak promise.
+    pub(super) fn warn(&mut self, place: &str, message: String) {
+        self.report.warnings.push(Problem { place: place.to_owned(), message });
+    }
+
+    fn check_names(&mut self, ports: &[PortLink]) {
+        if let Some(cell) = self.config.cell
+            && (cell == Bytes::ZERO || cell.get() > 65_536)
+        {
+            self.refuse(
+                "cell",
+                format!("{cell}: a cell has 1 to 65536 bytes; leave it out for plain bytes"),
+            );
+        }
+        if self.pools.len() > 256 {
+            self.refuse("buffer_pools", format!("{} pools, at most 256", self.pools.len()));
+        }
+        for name in self.config.ports.keys() {
+            if !ports.iter().any(|link| link.name == *name) {
+                let known: Vec<&str> = ports.iter().map(|link| link.name.as_str()).collect();
+                self.refuse(
+                    &format!("ports.{name}"),
+                    format!("there is no port \"{name}\"; ports are: {}", known.join(", ")),
+                );
+            }
+        }
+    }
+
+    fn spread_or_refuse<V: Clone, const N: usize>(
+        &mut self,
+        place: &str,
+        map: &BTreeMap<ClassKey, V>,
+    ) -> [Option<V>; N] {
+        spread(map).unwrap_or_else(|message| {
+            self.refuse(place, message);
+            std::array::from_fn(|_| None)
+        })
+    }
+
+    /// A named map as an array; absent classes take `absent(class)`.
+    fn map<const N: usize>(
+        &mut self,
+        place: &str,
+        maps: &BTreeMap<String, ClassMap>,
+        name: &Option<String>,
+        absent: impl Fn(usize) -> u8,
+    ) -> [u8; N] {
+        let Some(name) = name else { return std::array::from_fn(absent) };
+        let place = format!("{place} \"{name}\"");
+        let Some(map) = maps.get(name) else {
+            let known: Vec<&str> = maps.keys().map(String::as_str).collect();
+            self.refuse(&place, format!("there is no such map; known: {}", known.join(", ")));
+            return std::array::from_fn(absent);
+        };
+        let values: [Option<u8>; N] = self.spread_or_refuse(&place, &map.0);
+        if let Some(value) = values.iter().flatten().find(|value| usize::from(**value) >= CLASSES) {
+            self.refuse(
+                &place,
+                format!("{value} is not a class, queue or group: they go from 0 to 7"),
+            );
+        }
+        std::array::from_fn(|key| values[key].unwrap_or_else(|| absent(key)) % CLASSES as u8)
+    }
+
+    fn mask(&mut self, place: &str, priorities: &[u8]) -> u8 {
+        let mut mask = 0;
+        for priority in priorities {
+            match usize::from(*priority) < CLASSES {
+                true => mask |= 1 << priority,
+                false => self.refuse(place, format!("{priority}: priorities go from 0 to 7")),
+            }
+        }
+        mask
+    }
+
+    fn port(&mut self, link: &PortLink) -> PortPlan {
+        let config = self.config;
+        let section = match config.ports.get(&link.name) {
+            Some(section) => section.over(&config.port_defaults),
+            None => config.port_defaults.clone(),
+        };
+        let place = format!("port {}", link.name);
+        let rate = section.rate.or(link.rate);
+        let mtu = section.mtu.unwrap_or(Bytes::new(9_216));
+        let classifier = self.classifier(&place, &section);
+        let flow_control = self.flow_control(&place, &section, rate);
+        let input = rate.map(|rate| headroom_input(&section, rate, mtu, config.cell));
+        let groups = self.groups(&place, &section, input.as_ref());
+        let (queues, wred_names) = self.queues(&place, &section);
+        let flow_control = FlowControlConfig {
+            honoured_within: input.map_or(Span::MAX, |input| input.loop_time()),
+            ..flow_control
+        };
+        let watchdog = self.watchdog(&place, &section, &flow_control);
+        let tm = PortConfig {
+            rate,
+            wire: WireOverhead {
+                preamble_and_gap: narrow(section.preamble_and_gap, 20),
+                fcs: narrow(section.fcs, 4),
+                min_frame: narrow(section.min_frame, 64),
+            },
+            max_catch_up: section.max_catch_up.map_or(Span::from_ms(1), |interval| interval.span()),
+            max: shaper(section.max_rate, section.max_burst),
+            queues,
+            groups: std::array::from_fn(|g| groups[g].config),
+            flow_control,
+            watchdog,
+        };
+        PortPlan { name: link.name.clone(), mtu, groups, wred_names, tm, classifier }
+    }
+}
+
+fn headroom_input(
+    section: &PortSection,
+    rate: BitsPerSec,
+    mtu: Bytes,
+    cell: Option<Bytes>,
+) -> HeadroomInput {
+    HeadroomInput {
+        formula: section.headroom_formula.unwrap_or_default(),
+        rate,
+        cable: section.cable.unwrap_or(Length::metres(5)),
+        mtu,
+        lossless_mtu: section.lossless_mtu.unwrap_or(mtu),
+        preamble_and_gap: section.preamble_and_gap.unwrap_or(Bytes::new(20)),
+        peer_response: section.peer_response.map(|interval| interval.span()),
+        interface_delay: section.interface_delay.map(|interval| interval.span()),
+        cell: cell.unwrap_or(Bytes::ZERO),
+        small_packet_percent: section.small_packet_percent.unwrap_or(100),
+    }
+}

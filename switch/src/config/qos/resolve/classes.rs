@@ -1,0 +1,232 @@
+//! What a port says about its classes: buffer profiles, congestion points, schedulers.
+
+use crate::tm::{
+    AccountConfig, CLASSES, Curve, DecideAt, GroupConfig, Limit, LosslessConfig, NotEct, PoolId,
+    QueueConfig, Service, ServiceConfig, WredConfig, Xon,
+};
+use crate::units::PoolAlpha;
+
+use super::super::headroom::{Headroom, HeadroomInput};
+use super::super::{
+    CurveSection, DecideAtWord, HeadroomSize, NotEctWord, PoolDirection, PortSection,
+    ProfileSection, SchedulerType,
+};
+use super::{GroupPlan, Resolver, shaper};
+
+impl<'a> Resolver<'a> {
+    /// Account and section of a profile; problems end in a profile that admits nothing.
+    fn profile(
+        &mut self,
+        place: &str,
+        name: &str,
+        direction: PoolDirection,
+    ) -> Option<(AccountConfig, &'a ProfileSection)> {
+        let config = self.config;
+        let place = format!("{place}, profile \"{name}\"");
+        let Some(profile) = config.buffer_profiles.get(name) else {
+            let known: Vec<&str> = config.buffer_profiles.keys().map(String::as_str).collect();
+            self.refuse(
+                &place,
+                format!("there is no such buffer profile; known: {}", known.join(", ")),
+            );
+            return None;
+        };
+        let Some(pool) = self.pools.iter().position(|(pool, _)| *pool == profile.pool) else {
+            let known: Vec<&str> = self.pools.iter().map(|(name, _)| *name).collect();
+            let (pool, known) = (&profile.pool, known.join(", "));
+            self.refuse(&place, format!("there is no pool \"{pool}\"; known: {known}"));
+            return None;
+        };
+        if self.pools[pool].1.direction != direction {
+            let wanted =
+                if direction == PoolDirection::Ingress { "an ingress" } else { "an egress" };
+            self.refuse(&place, format!("pool \"{}\" is not {wanted} pool", profile.pool));
+            return None;
+        }
+        let alpha = match profile.dynamic_th.map(PoolAlpha::power_of_two) {
+            Some(None) => {
+                self.refuse(&place, "dynamic_th goes from -10 to 10 (alpha = 2^n)".to_owned());
+                return None;
+            }
+            Some(alpha) => alpha,
+            None => None,
+        };
+        let limit = match (profile.pool_alpha, alpha, profile.static_th) {
+            (Some(alpha), None, None) | (None, Some(alpha), None) => Limit::Dynamic(alpha),
+            (None, None, Some(bytes)) => Limit::Static(bytes.get()),
+            _ => {
+                let message = "exactly one of pool_alpha, dynamic_th, static_th must be given";
+                self.refuse(&place, message.to_owned());
+                return None;
+            }
+        };
+        let pool = PoolId(u8::try_from(pool).unwrap_or(0));
+        let reserved_bytes = profile.reserved.get();
+        Some((AccountConfig { pool, reserved_bytes, limit }, profile))
+    }
+
+    pub(super) fn groups(
+        &mut self,
+        place: &str,
+        section: &PortSection,
+        input: Option<&HeadroomInput>,
+    ) -> Vec<GroupPlan> {
+        let key = format!("{place}, priority_groups");
+        let names: [Option<String>; CLASSES] =
+            self.spread_or_refuse(&key, &section.priority_groups);
+        let mut plans = Vec::with_capacity(CLASSES);
+        for (number, name) in names.into_iter().enumerate() {
+            let name = name.unwrap_or_else(|| "ingress_lossy".to_owned());
+            let place = format!("{place}, priority group {number}");
+            let found = self.profile(&place, &name, PoolDirection::Ingress);
+            let needed = input.map(HeadroomInput::compute);
+            let (account, lossless) = match found {
+                Some((account, profile)) => {
+                    (account, self.lossless(&place, profile, needed.as_ref()))
+                }
+                None => (refused_account(), None),
+            };
+            let needed = needed.filter(|_| lossless.is_some());
+            plans.push(GroupPlan {
+                profile: name,
+                config: GroupConfig { account, lossless },
+                needed,
+            });
+        }
+        plans
+    }
+
+    fn lossless(
+        &mut self,
+        place: &str,
+        profile: &ProfileSection,
+        needed: Option<&Headroom>,
+    ) -> Option<LosslessConfig> {
+        let headroom_bytes = match (profile.headroom?, needed) {
+            (HeadroomSize::Bytes(bytes), _) => bytes.get(),
+            (HeadroomSize::Auto, Some(needed)) => needed.bytes,
+            (HeadroomSize::Auto, None) => {
+                let message =
+                    "headroom: auto needs a rate; give the port a rate or write the bytes";
+                self.refuse(place, message.to_owned());
+                0
+            }
+        };
+        let xon = match (profile.xon_at, profile.xon_below_xoff) {
+            (Some(at), None) => Xon::AtBytes(at.get()),
+            (None, Some(below)) => Xon::BelowXoff(below.get()),
+            _ => {
+                let message = "a lossless profile has exactly one of xon_at and xon_below_xoff";
+                self.refuse(place, message.to_owned());
+                return None;
+            }
+        };
+        Some(LosslessConfig { headroom_bytes, xon })
+    }
+
+    pub(super) fn queues(
+        &mut self,
+        place: &str,
+        section: &PortSection,
+    ) -> ([QueueConfig; CLASSES], [Option<String>; CLASSES]) {
+        let config = self.config;
+        let key = |what: &str| format!("{place}, {what}");
+        let buffers: [Option<String>; CLASSES] =
+            self.spread_or_refuse(&key("queue_buffers"), &section.queue_buffers);
+        let wreds: [Option<String>; CLASSES] =
+            self.spread_or_refuse(&key("queue_wred"), &section.queue_wred);
+        let schedulers: [Option<String>; CLASSES] =
+            self.spread_or_refuse(&key("queue_schedulers"), &section.queue_schedulers);
+        let queues = std::array::from_fn(|q| {
+            let place = format!("{place}, queue {q}");
+            let buffer = buffers[q].as_deref().unwrap_or("egress_lossy");
+            let account = self.profile(&place, buffer, PoolDirection::Egress);
+            let wred = wreds[q].as_ref().and_then(|name| match config.wred_profiles.get(name) {
+                Some(profile) => {
+                    let place = format!("wred profile \"{name}\"");
+                    let mut curve = |section: &Option<CurveSection>| {
+                        section.and_then(|section| self.curve(&place, &section))
+                    };
+                    Some(WredConfig {
+                        curves: [
+                            curve(&profile.green),
+                            curve(&profile.yellow),
+                            curve(&profile.red),
+                        ],
+                        decide_at: match profile.decide_at {
+                            DecideAtWord::Dequeue => DecideAt::Dequeue,
+                            DecideAtWord::Enqueue => DecideAt::Enqueue,
+                        },
+                        not_ect: match profile.not_ect {
+                            NotEctWord::Drop => NotEct::Drop,
+                            NotEctWord::Pass => NotEct::Pass,
+                        },
+                    })
+                }
+                None => {
+                    self.refuse(&place, format!("there is no wred profile \"{name}\""));
+                    None
+                }
+            });
+            let service = self.service(&place, schedulers[q].as_deref());
+            QueueConfig {
+                service,
+                account: account.map_or(refused_account(), |found| found.0),
+                wred,
+            }
+        });
+        (queues, wreds)
+    }
+
+    fn curve(&mut self, place: &str, section: &CurveSection) -> Option<Curve> {
+        let curve = Curve::new(section.kmin.get(), section.kmax.get(), section.pmax);
+        if curve.is_none() {
+            let message = match section.kmin > section.kmax {
+                true => format!("kmin {} is above kmax {}", section.kmin, section.kmax),
+                false => format!("kmax {} is above 2147483647 B", section.kmax),
+            };
+            self.refuse(place, message);
+        }
+        curve
+    }
+
+    fn service(&mut self, place: &str, name: Option<&str>) -> ServiceConfig {
+        let Some(name) = name else { return ServiceConfig::default() };
+        let Some(section) = self.config.schedulers.get(name) else {
+            self.refuse(place, format!("there is no scheduler \"{name}\""));
+            return ServiceConfig::default();
+        };
+        let service = match (section.kind, section.weight) {
+            (SchedulerType::Strict, None) => Service::Strict,
+            (SchedulerType::Strict, Some(_)) => {
+                self.refuse(
+                    place,
+                    format!("scheduler \"{name}\" is strict: a weight means nothing there"),
+                );
+                Service::Strict
+            }
+            (SchedulerType::Dwrr, Some(0)) => {
+                self.refuse(place, format!("scheduler \"{name}\": a weight is 1 to 65535"));
+                Service::Dwrr { weight: 1 }
+            }
+            (SchedulerType::Dwrr, weight) => Service::Dwrr { weight: weight.unwrap_or(1) },
+        };
+        let min = shaper(section.min_rate, section.min_burst);
+        let max = shaper(section.max_rate, section.max_burst);
+        if let (Some(min), Some(max)) = (min, max)
+            && min.rate > max.rate
+        {
+            let (min, max) = (min.rate, max.rate);
+            self.refuse(
+                place,
+                format!("scheduler \"{name}\": min_rate {min} is above max_rate {max}"),
+            );
+        }
+        ServiceConfig { service, min, max }
+    }
+}
+
+/// Stands in for an account whose profile was refused; it never reaches a traffic manager.
+fn refused_account() -> AccountConfig {
+    AccountConfig { pool: PoolId(0), reserved_bytes: 0, limit: Limit::Static(0) }
+}

@@ -1,0 +1,134 @@
+//! What a port says about its link: maps, flow control, watchdog.
+
+use wireyard_tables::time::Span;
+
+use crate::tm::{CLASSES, FlowControl, FlowControlConfig, StormAction, WatchdogConfig};
+use crate::units::{BitsPerSec, Quanta};
+
+use super::super::{FlowControlWord, PortSection, StormActionWord};
+use super::{Classifier, Resolver};
+
+impl Resolver<'_> {
+    pub(super) fn classifier(&mut self, place: &str, section: &PortSection) -> Classifier {
+        let config = self.config;
+        let named = |what: &str| format!("{place}, {what}");
+        let default_tc = section.default_tc.unwrap_or(0);
+        if usize::from(default_tc) >= CLASSES {
+            self.refuse(&named("default_tc"), format!("{default_tc}: classes go from 0 to 7"));
+        }
+        Classifier {
+            trust: section.trust.unwrap_or_default(),
+            default_tc: default_tc % CLASSES as u8,
+            dscp_to_tc: self.map(
+                &named("dscp_to_tc_map"),
+                &config.dscp_to_tc_maps,
+                &section.dscp_to_tc_map,
+                |_| default_tc,
+            ),
+            pcp_to_tc: self.map(
+                &named("dot1p_to_tc_map"),
+                &config.dot1p_to_tc_maps,
+                &section.dot1p_to_tc_map,
+                |_| default_tc,
+            ),
+            tc_to_queue: self.map(
+                &named("tc_to_queue_map"),
+                &config.tc_to_queue_maps,
+                &section.tc_to_queue_map,
+                |tc| tc as u8,
+            ),
+            tc_to_group: self.map(
+                &named("tc_to_pg_map"),
+                &config.tc_to_priority_group_maps,
+                &section.tc_to_pg_map,
+                |tc| tc as u8,
+            ),
+        }
+    }
+
+    pub(super) fn flow_control(
+        &mut self,
+        place: &str,
+        section: &PortSection,
+        rate: Option<BitsPerSec>,
+    ) -> FlowControlConfig {
+        let config = self.config;
+        let enabled = self.mask(
+            &format!("{place}, pfc_enable"),
+            section.pfc_enable.as_deref().unwrap_or_default(),
+        );
+        let mode = match section.flow_control {
+            Some(FlowControlWord::Off) => FlowControl::Off,
+            Some(FlowControlWord::Pause) => FlowControl::Pause,
+            Some(FlowControlWord::Pfc) => FlowControl::Pfc,
+            None if enabled != 0 => FlowControl::Pfc,
+            None => FlowControl::Off,
+        };
+        if mode != FlowControl::Off && rate.is_none() {
+            self.refuse(
+                place,
+                "flow control is on, but without a rate a pause quantum (512 bit times) has no length; \
+                 give the port a rate (\"25Gbit/s\", or the scaled rate of an emulated link) or set \
+                 flow_control: off"
+                    .to_owned(),
+            );
+        }
+        FlowControlConfig {
+            mode,
+            enabled,
+            priority_to_queue: self.map(
+                &format!("{place}, pfc_to_queue_map"),
+                &config.pfc_priority_to_queue_maps,
+                &section.pfc_to_queue_map,
+                |priority| priority as u8,
+            ),
+            priority_to_group: self.map(
+                &format!("{place}, pfc_to_pg_map"),
+                &config.pfc_priority_to_priority_group_maps,
+                &section.pfc_to_pg_map,
+                |priority| priority as u8,
+            ),
+            quanta: section.pause_time.unwrap_or(Quanta::MAX),
+            response: section.pause_response.map_or(Span::ZERO, |interval| interval.span()),
+            honoured_within: Span::MAX,
+            quantum_rate: None,
+        }
+    }
+
+    pub(super) fn watchdog(
+        &mut self,
+        place: &str,
+        section: &PortSection,
+        flow: &FlowControlConfig,
+    ) -> Option<WatchdogConfig> {
+        let watchdog = section.pfcwd.as_ref().filter(|_| flow.mode == FlowControl::Pfc)?;
+        let queues = match &section.pfcwd_sw_enable {
+            Some(queues) => self.mask(&format!("{place}, pfcwd_sw_enable"), queues),
+            None => (0..CLASSES)
+                .filter(|p| flow.enabled & 1 << p != 0)
+                .fold(0, |mask, p| mask | 1 << flow.priority_to_queue[p]),
+        };
+        let or_ms = |interval: Option<crate::units::Interval>, ms| {
+            interval.map_or(Span::from_ms(ms), |interval| interval.span())
+        };
+        let watchdog = WatchdogConfig {
+            queues,
+            detection: or_ms(watchdog.detection_time, 200),
+            restoration: or_ms(watchdog.restoration_time, 200),
+            poll: or_ms(watchdog.poll_interval, 100),
+            action: match watchdog.action {
+                StormActionWord::Drop => StormAction::Drop,
+                StormActionWord::Forward => StormAction::Forward,
+                StormActionWord::Alert => StormAction::Alert,
+            },
+        };
+        if watchdog.poll < Span::from_us(1) || watchdog.poll > watchdog.detection {
+            let (poll, detection) = (watchdog.poll, watchdog.detection);
+            self.refuse(
+                &format!("{place}, pfcwd"),
+                format!("poll_interval {poll} is not between 1 us and detection_time {detection}"),
+            );
+        }
+        Some(watchdog)
+    }
+}

@@ -1,0 +1,181 @@
+use crate::tm::{Limit, Service, Tm, Xon};
+
+use super::*;
+
+fn ports(names: &[&str], gbit: u32) -> Vec<PortLink> {
+    let rate = (gbit != 0).then(|| BitsPerSec::gbit(gbit));
+    names.iter().map(|name| PortLink { name: (*name).to_owned(), rate }).collect()
+}
+
+fn parse(text: &str) -> QosConfig {
+    serde_json::from_str(text).unwrap()
+}
+
+/// The problems of a configuration for two ports of 100 Gbit/s.
+fn problems(text: &str) -> Vec<String> {
+    match parse(text).resolve(&ports(&["a", "b"], 100)) {
+        Ok(_) => Vec::new(),
+        Err(report) => report.problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn refused(text: &str, needle: &str) {
+    let problems = problems(text);
+    assert!(problems.iter().any(|problem| problem.contains(needle)), "{needle}: {problems:#?}");
+}
+
+#[test]
+fn presets_resolve_and_make_a_traffic_manager() {
+    for preset in ["sonic_azure", "onyx_roce", "plain"] {
+        let config = parse(&format!("{{ \"preset\": \"{preset}\" }}"));
+        let qos = config.resolve(&ports(&["a", "b", "c"], 100)).unwrap();
+        assert_eq!(qos.report.warnings, [], "{preset}");
+        let mut tm: Tm<u32> = Tm::new(qos.tm);
+        for port in qos.ports {
+            tm.add_port(port.tm).unwrap();
+        }
+        tm.audit().unwrap();
+    }
+    let plain = QosConfig::default().resolve(&ports(&["a"], 0)).unwrap();
+    assert_eq!(plain.ports[0].tm.rate, None);
+}
+
+#[test]
+fn sonic_azure_is_what_sonic_has() {
+    let config = parse(
+        r#"{ "preset": "sonic_azure", "cell": "96 B",
+        "port_defaults": { "cable": "40 m", "lossless_mtu": "1024 B" } }"#,
+    );
+    let qos = config.resolve(&ports(&["a"], 100)).unwrap();
+    let port = &qos.ports[0];
+    let classifier = &port.classifier;
+    let classes = [0, 3, 4, 5, 8, 26, 46, 48].map(|dscp: usize| classifier.dscp_to_tc[dscp]);
+    assert_eq!(classes, [1, 3, 4, 2, 0, 1, 5, 6]);
+    assert_eq!(classifier.tc_to_group, [0, 0, 0, 3, 4, 0, 0, 7]);
+    assert_eq!(port.tm.flow_control.enabled, 0b11000);
+    assert_eq!(port.tm.queues[3].service.service, Service::Dwrr { weight: 15 });
+    assert_eq!(port.tm.queues[0].service.service, Service::Dwrr { weight: 14 });
+    let lossless = port.tm.groups[3].lossless.unwrap();
+    // dcqcn.md 3.2: 100G, 40 m, MTU 9100, lossless MTU 1024, cell 96.
+    assert_eq!((lossless.headroom_bytes, lossless.xon), (80_896, Xon::BelowXoff(18_432)));
+    assert!(port.tm.groups[0].lossless.is_none());
+    let (kmin, kmax, pmax) = port.tm.queues[4].wred.unwrap().curves[2].unwrap().parts();
+    assert_eq!((kmin, kmax, pmax), (1 << 20, 2 << 20, Probability::percent(5).unwrap()));
+    assert_eq!(port.tm.watchdog.unwrap().queues, 0b11000);
+    let text = qos.report.to_string();
+    assert!(text.contains("port a priority group 3 (ingress_lossless): xoff at"), "{text}");
+    assert!(text.contains("peer response") && text.contains("kmin 1 MiB"), "{text}");
+}
+
+#[test]
+fn what_is_written_replaces_the_preset_by_name() {
+    let config = parse(
+        r#"{ "preset": "sonic_azure",
+        "wred_profiles": { "AZURE_LOSSLESS":
+            { "green": { "kmin": "5 KB", "kmax": "200 KB", "pmax": "1 %" }, "decide_at": "enqueue" } },
+        "port_defaults": { "rate": "25Gbit/s" },
+        "ports": { "b": { "rate": "40Gbit/s", "flow_control": "off" } } }"#,
+    );
+    let qos = config.resolve(&ports(&["a", "b"], 100)).unwrap();
+    assert_eq!(qos.ports[0].tm.rate, Some(BitsPerSec::gbit(25)));
+    assert_eq!(qos.ports[1].tm.rate, Some(BitsPerSec::gbit(40)));
+    assert_eq!(qos.ports[0].tm.queues[3].wred.unwrap().curves[1], None);
+    assert_eq!(qos.report.queues[0].kmin_bytes, 5_000);
+    // Lossless groups on a port that cannot pause its peer are a weak promise.
+    assert!(qos.report.warnings.iter().any(|w| w.to_string().contains("nothing stops the peer")));
+}
+
+#[test]
+fn contradictions_are_refused_with_their_numbers() {
+    let profile = |body: &str| {
+        format!(
+            r#"{{ "preset": "sonic_azure", "buffer_profiles": {{ "ingress_lossless":
+            {{ "pool": "ingress_lossless_pool", {body} }} }} }}"#
+        )
+    };
+    refused(
+        &profile(r#""static_th": "100 KB", "headroom": "10 KB", "xon_at": "50 KB""#),
+        "headroom 10 KB is below the",
+    );
+    refused(
+        &profile(r#""static_th": "100 KB", "headroom": "auto", "xon_at": "100 KB""#),
+        "XON at 100 KB is not below XOFF at 100 KB",
+    );
+    refused(
+        &profile(r#""static_th": "64 MB", "headroom": "auto", "xon_at": "1 KB""#),
+        "threshold 64 MB is over the 32 MiB of pool ingress_lossless_pool",
+    );
+    refused(&profile(r#""static_th": "1 MB", "dynamic_th": 1"#), "exactly one of pool_alpha");
+    refused(&profile(r#""static_th": "1 MB", "headroom": "auto""#), "exactly one of xon_at");
+    refused(&profile(r#""static_th": "1 MB""#), "PFC is enabled for priority 3");
+    refused(
+        r#"{ "preset": "sonic_azure", "buffer_pools":
+            { "ingress_lossless_pool": { "direction": "ingress", "size": "100 KB" } } }"#,
+        "leave nothing of 100 KB",
+    );
+    refused(
+        r#"{ "preset": "sonic_azure", "buffer_profiles":
+            { "egress_lossless": { "pool": "egress_lossless_pool", "pool_alpha": 1 } },
+            "buffer_pools": { "egress_lossless_pool": { "direction": "egress", "size": "32 MiB" } } }"#,
+        "which drops beyond 16 MiB",
+    );
+    refused(
+        r#"{ "preset": "sonic_azure", "wred_profiles": { "AZURE_LOSSLESS":
+            { "green": { "kmin": "2 MB", "kmax": "1 MB", "pmax": "5 %" } } } }"#,
+        "kmin 2 MB is above kmax 1 MB",
+    );
+    refused(r#"{ "ports": { "c": {} } }"#, "there is no port \"c\"; ports are: a, b");
+    refused(r#"{ "port_defaults": { "queue_wred": { "3": "X" } } }"#, "no wred profile \"X\"");
+    refused(r#"{ "port_defaults": { "pfc_enable": [8] } }"#, "priorities go from 0 to 7");
+    refused(
+        r#"{ "port_defaults": { "queue_wred": { "3-9": "X" } } }"#,
+        "classes here go from 0 to 7",
+    );
+}
+
+#[test]
+fn a_port_without_a_rate_cannot_speak_pfc() {
+    let report = parse(r#"{ "preset": "sonic_azure" }"#).resolve(&ports(&["a"], 0)).unwrap_err();
+    assert!(
+        report.to_string().contains("a pause quantum (512 bit times) has no length"),
+        "{report}"
+    );
+}
+
+/// 17 ports x 8 x 37.5 KB of headroom in 4 MB (dcqcn.md 5.3, item 2): accepted by ns-3, not here.
+#[test]
+fn the_headroom_sum_that_ns3_accepts_is_refused() {
+    let names: Vec<String> = (0..17).map(|n| format!("p{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let config = parse(
+        r#"{ "allow_lossy_headroom": true,
+        "buffer_pools": { "in": { "direction": "ingress", "size": "4 MB" } },
+        "buffer_profiles": { "lossless": { "pool": "in", "pool_alpha": "1/8", "headroom": "37.5 KB",
+            "xon_below_xoff": "3 KB" } },
+        "port_defaults": { "pfc_enable": [0,1,2,3,4,5,6,7], "priority_groups": { "0-7": "lossless" } } }"#,
+    );
+    let report = config.resolve(&ports(&names, 100)).unwrap_err();
+    let text = report.to_string();
+    assert!(text.contains("headroom 5100 KB = 5100 KB leave nothing of 4 MB"), "{text}");
+}
+
+#[test]
+fn allow_lossy_headroom_turns_refusal_into_warning() {
+    let text = r#"{ "preset": "sonic_azure", "allow_lossy_headroom": true, "buffer_profiles":
+        { "ingress_lossless": { "pool": "ingress_lossless_pool", "static_th": "100 KB",
+          "headroom": "10 KB", "xon_at": "50 KB" } } }"#;
+    let qos = parse(text).resolve(&ports(&["a", "b"], 100)).unwrap();
+    assert!(qos.report.warnings.iter().any(|w| w.message.contains("headroom 10 KB is below")));
+    assert_eq!(qos.ports[0].tm.groups[3].account.limit, Limit::Static(100_000));
+}
+
+#[test]
+fn unknown_keys_and_bare_numbers_are_named() {
+    let error = |text: &str| serde_json::from_str::<QosConfig>(text).unwrap_err().to_string();
+    assert!(error(r#"{ "buffer_pool": {} }"#).contains("unknown field `buffer_pool`"));
+    assert!(error(r#"{ "cell": 96 }"#).contains("96 of what?"));
+    assert!(error(r#"{ "port_defaults": { "rate": "100G" } }"#).contains("100G of what?"));
+    assert!(
+        error(r#"{ "port_defaults": { "queue_wred": { "x": "y" } } }"#).contains("not a class")
+    );
+}

@@ -1,0 +1,77 @@
+use super::*;
+
+/// A RoCEv2 CNP.
+const CNP: &str = concat!(
+    "020000000002020000000001080045c2003c00014000401125ec0a0000010a000002c00012b700280000",
+    "8100ffff40000118000000000000000000000000000000000000000022f0f941",
+);
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|n| u8::from_str_radix(&hex[2 * n..2 * n + 2], 16).unwrap()).collect()
+}
+
+fn frame(bytes: &[u8]) -> Frame<'_> {
+    Frame { bytes, wire_len: bytes.len() as u32, link: LinkType::Ethernet }
+}
+
+#[test]
+fn the_embedded_program_and_its_summary_are_right() {
+    let dissector = Dissector::new(None).unwrap_or_else(|e| panic!("{e}"));
+    assert!(dissector.decoder.program().instances.len() > 40);
+}
+
+#[test]
+fn a_cnp_in_one_line() {
+    let mut dissector = Dissector::new(None).unwrap();
+    let cnp = bytes(CNP);
+    let decoded = dissector.decode(frame(&cnp)).unwrap();
+    assert_eq!(
+        decoded.line(Place { number: 7, time_ns: 1_500_000 }),
+        "    7 0.001500 10.0.0.1 -> 10.0.0.2 ethernet:ipv4:udp:bth:cnp_reserved 74 ECT(0) CNP QP \
+         0x118 PSN 0 BECN"
+    );
+    let verdict = decoded.verdict();
+    assert_eq!((verdict.right, verdict.unchecked), (vec!["icrc_rocev2".to_owned()], vec![]));
+    let json = decoded.json(Place::default());
+    assert_eq!(json["headers"][3]["fields"]["dqpn"], 0x118);
+    assert_eq!(json["headers"][3]["names"]["opcode"], "CNP");
+    assert_eq!(json["crcs"]["icrc_rocev2"], "ok");
+    assert!(decoded.tree(Place::default()).contains("    dqpn: 0x118 (280)\n"));
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let mut dissector = Dissector::new(None).unwrap();
+    let mut cnp = bytes(CNP);
+    cnp[60] ^= 1;
+    let decoded = dissector.decode(frame(&cnp)).unwrap();
+    assert!(decoded.line(Place::default()).ends_with("[icrc_rocev2 bad]"));
+    let mut sums = Sums::default();
+    sums.add(&decoded.verdict());
+    cnp.truncate(70);
+    let cut = Frame { wire_len: 74, ..frame(&cnp) };
+    let decoded = dissector.decode(cut).unwrap();
+    assert!(decoded.line(Place::default()).ends_with("[packet_too_short] [captured 70 of 74]"));
+    sums.add(&decoded.verdict());
+    assert_eq!((sums.packets, sums.wrong(), sums.unchecked.len()), (2, 1, 1));
+    assert!(sums.text().contains("ICRC         1 not checkable: cut by the capture\n"));
+}
+
+#[test]
+fn a_filter_picks() {
+    let cnp = bytes(CNP);
+    for (filter, wanted) in [
+        ("bth.opcode == 0x81 && ipv4.dscp == 48", true),
+        ("bth.becn", true),
+        ("bth.becn == 0", false),
+        ("grh.hoplmt == 0", false),
+        ("udp.dst_port == 4791 && std.crc_error == 0", true),
+        ("std.crc_error != 0", false),
+    ] {
+        let mut dissector = Dissector::new(Some(filter)).unwrap_or_else(|e| panic!("{e}"));
+        let decoded = dissector.decode(frame(&cnp)).unwrap();
+        assert_eq!(decoded.parsed.picked(), wanted, "{filter}");
+    }
+    let error = Dissector::new(Some("bth.opcod == 1")).unwrap_err().to_string();
+    assert!(error.contains("--filter") && error.contains("did you mean `opcode`"), "{error}");
+}

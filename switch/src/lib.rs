@@ -1,0 +1,21 @@
+//! Wireyard switch: the device around a program.
+
+pub mod cli;
+pub mod config;
+pub mod core;
+pub mod decode;
+pub mod device;
+pub mod frames;
+pub mod library;
+pub mod live;
+pub mod pcap;
+pub mod ports;
+pub mod program;
+pub mod replay;
+pub mod replicate;
+pub mod roce;
+pub mod sandbox;
+pub mod stats;
+pub mod stf;
+pub mod tm;
+pub mod units;

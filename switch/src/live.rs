@@ -1,0 +1,111 @@
+//! The loop of a live switch: time of day in, sleep when nothing happens, signals, clean end.
+//!
+//! It polls the device while packets come, spins a moment when they stop, and then sleeps on the
+//! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
+//! forwarding rule and prints nothing itself: messages go to the caller.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::flag;
+use wireyard_tables::time::{Span, Time};
+
+use crate::core::Core;
+use crate::ports::sys::poll;
+
+/// Empty polls before the loop sleeps: about 50 us of spinning.
+const SPINS: u32 = 64;
+/// Longest sleep in milliseconds: how late a message about a link may be.
+const SLEEP_MS: u32 = 100;
+/// How often links and idle entries are looked at.
+const CHECK_EVERY: Span = Span::from_ms(200);
+
+/// What the loop tells its caller.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A message about a port.
+    Message(String),
+    /// SIGUSR1: the user wants the counters.
+    Counters(&'a mut Core),
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("queued", &self.queued()).finish_non_exhaustive()
+    }
+}
+
+/// Signals that were caught.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    counters: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let signals = Signals { stop: Arc::default(), counters: Arc::default() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // A second one ends the process at once, should the first not be enough.
+            flag::register_conditional_shutdown(signal, 130, Arc::clone(&signals.stop))?;
+            flag::register(signal, Arc::clone(&signals.stop))?;
+        }
+        flag::register(SIGUSR1, Arc::clone(&signals.counters))?;
+        Ok(signals)
+    }
+}
+
+/// Runs the device until a signal, the end of `duration`, or the end of all input.
+///
+/// # Errors
+/// The system refuses to catch signals or to wait.
+pub fn run(
+    core: &mut Core,
+    duration: Option<Span>,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> io::Result<()> {
+    let signals = Signals::catch()?;
+    let start = Instant::now();
+    let clock = || Time::from_ns(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let end = duration.map_or(Time::MAX, |span| Time::ZERO + span);
+    let (mut idle, mut check_at) = (0, Time::ZERO);
+    while !signals.stop.load(Ordering::Relaxed) {
+        let now = clock();
+        if now >= end {
+            break;
+        }
+        let progress = core.poll(now, None);
+        if signals.counters.swap(false, Ordering::Relaxed) {
+            tell(Event::Counters(core));
+        }
+        if now >= check_at {
+            check_at = now + CHECK_EVERY;
+            core.check_links(now);
+            core.age(now);
+            if core.is_finished(now) {
+                break;
+            }
+        }
+        for message in core.take_messages() {
+            tell(Event::Message(message));
+        }
+        if progress.received + progress.sent > 0 {
+            idle = 0;
+            continue;
+        }
+        idle += 1;
+        if idle < SPINS {
+            std::hint::spin_loop();
+            continue;
+        }
+        core.rest();
+        let left_ms = end.since(now).as_ns() / 1_000_000 + 1;
+        // A port without room tells nobody when it has some again.
+        let most = if progress.queued > 0 { 1 } else { SLEEP_MS };
+        poll::wait(&core.poll_fds(), most.min(u32::try_from(left_ms).unwrap_or(SLEEP_MS)))?;
+    }
+    core.drain(clock());
+    Ok(())
+}

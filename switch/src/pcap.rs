@@ -1,0 +1,199 @@
+//! Capture files: pcap (micro- and nanoseconds, both byte orders) and pcapng, read and written.
+//!
+//! Own code, because the published crates lose what a switch must keep: nanoseconds of pcapng, the
+//! original file header, comments. The reader lends each record from its buffer and copies nothing;
+//! nothing here knows what is inside a frame. Formats: draft-ietf-opsawg-pcap and
+//! draft-ietf-opsawg-pcapng; link-type numbers: draft-ietf-opsawg-pcaplinktype.
+
+pub mod erf;
+mod linktypes;
+mod ng;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::io;
+
+pub use linktypes::link_type_name;
+pub use reader::PcapReader;
+pub use writer::{Interface, PcapWriter, RecordToWrite};
+
+/// The longest record that is read, in bytes: libpcap's MAXIMUM_SNAPLEN.
+pub const MAX_RECORD_BYTES: u32 = 262_144;
+
+/// LINKTYPE_ETHERNET.
+pub const LINK_ETHERNET: u16 = 1;
+/// LINKTYPE_ERF: Endace records; their header says what follows.
+pub const LINK_ERF: u16 = 197;
+/// LINKTYPE_INFINIBAND: frames from the LRH on.
+pub const LINK_INFINIBAND: u16 = 247;
+
+/// A capture's point in time, as its record states it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Seconds since 1970-01-01 UTC.
+    pub seconds: u64,
+    /// Nanoseconds of the second. A malformed record may state more than a second; it is kept.
+    pub nanos: u64,
+}
+
+impl Timestamp {
+    /// Nanoseconds since 1970; saturates.
+    pub fn as_ns(self) -> u64 {
+        self.seconds.saturating_mul(1_000_000_000).saturating_add(self.nanos)
+    }
+
+    /// From nanoseconds since 1970.
+    pub fn from_ns(ns: u64) -> Timestamp {
+        Timestamp { seconds: ns / 1_000_000_000, nanos: ns % 1_000_000_000 }
+    }
+}
+
+/// One captured packet, lent from the reader's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When it was captured.
+    pub time: Timestamp,
+    /// The captured bytes; fewer than `wire_len` if the capture cut the packet.
+    pub data: &'a [u8],
+    /// Bytes on the wire, as the record states.
+    pub wire_len: u32,
+    /// Link-type number of its interface.
+    pub link: u16,
+    /// Interface index (pcapng; 0 in pcap).
+    pub interface: u32,
+    /// First comment option (pcapng), if it is UTF-8.
+    pub comment: Option<&'a str>,
+    /// Offset of the record in the file.
+    pub offset: u64,
+}
+
+/// The file header of a pcap file, kept so that a copy has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapHeader {
+    /// Byte order of the file.
+    pub big_endian: bool,
+    /// Timestamps in nanoseconds (magic 0xa1b23c4d), else microseconds.
+    pub nanoseconds: bool,
+    /// Version major and minor: 2.4 in every file of this century.
+    pub version: (u16, u16),
+    /// The two obsolete words (zone offset, accuracy).
+    pub reserved: (u32, u32),
+    /// Longest record that the writer promised, in bytes.
+    pub snap_len: u32,
+    /// Link type in the low 16 bits; bits 26 to 31 tell about a frame check sequence.
+    pub link_field: u32,
+}
+
+impl PcapHeader {
+    /// A little-endian nanosecond header for a link type.
+    pub fn new(link: u16) -> PcapHeader {
+        PcapHeader {
+            big_endian: false,
+            nanoseconds: true,
+            version: (2, 4),
+            reserved: (0, 0),
+            snap_len: MAX_RECORD_BYTES,
+            link_field: u32::from(link),
+        }
+    }
+
+    /// The link-type number.
+    pub fn link(&self) -> u16 {
+        (self.link_field & 0xffff) as u16
+    }
+}
+
+/// Why a capture could not be read on. Everything before `offset` was delivered.
+#[derive(Debug)]
+pub enum PcapError {
+    /// The file could not be read or written.
+    Io(io::Error),
+    /// The first bytes are of no known capture format.
+    NotACapture {
+        /// The first four bytes of the file, or fewer.
+        magic: Vec<u8>,
+    },
+    /// A pcap file of a version or variant that has another record layout.
+    Variant(&'static str),
+    /// The file ends inside a record or block.
+    Truncated {
+        /// Where the record starts.
+        offset: u64,
+        /// Bytes that the record needs.
+        need: u64,
+        /// Bytes that are there.
+        have: u64,
+        /// Records delivered before.
+        records: u64,
+    },
+    /// A record is longer than [`MAX_RECORD_BYTES`].
+    TooLong {
+        /// Where the record starts.
+        offset: u64,
+        /// The length it states, in bytes.
+        bytes: u64,
+        /// Records delivered before.
+        records: u64,
+    },
+    /// A pcapng block contradicts itself.
+    BadBlock {
+        /// Where the block starts.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+        /// Records delivered before.
+        records: u64,
+    },
+}
+
+impl fmt::Display for PcapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PcapError::Io(error) => write!(f, "{error}"),
+            PcapError::NotACapture { magic } if magic.starts_with(&[0x1f, 0x8b]) => {
+                f.write_str("the file is compressed with gzip: unpack it with gunzip first")
+            }
+            PcapError::NotACapture { magic } if magic.is_empty() => {
+                f.write_str("the file is empty: a capture has at least a file header of 24 bytes")
+            }
+            PcapError::NotACapture { magic } => {
+                write!(f, "not a pcap or pcapng file: it starts with")?;
+                magic.iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+            }
+            PcapError::Variant(what) => write!(f, "{what}"),
+            PcapError::Truncated { offset, need, have, records } => write!(
+                f,
+                "the file ends early: the record at offset {offset} needs {need} bytes and {have} are \
+                 left ({records} records were read before it)"
+            ),
+            PcapError::TooLong { offset, bytes, records } => write!(
+                f,
+                "the record at offset {offset} states {bytes} bytes, more than {MAX_RECORD_BYTES}: the \
+                 file is damaged ({records} records were read before it)"
+            ),
+            PcapError::BadBlock { offset, what, records } => write!(
+                f,
+                "the pcapng block at offset {offset} is damaged: {what} ({records} records were read \
+                 before it)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PcapError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PcapError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for PcapError {
+    fn from(error: io::Error) -> PcapError {
+        PcapError::Io(error)
+    }
+}

@@ -1,0 +1,282 @@
+//! Ports: where frames enter and leave a device.
+//!
+//! One trait for all kinds, in bursts, on packet memory: a port fills chunks and gives the handles to
+//! its caller, and takes handles back when it sends. A port has no forwarding rule and decides
+//! nothing; what it could not do is a number in [`PortStats`] under a name.
+//!
+//! A live port does not loop, sleep or read a clock: the run loop passes `now`, and sleeps on
+//! [`Port::poll_fd`]. System calls are in [`sys`], the only part with `unsafe`.
+
+pub mod capture;
+pub mod memory;
+mod offload;
+mod open;
+pub mod pnet;
+pub mod raw;
+pub mod spec;
+mod stats;
+pub mod sys;
+pub mod tap;
+mod watch;
+pub mod xdp;
+
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::Time;
+
+pub use open::{Opened, open};
+pub use spec::{PortKind, PortSpec, SpecError};
+pub use stats::PortStats;
+
+use crate::pcap::PcapError;
+
+/// What the first bytes of a port's frames are: selects the parser's entry state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkType {
+    /// Ethernet from the destination address on, without the frame check sequence.
+    Ethernet,
+    /// InfiniBand from the local route header on.
+    Infiniband,
+    /// Omni-Path 16B packets.
+    Opa,
+    /// Endace ERF records, their header included; it says what follows.
+    Erf,
+}
+
+impl LinkType {
+    /// All of them, in the order of their names in port specifications.
+    pub const ALL: [LinkType; 4] =
+        [LinkType::Ethernet, LinkType::Infiniband, LinkType::Opa, LinkType::Erf];
+
+    /// The name in programs (`std.ingress_link`) and port specifications.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkType::Ethernet => "ethernet",
+            LinkType::Infiniband => "infiniband",
+            LinkType::Opa => "opa",
+            LinkType::Erf => "erf",
+        }
+    }
+}
+
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the port did to a transport checksum that the sender had left to its network card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChecksumStatus {
+    /// Nothing: the frame is as it was sent.
+    #[default]
+    AsReceived,
+    /// The sender (a veth peer, a virtual machine) left it unfinished; the port computed it.
+    FinishedByPort,
+}
+
+/// A received frame; the receiver owns `buf`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RxFrame {
+    /// The chunk.
+    pub buf: Buf,
+    /// Where the frame starts in the chunk; before it is at least the headroom less 4 bytes.
+    pub data_off: u16,
+    /// Bytes of the frame in the chunk.
+    pub len: u32,
+    /// Bytes on the wire: other than `len` only for a capture record that was cut (or lies).
+    pub wire_len: u32,
+    /// Arrival: the `now` of the call, or the record's time.
+    pub timestamp: Time,
+    /// Whether the port finished a checksum.
+    pub checksum: ChecksumStatus,
+}
+
+/// A frame to be sent; the port takes over `buf`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TxFrame {
+    /// The chunk; it may be shared, a port only reads it.
+    pub buf: Buf,
+    /// Where the frame starts in the chunk.
+    pub data_off: u16,
+    /// Bytes of the frame.
+    pub len: u32,
+    /// Bytes on the wire, for capture records that were cut; `len` for all other frames.
+    pub wire_len: u32,
+}
+
+/// What a port can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortCaps {
+    /// What the frames are.
+    pub link: LinkType,
+    /// The interface's MTU: bytes behind the Ethernet header and one VLAN tag. `None`: no interface.
+    pub mtu_bytes: Option<u32>,
+}
+
+/// What came of a transmit burst. Frames that are in neither number stay with the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxDone {
+    /// Frames handed to the medium.
+    pub sent: usize,
+    /// Frames given up, counted under a reason in [`PortStats`].
+    pub dropped: usize,
+}
+
+/// Whether a port can carry frames now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Yes.
+    Up,
+    /// The interface is up, its peer or cable is not.
+    NoCarrier,
+    /// The interface is administratively down.
+    Down,
+    /// The interface does not exist (any more).
+    Gone,
+    /// Input has ended and will not come again: a capture file was read to its end.
+    Ended,
+}
+
+/// What went wrong on a port, with the way out. The message names the port.
+#[derive(Debug)]
+pub enum PortError {
+    /// The interface does not exist (any more).
+    Gone {
+        /// The port, as in its specification.
+        port: String,
+        /// What to do.
+        help: String,
+    },
+    /// The interface is down.
+    Down {
+        /// The port, as in its specification.
+        port: String,
+        /// What to do.
+        help: String,
+    },
+    /// A system call failed.
+    Io {
+        /// The port, as in its specification.
+        port: String,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+        /// What to do; empty if nothing is known.
+        help: String,
+    },
+    /// A capture file cannot be read or written.
+    Capture {
+        /// The port, as in its specification.
+        port: String,
+        /// Why.
+        source: PcapError,
+    },
+    /// The port can not be what was asked.
+    Unsupported {
+        /// The port, as in its specification.
+        port: String,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortError::Gone { port, help } => write!(f, "{port}: no such interface: {help}"),
+            PortError::Down { port, help } => write!(f, "{port}: the interface is down: {help}"),
+            PortError::Io { port, doing, source, help } if help.is_empty() => {
+                write!(f, "{port}: {doing}: {source}")
+            }
+            PortError::Io { port, doing, source, help } => {
+                write!(f, "{port}: {doing}: {source}: {help}")
+            }
+            PortError::Capture { port, source } => write!(f, "{port}: {source}"),
+            PortError::Unsupported { port, why } => write!(f, "{port}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PortError::Io { source, .. } => Some(source),
+            PortError::Capture { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// A port of any kind. One worker uses it; it may be moved to another.
+///
+/// Every method that moves frames takes the worker's handle on the one packet memory that the port
+/// was opened with.
+pub trait Port: Send {
+    /// Its name for messages, as in its specification: `raw:veth0`.
+    fn name(&self) -> &str;
+
+    /// What it can carry.
+    fn caps(&self) -> PortCaps;
+
+    /// Receives up to `max` frames that are there now, appends them to `out` and tells how many.
+    /// Without a free chunk it stops early and counts that; the frames wait where they are.
+    ///
+    /// # Errors
+    /// A change for the worse is told once; then the port is silent (0 frames) until it recovers.
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError>;
+
+    /// Sends `frames` in order and takes from the front of the vector what it sent or gave up. What
+    /// stays found no room now: the caller keeps it, or drops it under its own reason.
+    ///
+    /// # Errors
+    /// As [`Port::rx_burst`]; the frames of that burst are given up and counted.
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError>;
+
+    /// Pushes out what is under way and frees the chunks of completed frames.
+    ///
+    /// # Errors
+    /// As [`Port::tx_burst`].
+    fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// When the next frame of an input with its own time is due; `None` when none will come.
+    fn next_arrival(&mut self) -> Option<Time> {
+        None
+    }
+
+    /// A descriptor that becomes readable when frames wait; `None` if there is nothing to sleep on.
+    fn poll_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// The counters, the kernel's included.
+    fn stats(&mut self) -> PortStats;
+
+    /// Looks at the link (a system call for an interface) and tries to recover a lost one.
+    fn link_state(&mut self, now: Time) -> LinkState;
+
+    /// What a user should know, said once after opening: a fallback, a limit of this kind.
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Stops, and gives back every chunk that the port holds. After it the port moves no frames.
+    fn close(&mut self, _mem: &mut PacketMemory) {}
+}

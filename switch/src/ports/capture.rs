@@ -1,0 +1,378 @@
+//! `pcap:` ports: a capture file as input, another as output.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::Time;
+
+use super::spec::Pace;
+use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
+use super::{RxFrame, TxDone, TxFrame};
+use crate::pcap::{
+    Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader,
+    PcapWriter, Record, RecordToWrite, Timestamp, link_type_name,
+};
+
+type Source = Box<dyn Read + Send>;
+type Sink = Box<dyn Write + Send>;
+
+/// The private link type that stands for Omni-Path in capture files, which have no number of their
+/// own for it: LINKTYPE_USER0.
+pub const LINK_OPA: u16 = 147;
+
+/// A port on capture files.
+pub struct CapturePort {
+    name: String,
+    link: LinkType,
+    /// The link-type number of the input that `link` stands for; every record must have it.
+    number: u16,
+    reads: bool,
+    /// The file header of the input, if that is pcap.
+    header: Option<PcapHeader>,
+    input: Option<PcapReader<Source>>,
+    /// The reader stands on a record that was not delivered yet.
+    pending: bool,
+    output: Option<PcapWriter<Sink>>,
+    pace: Pace,
+    /// The capture's time that is [`Time::ZERO`]; the first record's if nobody sets it.
+    origin: Option<Timestamp>,
+    /// Damage found behind records that were delivered first.
+    late: Option<PortError>,
+    stats: PortStats,
+}
+
+/// What a link-type number is here, refused by name otherwise. `given` is the user's `link=`.
+///
+/// # Errors
+/// The reason, with the link type's name.
+pub fn link_of(number: u16, given: Option<LinkType>) -> Result<LinkType, String> {
+    let known = match number {
+        LINK_ETHERNET => LinkType::Ethernet,
+        LINK_INFINIBAND => LinkType::Infiniband,
+        LINK_ERF => LinkType::Erf,
+        // Private numbers mean what the user says.
+        147..=162 => match given {
+            Some(link) => return Ok(link),
+            None if number == LINK_OPA => LinkType::Opa,
+            None => return Err(format!("link type {number} is private: say link=... what it is")),
+        },
+        _ => {
+            let name = link_type_name(number).unwrap_or("no registered name");
+            return Err(format!(
+                "link type {number}, {name}, is not supported: known are Ethernet (1), \
+                 InfiniBand (247) and ERF (197)"
+            ));
+        }
+    };
+    match given {
+        Some(link) if link != known => {
+            Err(format!("the file says {known} (link type {number}), the port says link={link}"))
+        }
+        _ => Ok(known),
+    }
+}
+
+/// The link-type number that a link is written with.
+pub fn number_of(link: LinkType) -> u16 {
+    match link {
+        LinkType::Ethernet => LINK_ETHERNET,
+        LinkType::Infiniband => LINK_INFINIBAND,
+        LinkType::Erf => LINK_ERF,
+        LinkType::Opa => LINK_OPA,
+    }
+}
+
+impl CapturePort {
+    /// Opens the files of a `pcap:` specification.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, read as a capture or written, or an unsupported link type.
+    pub fn open(spec: &PortSpec) -> Result<CapturePort, PortError> {
+        let name = spec.to_string();
+        let input = match spec.target.as_str() {
+            "" => None,
+            "-" => Some(Box::new(std::io::stdin()) as Source),
+            path => Some(Box::new(open_file(&name, Path::new(path))?) as Source),
+        };
+        let input = input
+            .map(PcapReader::new)
+            .transpose()
+            .map_err(|source| PortError::Capture { port: name.clone(), source })?;
+        let mut port = CapturePort {
+            name,
+            link: spec.link.unwrap_or(LinkType::Ethernet),
+            number: number_of(spec.link.unwrap_or(LinkType::Ethernet)),
+            reads: input.is_some(),
+            header: input.as_ref().and_then(|reader| reader.pcap_header().copied()),
+            input,
+            pending: false,
+            output: None,
+            pace: spec.pace,
+            origin: None,
+            late: None,
+            stats: PortStats::default(),
+        };
+        port.learn_link(spec.link)?;
+        if let Some(path) = &spec.out {
+            port.create_output(path)?;
+        }
+        Ok(port)
+    }
+
+    /// The link type of the input: from the header, or from the first record of a pcapng file.
+    fn learn_link(&mut self, given: Option<LinkType>) -> Result<(), PortError> {
+        self.find_next()?;
+        let number = match (&self.header, self.peek()) {
+            (Some(header), _) => header.link(),
+            (None, Some(record)) => record.link,
+            (None, None) => return Ok(()),
+        };
+        self.link = link_of(number, given)
+            .map_err(|why| PortError::Unsupported { port: self.name.clone(), why })?;
+        self.number = number;
+        Ok(())
+    }
+
+    /// Writes pcapng if the name ends so; else pcap with the header of the input, if that is pcap.
+    fn create_output(&mut self, path: &Path) -> Result<(), PortError> {
+        let file = File::create(path).map_err(|source| PortError::Io {
+            port: self.name.clone(),
+            doing: "create the output file",
+            source,
+            help: path.display().to_string(),
+        })?;
+        let sink: Sink = Box::new(BufWriter::new(file));
+        let link = if self.reads { self.number } else { number_of(self.link) };
+        let writer = if path.extension().is_some_and(|e| e == "pcapng") {
+            PcapWriter::pcapng(sink).and_then(|mut writer| {
+                writer.add_interface(&Interface { link, name: self.name.clone() })?;
+                Ok(writer)
+            })
+        } else {
+            PcapWriter::pcap(sink, self.header.unwrap_or_else(|| PcapHeader::new(link)))
+        };
+        self.output = Some(writer.map_err(|source| self.failed(source))?);
+        Ok(())
+    }
+
+    fn failed(&self, source: PcapError) -> PortError {
+        PortError::Capture { port: self.name.clone(), source }
+    }
+
+    /// Sets the capture time that is [`Time::ZERO`], so that several files share one clock.
+    pub fn set_origin(&mut self, origin: Timestamp) {
+        self.origin = Some(origin);
+    }
+
+    /// The capture time of the next record, `None` at the end: the earliest of all inputs is their
+    /// common origin.
+    ///
+    /// # Errors
+    /// The file cannot be read on.
+    pub fn next_timestamp(&mut self) -> Result<Option<Timestamp>, PortError> {
+        Ok(if self.find_next()? { self.peek().map(|record| record.time) } else { None })
+    }
+
+    /// When the next record is due, in the device's time.
+    ///
+    /// # Errors
+    /// The file cannot be read on.
+    pub fn next_time(&mut self) -> Result<Option<Time>, PortError> {
+        Ok(self.next_timestamp()?.map(|time| self.device_time(time)))
+    }
+
+    fn peek(&self) -> Option<Record<'_>> {
+        self.input.as_ref().and_then(PcapReader::record)
+    }
+
+    /// Makes the reader stand on an undelivered record; false at the end of the input. A damaged
+    /// input ends at the damage, told once.
+    fn find_next(&mut self) -> Result<bool, PortError> {
+        if self.pending {
+            return Ok(true);
+        }
+        let Some(reader) = &mut self.input else { return Ok(false) };
+        match reader.advance() {
+            Ok(found) => {
+                self.pending = found;
+                if !found {
+                    self.input = None;
+                }
+                Ok(found)
+            }
+            Err(source) => {
+                self.input = None;
+                Err(self.failed(source))
+            }
+        }
+    }
+
+    fn device_time(&mut self, time: Timestamp) -> Time {
+        let origin = *self.origin.get_or_insert(time);
+        Time::from_ns(time.as_ns().saturating_sub(origin.as_ns()))
+    }
+
+    fn deliver(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+    ) -> Result<bool, PortError> {
+        let Some(due) = self.next_time()? else { return Ok(false) };
+        if self.pace == Pace::Recorded && due > now {
+            return Ok(false);
+        }
+        let Some(record) = self.input.as_ref().and_then(PcapReader::record) else {
+            return Ok(false);
+        };
+        if record.link != self.number {
+            let why = format!(
+                "a record of link type {} at offset {} follows records of link type {}: a port has one",
+                record.link, record.offset, self.number
+            );
+            self.pending = false;
+            self.input = None;
+            return Err(PortError::Unsupported { port: self.name.clone(), why });
+        }
+        let len = record.data.len() as u32;
+        if len > mem.max_frame_bytes() {
+            self.stats.rx_too_long += 1;
+            self.pending = false;
+            return Ok(true);
+        }
+        let Some(buf) = mem.alloc_frame(record.data) else {
+            self.stats.rx_no_memory += 1;
+            return Ok(false);
+        };
+        let wire_len = record.wire_len;
+        let data_off = mem.config().headroom_bytes as u16;
+        let checksum = ChecksumStatus::AsReceived;
+        out.push(RxFrame { buf, data_off, len, wire_len, timestamp: due, checksum });
+        self.pending = false;
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += u64::from(len);
+        Ok(true)
+    }
+}
+
+fn open_file(port: &str, path: &Path) -> Result<File, PortError> {
+    File::open(path).map_err(|source| PortError::Io {
+        port: port.to_owned(),
+        doing: "open the capture file",
+        source,
+        help: String::new(),
+    })
+}
+
+impl Port for CapturePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn caps(&self) -> PortCaps {
+        PortCaps { link: self.link, mtu_bytes: None }
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        if let Some(error) = self.late.take() {
+            return Err(error);
+        }
+        let before = out.len();
+        while out.len() - before < max {
+            match self.deliver(mem, now, out) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What was read before the damage is delivered; the damage is told by the next call.
+                Err(error) if out.len() == before => return Err(error),
+                Err(error) => {
+                    self.late = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(out.len() - before)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        let origin = self.origin.unwrap_or_default();
+        let time = Timestamp::from_ns(origin.as_ns().saturating_add(now.as_ns()));
+        let mut done = TxDone::default();
+        let mut failure = None;
+        for frame in frames.drain(..) {
+            let data = mem.frame(&frame.buf, frame.data_off, frame.len);
+            let written = match &mut self.output {
+                Some(writer) if failure.is_none() => {
+                    let wire_len = frame.wire_len;
+                    writer.write(&RecordToWrite {
+                        time,
+                        data,
+                        wire_len,
+                        interface: 0,
+                        comment: None,
+                    })
+                }
+                _ => Ok(()),
+            };
+            match written {
+                Ok(()) if failure.is_none() => {
+                    done.sent += 1;
+                    self.stats.tx_frames += 1;
+                    self.stats.tx_bytes += u64::from(frame.len);
+                }
+                Ok(()) => done.dropped += 1,
+                Err(error) => {
+                    done.dropped += 1;
+                    failure = Some(error);
+                }
+            }
+            mem.free(frame.buf);
+        }
+        self.stats.tx_errors += done.dropped as u64;
+        match failure {
+            Some(source) => {
+                self.output = None;
+                Err(PortError::Capture { port: self.name.clone(), source })
+            }
+            None => Ok(done),
+        }
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        match self.next_time() {
+            Ok(next) => next,
+            Err(error) => {
+                self.late = Some(error);
+                None
+            }
+        }
+    }
+
+    fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
+        let Some(writer) = &mut self.output else { return Ok(()) };
+        writer.flush().map_err(|source| PortError::Capture { port: self.name.clone(), source })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats
+    }
+
+    fn link_state(&mut self, _now: Time) -> LinkState {
+        if self.reads && self.input.is_none() { LinkState::Ended } else { LinkState::Up }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! `pnet:` ports: pnet's data link channel, made to keep what it loses by itself.
+//!
+//! pnet reads with recvfrom, so a VLAN tag that the kernel took out of the frame is lost, and frames
+//! over its buffer are cut silently. It is given sockets that we prepared: one that sends, one that
+//! receives what has no tag, with the kernel's `virtio_net_hdr` in front (pnet takes it for data), so
+//! that unfinished checksums can be finished. Frames with a tag come by a packet socket of our own
+//! beside it. Among frames with a tag, and among those without, the order is kept.
+//!
+//! One system call for each frame, and a poll before it: the portable port, not the fast one.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use pnet_datalink::{
+    Channel, ChannelType, Config, DataLinkReceiver, DataLinkSender, NetworkInterface,
+};
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::Time;
+
+use super::offload::TAG_BYTES;
+use super::raw::{Burst, RawRx, TxVerdict, drop_all, finish, gso_notice, tx_verdict};
+use super::sys::packet::{self, Received, RxOptions, VNET_HEADER_BYTES};
+use super::sys::poll::Waiter;
+use super::watch::Watch;
+use super::{LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
+use super::{RxFrame, TxDone, TxFrame};
+
+/// The longest read: any frame Linux delivers, and its `virtio_net_hdr`.
+const READ_BYTES: usize = 65_536 + VNET_HEADER_BYTES;
+
+/// A port on pnet's data link channel.
+pub struct PnetPort {
+    watch: Watch,
+    caps: PortCaps,
+    channels: Channels,
+    /// A chunk for the next frame: pnet reads before we know whether there is one.
+    spare: Option<Buf>,
+    late: Option<PortError>,
+    stats: PortStats,
+    notices: Vec<String>,
+}
+
+struct Channels {
+    index: u32,
+    receiver: Box<dyn DataLinkReceiver>,
+    sender: Box<dyn DataLinkSender>,
+    tagged: RawRx,
+    /// Our own descriptor of the receiver's socket.
+    rx_fd: OwnedFd,
+    tx_fd: OwnedFd,
+    waiter: Waiter,
+}
+
+impl Channels {
+    fn open(index: u32, name: &str) -> io::Result<Channels> {
+        let options = RxOptions { tagged: Some(false), aux_data: false, vnet_header: true };
+        let rx = packet::rx_socket(index, options)?;
+        let tx = packet::tx_socket(index)?;
+        let (rx_fd, tx_fd) = (rx.try_clone()?, tx.try_clone()?);
+        let tagged = RawRx::open(index, Some(true))?;
+        let interface = NetworkInterface {
+            name: name.to_owned(),
+            description: String::new(),
+            index,
+            mac: None,
+            ips: Vec::new(),
+            flags: 0,
+        };
+        let config = Config {
+            read_buffer_size: READ_BYTES,
+            read_timeout: Some(Duration::ZERO),
+            write_timeout: Some(Duration::ZERO),
+            // The sockets are promiscuous already.
+            promiscuous: false,
+            ..Config::default()
+        };
+        let (_, receiver) = channel(&interface, config, rx)?;
+        // Protocol 0: the sending socket receives nothing. (pnet uses the type to bind only.)
+        let sending = Config { channel_type: ChannelType::Layer3(0), ..config };
+        let (sender, _) = channel(&interface, sending, tx)?;
+        let waiter = Waiter::on(&[rx_fd.as_raw_fd(), tagged.fd.as_raw_fd()])?;
+        Ok(Channels { index, receiver, sender, tagged, rx_fd, tx_fd, waiter })
+    }
+}
+
+type Halves = (Box<dyn DataLinkSender>, Box<dyn DataLinkReceiver>);
+
+/// Opens a channel on a prepared socket, which pnet closes (after an error too).
+fn channel(interface: &NetworkInterface, config: Config, socket: OwnedFd) -> io::Result<Halves> {
+    let config = Config { socket_fd: Some(socket.into_raw_fd()), ..config };
+    match pnet_datalink::channel(interface, config)? {
+        Channel::Ethernet(sender, receiver) => Ok((sender, receiver)),
+        _ => Err(ErrorKind::Unsupported.into()),
+    }
+}
+
+impl PnetPort {
+    /// Opens the interface of a specification.
+    ///
+    /// # Errors
+    /// No such interface, not Ethernet, no privilege.
+    pub fn open(spec: &PortSpec) -> Result<PnetPort, PortError> {
+        let port = spec.to_string();
+        let (watch, found) = Watch::open(&port, &spec.target)?;
+        let channels = Channels::open(found.index, &spec.target)
+            .map_err(|error| watch.failed("open a pnet channel", error))?;
+        let link = spec.link.unwrap_or(LinkType::Ethernet);
+        let notices = vec![format!(
+            "{port}: pnet loses VLAN tags, so tagged frames are received by a packet socket beside it; \
+             raw:{} is one socket, and faster",
+            spec.target
+        )];
+        Ok(PnetPort {
+            watch,
+            caps: PortCaps { link, mtu_bytes: Some(found.mtu_bytes) },
+            channels,
+            spare: None,
+            late: None,
+            stats: PortStats::default(),
+            notices,
+        })
+    }
+
+    fn reopen(&mut self, now: Time) -> bool {
+        let Some(found) = self.watch.look_again(now) else { return false };
+        let Ok(channels) = Channels::open(found.index, self.watch.interface()) else {
+            return false;
+        };
+        let old = std::mem::replace(&mut self.channels, channels);
+        // The chunks that wait in the old receiver wait in the new one.
+        self.channels.tagged.take_spare(old.tagged);
+        self.caps.mtu_bytes = Some(found.mtu_bytes);
+        self.watch.works();
+        true
+    }
+
+    /// One frame without a tag.
+    fn receive(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+    ) -> io::Result<Burst> {
+        let Some(mut buf) = self.spare.take().or_else(|| mem.alloc()) else {
+            self.stats.rx_no_memory += 1;
+            return Ok(Burst::Last);
+        };
+        let read = match self.channels.receiver.next() {
+            Ok(read) => read,
+            Err(error) => {
+                self.spare = Some(buf);
+                return if error.kind() == ErrorKind::TimedOut {
+                    Ok(Burst::Last)
+                } else {
+                    Err(cause(error, &self.channels.rx_fd))
+                };
+            }
+        };
+        let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
+        let mut received = Received::default();
+        let Some((header, frame)) = read.split_first_chunk::<VNET_HEADER_BYTES>() else {
+            self.spare = Some(buf);
+            self.stats.rx_errors += 1;
+            return Ok(Burst::More);
+        };
+        packet::read_vnet_header(header, &mut received);
+        received.len = frame.len() as u32;
+        let end = offset + frame.len();
+        match mem.bytes_mut(&mut buf).and_then(|chunk| chunk.get_mut(offset..end)) {
+            Some(place) => place.copy_from_slice(frame),
+            None => received.truncated = true,
+        }
+        received.truncated |= read.len() >= READ_BYTES;
+        match finish(mem, buf, offset, &received, now, &mut self.stats) {
+            Ok(frame) => {
+                self.stats.rx_frames += 1;
+                self.stats.rx_bytes += u64::from(frame.len);
+                out.push(frame);
+            }
+            Err(buf) => self.spare = Some(buf),
+        }
+        Ok(Burst::More)
+    }
+
+    /// Frames without a tag first, then those with one.
+    fn receive_all(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        end: usize,
+    ) -> io::Result<()> {
+        // Half of the burst at most, so that tagged frames are not starved by the others.
+        let half = end - (end - out.len()) / 2;
+        while out.len() < half && self.receive(mem, now, out)? == Burst::More {}
+        while out.len() < end {
+            let want = end - out.len();
+            let burst = self.channels.tagged.burst(mem, now, out, want, &mut self.stats);
+            match burst {
+                Ok(Burst::More) => {}
+                Ok(Burst::Last) => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        while out.len() < end && self.receive(mem, now, out)? == Burst::More {}
+        Ok(())
+    }
+}
+
+/// pnet says "unexpected poll event" where the socket has an error: the socket's own error.
+fn cause(error: io::Error, fd: &OwnedFd) -> io::Error {
+    if error.raw_os_error().is_some() {
+        return error;
+    }
+    packet::take_error(fd).unwrap_or(error)
+}
+
+impl Port for PnetPort {
+    fn name(&self) -> &str {
+        self.watch.port()
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        if let Some(error) = self.late.take() {
+            return Err(error);
+        }
+        if self.watch.is_gone() && !self.reopen(now) {
+            return Ok(0);
+        }
+        let before = out.len();
+        let segments = self.stats.rx_gso;
+        let result = self.receive_all(mem, now, out, before.saturating_add(max));
+        if segments == 0 && self.stats.rx_gso > 0 {
+            self.notices.push(gso_notice(&self.watch));
+        }
+        let failure = result
+            .err()
+            .and_then(|error| self.watch.rx_failed(error, self.channels.index, &mut self.stats));
+        let count = out.len() - before;
+        match failure {
+            Some(error) if count == 0 => Err(error),
+            None if count > 0 => {
+                self.watch.works();
+                Ok(count)
+            }
+            failure => {
+                self.late = failure;
+                Ok(count)
+            }
+        }
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        if self.watch.is_gone() && !self.reopen(now) {
+            return Ok(drop_all(mem, frames, &mut self.stats));
+        }
+        let mut done = TxDone::default();
+        let mut failure = None;
+        let mut at = 0;
+        while let Some(frame) = frames.get(at) {
+            let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
+            let error = match self.channels.sender.send_to(bytes, None) {
+                Some(Err(error)) => cause(error, &self.channels.tx_fd),
+                _ => {
+                    self.stats.tx_frames += 1;
+                    self.stats.tx_bytes += u64::from(frame.len);
+                    done.sent += 1;
+                    at += 1;
+                    self.watch.works();
+                    continue;
+                }
+            };
+            let verdict = tx_verdict(&error);
+            match verdict {
+                TxVerdict::Again => continue,
+                TxVerdict::Full => {
+                    self.stats.tx_full += 1;
+                    break;
+                }
+                TxVerdict::Down => {
+                    self.stats.tx_down += 1;
+                    failure = failure.or(self.watch.lost(self.channels.index));
+                }
+                TxVerdict::TooLong => self.stats.tx_too_long += 1,
+                TxVerdict::Refused => self.stats.tx_errors += 1,
+            }
+            done.dropped += 1;
+            at += 1;
+        }
+        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
+        failure.map_or(Ok(done), Err)
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        Some(self.channels.waiter.as_raw_fd())
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats.rx_kernel_drops += packet::kernel_drops(&self.channels.rx_fd);
+        self.stats.rx_kernel_drops += packet::kernel_drops(&self.channels.tagged.fd);
+        self.stats
+    }
+
+    fn link_state(&mut self, now: Time) -> LinkState {
+        if self.watch.is_gone() {
+            self.reopen(now);
+        }
+        self.watch.look(self.channels.index)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        self.channels.tagged.close(mem);
+        self.spare.take().into_iter().for_each(|buf| mem.free(buf));
+    }
+}

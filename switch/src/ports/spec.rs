@@ -1,0 +1,323 @@
+//! Port specifications: `1=xdp:eth0,queue=0` and the like, as people type them.
+//!
+//! `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`. Parsing opens nothing and asks the system nothing.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::LinkType;
+
+/// How a port reaches its medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PortKind {
+    /// A bare interface name: the fastest kind that works.
+    Auto,
+    /// AF_XDP.
+    Xdp,
+    /// AF_PACKET with our own socket.
+    Raw,
+    /// pnet's data link channel.
+    Pnet,
+    /// A TAP device.
+    Tap,
+    /// Capture files.
+    Pcap,
+}
+
+impl PortKind {
+    const NAMED: [PortKind; 5] =
+        [PortKind::Xdp, PortKind::Raw, PortKind::Pnet, PortKind::Tap, PortKind::Pcap];
+
+    /// The word before the colon.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PortKind::Auto => "auto",
+            PortKind::Xdp => "xdp",
+            PortKind::Raw => "raw",
+            PortKind::Pnet => "pnet",
+            PortKind::Tap => "tap",
+            PortKind::Pcap => "pcap",
+        }
+    }
+}
+
+/// When the records of an input file are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as they are taken.
+    #[default]
+    Now,
+    /// With the gaps that the file has.
+    Recorded,
+}
+
+/// A parsed port specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The port's number in the program, if it was given.
+    pub number: Option<u32>,
+    /// How it reaches its medium.
+    pub kind: PortKind,
+    /// Interface name, or the file that is read; empty for a capture port that only writes.
+    pub target: String,
+    /// What the frames are, if it was given (`link=`).
+    pub link: Option<LinkType>,
+    /// Receive queue of the interface (`queue=`): AF_XDP takes frames of one queue only.
+    pub queue: u32,
+    /// MTU to set on a TAP that is created (`mtu=`).
+    pub mtu_bytes: Option<u32>,
+    /// File that sent frames are written to (`out=`).
+    pub out: Option<PathBuf>,
+    /// Timing of an input file (`pace=now|recorded`).
+    pub pace: Pace,
+}
+
+/// What is wrong with a port specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    spec: String,
+    why: String,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port `{}`: {}", self.spec, self.why)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+const OPTIONS: [&str; 5] = ["link", "queue", "mtu", "out", "pace"];
+/// IFNAMSIZ less the closing zero.
+const NAME_BYTES_MAX: usize = 15;
+
+impl PortSpec {
+    /// A port of a kind on an interface or file, with default options.
+    pub fn new(kind: PortKind, target: &str) -> PortSpec {
+        PortSpec {
+            number: None,
+            kind,
+            target: target.to_owned(),
+            link: None,
+            queue: 0,
+            mtu_bytes: None,
+            out: None,
+            pace: Pace::Now,
+        }
+    }
+
+    /// Parses `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`.
+    ///
+    /// # Errors
+    /// Says what was found, what is known, and the nearest known word.
+    pub fn parse(text: &str) -> Result<PortSpec, SpecError> {
+        parse(text).map_err(|why| SpecError { spec: text.to_owned(), why })
+    }
+}
+
+impl fmt::Display for PortSpec {
+    /// The kind and target, which name the port in messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, &self.out) {
+            (PortKind::Auto, _) => f.write_str(&self.target),
+            (PortKind::Pcap, Some(out)) if self.target.is_empty() => {
+                write!(f, "pcap:{}", out.display())
+            }
+            _ => write!(f, "{}:{}", self.kind.name(), self.target),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<PortSpec, String> {
+    let mut pieces = text.split(',');
+    let head = pieces.next().unwrap_or_default();
+    let (number, place) = split_number(head)?;
+    let (kind, target) = match place.split_once(':') {
+        None => (PortKind::Auto, place),
+        Some((word, target)) => (parse_kind(word)?, target),
+    };
+    let mut spec = PortSpec { number, ..PortSpec::new(kind, target) };
+    for piece in pieces {
+        let Some((key, value)) = piece.split_once('=') else {
+            return Err(format!("option `{piece}` has no value: write OPTION=VALUE"));
+        };
+        set_option(&mut spec, key.trim(), value.trim())?;
+    }
+    check(&spec)?;
+    Ok(spec)
+}
+
+/// `1=veth0` has a number; in `pcap:a=b.pcap` the sign belongs to the file name.
+fn split_number(head: &str) -> Result<(Option<u32>, &str), String> {
+    let Some((number, rest)) = head.split_once('=') else { return Ok((None, head)) };
+    if number.contains(':') {
+        return Ok((None, head));
+    }
+    match number.trim().parse() {
+        Ok(number) => Ok((Some(number), rest)),
+        Err(_) => {
+            Err(format!("`{number}` is not a port number: write for example 1={}", rest.trim()))
+        }
+    }
+}
+
+fn parse_kind(word: &str) -> Result<PortKind, String> {
+    PortKind::NAMED.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+        let names = PortKind::NAMED.map(PortKind::name);
+        format!("unknown kind `{word}`{}; known are {}", suggest(word, &names), names.join(", "))
+    })
+}
+
+fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String> {
+    let count = |what| {
+        value.parse::<u32>().map_err(|_| format!("{key}=`{value}` is not a number of {what}"))
+    };
+    match key {
+        "link" => {
+            let names = LinkType::ALL.map(LinkType::name);
+            let found = LinkType::ALL.into_iter().find(|link| link.name() == value);
+            spec.link = Some(found.ok_or_else(|| {
+                let hint = suggest(value, &names);
+                format!("unknown link `{value}`{hint}; known are {}", names.join(", "))
+            })?);
+        }
+        "queue" => spec.queue = count("a queue")?,
+        "mtu" => match count("bytes")? {
+            mtu @ 68..=65_521 => spec.mtu_bytes = Some(mtu),
+            mtu => return Err(format!("mtu={mtu}: a TAP takes 68 to 65521 bytes")),
+        },
+        "out" if value.is_empty() => return Err("out= names no file".to_owned()),
+        "out" => spec.out = Some(PathBuf::from(value)),
+        "pace" => {
+            spec.pace = match value {
+                "now" => Pace::Now,
+                "recorded" => Pace::Recorded,
+                _ => return Err(format!("pace=`{value}`: write pace=now or pace=recorded")),
+            };
+        }
+        _ => {
+            let hint = suggest(key, &OPTIONS);
+            return Err(format!("unknown option `{key}`{hint}; known are {}", OPTIONS.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+fn check(spec: &PortSpec) -> Result<(), String> {
+    let target = spec.target.as_str();
+    if spec.kind == PortKind::Pcap {
+        if target.is_empty() && spec.out.is_none() {
+            return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
+                        pcap:,out=out.pcap"
+                .to_owned());
+        }
+        return Ok(());
+    }
+    if target.is_empty() {
+        return Err("names no interface: write for example 1=veth0".to_owned());
+    }
+    if target.len() > NAME_BYTES_MAX || target.contains(['/', ' ', ':']) {
+        return Err(format!(
+            "`{target}` is no interface name: Linux takes at most {NAME_BYTES_MAX} bytes without \
+             `/`, `:` and spaces (a capture file is pcap:{target})"
+        ));
+    }
+    if spec.out.is_some() {
+        return Err("out= is for pcap: ports".to_owned());
+    }
+    if spec.mtu_bytes.is_some() && spec.kind != PortKind::Tap {
+        return Err(format!("mtu= is for tap: ports; here: ip link set {target} mtu BYTES"));
+    }
+    if spec.queue != 0 && spec.kind != PortKind::Xdp {
+        return Err("queue= is for xdp: ports".to_owned());
+    }
+    Ok(())
+}
+
+/// ` (did you mean ...?)` if a known word is close.
+fn suggest(word: &str, known: &[&str]) -> String {
+    // Between equally near words the one with the same first letter is meant.
+    let rank = |k: &str| (distance(word, k), k.bytes().next() != word.bytes().next());
+    match known.iter().map(|k| (rank(k), k)).min() {
+        Some(((far, _), name)) if far <= 2 && far < name.len() => {
+            format!(" (did you mean `{name}`?)")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein distance in bytes.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
+            let best = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            diagonal = *cell;
+            *cell = best;
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(a.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        PortSpec::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_usual_forms_are_understood() {
+        let spec = PortSpec::parse("1=veth0").unwrap();
+        assert_eq!(spec, PortSpec { number: Some(1), ..PortSpec::new(PortKind::Auto, "veth0") });
+        let spec = PortSpec::parse("xdp:eth0,queue=3").unwrap();
+        assert_eq!(spec, PortSpec { queue: 3, ..PortSpec::new(PortKind::Xdp, "eth0") });
+        let spec = PortSpec::parse("2=tap:tap0,mtu=9000,link=infiniband").unwrap();
+        assert_eq!((spec.number, spec.mtu_bytes), (Some(2), Some(9000)));
+        assert_eq!(spec.link, Some(LinkType::Infiniband));
+        let spec = PortSpec::parse("3=pcap:a=b.pcap,out=dir/c.pcapng,pace=recorded").unwrap();
+        assert_eq!((spec.target.as_str(), spec.pace), ("a=b.pcap", Pace::Recorded));
+        assert_eq!(spec.out, Some(PathBuf::from("dir/c.pcapng")));
+        assert_eq!(PortSpec::parse("pcap:a=b.pcap").unwrap().target, "a=b.pcap");
+        assert_eq!(PortSpec::parse("pcap:,out=c.pcap").unwrap().to_string(), "pcap:c.pcap");
+        assert_eq!(PortSpec::parse("raw:x").unwrap().to_string(), "raw:x");
+    }
+
+    #[test]
+    fn mistakes_get_a_way_out() {
+        for (text, expected) in [
+            ("1=rwa:eth0", "did you mean `raw`?"),
+            ("zzz:eth0", "known are xdp, raw, pnet, tap, pcap"),
+            ("eth=veth0", "`eth` is not a port number"),
+            ("1=", "names no interface"),
+            ("1=pcap:", "names no file"),
+            ("tap:t,mtu=20", "68 to 65521"),
+            ("raw:t,mtu=2000", "ip link set t mtu"),
+            ("raw:t,que=1", "did you mean `queue`?"),
+            ("raw:t,queue", "has no value"),
+            ("raw:t,queue=x", "not a number"),
+            ("raw:t,link=ether", "known are ethernet, infiniband, opa, erf"),
+            ("a-very-long-interface", "at most 15 bytes"),
+            ("dir/file.pcap", "pcap:dir/file.pcap"),
+            ("raw:t,out=x", "for pcap"),
+            ("pcap:t,pace=slow", "pace=recorded"),
+        ] {
+            let message = error(text);
+            assert!(message.contains(expected) && message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn distances_are_edit_distances() {
+        for (a, b, expected) in [("", "abc", 3), ("kitten", "sitting", 3), ("raw", "rwa", 2)] {
+            assert_eq!((distance(a, b), distance(b, a)), (expected, expected));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The counters of a port.
+
+/// What a port did and could not do. All counts start at 0 when the port is opened.
+///
+/// `rx_frames` are the frames handed to the caller. The other receive numbers are beside it: frames
+/// that never reached the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PortStats {
+    /// Frames handed to the caller.
+    pub rx_frames: u64,
+    /// Bytes of them.
+    pub rx_bytes: u64,
+    /// Frames that the kernel dropped before this port saw them (its queue was full).
+    pub rx_kernel_drops: u64,
+    /// Frames longer than a chunk of packet memory: dropped.
+    pub rx_too_long: u64,
+    /// Segments of more than the MTU that the sender left to its card (GSO): dropped.
+    pub rx_gso: u64,
+    /// Frames that could not be read for another reason: dropped.
+    pub rx_errors: u64,
+    /// Times that receiving stopped for want of a free chunk; no frame is lost by it here.
+    pub rx_no_memory: u64,
+    /// Frames whose checksum the port finished.
+    pub rx_checksums_finished: u64,
+    /// Frames handed to the medium.
+    pub tx_frames: u64,
+    /// Bytes of them.
+    pub tx_bytes: u64,
+    /// Times that the medium had no room; the frames stayed with the caller.
+    pub tx_full: u64,
+    /// Frames given up because the link was down or gone.
+    pub tx_down: u64,
+    /// Frames given up because they exceed what the interface carries (its MTU).
+    pub tx_too_long: u64,
+    /// Frames given up for another reason.
+    pub tx_errors: u64,
+}
+
+impl PortStats {
+    /// Every counter with its name, in a fixed order.
+    pub fn named(&self) -> [(&'static str, u64); 14] {
+        [
+            ("rx_frames", self.rx_frames),
+            ("rx_bytes", self.rx_bytes),
+            ("rx_kernel_drops", self.rx_kernel_drops),
+            ("rx_too_long", self.rx_too_long),
+            ("rx_gso", self.rx_gso),
+            ("rx_errors", self.rx_errors),
+            ("rx_no_memory", self.rx_no_memory),
+            ("rx_checksums_finished", self.rx_checksums_finished),
+            ("tx_frames", self.tx_frames),
+            ("tx_bytes", self.tx_bytes),
+            ("tx_full", self.tx_full),
+            ("tx_down", self.tx_down),
+            ("tx_too_long", self.tx_too_long),
+            ("tx_errors", self.tx_errors),
+        ]
+    }
+
+    /// Frames that this port gave up after it had taken them from its caller.
+    pub fn tx_dropped(&self) -> u64 {
+        self.tx_down + self.tx_too_long + self.tx_errors
+    }
+}

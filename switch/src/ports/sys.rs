@@ -1,0 +1,68 @@
+//! System calls of the ports, and the only `unsafe` of this crate's port code.
+//!
+//! Each part wraps one kernel interface so that its callers need no `unsafe`: [`interface`] (what the
+//! kernel knows of an interface), [`packet`] (AF_PACKET), [`tap`], [`poll`] (epoll), [`netns`] (private network namespaces). No
+//! policy here: what an error means is decided by the port.
+#![allow(unsafe_code)]
+
+pub mod bpf;
+mod btf;
+pub mod interface;
+pub mod netns;
+pub mod packet;
+pub mod poll;
+mod ring;
+pub mod tap;
+pub mod xsk;
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The `libc` result as a Rust result.
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the descriptor is new and ours.
+    unsafe {
+        let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Sets a socket option whose value is plain data.
+fn set_option<T: Copy>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`, which lives through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (value as *const T).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// Reads a socket option into plain data for which every bit pattern is a value.
+fn get_option<T: Copy + Default>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, which holds plain integers.
+    let result = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len)
+    };
+    checked(result)?;
+    Ok(value)
+}

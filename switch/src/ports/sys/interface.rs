@@ -1,0 +1,140 @@
+//! What the kernel knows of a network interface, by ioctl (netdevice(7)): not by /sys, which shows the
+//! namespace it was mounted in.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::{checked, socket};
+
+/// ARPHRD_ETHER.
+pub const HARDWARE_ETHERNET: u16 = 1;
+/// ARPHRD_LOOPBACK: frames have an Ethernet header too.
+pub const HARDWARE_LOOPBACK: u16 = 772;
+
+/// A snapshot of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its index: another one after it was deleted and made again.
+    pub index: u32,
+    /// Its MTU in bytes.
+    pub mtu_bytes: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Has a carrier: its cable is in, its peer is up.
+    pub running: bool,
+    /// Hardware type (ARPHRD_*).
+    pub hardware: u16,
+}
+
+/// Looks an interface up by name in the namespace of the calling thread.
+///
+/// # Errors
+/// ENODEV if there is none.
+pub fn look_up(name: &str) -> io::Result<Interface> {
+    let socket = control_socket()?;
+    let mut request = request(name)?;
+    ioctl(&socket, libc::SIOCGIFINDEX, &mut request)?;
+    // SAFETY: the kernel has just written this member of the union.
+    let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
+    ioctl(&socket, libc::SIOCGIFMTU, &mut request)?;
+    // SAFETY: as above.
+    let mtu_bytes = unsafe { request.ifr_ifru.ifru_mtu } as u32;
+    ioctl(&socket, libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: as above.
+    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    let flags = flags(&socket, name)?;
+    Ok(Interface {
+        index,
+        mtu_bytes,
+        up: flags & libc::IFF_UP != 0,
+        running: flags & libc::IFF_RUNNING != 0,
+        hardware,
+    })
+}
+
+/// Sets an interface up.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN, ENODEV.
+pub fn set_up(name: &str) -> io::Result<()> {
+    let socket = control_socket()?;
+    let flags = flags(&socket, name)? | libc::IFF_UP;
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    ioctl(&socket, libc::SIOCSIFFLAGS, &mut request)
+}
+
+/// Sets an interface's MTU.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN, EINVAL beyond what the device takes, ENODEV.
+pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
+    let socket = control_socket()?;
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_mtu =
+        libc::c_int::try_from(mtu_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    ioctl(&socket, libc::SIOCSIFMTU, &mut request)
+}
+
+/// True if the card (or a veth peer's kernel) takes VLAN tags out of received frames.
+pub fn strips_tags(name: &str) -> bool {
+    // include/uapi/linux/ethtool.h
+    const ETHTOOL_GFLAGS: u32 = 0x25;
+    const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    let mut value = [ETHTOOL_GFLAGS, 0u32];
+    let (Ok(socket), Ok(mut request)) = (control_socket(), request(name)) else { return false };
+    // The kernel writes the second word of `value` during the call.
+    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+    ioctl(&socket, SIOCETHTOOL, &mut request).is_ok() && value[1] & ETH_FLAG_RXVLAN != 0
+}
+
+/// The names of all interfaces, sorted. Empty if they cannot be listed.
+pub fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: `if_nameindex` gives null or an array that ends with an entry of index 0, with
+    // zero-terminated names, valid until it is freed below.
+    unsafe {
+        let list = libc::if_nameindex();
+        let mut at = list;
+        while !at.is_null() && (*at).if_index != 0 {
+            names.push(CStr::from_ptr((*at).if_name).to_string_lossy().into_owned());
+            at = at.add(1);
+        }
+        if !list.is_null() {
+            libc::if_freenameindex(list);
+        }
+    }
+    names.sort();
+    names
+}
+
+fn control_socket() -> io::Result<OwnedFd> {
+    socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
+}
+
+/// An empty request for an interface of this name.
+pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: `ifreq` is plain data, zero is a value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+pub(super) fn ioctl(fd: &OwnedFd, code: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: the codes used in this module take a pointer to one `ifreq`.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), code, request as *mut libc::ifreq) }).map(drop)
+}
+
+fn flags(socket: &OwnedFd, name: &str) -> io::Result<libc::c_int> {
+    let mut request = request(name)?;
+    ioctl(socket, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: the kernel has just written this member of the union.
+    Ok(libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
+}

@@ -1,0 +1,42 @@
+//! TAP devices (Documentation/networking/tuntap.rst).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use super::checked;
+use super::interface::{ioctl, request};
+
+/// Creates the TAP device `name`, or attaches to it if it exists and nobody else has. A device that
+/// was created goes when the file is closed. Reads and writes are whole frames.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN, EBUSY if another program has it, EINVAL if it is no TAP.
+pub fn open(name: &str) -> io::Result<File> {
+    let single = attach(name, 0);
+    // A device that was made with several queues takes nobody who asks for one.
+    match single {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            attach(name, libc::IFF_MULTI_QUEUE as libc::c_short).map_err(|_| error)
+        }
+        other => other,
+    }
+}
+
+fn attach(name: &str, flags: libc::c_short) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")?;
+    let fd = OwnedFd::from(file);
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_flags =
+        libc::IFF_TAP as libc::c_short | libc::IFF_NO_PI as libc::c_short | flags;
+    ioctl(&fd, libc::TUNSETIFF, &mut request)?;
+    // No offloads: the kernel finishes checksums and cuts segments before we read.
+    // SAFETY: this code takes a number, no pointer.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) })?;
+    Ok(File::from(fd))
+}

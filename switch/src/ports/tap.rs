@@ -1,0 +1,215 @@
+//! `tap:` ports: a TAP device is made, or one that exists is taken over.
+//!
+//! The other side of the port is the interface: what the host sends by it is received here. Offloads
+//! are off, so frames come whole, with tags and finished checksums. A device that was made here ends
+//! with the process, killed or not. One system call for each frame.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::Time;
+
+use super::raw::{Burst, TxVerdict, drop_all, tx_verdict};
+use super::sys::{interface, tap};
+use super::watch::{Watch, failed};
+use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
+use super::{RxFrame, TxDone, TxFrame};
+
+/// A port on a TAP device.
+pub struct TapPort {
+    watch: Watch,
+    index: u32,
+    caps: PortCaps,
+    file: File,
+    spare: Option<Buf>,
+    stats: PortStats,
+    notices: Vec<String>,
+}
+
+impl TapPort {
+    /// Makes or takes over the device of a specification, and sets it up.
+    ///
+    /// # Errors
+    /// No privilege, no /dev/net/tun, taken by another program, an interface that is no TAP.
+    pub fn open(spec: &PortSpec) -> Result<TapPort, PortError> {
+        let port = spec.to_string();
+        let name = spec.target.as_str();
+        let exists = interface::look_up(name).is_ok();
+        let file = tap::open(name).map_err(|source| open_failed(&port, name, exists, source))?;
+        if let Some(mtu) = spec.mtu_bytes {
+            interface::set_mtu(name, mtu).map_err(|e| failed(&port, "set the MTU", e))?;
+        }
+        interface::set_up(name).map_err(|e| failed(&port, "set the interface up", e))?;
+        let (watch, found) = Watch::open(&port, name)?;
+        let done = if exists { "attached to" } else { "created" };
+        let mtu = found.mtu_bytes;
+        let notices = vec![format!("{port}: {done} {name}, MTU {mtu} (mtu= sets another)")];
+        let link = spec.link.unwrap_or(LinkType::Ethernet);
+        let caps = PortCaps { link, mtu_bytes: Some(mtu) };
+        let stats = PortStats::default();
+        Ok(TapPort { watch, index: found.index, caps, file, spare: None, stats, notices })
+    }
+
+    /// Attaches to a device that was made again under the same name.
+    fn reopen(&mut self, now: Time) -> bool {
+        let Some(found) = self.watch.look_again(now) else { return false };
+        let Ok(file) = tap::open(self.watch.interface()) else { return false };
+        self.file = file;
+        self.index = found.index;
+        self.caps.mtu_bytes = Some(found.mtu_bytes);
+        self.watch.works();
+        true
+    }
+
+    fn receive(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+    ) -> io::Result<Burst> {
+        let Some(mut buf) = self.spare.take().or_else(|| mem.alloc()) else {
+            self.stats.rx_no_memory += 1;
+            return Ok(Burst::Last);
+        };
+        let data_off = mem.config().headroom_bytes as u16;
+        let chunk = mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(usize::from(data_off)..));
+        let room = chunk.unwrap_or_default();
+        let (len, full) = match self.file.read(room) {
+            Ok(len) => (len, len == room.len()),
+            Err(error) => {
+                self.spare = Some(buf);
+                return Err(error);
+            }
+        };
+        // The kernel cuts a frame that does not fit and says nothing: one that fills the chunk was cut.
+        if full {
+            self.stats.rx_too_long += 1;
+            self.spare = Some(buf);
+            return Ok(Burst::More);
+        }
+        let len = len as u32;
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += u64::from(len);
+        let checksum = ChecksumStatus::AsReceived;
+        out.push(RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum });
+        Ok(Burst::More)
+    }
+}
+
+fn open_failed(port: &str, name: &str, exists: bool, source: io::Error) -> PortError {
+    let help = match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV) => "there is no /dev/net/tun: modprobe tun".to_owned(),
+        Some(libc::EBUSY) => format!("another program has {name}: end it, or use another name"),
+        Some(libc::EINVAL) if exists => {
+            format!("{name} exists and is no TAP device: use raw:{name}, or another name")
+        }
+        _ => return failed(port, "open the TAP device", source),
+    };
+    PortError::Io { port: port.to_owned(), doing: "open the TAP device", source, help }
+}
+
+impl Port for TapPort {
+    fn name(&self) -> &str {
+        self.watch.port()
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        if self.watch.is_gone() && !self.reopen(now) {
+            return Ok(0);
+        }
+        let before = out.len();
+        while out.len() - before < max {
+            match self.receive(mem, now, out) {
+                Ok(Burst::More) => self.watch.works(),
+                Ok(Burst::Last) => break,
+                Err(error) => {
+                    let told = self.watch.rx_failed(error, self.index, &mut self.stats);
+                    match told {
+                        Some(error) if out.len() == before => return Err(error),
+                        // A dead device says so again.
+                        _ => break,
+                    }
+                }
+            }
+        }
+        Ok(out.len() - before)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        if self.watch.is_gone() && !self.reopen(now) {
+            return Ok(drop_all(mem, frames, &mut self.stats));
+        }
+        let mut done = TxDone::default();
+        let mut failure = None;
+        let mut at = 0;
+        while let Some(frame) = frames.get(at) {
+            let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
+            match self.file.write(bytes) {
+                Ok(_) => {
+                    self.stats.tx_frames += 1;
+                    self.stats.tx_bytes += u64::from(frame.len);
+                    done.sent += 1;
+                    at += 1;
+                    continue;
+                }
+                Err(error) => match tx_verdict(&error) {
+                    TxVerdict::Again => continue,
+                    TxVerdict::Full => {
+                        self.stats.tx_full += 1;
+                        break;
+                    }
+                    TxVerdict::Down => {
+                        self.stats.tx_down += 1;
+                        failure = failure.or(self.watch.lost(self.index));
+                    }
+                    TxVerdict::TooLong => self.stats.tx_too_long += 1,
+                    TxVerdict::Refused => self.stats.tx_errors += 1,
+                },
+            }
+            done.dropped += 1;
+            at += 1;
+        }
+        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
+        failure.map_or(Ok(done), Err)
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        Some(self.file.as_raw_fd())
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats
+    }
+
+    fn link_state(&mut self, now: Time) -> LinkState {
+        if self.watch.is_gone() {
+            self.reopen(now);
+        }
+        self.watch.look(self.index)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        self.spare.take().into_iter().for_each(|buf| mem.free(buf));
+    }
+}

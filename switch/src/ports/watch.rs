@@ -1,0 +1,176 @@
+//! The life of a network interface under a port: missing, down, gone, back again.
+//!
+//! The kernel tells a socket once that its interface went down (ENETDOWN); here it is found out
+//! whether it is down or gone, and said with the command that helps.
+
+use std::io;
+
+use wireyard_tables::time::{Span, Time};
+
+use super::sys::interface::{self, HARDWARE_ETHERNET, HARDWARE_LOOPBACK, Interface};
+use super::{LinkState, PortError, PortStats};
+
+/// How often a port whose interface is gone looks for it.
+const RETRY_EVERY: Span = Span::from_ms(200);
+
+/// A port's view of its interface.
+#[derive(Debug)]
+pub(super) struct Watch {
+    port: String,
+    interface: String,
+    state: LinkState,
+    retry_at: Time,
+}
+
+impl Watch {
+    /// Finds the interface of a port that is being opened.
+    pub(super) fn open(port: &str, name: &str) -> Result<(Watch, Interface), PortError> {
+        let found = find(port, name)?;
+        let (port, interface) = (port.to_owned(), name.to_owned());
+        // An interface that is down says so when it is first used.
+        let state = LinkState::Up;
+        Ok((Watch { port, interface, state, retry_at: Time::ZERO }, found))
+    }
+
+    pub(super) fn port(&self) -> &str {
+        &self.port
+    }
+
+    pub(super) fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// True while the interface the port was opened on does not exist: its sockets are dead.
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == LinkState::Gone
+    }
+
+    /// True while the interface is known to be down.
+    pub(super) fn is_down(&self) -> bool {
+        self.state == LinkState::Down
+    }
+
+    /// Frames pass: whatever was wrong is over.
+    pub(super) fn works(&mut self) {
+        self.state = LinkState::Up;
+    }
+
+    /// A socket said that its interface does not work. The error, unless it was told before.
+    pub(super) fn lost(&mut self, index: u32) -> Option<PortError> {
+        let before = self.state;
+        let found = interface::look_up(&self.interface);
+        self.state = match &found {
+            // The same name on a new interface: ours is gone all the same.
+            Ok(found) if found.index == index => LinkState::Down,
+            _ => LinkState::Gone,
+        };
+        if self.state == before {
+            return None;
+        }
+        let (port, name) = (self.port.clone(), &self.interface);
+        Some(if self.state == LinkState::Gone {
+            let help =
+                format!("{name} was deleted or moved away; the port resumes when it is back");
+            PortError::Gone { port, help }
+        } else {
+            PortError::Down { port, help: format!("ip link set {name} up; the port resumes then") }
+        })
+    }
+
+    /// For a port whose interface is gone: the interface that has its name now, looked for at most
+    /// every [`RETRY_EVERY`].
+    pub(super) fn look_again(&mut self, now: Time) -> Option<Interface> {
+        if now < self.retry_at {
+            return None;
+        }
+        self.retry_at = now + RETRY_EVERY;
+        interface::look_up(&self.interface).ok().filter(|found| found.up)
+    }
+
+    /// Looks at the link now.
+    pub(super) fn look(&mut self, index: u32) -> LinkState {
+        match interface::look_up(&self.interface) {
+            Ok(found) if found.index == index && self.state != LinkState::Gone => {
+                if found.up {
+                    self.works();
+                }
+                state_of(&found)
+            }
+            _ => LinkState::Gone,
+        }
+    }
+
+    /// Sorts a receive error out: an error for the caller, or nothing if it is known or passing.
+    pub(super) fn rx_failed(
+        &mut self,
+        error: io::Error,
+        index: u32,
+        stats: &mut PortStats,
+    ) -> Option<PortError> {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => None,
+            // The kernel cannot describe the frame (an unknown kind of GSO) and has dropped it.
+            Some(libc::EINVAL) => {
+                stats.rx_errors += 1;
+                None
+            }
+            // The last two: a TAP without its device.
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADFD | libc::EFAULT) => {
+                self.lost(index)
+            }
+            _ => Some(self.failed("receive", error)),
+        }
+    }
+
+    /// A failed system call as a port's error.
+    pub(super) fn failed(&self, doing: &'static str, source: io::Error) -> PortError {
+        failed(&self.port, doing, source)
+    }
+}
+
+fn state_of(found: &Interface) -> LinkState {
+    match (found.up, found.running) {
+        (false, _) => LinkState::Down,
+        (true, false) => LinkState::NoCarrier,
+        (true, true) => LinkState::Up,
+    }
+}
+
+/// A failed system call as an error of `port`, with help where the cause is known.
+pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> PortError {
+    let help = match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf=ep WIREYARD-BINARY"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "too many open files: ulimit -n",
+        _ => "",
+    };
+    PortError::Io { port: port.to_owned(), doing, source, help: help.to_owned() }
+}
+
+/// Looks up an Ethernet interface; a missing one is answered with what there is.
+fn find(port: &str, name: &str) -> Result<Interface, PortError> {
+    let found = interface::look_up(name).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => {
+            PortError::Gone { port: port.to_owned(), help: missing(name) }
+        }
+        _ => failed(port, "look up the interface", source),
+    })?;
+    if ![HARDWARE_ETHERNET, HARDWARE_LOOPBACK].contains(&found.hardware) {
+        let why = format!(
+            "{name} is not an Ethernet interface (hardware type {}): use one that is, or a TAP",
+            found.hardware
+        );
+        return Err(PortError::Unsupported { port: port.to_owned(), why });
+    }
+    Ok(found)
+}
+
+fn missing(name: &str) -> String {
+    let names = interface::names();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!(
+        "this network namespace has {there}; to make a pair: \
+         ip link add {name} type veth peer name PEER && ip link set {name} up"
+    )
+}

@@ -1,0 +1,432 @@
+//! `xdp:` ports: AF_XDP, the fast kind.
+//!
+//! The packet memory itself is the UMEM, so frames arrive in their chunks. An XDP program of six
+//! instructions hands the frames of one queue to the socket; they never reach the host's own network
+//! stack. Copy mode, native where the driver can, else generic. Frames of more than a page come and
+//! go in parts (XDP_USE_SG) and are put together in one chunk.
+//!
+//! Every port registers the region for itself: rings need no sharing between ports, and a chunk of
+//! any port can be sent by any other. A chunk whose address is in a ring belongs to the kernel; its
+//! handle is kept here until it comes back.
+
+mod held;
+mod shape;
+mod start;
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::{Span, Time};
+
+use held::Held;
+use shape::{HEADER_BYTES, Shape};
+use start::Live;
+
+use super::offload::{finish_unmarked_checksum, insert_tag};
+use super::raw::{TxVerdict, drop_all, gso_notice, tx_verdict};
+use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
+use super::sys::interface;
+use super::sys::xsk::Part;
+use super::watch::Watch;
+use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
+use super::{RxFrame, TxDone, TxFrame};
+
+/// How often the interface is looked at: an AF_XDP socket does not tell that its link went down.
+const LOOK_EVERY: Span = Span::from_ms(100);
+const TAG_BYTES: u32 = 4;
+/// An AF_XDP port.
+pub struct XdpPort {
+    watch: Watch,
+    index: u32,
+    queue: u32,
+    caps: PortCaps,
+    shape: Shape,
+    /// `None` while the interface is gone.
+    live: Option<Live>,
+    receiving: Held,
+    sending: Held,
+    partial: Option<Partial>,
+    look_at: Time,
+    /// Kernel drops of sockets that were closed, and of this one as last read.
+    drops_before: u64,
+    drops_now: u64,
+    stats: PortStats,
+    notices: Vec<String>,
+}
+
+/// A frame of several parts, of which some came.
+struct Partial {
+    buf: Buf,
+    data_off: usize,
+    len: usize,
+    too_long: bool,
+}
+
+impl XdpPort {
+    /// Opens the interface of a specification.
+    ///
+    /// # Errors
+    /// No such interface, no privilege, or an interface, MTU or memory that AF_XDP cannot serve.
+    pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<XdpPort, PortError> {
+        let name = spec.to_string();
+        let (watch, found) = Watch::open(&name, &spec.target)?;
+        let shape =
+            Shape::of(mem).map_err(|why| PortError::Unsupported { port: name.clone(), why })?;
+        let (live, notices) = start::start(&watch, &found, spec.queue, mem, &shape)?;
+        let link = spec.link.unwrap_or(LinkType::Ethernet);
+        let chunks = mem.config().chunks as usize;
+        let mut port = XdpPort {
+            watch,
+            index: found.index,
+            queue: spec.queue,
+            caps: PortCaps { link, mtu_bytes: Some(found.mtu_bytes) },
+            shape,
+            live: Some(live),
+            receiving: Held::new(chunks),
+            sending: Held::new(chunks),
+            partial: None,
+            look_at: Time::ZERO,
+            drops_before: 0,
+            drops_now: 0,
+            stats: PortStats::default(),
+            notices,
+        };
+        port.refill(&mut mem.worker());
+        Ok(port)
+    }
+
+    /// Looks at the interface now and then. An error is told once.
+    fn look(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
+        if now < self.look_at {
+            return Ok(());
+        }
+        self.look_at = now + LOOK_EVERY;
+        if self.live.is_none() {
+            self.reopen(mem, now);
+            return Ok(());
+        }
+        match interface::look_up(self.watch.interface()) {
+            Ok(found) if found.index == self.index && found.up => {
+                self.caps.mtu_bytes = Some(found.mtu_bytes);
+                self.watch.works();
+                Ok(())
+            }
+            _ => self.lost(mem),
+        }
+    }
+
+    fn lost(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        let error = self.watch.lost(self.index);
+        if self.watch.is_gone() {
+            self.stop(mem);
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
+        let Some(found) = self.watch.look_again(now) else { return };
+        let Ok((live, _)) = start::start(&self.watch, &found, self.queue, mem, &self.shape) else {
+            return;
+        };
+        self.live = Some(live);
+        self.index = found.index;
+        self.caps.mtu_bytes = Some(found.mtu_bytes);
+        self.watch.works();
+        self.refill(mem);
+    }
+
+    /// Closes the socket; then every chunk is ours again.
+    fn stop(&mut self, mem: &mut PacketMemory) {
+        self.read_drops();
+        self.drops_before += self.drops_now;
+        self.drops_now = 0;
+        self.live = None;
+        self.receiving.drain().for_each(|buf| mem.free(buf));
+        self.sending.drain().for_each(|buf| mem.free(buf));
+        self.partial.take().into_iter().for_each(|partial| mem.free(partial.buf));
+    }
+
+    fn read_drops(&mut self) {
+        if let Some(live) = &self.live {
+            self.drops_now = live.xsk.kernel_drops();
+        }
+    }
+
+    /// Offers free chunks to the kernel.
+    fn refill(&mut self, mem: &mut PacketMemory) {
+        let Some(live) = &mut self.live else { return };
+        let room = live.xsk.fill_room();
+        if room == 0 {
+            return;
+        }
+        let data = self.shape.data_offset();
+        for _ in 0..room {
+            let Some(mut buf) = mem.alloc() else {
+                self.stats.rx_no_memory += 1;
+                break;
+            };
+            let record =
+                mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(data - TAG_RECORD_BYTES..data));
+            record.unwrap_or_default().fill(0);
+            let address = self.shape.address(&buf, 0);
+            if !live.xsk.fill(address) {
+                mem.free(buf);
+                break;
+            }
+            self.receiving.put(buf);
+        }
+        live.xsk.publish_fill();
+    }
+
+    /// Takes one received part; a whole frame goes to `out`.
+    fn take_part(&mut self, mem: &mut PacketMemory, part: Part, now: Time, out: &mut Vec<RxFrame>) {
+        let (index, offset) = self.shape.place(part.address);
+        let Some(buf) = self.receiving.take(index) else {
+            self.stats.rx_errors += 1;
+            return;
+        };
+        let (len, continued) = (part.len as usize, part.continued);
+        let whole = match self.partial.take() {
+            None => Partial { buf, data_off: offset, len, too_long: false },
+            Some(mut first) => {
+                let source = mem.bytes(&buf).get(offset..offset + len);
+                let end = first.data_off + first.len;
+                let target = mem.bytes_mut(&mut first.buf).and_then(|c| c.get_mut(end..end + len));
+                match (source, target) {
+                    (Some(source), Some(target)) => target.copy_from_slice(source),
+                    _ => first.too_long = true,
+                }
+                first.len += len;
+                mem.free(buf);
+                first
+            }
+        };
+        if continued {
+            self.partial = Some(whole);
+            return;
+        }
+        // Nothing longer than the MTU is forwarded to us as one packet: these are several.
+        if whole.len > self.caps.mtu_bytes.unwrap_or(u32::MAX).saturating_add(HEADER_BYTES) as usize
+        {
+            if self.stats.rx_gso == 0 {
+                self.notices.push(gso_notice(&self.watch));
+            }
+            self.stats.rx_gso += 1;
+            mem.free(whole.buf);
+            return;
+        }
+        if whole.too_long {
+            self.stats.rx_too_long += 1;
+            mem.free(whole.buf);
+            return;
+        }
+        let frame = self.finish(mem, whole, now);
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += u64::from(frame.len);
+        out.push(frame);
+    }
+
+    /// Puts back the tag that the XDP program left before the frame.
+    fn restore_tag(&self, mem: &PacketMemory, whole: &mut Partial) {
+        if !self.live.as_ref().is_some_and(Live::stores_tags) {
+            return;
+        }
+        let Some(chunk) = mem.bytes_mut(&mut whole.buf) else { return };
+        let record = chunk.get(..whole.data_off).and_then(<[u8]>::last_chunk);
+        if let Some(start) = record
+            .and_then(read_tag)
+            .and_then(|tag| insert_tag(chunk, whole.data_off, whole.len, tag))
+        {
+            whole.len += whole.data_off - start;
+            whole.data_off = start;
+        }
+    }
+
+    fn finish(&mut self, mem: &PacketMemory, mut whole: Partial, now: Time) -> RxFrame {
+        self.restore_tag(mem, &mut whole);
+        let Partial { mut buf, data_off, len, .. } = whole;
+        let (data_off, len) = (data_off as u16, len as u32);
+        let finished = mem.frame_mut(&mut buf, data_off, len).is_some_and(finish_unmarked_checksum);
+        self.stats.rx_checksums_finished += u64::from(finished);
+        let checksum = match finished {
+            true => ChecksumStatus::FinishedByPort,
+            false => ChecksumStatus::AsReceived,
+        };
+        RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum }
+    }
+
+    /// Wakes the kernel for what is queued, and frees what was sent.
+    fn drive_tx(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let kicked = live.xsk.kick();
+        while let Some(address) = live.xsk.completed() {
+            match self.sending.take(self.shape.place(address).0) {
+                Some(buf) => mem.free(buf),
+                None => self.stats.tx_errors += 1,
+            }
+        }
+        live.xsk.release_completed();
+        match kicked {
+            Ok(_) => Ok(()),
+            Err(error) if tx_verdict(&error) == TxVerdict::Down => self.lost(mem),
+            Err(error) => Err(self.watch.failed("send", error)),
+        }
+    }
+
+    /// The MTU counts neither the Ethernet header nor one tag. The kernel checks nothing on this path.
+    fn exceeds_mtu(&self, mem: &PacketMemory, frame: &TxFrame) -> bool {
+        let with_tag = self.caps.mtu_bytes.unwrap_or(u32::MAX).saturating_add(HEADER_BYTES);
+        if frame.len <= with_tag - TAG_BYTES {
+            return false;
+        }
+        let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
+        let tagged = matches!(bytes.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+        !tagged || frame.len > with_tag
+    }
+
+    /// How many frames from the front find room in the ring.
+    fn fitting(&mut self, frames: &[TxFrame]) -> usize {
+        let Some(live) = &mut self.live else { return 0 };
+        let mut room = live.xsk.tx_room();
+        let mut count = 0;
+        for frame in frames {
+            // A frame that is copied to the front of a chunk needs no more parts than in its place.
+            match room.checked_sub(self.shape.parts(frame)) {
+                Some(left) => room = left,
+                None => break,
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// Queues a frame that fits the ring; false if it was given up.
+    fn queue(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) -> bool {
+        let multi_buffer = self.live.as_ref().is_some_and(|live| live.multi_buffer);
+        if self.exceeds_mtu(mem, &frame) {
+            self.stats.tx_too_long += 1;
+            mem.free(frame.buf);
+            return false;
+        }
+        let ready = frame.len > 0
+            && (self.shape.sends_in_place(&frame, multi_buffer)
+                || self.move_to_front(mem, &mut frame));
+        let Some(live) = self.live.as_mut().filter(|_| ready) else {
+            self.stats.tx_errors += 1;
+            mem.free(frame.buf);
+            return false;
+        };
+        // Each part is completed by itself, so each holds a reference.
+        for _ in 1..self.shape.parts(&frame) {
+            if let Some(share) = mem.share(&frame.buf) {
+                self.sending.put(share);
+            }
+        }
+        let start = self.shape.address(&frame.buf, u64::from(frame.data_off));
+        for part in self.shape.split(start, frame.len) {
+            live.xsk.send(part);
+        }
+        self.stats.tx_frames += 1;
+        self.stats.tx_bytes += u64::from(frame.len);
+        self.sending.put(frame.buf);
+        true
+    }
+
+    /// Copies a frame to the front of a chunk of its own; false if no chunk is free.
+    fn move_to_front(&self, mem: &mut PacketMemory, frame: &mut TxFrame) -> bool {
+        let Some(mut copy) = mem.alloc() else { return false };
+        let from = mem.frame(&frame.buf, frame.data_off, frame.len);
+        if let Some(to) = mem.bytes_mut(&mut copy).and_then(|c| c.get_mut(..from.len())) {
+            to.copy_from_slice(from);
+        }
+        mem.free(std::mem::replace(&mut frame.buf, copy));
+        frame.data_off = 0;
+        true
+    }
+}
+
+impl Port for XdpPort {
+    fn name(&self) -> &str {
+        self.watch.port()
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        self.look(mem, now)?;
+        if self.sending.any() {
+            self.drive_tx(mem)?;
+        }
+        let before = out.len();
+        while out.len() - before < max {
+            let Some(part) = self.live.as_mut().and_then(|live| live.xsk.receive()) else { break };
+            self.take_part(mem, part, now, out);
+        }
+        if let Some(live) = &mut self.live {
+            live.xsk.release_rx();
+        }
+        self.refill(mem);
+        Ok(out.len() - before)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        self.look(mem, now)?;
+        if self.live.is_none() || self.watch.is_down() {
+            return Ok(drop_all(mem, frames, &mut self.stats));
+        }
+        let mut done = TxDone::default();
+        loop {
+            let count = self.fitting(frames);
+            for frame in frames.drain(..count) {
+                let sent = self.queue(mem, frame);
+                done.sent += usize::from(sent);
+                done.dropped += usize::from(!sent);
+            }
+            self.drive_tx(mem)?;
+            if frames.is_empty() || count == 0 {
+                break;
+            }
+        }
+        self.stats.tx_full += u64::from(!frames.is_empty());
+        Ok(done)
+    }
+
+    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        self.drive_tx(mem)
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        self.live.as_ref().map(|live| live.xsk.fd().as_raw_fd())
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.read_drops();
+        self.stats.rx_kernel_drops = self.drops_before + self.drops_now;
+        self.stats
+    }
+
+    fn link_state(&mut self, _now: Time) -> LinkState {
+        self.watch.look(self.index)
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        self.stop(mem);
+    }
+}

@@ -1,0 +1,149 @@
+//! Where frames lie: packet memory's chunks against the UMEM's, which are a page at most.
+
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+
+use crate::ports::TxFrame;
+use crate::ports::sys::xsk::{
+    Part, UMEM_CHUNK_BYTES_MAX, UMEM_CHUNK_BYTES_MIN, XDP_HEADROOM_BYTES,
+};
+
+/// Bytes before the payload that the MTU does not count: Ethernet header and one VLAN tag.
+pub(super) const HEADER_BYTES: u32 = 18;
+/// A first part shorter than this could cut the headers: the frame is copied instead.
+const FIRST_PART_BYTES_MIN: u64 = 64;
+
+/// The geometry of a region as UMEM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    chunk_bytes: u32,
+    /// A power of two, at most a page and at most `chunk_bytes`.
+    pub(super) umem_chunk_bytes: u32,
+    /// Headroom that the memory has beyond the kernel's own.
+    pub(super) extra_headroom_bytes: u32,
+}
+
+impl Shape {
+    /// The shape of `mem`, if it can be a UMEM.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(super) fn of(mem: &PacketMemory) -> Result<Shape, String> {
+        let config = mem.config();
+        let umem_chunk_bytes = config.chunk_bytes.min(UMEM_CHUNK_BYTES_MAX);
+        let extra_headroom_bytes = config.headroom_bytes.saturating_sub(XDP_HEADROOM_BYTES);
+        if umem_chunk_bytes < UMEM_CHUNK_BYTES_MIN {
+            return Err(format!(
+                "AF_XDP needs chunks of at least {UMEM_CHUNK_BYTES_MIN} bytes, packet memory has {}",
+                config.chunk_bytes
+            ));
+        }
+        if extra_headroom_bytes + XDP_HEADROOM_BYTES > umem_chunk_bytes / 2 {
+            return Err(format!(
+                "AF_XDP takes at most {} bytes of headroom, packet memory has {}",
+                umem_chunk_bytes / 2,
+                config.headroom_bytes
+            ));
+        }
+        Ok(Shape { chunk_bytes: config.chunk_bytes, umem_chunk_bytes, extra_headroom_bytes })
+    }
+
+    /// The longest frame that arrives in one part.
+    pub(super) fn one_part_bytes(&self) -> u32 {
+        self.umem_chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
+    }
+
+    /// The longest frame that can be put together in one chunk of packet memory.
+    pub(super) fn frame_bytes_max(&self) -> u32 {
+        self.chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
+    }
+
+    /// Where the kernel puts the start of a frame in a chunk.
+    pub(super) fn data_offset(&self) -> usize {
+        (XDP_HEADROOM_BYTES + self.extra_headroom_bytes) as usize
+    }
+
+    /// The address of byte `offset` of a chunk.
+    pub(super) fn address(&self, buf: &Buf, offset: u64) -> u64 {
+        u64::from(buf.index()) * u64::from(self.chunk_bytes) + offset
+    }
+
+    /// The chunk index and the offset in it of an address.
+    pub(super) fn place(&self, address: u64) -> (u32, usize) {
+        let chunk = u64::from(self.chunk_bytes);
+        ((address / chunk) as u32, (address % chunk) as usize)
+    }
+
+    /// UMEM chunks that a frame touches, in its place.
+    pub(super) fn parts(&self, frame: &TxFrame) -> u32 {
+        let umem = u64::from(self.umem_chunk_bytes);
+        let start = u64::from(frame.data_off);
+        let last = start + u64::from(frame.len.max(1)) - 1;
+        (last / umem - start / umem) as u32 + 1
+    }
+
+    /// True if the kernel can send the frame from where it lies.
+    pub(super) fn sends_in_place(&self, frame: &TxFrame, multi_buffer: bool) -> bool {
+        let umem = u64::from(self.umem_chunk_bytes);
+        let first = umem - u64::from(frame.data_off) % umem;
+        self.parts(frame) == 1 || (multi_buffer && first >= FIRST_PART_BYTES_MIN)
+    }
+
+    /// The parts of `len` bytes from `start` on, cut at the borders of UMEM chunks.
+    pub(super) fn split(&self, start: u64, len: u32) -> impl Iterator<Item = Part> {
+        let umem = u64::from(self.umem_chunk_bytes);
+        let end = start + u64::from(len);
+        let mut at = start;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let stop = ((at / umem + 1) * umem).min(end);
+            let part = Part { address: at, len: (stop - at) as u32, continued: stop < end };
+            at = stop;
+            Some(part)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wireyard_pipeline::packet::MemoryConfig;
+
+    use super::*;
+
+    fn memory(chunk_bytes: u32, headroom_bytes: u32) -> PacketMemory {
+        PacketMemory::new(MemoryConfig { chunks: 4, chunk_bytes, headroom_bytes }).unwrap()
+    }
+
+    #[test]
+    fn large_chunks_are_pages_to_the_kernel() {
+        let shape = Shape::of(&memory(16384, 256)).unwrap();
+        assert_eq!((shape.umem_chunk_bytes, shape.extra_headroom_bytes), (4096, 0));
+        assert_eq!((shape.one_part_bytes(), shape.frame_bytes_max()), (3840, 16128));
+        let shape = Shape::of(&memory(2048, 384)).unwrap();
+        assert_eq!((shape.one_part_bytes(), shape.frame_bytes_max()), (1664, 1664));
+        assert!(Shape::of(&memory(1024, 256)).unwrap_err().contains("at least 2048"));
+        assert!(Shape::of(&memory(16384, 2100)).unwrap_err().contains("at most 2048"));
+    }
+
+    #[test]
+    fn frames_are_cut_at_pages() {
+        let mut mem = memory(16384, 256);
+        let shape = Shape::of(&mem).unwrap();
+        let (_first, buf) = (mem.alloc().unwrap(), mem.alloc().unwrap());
+        let base = shape.address(&buf, 0);
+        assert_eq!(shape.place(base + 300), (buf.index(), 300));
+        let mut frame = TxFrame { buf, data_off: 256, len: 9216, wire_len: 9216 };
+        assert_eq!(shape.parts(&frame), 3);
+        assert!(shape.sends_in_place(&frame, true) && !shape.sends_in_place(&frame, false));
+        let parts: Vec<Part> = shape.split(base + 256, 9216).collect();
+        let lens: Vec<_> = parts.iter().map(|p| (p.address - base, p.len, p.continued)).collect();
+        assert_eq!(lens, [(256, 3840, true), (4096, 4096, true), (8192, 1280, false)]);
+        frame.len = 3840;
+        assert_eq!((shape.parts(&frame), shape.split(base + 256, 3840).count()), (1, 1));
+        frame.len = 3841;
+        assert_eq!((shape.parts(&frame), shape.split(base + 256, 3841).count()), (2, 2));
+        frame.data_off = 4090;
+        assert!(!shape.sends_in_place(&frame, true), "the header would be cut");
+    }
+}

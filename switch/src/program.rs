@@ -1,0 +1,196 @@
+//! A program on disk: the program file, its entries and its switch configuration, read together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use wireyard_pipeline::check::compile;
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
+use wireyard_pipeline::entries::{self, Resolved};
+use wireyard_pipeline::generation::{Loader as Generations, MakeEngine, interpreter};
+use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::jit;
+use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::source::{Loader, Parsed, parse_entries, parse_program};
+use wireyard_pipeline::state::StateOptions;
+
+use crate::config::SwitchConfig;
+use crate::core::Core;
+use crate::device;
+use crate::library::LIBRARIES;
+
+/// Where a program is, and what goes with it.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// A folder with `program.yaml`, or a program file.
+    pub program: PathBuf,
+    /// Folders with more libraries.
+    pub include: Vec<PathBuf>,
+    /// The entries file; by default `entries.yaml` of the folder, if it is there.
+    pub entries: Option<PathBuf>,
+    /// Take no entries at all.
+    pub no_entries: bool,
+    /// The switch configuration; by default `switch.yaml` of the folder, if it is there.
+    pub config: Option<PathBuf>,
+}
+
+/// A program that was read and checked.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The syntax trees.
+    pub parsed: Parsed,
+    /// The program.
+    pub program: Arc<Program>,
+    /// What its entries file says.
+    pub entries: Option<Resolved>,
+    /// Its switch configuration.
+    pub config: Option<SwitchConfig>,
+    /// Warnings.
+    pub warnings: Diagnostics,
+    /// Every file that was read.
+    pub files: Files,
+}
+
+/// Reads and checks everything.
+///
+/// # Errors
+/// Everything that is wrong, with its places.
+pub fn load(place: &Place) -> Result<Loaded, Rejected> {
+    let loader = Loader::new(place.include.clone(), LIBRARIES);
+    let folder = place.program.is_dir().then_some(place.program.as_path());
+    let beside = |name: &str| folder.map(|f| f.join(name)).filter(|path| path.is_file());
+    let mut files = Files::new();
+    let mut found = Diagnostics::new();
+    let config_path = place.config.clone().or_else(|| beside("switch.yaml"));
+    let config =
+        config_path.and_then(|path| SwitchConfig::read(&path, &loader, &mut files, &mut found));
+    if found.has_errors() {
+        return Err(Rejected { diagnostics: found, files });
+    }
+    let named = config.as_ref().and_then(|config| config.program.clone());
+    let program_path = match folder {
+        Some(folder) => named.unwrap_or_else(|| folder.join("program.yaml")),
+        None => place.program.clone(),
+    };
+    let parsed = parse_program(&program_path, &loader)?;
+    let compiled = compile(&parsed, &device::externs())
+        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
+    let program = Arc::new(compiled.program);
+    let (mut files, mut warnings) = (parsed.files.clone(), compiled.warnings);
+    let named = config.as_ref().and_then(|config| config.entries.clone());
+    let entries_path = match &place.entries {
+        _ if place.no_entries => None,
+        Some(path) => Some(path.clone()),
+        None => named.or_else(|| beside("entries.yaml")),
+    };
+    let entries = match entries_path {
+        Some(path) => {
+            let read = parse_entries(&path, &loader, &mut files, &mut warnings);
+            let resolved = read.and_then(|ast| entries::resolve(&ast, &program, &mut warnings));
+            if warnings.has_errors() {
+                return Err(Rejected { diagnostics: warnings, files });
+            }
+            resolved
+        }
+        None => None,
+    };
+    Ok(Loaded { parsed, program, entries, config, warnings, files })
+}
+
+/// What runs packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The definition of the IR.
+    #[default]
+    Interpreter,
+    /// Machine code; fails where the system or the program does not allow it.
+    Jit,
+    /// Machine code, and the interpreter where that cannot be.
+    Auto,
+}
+
+impl EngineKind {
+    /// Every engine there is.
+    pub const ALL: [EngineKind; 2] = [EngineKind::Interpreter, EngineKind::Jit];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Interpreter => "interp",
+            EngineKind::Jit => "jit",
+            EngineKind::Auto => "auto",
+        }
+    }
+}
+
+/// How a device is made from a program.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOptions {
+    /// What runs packets.
+    pub engine: EngineKind,
+    /// How much the compiled engine optimises, 0 to 2.
+    pub opt_level: u8,
+    /// Seed of everything random in it.
+    pub seed: u64,
+    /// Packet memory.
+    pub memory: MemoryConfig,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        DeviceOptions {
+            engine: EngineKind::default(),
+            opt_level: 2,
+            seed: 1,
+            memory: MemoryConfig::default(),
+        }
+    }
+}
+
+impl DeviceOptions {
+    /// Little packet memory, for tests and traces of a few packets.
+    pub fn small() -> DeviceOptions {
+        let memory = MemoryConfig::for_frames(512, 12 << 10, 256);
+        DeviceOptions { memory, ..DeviceOptions::default() }
+    }
+}
+
+/// Makes the engine of every generation.
+fn maker(options: DeviceOptions) -> Box<MakeEngine> {
+    let level = options.opt_level;
+    match options.engine {
+        EngineKind::Interpreter => Box::new(interpreter),
+        EngineKind::Jit | EngineKind::Auto => Box::new(move |program, state| {
+            let (engine, refused) =
+                jit::engine(program, state, jit::EngineKind::Jit, jit::Options { level });
+            if let Some(refused) = refused {
+                eprintln!("the interpreter runs {}: no machine code: {refused}", program.name);
+            }
+            engine
+        }),
+    }
+}
+
+impl Loaded {
+    /// A device without ports that runs this program with its entries.
+    ///
+    /// # Errors
+    /// A table or an entry that cannot be as it is declared, or no memory.
+    pub fn device(&self, options: DeviceOptions) -> Result<Core, String> {
+        let state = StateOptions { seed: options.seed, workers: 1, ..StateOptions::default() };
+        let generations = Generations::new(Arc::clone(&self.program), state, maker(options))
+            .map_err(|error| error.to_string())?;
+        let engine = generations.current();
+        if options.engine == EngineKind::Jit && engine.engine.name() != EngineKind::Jit.name() {
+            return Err("the compiled engine does not run this program here; --engine auto takes \
+                        the interpreter"
+                .into());
+        }
+        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
+        let mut core = Core::new(memory, generations.executor(0));
+        if let Some(entries) = &self.entries {
+            entries.apply(&generations.current().state)?;
+            core.replication.fill(entries)?;
+        }
+        Ok(core)
+    }
+}

@@ -1,0 +1,131 @@
+//! Replay: a device fed from capture files, in the time that the captures tell.
+//!
+//! The earliest record of all inputs is time zero. The device is polled at the time of each record,
+//! so that ageing, meters and timestamps are those of the capture, and the same input gives the same
+//! output. It reads no clock and needs no privileges.
+
+use std::fmt;
+use std::path::Path;
+
+use wireyard_tables::time::Time;
+
+use crate::core::Core;
+use crate::ports::capture::CapturePort;
+use crate::ports::spec::Pace;
+use crate::ports::{Port, PortSpec};
+
+/// Why a replay stopped.
+#[derive(Debug)]
+pub struct ReplayError(pub String);
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// Opens the capture ports, runs everything through `core` and closes them.
+///
+/// # Errors
+/// A file that cannot be opened or written, or a damaged one: what was before the damage has gone
+/// through.
+pub fn run(
+    core: &mut Core,
+    specs: Vec<(u16, PortSpec)>,
+    tell: &mut dyn FnMut(String),
+) -> Result<(), ReplayError> {
+    let mut ports = open_ports(specs)?;
+    let mut origin = None;
+    for (_, port) in &mut ports {
+        let first = port.next_timestamp().map_err(|e| ReplayError(e.to_string()))?;
+        origin = [origin, first].into_iter().flatten().min_by_key(|time| time.as_ns());
+    }
+    for (number, mut port) in ports {
+        if let Some(origin) = origin {
+            port.set_origin(origin);
+        }
+        core.add_port(number, Box::new(port)).map_err(ReplayError)?;
+    }
+    let failure = run_to_the_end(core, tell);
+    let errors = core.close();
+    match failure.or_else(|| errors.first().map(ToString::to_string)) {
+        Some(message) => Err(ReplayError(message)),
+        None => Ok(()),
+    }
+}
+
+/// Opens the inputs, and then the ports that only write: what no specification says of them, they take
+/// from the inputs, so that frames which pass unchanged are of the same link type in the output.
+fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, ReplayError> {
+    check_outputs(&specs)?;
+    let (inputs, outputs): (Vec<_>, Vec<_>) =
+        specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
+    let mut ports = Vec::new();
+    for (number, spec) in inputs {
+        ports.push((number, open(spec)?));
+    }
+    let mut links = ports.iter().map(|(_, port)| port.caps().link);
+    let first = links.next();
+    let common = first.filter(|first| links.all(|link| link == *first));
+    for (number, mut spec) in outputs {
+        spec.link = spec.link.or(common);
+        ports.push((number, open(spec)?));
+    }
+    // Ports are polled in the order of their numbers, whatever the order of the arguments was.
+    ports.sort_by_key(|(number, _)| *number);
+    Ok(ports)
+}
+
+/// An output must not empty a file that is read, or that another port writes.
+fn check_outputs(specs: &[(u16, PortSpec)]) -> Result<(), ReplayError> {
+    let mut taken = Vec::new();
+    for (_, spec) in specs {
+        let Some(out) = &spec.out else { continue };
+        // A file that is not there yet has no other name.
+        let file = out.canonicalize().unwrap_or_else(|_| out.clone());
+        let is_read = |input: &str| Path::new(input).canonicalize().is_ok_and(|read| read == file);
+        // /dev/null and its like lose nothing.
+        let is_special = file.exists() && !file.is_file();
+        if !is_special && specs.iter().any(|(_, other)| is_read(&other.target)) {
+            let why = format!("{}: the output is an input too: write another file", out.display());
+            return Err(ReplayError(why));
+        }
+        if !is_special && taken.contains(&file) {
+            let why = format!("{}: two ports cannot write one file", out.display());
+            return Err(ReplayError(why));
+        }
+        taken.push(file);
+    }
+    Ok(())
+}
+
+fn open(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
+    spec.pace = Pace::Recorded;
+    CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
+}
+
+/// Polls at every record's time; the message of the first port that failed.
+fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<String> {
+    let mut now = Time::ZERO;
+    let mut failure: Option<String> = None;
+    let mut told_the_end = false;
+    loop {
+        let progress = core.poll(now, None);
+        for message in core.take_messages() {
+            tell(message.clone());
+            failure.get_or_insert(message);
+        }
+        if progress.received + progress.queued > 0 {
+            continue;
+        }
+        match core.next_arrival() {
+            // A capture may step back in time; the device does not.
+            Some(next) => now = now.max(next),
+            None if told_the_end => return failure,
+            // Damage at the end of an input is told by one more poll.
+            None => told_the_end = true,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! RoCE end points as state machines: notification point, reaction point, reliable and unreliable transport.
+//!
+//! * [`np`]: a congestion mark was seen; decide whether a CNP goes out. The only notification point.
+//! * [`rp`]: the sending rate of a queue pair: DCQCN and a fixed rate behind one small trait, and the pacer.
+//! * [`qp`]: a queue pair (RC, UC, UD): states, requester, responder, completions; [`verbs`] are its work requests.
+//! * [`endpoint`]: many queue pairs behind one port: dispatch, and who may send next.
+//! * [`memory`]: registered regions, real or synthetic.
+//! * [`packet`], [`opcode`], [`psn`], [`aeth`]: the transport's values.
+//!
+//! Everything here is sans-I/O. Time is an argument ([`wireyard_tables::time`]), inputs and outputs
+//! are plain structs; there is no socket, no clock and no header byte. `frames` and `core` turn the
+//! structs into wire bytes from the YAML layouts, and parsed headers into the structs.
+
+pub mod aeth;
+pub mod endpoint;
+pub mod memory;
+pub mod np;
+pub mod opcode;
+pub mod packet;
+pub mod psn;
+pub mod qp;
+mod requester;
+mod responder;
+pub mod rp;
+mod schedule;
+pub mod verbs;

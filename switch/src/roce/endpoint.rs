@@ -1,0 +1,214 @@
+//! An end point: many queue pairs and the memory they share, behind one port.
+//!
+//! It dispatches packets by queue pair number and says which queue pair may send next. Acknowledgements
+//! and data are asked for separately, so that a paused data class does not hold acknowledgements back.
+//! Data goes to the queue pair that has been due longest, which gives turns to those that are always due.
+//!
+//! Queue pair numbers and keys are exchanged by the caller (as `ibv_rc_pingpong` does).
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::Time;
+
+use super::memory::MemoryTable;
+use super::opcode::Service;
+use super::packet::{InPacket, OutPacket};
+use super::qp::{Attrs, ModifyError, QpConfig, QpState, QueuePair};
+use super::schedule::Schedule;
+use super::verbs::{Completion, PostError, RecvWr, SendWr};
+
+#[cfg(test)]
+mod tests;
+
+/// 0 and 1 are for management, hardware starts a little above.
+const FIRST_QPN: u32 = 0x11;
+const LAST_QPN: u32 = 0x00ff_fffe;
+
+#[derive(Debug)]
+struct Entry {
+    qp: QueuePair,
+    in_ack_line: bool,
+}
+
+/// The queue pairs of one port.
+#[derive(Debug, Default)]
+pub struct EndPoint {
+    entries: Vec<Option<Entry>>,
+    memory: MemoryTable,
+    data: Schedule,
+    /// Queue pairs with an acknowledgement to send, each once.
+    ack_line: VecDeque<u32>,
+    completions: VecDeque<Completion>,
+    unknown_qp_packets: u64,
+}
+
+impl EndPoint {
+    /// No queue pairs and no memory.
+    pub fn new() -> Self {
+        EndPoint::default()
+    }
+
+    /// Creates a queue pair in RESET and gives it a number; `None` when all 24-bit numbers were used.
+    pub fn create_qp(&mut self, service: Service, config: &QpConfig) -> Option<u32> {
+        let qpn = FIRST_QPN.checked_add(u32::try_from(self.entries.len()).ok()?)?;
+        if qpn > LAST_QPN {
+            return None;
+        }
+        let qp = QueuePair::new(qpn, service, config);
+        self.entries.push(Some(Entry { qp, in_ack_line: false }));
+        Some(qpn)
+    }
+
+    /// Removes a queue pair with everything in it. Its number is not used again.
+    pub fn destroy_qp(&mut self, qpn: u32) -> Option<QueuePair> {
+        let index = qpn.checked_sub(FIRST_QPN)?;
+        let entry = self.entries.get_mut(index as usize)?.take()?;
+        self.data.set(index, Time::MAX, false);
+        Some(entry.qp)
+    }
+
+    /// Looks at a queue pair.
+    pub fn qp(&self, qpn: u32) -> Option<&QueuePair> {
+        let index = qpn.checked_sub(FIRST_QPN)?;
+        self.entries.get(index as usize)?.as_ref().map(|entry| &entry.qp)
+    }
+
+    /// All queue pairs in the order of their numbers.
+    pub fn qps(&self) -> impl Iterator<Item = &QueuePair> {
+        self.entries.iter().flatten().map(|entry| &entry.qp)
+    }
+
+    /// Registered memory.
+    pub fn memory(&self) -> &MemoryTable {
+        &self.memory
+    }
+
+    /// Registered memory.
+    pub fn memory_mut(&mut self) -> &mut MemoryTable {
+        &mut self.memory
+    }
+
+    /// Packets for queue pairs that do not exist.
+    pub fn unknown_qp_packets(&self) -> u64 {
+        self.unknown_qp_packets
+    }
+
+    /// Changes a queue pair's state; `None` if there is no such queue pair.
+    pub fn modify(
+        &mut self,
+        qpn: u32,
+        to: QpState,
+        attrs: &Attrs,
+    ) -> Option<Result<(), ModifyError>> {
+        self.with(qpn, false, |qp, _| qp.modify(to, attrs))
+    }
+
+    /// Posts a send work request; `None` if there is no such queue pair.
+    pub fn post_send(&mut self, qpn: u32, wr: SendWr) -> Option<Result<(), PostError>> {
+        self.with(qpn, false, |qp, memory| qp.post_send(wr, memory))
+    }
+
+    /// Posts a receive work request; `None` if there is no such queue pair.
+    pub fn post_recv(&mut self, qpn: u32, wr: RecvWr) -> Option<Result<(), PostError>> {
+        self.with(qpn, false, |qp, memory| qp.post_recv(wr, memory))
+    }
+
+    /// A transport packet for this port. The ICRC has been verified, CE was given to the notification point.
+    pub fn on_packet(&mut self, now: Time, packet: &InPacket<'_>) {
+        let qpn = packet.headers.bth.dest_qp;
+        if self.with(qpn, false, |qp, memory| qp.on_packet(now, packet, memory)).is_none() {
+            self.unknown_qp_packets += 1;
+        }
+    }
+
+    /// The next packet to send at `now`: acknowledgements first.
+    pub fn poll_tx(&mut self, now: Time) -> Option<OutPacket> {
+        self.poll_ack().or_else(|| self.poll_data(now))
+    }
+
+    /// The next acknowledgement to send.
+    pub fn poll_ack(&mut self) -> Option<OutPacket> {
+        while let Some(&index) = self.ack_line.front() {
+            self.ack_line.pop_front();
+            let Some(Some(entry)) = self.entries.get_mut(index as usize) else { continue };
+            entry.in_ack_line = false;
+            let packet = entry.qp.poll_ack();
+            self.refresh(index, false);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    /// The next request or READ response to send at `now`; applies the timers that are due. A caller whose data
+    /// class is paused does not call it, so ACK timeouts wait too: a pause causes no retries.
+    pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
+        while let Some((at, index)) = self.data.first() {
+            if at > now {
+                return None;
+            }
+            let Some(Some(entry)) = self.entries.get_mut(index as usize) else {
+                self.data.set(index, Time::MAX, false);
+                continue;
+            };
+            let packet = entry.qp.poll_data(now);
+            let stuck = packet.is_none() && entry.qp.data_deadline() <= now;
+            self.refresh(index, true);
+            if stuck {
+                // It promised a packet and had none: never spin on that, wait for its next event.
+                self.data.set(index, Time::MAX, false);
+            }
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    /// When [`Self::poll_tx`] may next have something to do; [`Time::ZERO`] for at once.
+    pub fn next_deadline(&self) -> Time {
+        if self.has_ack() { Time::ZERO } else { self.data_deadline() }
+    }
+
+    /// True if [`Self::poll_ack`] has something.
+    pub fn has_ack(&self) -> bool {
+        !self.ack_line.is_empty()
+    }
+
+    /// When [`Self::poll_data`] may next have something to do.
+    pub fn data_deadline(&self) -> Time {
+        self.data.first().map_or(Time::MAX, |(at, _)| at)
+    }
+
+    /// The next completion of any queue pair, in the order in which they happened.
+    pub fn poll_cq(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn with<R>(
+        &mut self,
+        qpn: u32,
+        requeue: bool,
+        act: impl FnOnce(&mut QueuePair, &mut MemoryTable) -> R,
+    ) -> Option<R> {
+        let index = qpn.checked_sub(FIRST_QPN)?;
+        let entry = self.entries.get_mut(index as usize)?.as_mut()?;
+        let result = act(&mut entry.qp, &mut self.memory);
+        self.refresh(index, requeue);
+        Some(result)
+    }
+
+    /// Brings completions, the acknowledgement line and the schedule up to date with a queue pair.
+    fn refresh(&mut self, index: u32, requeue: bool) {
+        let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
+        while let Some(done) = entry.qp.poll_cq() {
+            self.completions.push_back(done);
+        }
+        if entry.qp.has_ack() && !entry.in_ack_line {
+            entry.in_ack_line = true;
+            self.ack_line.push_back(index);
+        }
+        self.data.set(index, entry.qp.data_deadline(), requeue);
+    }
+}

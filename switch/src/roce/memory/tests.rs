@@ -1,0 +1,60 @@
+use super::*;
+
+#[test]
+fn a_key_of_a_removed_region_is_dead_even_when_its_slot_lives_again() {
+    let mut memory = MemoryTable::new();
+    let key = memory.register(0x1000, Access::ALL, Box::new(Bytes::zeroed(16))).unwrap();
+    assert!(memory.remove(key).is_some());
+    let again = memory.register(0x1000, Access::ALL, Box::new(Bytes::zeroed(16))).unwrap();
+    assert_ne!(key, again);
+    assert_eq!(memory.check(key, 0x1000, 1, Access::NONE), Err(AccessError::UnknownKey));
+    assert_eq!(memory.check(again, 0x1000, 16, Access::REMOTE_WRITE), Ok(()));
+    assert!(memory.remove(key).is_none());
+}
+
+#[test]
+fn bounds_and_permissions() {
+    let mut memory = MemoryTable::new();
+    let rights = Access::REMOTE_READ.with(Access::LOCAL_WRITE);
+    let key = memory.register(u64::MAX - 16, rights, Box::new(Bytes::zeroed(16))).unwrap();
+    let base = u64::MAX - 16;
+    assert_eq!(memory.check(key, base, 16, Access::REMOTE_READ), Ok(()));
+    assert_eq!(memory.check(key, base, 17, Access::REMOTE_READ), Err(AccessError::OutOfBounds));
+    assert_eq!(memory.check(key, base - 1, 1, Access::NONE), Err(AccessError::OutOfBounds));
+    assert_eq!(memory.check(key, u64::MAX, 9, Access::NONE), Err(AccessError::OutOfBounds));
+    assert_eq!(memory.check(key, base, 1, Access::REMOTE_WRITE), Err(AccessError::Denied));
+    assert_eq!(memory.check(77, 0, 0, Access::ALL), Ok(()), "nothing to protect");
+    assert_eq!(memory.atomic(key, base, |_| 1), Err(AccessError::Denied));
+    assert_eq!(memory.register(u64::MAX, Access::ALL, Box::new(Bytes::zeroed(2))), None);
+}
+
+#[test]
+fn atomics_are_little_endian_words() {
+    let mut memory = MemoryTable::new();
+    let key =
+        memory.register(0, Access::ALL, Box::new(Bytes(vec![1, 0, 0, 0, 0, 0, 0, 2]))).unwrap();
+    assert_eq!(memory.atomic(key, 0, |w| w.wrapping_add(5)), Ok(0x0200_0000_0000_0001));
+    let mut out = [0; 8];
+    memory.read(&PayloadRef { key, va: 0, len: 8 }, &mut out).unwrap();
+    assert_eq!(out, [6, 0, 0, 0, 0, 0, 0, 2]);
+}
+
+#[test]
+fn synthetic_memory_verifies_beyond_four_gib_and_counts_what_is_wrong() {
+    let len = 6 << 30;
+    let (source, mut target) = (Synthetic::new(7, len), Synthetic::new(7, len));
+    let mut chunk = [0; 1000];
+    for offset in [0, 3, (1 << 32) - 500, len - 1000] {
+        source.read(offset, &mut chunk);
+        target.write(offset, &chunk);
+    }
+    assert_eq!((target.verified_bytes(), target.wrong_bytes()), (4000, 0));
+    chunk[17] ^= 1;
+    target.write(len - 1000, &chunk);
+    assert_eq!((target.verified_bytes(), target.wrong_bytes()), (4999, 1));
+    assert!(target.first_wrong_offset().is_some_and(|at| (len - 1000..len - 982).contains(&at)));
+    let mut shifted = [0; 1000];
+    source.read(1, &mut shifted);
+    target.write(0, &shifted);
+    assert!(target.wrong_bytes() > 900, "a wrong offset cannot pass");
+}

@@ -1,0 +1,302 @@
+//! The notification point: a congestion mark arrives, at most one CNP per interval goes back.
+//!
+//! The rule (Zhu et al., SIGCOMM 2015, section 3.1): the first marked packet of a flow is answered at
+//! once; for the next interval N further marked packets are only remembered; when the interval ends
+//! and one was remembered, one CNP goes out and the interval starts again.
+//!
+//! State: one entry per *open* window and nothing else, because an entry whose window has passed with
+//! nothing pending says the same as no entry. All windows have one length, so the order in which they
+//! close is the order in which they were opened, and a queue serves as the timer wheel. The table is
+//! bounded: when it is full, the window that would close first is evicted. Its pending CNP, if any, is
+//! sent at once, so a congestion signal is never lost; the price is one CNP earlier than N, counted in
+//! [`NpCounters::evicted`].
+//!
+//! Not here: who is told (`frames` addresses the CNP), and what the sender does ([`super::rp`]).
+
+use std::collections::{HashMap, VecDeque};
+
+use wireyard_tables::time::{Span, Time};
+
+#[cfg(test)]
+mod tests;
+
+/// Multicast destination queue pair; marks on multicast are never answered (hfi1 `process_ecn`).
+const MULTICAST_QP: u32 = 0x00ff_ffff;
+
+/// A flow as the notification point sees it, addresses as they stand in the marked packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Source address: IPv6, IPv4-mapped, GID or LID, big-endian.
+    pub src: u128,
+    /// Destination address, same form.
+    pub dst: u128,
+    /// Destination queue pair number, 24 bits.
+    pub dest_qp: u32,
+}
+
+/// Which mark was seen; it decides the form of the CNP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// IP ECN = CE (RoCEv2): answered by BTH opcode 0x81 with 16 reserved bytes (IBTA A17).
+    IpCe,
+    /// FECN of native InfiniBand or Omni-Path: answered by BTH opcode 0x80, BECN set, no payload.
+    Fecn,
+}
+
+/// A marked packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    /// Its flow.
+    pub flow: FlowKey,
+    /// Its BTH opcode: CNPs and ACKs are not answered.
+    pub opcode: u8,
+    /// The port it came in by.
+    pub port: u16,
+    /// Which mark.
+    pub mark: Mark,
+    /// The sender's queue pair. It is not in the packet: a NIC takes it from its queue pair, a switch
+    /// must have learned it. `None` means that no CNP can be addressed.
+    pub sender_qp: Option<u32>,
+}
+
+/// Where the notification point sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// In the receiving NIC.
+    Nic,
+    /// In a switch on the path: the CNP leaves before the receiver has seen the packet ("fast CNP").
+    Switch,
+}
+
+/// What the interval is kept for. Real NICs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    /// One window per (source, destination, queue pair), as in the paper.
+    PerFlow,
+    /// One window per address pair.
+    PerPair,
+    /// One window per port.
+    PerPort,
+}
+
+/// What happens to a mark inside an open window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowEnd {
+    /// The first flow marked inside the window gets its CNP when the window ends (the paper).
+    SendPending,
+    /// It is dropped: the window only limits the CNP rate (ConnectX `MIN_TIME_BETWEEN_CNPS`).
+    Forget,
+}
+
+/// Settings of the notification point.
+#[derive(Clone, Copy, Debug)]
+pub struct NpConfig {
+    /// N: the least time between two CNPs of one window. Zero answers every mark.
+    pub interval: Span,
+    /// What a window is kept for.
+    pub pacing: Pacing,
+    /// What happens to marks inside a window.
+    pub window_end: WindowEnd,
+    /// NIC or switch.
+    pub role: Role,
+    /// Largest number of open windows.
+    pub max_windows: usize,
+}
+
+impl Default for NpConfig {
+    /// The SIGCOMM 2015 notification point of a NIC: 50 us per flow, 65,536 windows.
+    fn default() -> Self {
+        NpConfig {
+            interval: Span::from_us(50),
+            pacing: Pacing::PerFlow,
+            window_end: WindowEnd::SendPending,
+            role: Role::Nic,
+            max_windows: 65_536,
+        }
+    }
+}
+
+/// A CNP to send. Addresses are those of the marked packet: the CNP travels from `flow.dst` to `flow.src`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cnp {
+    /// The congested flow.
+    pub flow: FlowKey,
+    /// DestQP of the CNP.
+    pub sender_qp: u32,
+    /// The port by which the marked packet came in, and by which the CNP leaves.
+    pub port: u16,
+    /// Form of the packet.
+    pub mark: Mark,
+    /// Who sends it.
+    pub role: Role,
+}
+
+/// What the notification point saw and did. `ce_seen = immediate CNPs + cnp_suppressed + cnp_no_qp_pair + ignored`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NpCounters {
+    /// Marked packets reported.
+    pub ce_seen: u64,
+    /// CNPs handed out, immediate and deferred.
+    pub cnp_sent: u64,
+    /// Marked packets that fell into an open window (one of them may cause the deferred CNP).
+    pub cnp_suppressed: u64,
+    /// Marked packets of flows whose sender queue pair is not known.
+    pub cnp_no_qp_pair: u64,
+    /// Marks on CNPs, ACKs and multicast, which are never answered.
+    pub ignored: u64,
+    /// Windows closed early because the table was full.
+    pub evicted: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum WindowKey {
+    Flow(FlowKey),
+    Pair(u128, u128),
+    Port(u16),
+}
+
+/// The notification point.
+#[derive(Debug)]
+pub struct NotificationPoint {
+    config: NpConfig,
+    /// Open windows and the CNP that waits for each end. Only looked up, never iterated.
+    windows: HashMap<WindowKey, Option<Cnp>>,
+    /// The same windows in the order in which they close.
+    closing: VecDeque<(Time, WindowKey)>,
+    ready: VecDeque<Cnp>,
+    counters: NpCounters,
+}
+
+impl NotificationPoint {
+    /// A notification point with no open window. `max_windows` of zero is taken as one.
+    pub fn new(mut config: NpConfig) -> Self {
+        config.max_windows = config.max_windows.max(1);
+        NotificationPoint {
+            config,
+            windows: HashMap::new(),
+            closing: VecDeque::new(),
+            ready: VecDeque::new(),
+            counters: NpCounters::default(),
+        }
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &NpConfig {
+        &self.config
+    }
+
+    /// Counters since the start.
+    pub fn counters(&self) -> NpCounters {
+        self.counters
+    }
+
+    /// Open windows.
+    pub fn open_windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// A marked packet arrived. What follows comes out of [`Self::poll`], an immediate CNP at once.
+    pub fn on_congestion(&mut self, now: Time, seen: &Congestion) {
+        self.close_windows(now);
+        self.counters.ce_seen += 1;
+        if never_answered(seen) {
+            self.counters.ignored += 1;
+            return;
+        }
+        let Some(sender_qp) = seen.sender_qp else {
+            self.counters.cnp_no_qp_pair += 1;
+            return;
+        };
+        let cnp = Cnp {
+            flow: seen.flow,
+            sender_qp,
+            port: seen.port,
+            mark: seen.mark,
+            role: self.config.role,
+        };
+        if self.config.interval.is_zero() {
+            self.emit(cnp);
+            return;
+        }
+        let key = self.window_key(seen);
+        match self.windows.get_mut(&key) {
+            Some(pending) => {
+                self.counters.cnp_suppressed += 1;
+                if self.config.window_end == WindowEnd::SendPending {
+                    pending.get_or_insert(cnp);
+                }
+            }
+            None => {
+                self.make_room();
+                self.emit(cnp);
+                self.open(now, key);
+            }
+        }
+    }
+
+    /// When [`Self::poll`] next has work to do: a CNP, or a window that closes with nothing pending.
+    pub fn next_deadline(&self) -> Time {
+        if !self.ready.is_empty() {
+            return Time::ZERO;
+        }
+        self.closing.front().map_or(Time::MAX, |&(at, _)| at)
+    }
+
+    /// The next CNP due at `now`; call until `None`.
+    pub fn poll(&mut self, now: Time) -> Option<Cnp> {
+        self.close_windows(now);
+        self.ready.pop_front()
+    }
+
+    fn close_windows(&mut self, now: Time) {
+        while let Some(&(at, key)) = self.closing.front() {
+            if at > now {
+                break;
+            }
+            self.closing.pop_front();
+            if let Some(Some(cnp)) = self.windows.remove(&key) {
+                self.emit(cnp);
+                // The next window starts when the CNP really leaves: a late poll must not shorten it.
+                self.open(now, key);
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.windows.len() < self.config.max_windows {
+            return;
+        }
+        if let Some((_, key)) = self.closing.pop_front() {
+            self.counters.evicted += 1;
+            if let Some(Some(cnp)) = self.windows.remove(&key) {
+                self.emit(cnp);
+            }
+        }
+    }
+
+    fn open(&mut self, now: Time, key: WindowKey) {
+        self.windows.insert(key, None);
+        self.closing.push_back((now + self.config.interval, key));
+    }
+
+    fn emit(&mut self, cnp: Cnp) {
+        self.counters.cnp_sent += 1;
+        self.ready.push_back(cnp);
+    }
+
+    fn window_key(&self, seen: &Congestion) -> WindowKey {
+        match self.config.pacing {
+            Pacing::PerFlow => WindowKey::Flow(seen.flow),
+            Pacing::PerPair => WindowKey::Pair(seen.flow.src, seen.flow.dst),
+            Pacing::PerPort => WindowKey::Port(seen.port),
+        }
+    }
+}
+
+/// CNPs (service 100), ACKs (operation 0x11) and multicast (hfi1 `process_ecn`, `return_cnp`).
+fn never_answered(seen: &Congestion) -> bool {
+    let (service, operation) = (seen.opcode >> 5, seen.opcode & 0x1f);
+    service == 0b100
+        || (operation == 0x11 && service != 0b011)
+        || seen.flow.dest_qp & MULTICAST_QP == MULTICAST_QP
+}

@@ -1,0 +1,232 @@
+//! What a BTH opcode means to the transport: service, operation, position in its message.
+//!
+//! Which extended headers follow an opcode on the wire is the YAML library's business
+//! (`programs/headers/infiniband.yaml`); here an opcode is only taken apart and put together.
+
+/// Transport service, the upper three bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+}
+
+/// What the packet asks for or answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SEND.
+    Send,
+    /// RDMA WRITE.
+    Write,
+    /// RDMA READ request.
+    ReadRequest,
+    /// RDMA READ response.
+    ReadResponse,
+    /// Acknowledge: ACK, NAK or RNR NAK by the AETH syndrome.
+    Ack,
+    /// ATOMIC acknowledge with the original value.
+    AtomicAck,
+    /// Compare and swap request.
+    CmpSwap,
+    /// Fetch and add request.
+    FetchAdd,
+}
+
+/// Place of a packet in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// First of several.
+    First,
+    /// Neither first nor last.
+    Middle,
+    /// Last of several.
+    Last,
+    /// The whole message.
+    Only,
+}
+
+impl Position {
+    /// The position of packet `index` of `count`.
+    pub fn of(index: u32, count: u32) -> Position {
+        match (index == 0, index + 1 >= count) {
+            (true, true) => Position::Only,
+            (true, false) => Position::First,
+            (false, true) => Position::Last,
+            (false, false) => Position::Middle,
+        }
+    }
+
+    /// First or Only.
+    pub fn starts(self) -> bool {
+        matches!(self, Position::First | Position::Only)
+    }
+
+    /// Last or Only.
+    pub fn ends(self) -> bool {
+        matches!(self, Position::Last | Position::Only)
+    }
+}
+
+/// What rides on the last packet of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    None,
+    /// Immediate data.
+    Imm,
+    /// An R_Key to invalidate.
+    Inv,
+}
+
+/// A decoded opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Transport service.
+    pub service: Service,
+    /// Operation.
+    pub kind: Kind,
+    /// Position.
+    pub position: Position,
+    /// Immediate data or invalidate.
+    pub extra: Extra,
+}
+
+/// CNP in RoCEv2, followed by 16 reserved bytes (IBTA A17).
+pub const CNP_ROCEV2: u8 = 0x81;
+/// CNP in native InfiniBand and Omni-Path, BTH only (IBTA A10).
+pub const CNP_NATIVE: u8 = 0x80;
+
+const SERVICES: [(u8, Service); 3] = [(0, Service::Rc), (1, Service::Uc), (3, Service::Ud)];
+
+/// Low five bits of every operation spoken here (wire.md section 3).
+const OPERATIONS: [(u8, Kind, Position, Extra); 23] = {
+    use Extra::{Imm, Inv, None};
+    use Position::{First, Last, Middle, Only};
+    [
+        (0x00, Kind::Send, First, None),
+        (0x01, Kind::Send, Middle, None),
+        (0x02, Kind::Send, Last, None),
+        (0x03, Kind::Send, Last, Imm),
+        (0x04, Kind::Send, Only, None),
+        (0x05, Kind::Send, Only, Imm),
+        (0x06, Kind::Write, First, None),
+        (0x07, Kind::Write, Middle, None),
+        (0x08, Kind::Write, Last, None),
+        (0x09, Kind::Write, Last, Imm),
+        (0x0a, Kind::Write, Only, None),
+        (0x0b, Kind::Write, Only, Imm),
+        (0x0c, Kind::ReadRequest, Only, None),
+        (0x0d, Kind::ReadResponse, First, None),
+        (0x0e, Kind::ReadResponse, Middle, None),
+        (0x0f, Kind::ReadResponse, Last, None),
+        (0x10, Kind::ReadResponse, Only, None),
+        (0x11, Kind::Ack, Only, None),
+        (0x12, Kind::AtomicAck, Only, None),
+        (0x13, Kind::CmpSwap, Only, None),
+        (0x14, Kind::FetchAdd, Only, None),
+        (0x16, Kind::Send, Last, Inv),
+        (0x17, Kind::Send, Only, Inv),
+    ]
+};
+
+impl Op {
+    /// Takes an opcode apart; `None` for services and operations that are not spoken here.
+    pub fn decode(opcode: u8) -> Option<Op> {
+        let service = SERVICES.iter().find(|s| s.0 == opcode >> 5)?.1;
+        let low = opcode & 0x1f;
+        // The table is in order with one hole at 0x15.
+        let index = usize::from(if low > 0x15 { low - 1 } else { low });
+        let &(_, kind, position, extra) = OPERATIONS.get(index).filter(|o| o.0 == low)?;
+        let op = Op { service, kind, position, extra };
+        op.is_spoken().then_some(op)
+    }
+
+    /// The opcode on the wire; `None` for a combination that has none.
+    pub fn encode(self) -> Option<u8> {
+        use Position::{First, Last, Middle, Only};
+        let low = match (self.kind, self.position, self.extra) {
+            (Kind::Send, First, Extra::None) => 0x00,
+            (Kind::Send, Middle, Extra::None) => 0x01,
+            (Kind::Send, Last, Extra::None) => 0x02,
+            (Kind::Send, Last, Extra::Imm) => 0x03,
+            (Kind::Send, Only, Extra::None) => 0x04,
+            (Kind::Send, Only, Extra::Imm) => 0x05,
+            (Kind::Write, First, Extra::None) => 0x06,
+            (Kind::Write, Middle, Extra::None) => 0x07,
+            (Kind::Write, Last, Extra::None) => 0x08,
+            (Kind::Write, Last, Extra::Imm) => 0x09,
+            (Kind::Write, Only, Extra::None) => 0x0a,
+            (Kind::Write, Only, Extra::Imm) => 0x0b,
+            (Kind::ReadRequest, Only, Extra::None) => 0x0c,
+            (Kind::ReadResponse, First, Extra::None) => 0x0d,
+            (Kind::ReadResponse, Middle, Extra::None) => 0x0e,
+            (Kind::ReadResponse, Last, Extra::None) => 0x0f,
+            (Kind::ReadResponse, Only, Extra::None) => 0x10,
+            (Kind::Ack, Only, Extra::None) => 0x11,
+            (Kind::AtomicAck, Only, Extra::None) => 0x12,
+            (Kind::CmpSwap, Only, Extra::None) => 0x13,
+            (Kind::FetchAdd, Only, Extra::None) => 0x14,
+            (Kind::Send, Last, Extra::Inv) => 0x16,
+            (Kind::Send, Only, Extra::Inv) => 0x17,
+            _ => return None,
+        };
+        let high = match self.service {
+            Service::Rc => 0x00,
+            Service::Uc => 0x20,
+            Service::Ud => 0x60,
+        };
+        self.is_spoken().then_some(high | low)
+    }
+
+    /// UC has no READ, ATOMIC, ACK or invalidate, UD has single-packet SEND only.
+    fn is_spoken(self) -> bool {
+        match self.service {
+            Service::Rc => true,
+            Service::Uc => {
+                matches!(self.kind, Kind::Send | Kind::Write) && self.extra != Extra::Inv
+            }
+            Service::Ud => {
+                self.kind == Kind::Send
+                    && self.position == Position::Only
+                    && self.extra != Extra::Inv
+            }
+        }
+    }
+
+    /// True for what a requester sends.
+    pub fn is_request(self) -> bool {
+        !matches!(self.kind, Kind::ReadResponse | Kind::Ack | Kind::AtomicAck)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_opcode_decodes_to_itself_or_not_at_all() {
+        let mut spoken = 0;
+        for opcode in 0..=255u8 {
+            if let Some(op) = Op::decode(opcode) {
+                assert_eq!(op.encode(), Some(opcode), "{opcode:#x} {op:?}");
+                spoken += 1;
+            }
+        }
+        // RC 0x00-0x14, 0x16, 0x17; UC SEND and WRITE; UD SEND Only with and without immediate.
+        assert_eq!(spoken, 23 + 12 + 2);
+        for unknown in [0x15, 0x1c, 0x2c, 0x36, 0x40, 0x60, 0x74, CNP_NATIVE, CNP_ROCEV2, 0xff] {
+            assert_eq!(Op::decode(unknown), None, "{unknown:#x}");
+        }
+    }
+
+    #[test]
+    fn position_of_a_packet() {
+        assert_eq!(Position::of(0, 1), Position::Only);
+        assert_eq!(Position::of(0, 2), Position::First);
+        assert_eq!(Position::of(1, 3), Position::Middle);
+        assert_eq!(Position::of(1, 2), Position::Last);
+    }
+}

@@ -1,0 +1,452 @@
+//! A queue pair: state, attributes, requester, responder, rate and completions.
+//!
+//! The caller owns time, memory and the network: it posts work, hands in packets, asks for packets
+//! when [`QueuePair::next_deadline`] has come, and reads completions. Data packets (requests and READ
+//! responses) leave at the pace of the rate control; acknowledgements leave at once.
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::Time;
+
+mod attrs;
+mod config;
+mod post;
+#[cfg(test)]
+mod tests;
+
+pub use attrs::{Attrs, ModifyError, PathMtu, QpState};
+pub use config::{QpConfig, QpCounters};
+
+use super::aeth::{self, Syndrome};
+use super::memory::{Access, MemoryTable};
+use super::opcode::{CNP_NATIVE, CNP_ROCEV2, Kind, Op, Service};
+use super::packet::{ClassHint, InPacket, OutPacket};
+use super::psn::Psn;
+use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
+use super::responder::Responder;
+use super::rp::pacer::Pacer;
+use super::rp::{RateAlgorithm, RateControl, RateState};
+use super::verbs::{Completion, Status};
+
+/// What requester and responder need to know of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) qpn: u32,
+    pub(super) service: Service,
+    pub(super) dest_qp: u32,
+    pub(super) path: u32,
+    pub(super) mtu: PathMtu,
+    pub(super) pkey: u16,
+    pub(super) qkey: u32,
+    pub(super) access: Access,
+    pub(super) min_rnr_timer: u8,
+}
+
+/// The parts of a queue pair that both halves work on.
+pub(super) struct Ctx<'a> {
+    pub(super) link: &'a Link,
+    pub(super) cq: &'a mut VecDeque<Completion>,
+    pub(super) counters: &'a mut QpCounters,
+    pub(super) rate: &'a mut dyn RateControl,
+    /// BECN of the packet at hand.
+    pub(super) becn: bool,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    link: Link,
+    state: QpState,
+    sq_depth: usize,
+    rq_depth: usize,
+    ack_every: u32,
+    max_outstanding: u32,
+    frame_overhead_bytes: u32,
+    algorithm: RateAlgorithm,
+    requester: Requester,
+    responder: Responder,
+    rate: Box<dyn RateControl>,
+    pacer: Pacer,
+    /// READ responses and requests share the pace in turns.
+    response_turn: bool,
+    cq: VecDeque<Completion>,
+    counters: QpCounters,
+}
+
+impl QueuePair {
+    /// A queue pair in RESET.
+    pub fn new(qpn: u32, service: Service, config: &QpConfig) -> Self {
+        let link = Link {
+            qpn: qpn & 0x00ff_ffff,
+            service,
+            dest_qp: 0,
+            path: 0,
+            mtu: PathMtu::DEFAULT,
+            pkey: 0xffff,
+            qkey: 0,
+            access: Access::NONE,
+            min_rnr_timer: 0,
+        };
+        QueuePair {
+            link,
+            state: QpState::Reset,
+            sq_depth: config.sq_depth.max(1),
+            rq_depth: config.rq_depth,
+            ack_every: config.ack_every.max(1),
+            max_outstanding: config.max_outstanding_packets.clamp(1, MAX_OUTSTANDING),
+            frame_overhead_bytes: config.frame_overhead_bytes,
+            algorithm: config.rate.clone(),
+            requester: Requester::new(),
+            responder: Responder::new(),
+            rate: config.rate.start(),
+            pacer: Pacer::default(),
+            response_turn: false,
+            cq: VecDeque::new(),
+            counters: QpCounters::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn qpn(&self) -> u32 {
+        self.link.qpn
+    }
+
+    /// Its service.
+    pub fn service(&self) -> Service {
+        self.link.service
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The peer's queue pair number; zero before RTR and for datagrams. The notification point needs it.
+    pub fn dest_qp(&self) -> u32 {
+        self.link.dest_qp
+    }
+
+    /// The peer's path.
+    pub fn path(&self) -> u32 {
+        self.link.path
+    }
+
+    /// Event counters.
+    pub fn counters(&self) -> &QpCounters {
+        &self.counters
+    }
+
+    /// The reaction point's state, as of its last event.
+    pub fn rate_state(&self) -> RateState {
+        self.rate.state()
+    }
+
+    /// Send work requests not completed.
+    pub fn send_queue_len(&self) -> usize {
+        self.requester.queued()
+    }
+
+    /// In SQD: everything that had been started is finished.
+    pub fn is_drained(&self) -> bool {
+        self.requester.is_drained()
+    }
+
+    /// Changes the state and sets attributes, all or nothing.
+    ///
+    /// # Errors
+    /// What is missing, not allowed or out of range.
+    pub fn modify(&mut self, to: QpState, attrs: &Attrs) -> Result<(), ModifyError> {
+        attrs.check(self.link.service, self.state, to)?;
+        let from = self.state;
+        self.apply(attrs);
+        match to {
+            QpState::Reset => self.reset(),
+            QpState::Err => self.fail(Status::WorkRequestFlushed),
+            QpState::Rtr => self.responder.start(
+                Psn::new(attrs.rq_psn.unwrap_or(0)),
+                usize::from(attrs.max_dest_rd_atomic.unwrap_or(0)),
+            ),
+            QpState::Rts if from == QpState::Rtr => self.start_requester(attrs),
+            QpState::Sqd => self.change_limits(attrs),
+            _ => {}
+        }
+        self.state = to;
+        Ok(())
+    }
+
+    fn apply(&mut self, attrs: &Attrs) {
+        let link = &mut self.link;
+        link.pkey = attrs.pkey.unwrap_or(link.pkey);
+        link.access = attrs.access.unwrap_or(link.access);
+        link.qkey = attrs.qkey.unwrap_or(link.qkey);
+        link.path = attrs.path.unwrap_or(link.path);
+        link.mtu = attrs.path_mtu.unwrap_or(link.mtu);
+        link.dest_qp = attrs.dest_qp.unwrap_or(link.dest_qp);
+        link.min_rnr_timer = attrs.min_rnr_timer.unwrap_or(link.min_rnr_timer);
+    }
+
+    fn start_requester(&mut self, attrs: &Attrs) {
+        let limits = Limits {
+            max_rd_atomic: u32::from(attrs.max_rd_atomic.unwrap_or(0)),
+            retry_count: attrs.retry_count.unwrap_or(0),
+            rnr_retry: attrs.rnr_retry.unwrap_or(0),
+            timeout: attrs.timeout.and_then(aeth::ack_timeout),
+            ack_every: self.ack_every,
+            max_outstanding: self.max_outstanding,
+        };
+        self.requester.start(Psn::new(attrs.sq_psn.unwrap_or(0)), limits);
+    }
+
+    fn change_limits(&mut self, attrs: &Attrs) {
+        let limits = &mut self.requester.limits;
+        limits.max_rd_atomic = attrs.max_rd_atomic.map_or(limits.max_rd_atomic, u32::from);
+        limits.retry_count = attrs.retry_count.unwrap_or(limits.retry_count);
+        limits.rnr_retry = attrs.rnr_retry.unwrap_or(limits.rnr_retry);
+        limits.timeout = attrs.timeout.map_or(limits.timeout, aeth::ack_timeout);
+    }
+
+    /// RESET forgets everything, completions not yet read included (as a kernel's reset cleans the CQ).
+    fn reset(&mut self) {
+        self.requester = Requester::new();
+        self.responder = Responder::new();
+        self.rate = self.algorithm.start();
+        self.pacer = Pacer::default();
+        self.cq.clear();
+    }
+
+    /// Next completion.
+    pub fn poll_cq(&mut self) -> Option<Completion> {
+        self.cq.pop_front()
+    }
+
+    /// A packet for this queue pair.
+    pub fn on_packet(&mut self, now: Time, packet: &InPacket<'_>, memory: &mut MemoryTable) {
+        let bth = &packet.headers.bth;
+        self.counters.received_packets += 1;
+        if bth.opcode == CNP_ROCEV2 || bth.opcode == CNP_NATIVE {
+            return self.on_cnp(now);
+        }
+        if bth.becn {
+            self.on_cnp(now);
+        }
+        let Some(op) = Op::decode(bth.opcode).filter(|op| self.accepts(op, packet)) else {
+            self.counters.dropped_packets += 1;
+            return;
+        };
+        if op.is_request() {
+            if let Some(status) = self.on_request(packet, op, memory) {
+                self.fail(status);
+            }
+            return;
+        }
+        let before = self.rate.rate_bps();
+        if let Err(Failed(status)) = self.on_answer(now, packet, op, memory) {
+            self.fail(status);
+        }
+        let after = self.rate.rate_bps();
+        if before != after {
+            self.pacer.on_rate_change(now, before, after);
+        }
+    }
+
+    fn accepts(&self, op: &Op, packet: &InPacket<'_>) -> bool {
+        let state_fits = match self.state {
+            QpState::Rtr => op.is_request(),
+            QpState::Rts | QpState::Sqd => true,
+            _ => false,
+        };
+        let qkey_fits = self.link.service != Service::Ud
+            || packet.headers.deth.is_some_and(|deth| deth.qkey == self.link.qkey);
+        state_fits
+            && qkey_fits
+            && op.service == self.link.service
+            && pkey_matches(packet.headers.bth.pkey, self.link.pkey)
+    }
+
+    fn on_request(
+        &mut self,
+        packet: &InPacket<'_>,
+        op: Op,
+        memory: &mut MemoryTable,
+    ) -> Option<Status> {
+        let mut ctx = Ctx {
+            link: &self.link,
+            cq: &mut self.cq,
+            counters: &mut self.counters,
+            rate: self.rate.as_mut(),
+            becn: packet.headers.bth.becn,
+        };
+        self.responder.on_request(packet, op, memory, &mut ctx)
+    }
+
+    fn on_answer(
+        &mut self,
+        now: Time,
+        packet: &InPacket<'_>,
+        op: Op,
+        memory: &mut MemoryTable,
+    ) -> Result<(), Failed> {
+        let mut ctx = Ctx {
+            link: &self.link,
+            cq: &mut self.cq,
+            counters: &mut self.counters,
+            rate: self.rate.as_mut(),
+            becn: packet.headers.bth.becn,
+        };
+        let headers = &packet.headers;
+        match (op.kind, headers.aeth, headers.atomic_ack) {
+            (Kind::ReadResponse, _, _) => {
+                self.requester.on_read_response(now, packet, op.position, memory, &mut ctx)
+            }
+            (Kind::AtomicAck, _, Some(old)) => {
+                self.requester.on_atomic_response(now, packet, old, memory, &mut ctx)
+            }
+            (Kind::Ack, Some(aeth), _) => {
+                let syndrome = Syndrome::decode(aeth.syndrome);
+                self.requester.on_ack(now, headers.bth.psn, syndrome, &mut ctx)
+            }
+            _ => {
+                ctx.counters.bad_responses += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn on_cnp(&mut self, now: Time) {
+        self.counters.cnps_received += 1;
+        self.with_rate(now, |rate| rate.on_cnp(now));
+    }
+
+    /// Runs something that may change the rate, and keeps the pacer in step.
+    fn with_rate(&mut self, now: Time, event: impl FnOnce(&mut dyn RateControl)) {
+        let before = self.rate.rate_bps();
+        event(self.rate.as_mut());
+        let after = self.rate.rate_bps();
+        if before != after {
+            self.pacer.on_rate_change(now, before, after);
+        }
+    }
+
+    /// Applies timers that ended at or before `now`. [`Self::poll_data`] does it too.
+    pub fn on_time(&mut self, now: Time) {
+        if self.rate.next_deadline() <= now {
+            self.with_rate(now, |rate| rate.poll(now));
+        }
+        if self.requester.timer_deadline() > now {
+            return;
+        }
+        let mut ctx = Ctx {
+            link: &self.link,
+            cq: &mut self.cq,
+            counters: &mut self.counters,
+            rate: self.rate.as_mut(),
+            becn: false,
+        };
+        if let Err(Failed(status)) = self.requester.on_time(now, &mut ctx) {
+            self.fail(status);
+        }
+    }
+
+    /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], else [`Self::poll_data`].
+    pub fn poll_tx(&mut self, now: Time) -> Option<OutPacket> {
+        self.poll_ack().or_else(|| self.poll_data(now))
+    }
+
+    /// True if an acknowledgement waits to leave.
+    pub fn has_ack(&self) -> bool {
+        self.responder.has_ack()
+    }
+
+    /// The next acknowledgement. It has a class of its own and is not paced.
+    pub fn poll_ack(&mut self) -> Option<OutPacket> {
+        let packet = self.responder.next_ack(&self.link)?;
+        self.counters.sent_packets += 1;
+        Some(packet)
+    }
+
+    /// The next request or READ response that may leave at `now`. Applies timers first.
+    pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
+        self.on_time(now);
+        if self.pacer.due() > now {
+            return None;
+        }
+        let response = self.responder.has_response();
+        let request = self.requester.has_packet(self.state);
+        let packet = if response && (self.response_turn || !request) {
+            self.response_turn = false;
+            self.responder.next_response(&self.link, &mut self.counters)
+        } else if request {
+            self.response_turn = true;
+            let mut ctx = Ctx {
+                link: &self.link,
+                cq: &mut self.cq,
+                counters: &mut self.counters,
+                rate: self.rate.as_mut(),
+                becn: false,
+            };
+            self.requester.emit(now, &mut ctx)
+        } else {
+            None
+        }?;
+        self.account(now, &packet);
+        Some(packet)
+    }
+
+    fn account(&mut self, now: Time, packet: &OutPacket) {
+        let payload = packet.payload.map_or(0, |p| p.len);
+        self.counters.sent_packets += 1;
+        self.counters.sent_payload_bytes += u64::from(payload);
+        if packet.class != ClassHint::Data {
+            return;
+        }
+        let bytes = u64::from(self.frame_overhead_bytes)
+            + u64::from(packet.headers.extended_bytes())
+            + u64::from(payload)
+            + u64::from(packet.headers.bth.pad);
+        // The gap behind a packet is that of the rate it left at; its bytes may then raise the rate.
+        self.pacer.on_sent(now, bytes, self.rate.rate_bps());
+        self.with_rate(now, |rate| rate.on_bytes_sent(now, bytes));
+    }
+
+    /// When [`Self::poll_tx`] may next have something to do; [`Time::ZERO`] for at once.
+    pub fn next_deadline(&self) -> Time {
+        if self.has_ack() { Time::ZERO } else { self.data_deadline() }
+    }
+
+    /// When [`Self::poll_data`] may next have something to do.
+    pub fn data_deadline(&self) -> Time {
+        let timers = self.requester.timer_deadline();
+        let waiting = self.responder.has_response() || self.requester.has_packet(self.state);
+        if !waiting {
+            return timers;
+        }
+        // While a packet waits for its pace, a change of rate may bring it forward.
+        timers.min(self.pacer.due()).min(self.rate.next_deadline())
+    }
+
+    /// To ERR: the request at fault ends with `status`, everything else is flushed. A NAK that is due
+    /// still leaves.
+    fn fail(&mut self, status: Status) {
+        if self.state != QpState::Reset && self.state != QpState::Err {
+            self.state = QpState::Err;
+            self.flush(status);
+        }
+    }
+
+    fn flush(&mut self, status: Status) {
+        let mut ctx = Ctx {
+            link: &self.link,
+            cq: &mut self.cq,
+            counters: &mut self.counters,
+            rate: self.rate.as_mut(),
+            becn: false,
+        };
+        self.requester.flush(status, &mut ctx);
+        self.responder.flush(&mut ctx);
+    }
+}
+
+/// Low 15 bits equal, and not both limited members (hfi1 `ingress_pkey_matches_entry`).
+fn pkey_matches(a: u16, b: u16) -> bool {
+    (a ^ b) & 0x7fff == 0 && (a | b) & 0x8000 != 0
+}

@@ -1,0 +1,77 @@
+//! What a queue pair is created with, and what it counts.
+
+use super::super::requester::MAX_OUTSTANDING;
+use super::super::rp::RateAlgorithm;
+
+/// What a queue pair is created with.
+#[derive(Clone, Debug)]
+pub struct QpConfig {
+    /// Send work requests that fit.
+    pub sq_depth: usize,
+    /// Receive work requests that fit.
+    pub rq_depth: usize,
+    /// AckReq on every so many packets and on the last of each message. rxe: 64.
+    pub ack_every: u32,
+    /// Unacknowledged packets; at most 2^23 - 1. rxe: 128.
+    pub max_outstanding_packets: u32,
+    /// Bytes of a frame beside extended headers, payload and pad, for pacing and byte counters. RoCEv2
+    /// over IPv4 with FCS: 14 + 20 + 8 + 12 + 4 + 4 = 62.
+    pub frame_overhead_bytes: u32,
+    /// Rate control.
+    pub rate: RateAlgorithm,
+}
+
+impl QpConfig {
+    /// Depths of 128, AckReq every 64 packets, no window, RoCEv2 over IPv4.
+    pub fn new(rate: RateAlgorithm) -> Self {
+        QpConfig {
+            sq_depth: 128,
+            rq_depth: 128,
+            ack_every: 64,
+            max_outstanding_packets: MAX_OUTSTANDING,
+            frame_overhead_bytes: 62,
+            rate,
+        }
+    }
+}
+
+/// Event counters; names as in `/sys/class/infiniband/*/hw_counters` where there is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpCounters {
+    /// Packets handed out.
+    pub sent_packets: u64,
+    /// Payload bytes handed out, repeats included.
+    pub sent_payload_bytes: u64,
+    /// Packets handed out again.
+    pub retransmitted_packets: u64,
+    /// Packets taken in.
+    pub received_packets: u64,
+    /// Packets dropped: unknown opcode, wrong service, P_Key, Q_Key or state.
+    pub dropped_packets: u64,
+    /// Requests ahead of the expected PSN (`out_of_sequence`).
+    pub out_of_sequence: u64,
+    /// Requests behind it (`duplicate_request`).
+    pub duplicate_requests: u64,
+    /// NAK 0x60 sent.
+    pub sequence_naks_sent: u64,
+    /// NAK 0x60 received (`packet_seq_err`).
+    pub sequence_naks_received: u64,
+    /// NAKs 0x61 to 0x63 sent.
+    pub error_naks_sent: u64,
+    /// RNR NAKs sent.
+    pub rnr_naks_sent: u64,
+    /// RNR NAKs received.
+    pub rnr_naks_received: u64,
+    /// Lost responses noticed by a later packet (`implied_nak_seq_err`).
+    pub implied_naks: u64,
+    /// ACK timeouts (`local_ack_timeout_err`).
+    pub timeouts: u64,
+    /// Acknowledgements and responses outside the window, ignored.
+    pub stale_acks: u64,
+    /// Answers that break a rule, ignored.
+    pub bad_responses: u64,
+    /// CNPs and BECNs received (`rp_cnp_handled`).
+    pub cnps_received: u64,
+    /// Payload bytes executed by the responder, in order and once.
+    pub accepted_payload_bytes: u64,
+}

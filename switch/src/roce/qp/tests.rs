@@ -1,0 +1,6 @@
+mod attrs;
+mod channel;
+mod naks;
+mod random;
+mod reliable;
+mod unreliable;

@@ -1,0 +1,367 @@
+//! The requester: work requests in, request packets out, acknowledgements and responses in.
+//!
+//! Every work request gets its PSN range when it is posted, so going back is only a matter of moving
+//! the send position to the oldest unacknowledged PSN. The front of the send queue always holds that
+//! PSN: what is complete is popped. A READ owns one PSN for each response packet.
+//!
+//! Emission is here; acknowledgements, retries and completion are in [`ack`], READ and ATOMIC
+//! responses in [`response`].
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::{Span, Time};
+
+use super::aeth;
+use super::opcode::{Extra, Kind, Op, Position, Service};
+use super::packet::{AtomicEth, Bth, ClassHint, Deth, Headers, OutPacket, PayloadRef, Reth};
+use super::psn::Psn;
+use super::qp::{Ctx, Link, QpState};
+use super::verbs::{SendOp, SendWr};
+
+mod ack;
+mod response;
+
+pub(super) use ack::Failed;
+
+/// A window below this is never useful, above it PSN comparison would be ambiguous.
+pub(super) const MAX_OUTSTANDING: u32 = (1 << 23) - 1;
+
+/// A posted work request.
+#[derive(Clone, Copy, Debug)]
+struct Wqe {
+    wr: SendWr,
+    first: Psn,
+    /// PSNs it owns.
+    packets: u32,
+}
+
+impl Wqe {
+    fn end(&self) -> Psn {
+        self.first.plus(self.packets)
+    }
+
+    /// READ and ATOMIC: done by a response, not by an acknowledgement.
+    fn needs_response(&self) -> bool {
+        matches!(self.wr.op, SendOp::Read(_) | SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. })
+    }
+}
+
+/// Limits from RTR -> RTS and the configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) max_rd_atomic: u32,
+    pub(super) retry_count: u8,
+    pub(super) rnr_retry: u8,
+    pub(super) timeout: Option<Span>,
+    pub(super) ack_every: u32,
+    pub(super) max_outstanding: u32,
+}
+
+/// The sending half of a queue pair.
+#[derive(Debug)]
+pub(super) struct Requester {
+    sq: VecDeque<Wqe>,
+    pub(super) limits: Limits,
+    /// First PSN of the next posted request.
+    post_psn: Psn,
+    /// Send position: index into `sq`, and packets of that request already sent.
+    current: usize,
+    current_packet: u32,
+    /// Oldest unacknowledged PSN.
+    una: Psn,
+    /// One past the highest PSN ever sent.
+    sent_end: Psn,
+    /// One past the highest PSN that asked for an answer.
+    asked_end: Psn,
+    since_ack_req: u32,
+    /// READs and ATOMICs before the send position.
+    rd_in_flight: u32,
+    /// ACK timeout.
+    timer: Time,
+    /// End of an RNR wait; `Time::ZERO` if none runs.
+    rnr_until: Time,
+    retries_left: u8,
+    rnr_left: u8,
+    /// An implied NAK was acted upon at this `una`; once is enough until there is progress.
+    implied_nak_done: bool,
+    /// Departure of a packet whose acknowledgement gives a round-trip sample.
+    probe: Option<(Psn, Time)>,
+}
+
+impl Requester {
+    pub(super) fn new() -> Self {
+        Requester {
+            sq: VecDeque::new(),
+            limits: Limits::default(),
+            post_psn: Psn::default(),
+            current: 0,
+            current_packet: 0,
+            una: Psn::default(),
+            sent_end: Psn::default(),
+            asked_end: Psn::default(),
+            since_ack_req: 0,
+            rd_in_flight: 0,
+            timer: Time::MAX,
+            rnr_until: Time::ZERO,
+            retries_left: 0,
+            rnr_left: 0,
+            implied_nak_done: false,
+            probe: None,
+        }
+    }
+
+    /// RTR -> RTS.
+    pub(super) fn start(&mut self, sq_psn: Psn, limits: Limits) {
+        *self = Requester {
+            limits,
+            post_psn: sq_psn,
+            una: sq_psn,
+            sent_end: sq_psn,
+            asked_end: sq_psn,
+            retries_left: limits.retry_count,
+            rnr_left: limits.rnr_retry,
+            ..Requester::new()
+        };
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.sq.len()
+    }
+
+    /// Takes a checked work request of `packets` PSNs.
+    pub(super) fn post(&mut self, wr: SendWr, packets: u32) {
+        self.sq.push_back(Wqe { wr, first: self.post_psn, packets });
+        self.post_psn = self.post_psn.plus(packets);
+    }
+
+    /// True when nothing that was started is unfinished (SQD has drained).
+    pub(super) fn is_drained(&self) -> bool {
+        self.current_packet == 0 && self.una == self.sent_end
+    }
+
+    /// When the ACK timer or the RNR wait ends.
+    pub(super) fn timer_deadline(&self) -> Time {
+        let rnr = if self.rnr_until == Time::ZERO { Time::MAX } else { self.rnr_until };
+        self.timer.min(rnr)
+    }
+
+    /// True if a request could leave now, pacing aside.
+    pub(super) fn has_packet(&self, state: QpState) -> bool {
+        if self.rnr_until != Time::ZERO {
+            return false;
+        }
+        let Some(wqe) = self.sq.get(self.current) else { return false };
+        let psn = wqe.first.plus(self.current_packet);
+        let started = self.current_packet > 0 || psn.ahead_of(self.sent_end) < 0;
+        if state != QpState::Rts && !(state == QpState::Sqd && started) {
+            return false;
+        }
+        let outstanding = psn.ahead_of(self.una).max(0) as u32;
+        if wqe.needs_response() {
+            return self.rd_in_flight < self.limits.max_rd_atomic
+                && outstanding + wqe.packets <= MAX_OUTSTANDING
+                && (outstanding == 0 || outstanding < self.limits.max_outstanding)
+                && (!wqe.wr.fence || self.rd_in_flight == 0);
+        }
+        outstanding < self.limits.max_outstanding
+            && (!wqe.wr.fence || self.current_packet > 0 || self.rd_in_flight == 0)
+    }
+
+    /// The next request packet; call only after [`Self::has_packet`].
+    pub(super) fn emit(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Option<OutPacket> {
+        let wqe = *self.sq.get(self.current)?;
+        let psn = wqe.first.plus(self.current_packet);
+        let retransmission = psn.ahead_of(self.sent_end) < 0;
+        let reliable = ctx.link.service == Service::Rc;
+        let ack_req = reliable && self.wants_ack(&wqe, psn);
+        let packet = build(ctx.link, &wqe, self.current_packet, psn, ack_req, retransmission)?;
+        if retransmission {
+            ctx.counters.retransmitted_packets += 1;
+        }
+        self.advance(now, &wqe, psn, ack_req);
+        if !reliable {
+            // Nobody will answer: the request is complete when its last packet has left.
+            self.una = psn.plus(1);
+            self.pop_done(ctx);
+        }
+        Some(packet)
+    }
+
+    fn wants_ack(&mut self, wqe: &Wqe, psn: Psn) -> bool {
+        let last = self.current_packet + 1 >= wqe.packets || wqe.needs_response();
+        let outstanding = psn.plus(1).ahead_of(self.una).max(0) as u32;
+        self.since_ack_req += 1;
+        let ask = last
+            || self.since_ack_req >= self.limits.ack_every
+            || outstanding >= self.limits.max_outstanding;
+        if ask {
+            self.since_ack_req = 0;
+        }
+        ask
+    }
+
+    fn advance(&mut self, now: Time, wqe: &Wqe, psn: Psn, ack_req: bool) {
+        let answered = wqe.needs_response();
+        let end = if answered { wqe.end() } else { psn.plus(1) };
+        if end.ahead_of(self.sent_end) > 0 {
+            self.sent_end = end;
+            if ack_req && !answered && self.probe.is_none() {
+                self.probe = Some((psn, now));
+            }
+        }
+        if ack_req || answered {
+            if end.ahead_of(self.asked_end) > 0 {
+                self.asked_end = end;
+            }
+            if self.timer == Time::MAX {
+                self.arm_timer(now);
+            }
+        }
+        self.current_packet += 1;
+        if answered || self.current_packet >= wqe.packets {
+            self.current += 1;
+            self.current_packet = 0;
+            self.rd_in_flight += u32::from(answered);
+        }
+    }
+
+    fn arm_timer(&mut self, now: Time) {
+        self.timer = self.limits.timeout.map_or(Time::MAX, |timeout| now + timeout);
+    }
+
+    /// Moves the send position back to the oldest unacknowledged PSN.
+    fn go_back(&mut self) {
+        self.current = 0;
+        self.rd_in_flight = 0;
+        self.current_packet = self.front_progress();
+        self.since_ack_req = 0;
+        self.timer = Time::MAX;
+        self.probe = None;
+    }
+
+    /// Packets of the front request that are acknowledged.
+    fn front_progress(&self) -> u32 {
+        self.sq.front().map_or(0, |wqe| self.una.ahead_of(wqe.first).max(0) as u32)
+    }
+}
+
+/// Local memory of `wr` from packet `index` on.
+fn payload(wr: &SendWr, index: u32, mtu: u32) -> Option<PayloadRef> {
+    let done = index.checked_mul(mtu)?;
+    let len = wr.local.len.saturating_sub(done).min(mtu);
+    (len > 0).then(|| PayloadRef { key: wr.local.key, va: wr.local.va + u64::from(done), len })
+}
+
+fn build(
+    link: &Link,
+    wqe: &Wqe,
+    index: u32,
+    psn: Psn,
+    ack_req: bool,
+    retransmission: bool,
+) -> Option<OutPacket> {
+    let (wr, mtu) = (&wqe.wr, link.mtu.bytes());
+    let position = Position::of(index, wqe.packets);
+    let (kind, extra) = kind_of(&wr.op);
+    let whole = wqe.needs_response();
+    let op = Op {
+        service: link.service,
+        kind,
+        position: if whole { Position::Only } else { position },
+        extra: if position.ends() { extra } else { Extra::None },
+    };
+    let payload = if whole { None } else { payload(wr, index, mtu) };
+    let bth = Bth {
+        opcode: op.encode()?,
+        solicited: wr.solicited && position.ends() && matches!(kind, Kind::Send | Kind::Write),
+        pad: payload.map_or(0, |p| (p.len.wrapping_neg() & 3) as u8),
+        pkey: link.pkey,
+        fecn: false,
+        becn: false,
+        dest_qp: link.dest_qp,
+        ack_req,
+        psn,
+    };
+    let mut packet = OutPacket {
+        src_qp: link.qpn,
+        headers: Headers::new(bth),
+        payload,
+        class: ClassHint::Data,
+        path: link.path,
+        retransmission,
+    };
+    extend(&mut packet, link, wqe, index, position)?;
+    Some(packet)
+}
+
+fn kind_of(op: &SendOp) -> (Kind, Extra) {
+    match op {
+        SendOp::Send => (Kind::Send, Extra::None),
+        SendOp::SendImm(_) => (Kind::Send, Extra::Imm),
+        SendOp::SendInv(_) => (Kind::Send, Extra::Inv),
+        SendOp::Write(_) => (Kind::Write, Extra::None),
+        SendOp::WriteImm(..) => (Kind::Write, Extra::Imm),
+        SendOp::Read(_) => (Kind::ReadRequest, Extra::None),
+        SendOp::CmpSwap { .. } => (Kind::CmpSwap, Extra::None),
+        SendOp::FetchAdd { .. } => (Kind::FetchAdd, Extra::None),
+        SendOp::Datagram { imm: Some(_), .. } => (Kind::Send, Extra::Imm),
+        SendOp::Datagram { imm: None, .. } => (Kind::Send, Extra::None),
+    }
+}
+
+/// Adds the extended headers.
+fn extend(
+    packet: &mut OutPacket,
+    link: &Link,
+    wqe: &Wqe,
+    index: u32,
+    position: Position,
+) -> Option<()> {
+    let headers = &mut packet.headers;
+    let ends = position.ends();
+    match wqe.wr.op {
+        SendOp::Send => {}
+        SendOp::SendImm(imm) => headers.imm = ends.then_some(imm),
+        SendOp::SendInv(rkey) => headers.ieth = ends.then_some(rkey),
+        SendOp::Write(remote) | SendOp::WriteImm(remote, _) => {
+            if let SendOp::WriteImm(_, imm) = wqe.wr.op {
+                headers.imm = ends.then_some(imm);
+            }
+            headers.reth = position.starts().then_some(Reth {
+                va: remote.va,
+                rkey: remote.rkey,
+                len_bytes: wqe.wr.local.len,
+            });
+        }
+        SendOp::Read(remote) => {
+            // A repeated READ asks only for what is missing.
+            let done = index.checked_mul(link.mtu.bytes())?;
+            headers.reth = Some(Reth {
+                va: remote.va.wrapping_add(u64::from(done)),
+                rkey: remote.rkey,
+                len_bytes: wqe.wr.local.len.saturating_sub(done),
+            });
+        }
+        SendOp::CmpSwap { remote, compare, swap } => {
+            let (va, rkey) = (remote.va, remote.rkey);
+            headers.atomic = Some(AtomicEth { va, rkey, swap_or_add: swap, compare });
+        }
+        SendOp::FetchAdd { remote, add } => {
+            let (va, rkey) = (remote.va, remote.rkey);
+            headers.atomic = Some(AtomicEth { va, rkey, swap_or_add: add, compare: 0 });
+        }
+        SendOp::Datagram { path, dest_qp, qkey, imm } => {
+            let qkey = if qkey >> 31 == 1 { link.qkey } else { qkey };
+            headers.deth = Some(Deth { qkey, src_qp: link.qpn });
+            headers.imm = imm;
+            headers.bth.dest_qp = dest_qp;
+            packet.path = path;
+        }
+    }
+    Some(())
+}
+
+/// The RNR wait for a timer code.
+fn rnr_wait(code: u8) -> Span {
+    aeth::rnr_timer(code)
+}

@@ -1,0 +1,217 @@
+//! Acknowledgements, retries and completion.
+
+use wireyard_tables::time::Time;
+
+use super::super::aeth::{NakCode, Syndrome};
+use super::super::psn::Psn;
+use super::super::qp::Ctx;
+use super::super::rp::AckSample;
+use super::super::verbs::{Completion, CompletionOp, SendOp, Status};
+use super::{Requester, Wqe, rnr_wait};
+
+/// The queue pair must go to ERR; the front request ends with this status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Failed(pub(in super::super) Status);
+
+/// RNR retry count that never runs out.
+const RNR_FOR_EVER: u8 = 7;
+
+impl Requester {
+    /// An ACK, NAK or RNR NAK with this PSN.
+    pub(in super::super) fn on_ack(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        syndrome: Syndrome,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failed> {
+        if psn.ahead_of(self.sent_end) >= 0 || psn.ahead_of(self.una) < 0 {
+            // Older than what is acknowledged, or for something never sent.
+            ctx.counters.stale_acks += 1;
+            return Ok(());
+        }
+        match syndrome {
+            Syndrome::Ack => {
+                self.acknowledge(now, psn.plus(1), ctx);
+                Ok(())
+            }
+            Syndrome::RnrNak(code) => self.on_rnr_nak(now, psn, code, ctx),
+            Syndrome::Nak(NakCode::PsnSequence) => {
+                ctx.counters.sequence_naks_received += 1;
+                self.acknowledge(now, psn, ctx);
+                self.retry()
+            }
+            Syndrome::Nak(code) => {
+                self.acknowledge(now, psn, ctx);
+                Err(Failed(match code {
+                    NakCode::InvalidRequest | NakCode::InvalidRd => Status::RemoteInvalidRequest,
+                    NakCode::RemoteAccess => Status::RemoteAccess,
+                    _ => Status::RemoteOperation,
+                }))
+            }
+            Syndrome::Reserved => {
+                ctx.counters.bad_responses += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The timers that ended at `now`.
+    pub(in super::super) fn on_time(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
+        if self.rnr_until != Time::ZERO && self.rnr_until <= now {
+            self.rnr_until = Time::ZERO;
+        }
+        if self.timer > now {
+            return Ok(());
+        }
+        ctx.counters.timeouts += 1;
+        self.retry()
+    }
+
+    fn on_rnr_nak(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        code: u8,
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failed> {
+        ctx.counters.rnr_naks_received += 1;
+        self.acknowledge(now, psn, ctx);
+        if self.rnr_until != Time::ZERO {
+            return Ok(()); // a copy of the one that is being waited for
+        }
+        if self.limits.rnr_retry != RNR_FOR_EVER {
+            self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
+        }
+        self.rnr_until = now + rnr_wait(code);
+        self.go_back();
+        Ok(())
+    }
+
+    /// Goes back to the oldest unacknowledged PSN if a retry is left.
+    fn retry(&mut self) -> Result<(), Failed> {
+        self.retries_left =
+            self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
+        self.go_back();
+        Ok(())
+    }
+
+    /// A response is missing: go back once, and again only after progress or a timeout.
+    pub(super) fn implied_nak(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.implied_nak_done {
+            ctx.counters.implied_naks += 1;
+            self.go_back();
+            self.implied_nak_done = true;
+        }
+    }
+
+    /// Everything before `end` is acknowledged. READs and ATOMICs are not completed by that: an
+    /// acknowledgement behind one says that its response was lost.
+    pub(super) fn acknowledge(&mut self, now: Time, end: Psn, ctx: &mut Ctx<'_>) {
+        let before = self.una;
+        let mut lost_response = false;
+        for wqe in &self.sq {
+            if wqe.needs_response() {
+                // `una` stands at the first response still missing.
+                lost_response = end.ahead_of(wqe.first) > 0 && end.ahead_of(self.una) > 0;
+                break;
+            }
+            let reached = if end.ahead_of(wqe.end()) >= 0 { wqe.end() } else { end };
+            if reached.ahead_of(self.una) > 0 {
+                self.una = reached;
+            }
+            if reached != wqe.end() {
+                break;
+            }
+        }
+        self.progress(now, before, ctx);
+        if lost_response {
+            self.implied_nak(ctx);
+        }
+    }
+
+    /// Pops what is complete and restarts counters and timer after `una` moved from `before`.
+    pub(super) fn progress(&mut self, now: Time, before: Psn, ctx: &mut Ctx<'_>) {
+        let packets = self.una.ahead_of(before).max(0) as u32;
+        if packets == 0 {
+            return;
+        }
+        self.pop_done(ctx);
+        self.retries_left = self.limits.retry_count;
+        self.rnr_left = self.limits.rnr_retry;
+        self.implied_nak_done = false;
+        if self.asked_end.ahead_of(self.una) > 0 && self.timer != Time::MAX {
+            self.arm_timer(now);
+        } else {
+            self.timer = Time::MAX;
+        }
+        let round_trip = match self.probe {
+            Some((psn, sent)) if psn.ahead_of(self.una) < 0 => {
+                self.probe = None;
+                Some(now.since(sent))
+            }
+            _ => None,
+        };
+        ctx.rate.on_ack(now, &AckSample { packets, round_trip, becn: ctx.becn });
+    }
+
+    /// Completes and pops requests that lie wholly before `una`; keeps the send position.
+    pub(super) fn pop_done(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(wqe) = self.sq.front().copied() {
+            if wqe.end().ahead_of(self.una) > 0 {
+                break;
+            }
+            self.sq.pop_front();
+            if self.current == 0 {
+                // Sent before a go-back and acknowledged since: nothing of it needs to go again.
+                self.current_packet = 0;
+            } else {
+                self.current -= 1;
+                self.rd_in_flight -= u32::from(wqe.needs_response()).min(self.rd_in_flight);
+            }
+            if wqe.wr.signaled {
+                ctx.cq.push_back(completion(&wqe, ctx.link.qpn, Status::Success));
+            }
+        }
+        if self.current == 0 {
+            self.current_packet = self.current_packet.max(self.front_progress());
+        }
+    }
+
+    /// ERR: the front request ends with `first`, all others are flushed.
+    pub(in super::super) fn flush(&mut self, first: Status, ctx: &mut Ctx<'_>) {
+        let mut status = first;
+        for wqe in std::mem::take(&mut self.sq) {
+            ctx.cq.push_back(completion(&wqe, ctx.link.qpn, status));
+            status = Status::WorkRequestFlushed;
+        }
+        self.current = 0;
+        self.current_packet = 0;
+        self.rd_in_flight = 0;
+        self.timer = Time::MAX;
+        self.rnr_until = Time::ZERO;
+        self.una = self.post_psn;
+        self.sent_end = self.post_psn;
+        self.asked_end = self.post_psn;
+    }
+}
+
+fn completion(wqe: &Wqe, qp: u32, status: Status) -> Completion {
+    let op = match wqe.wr.op {
+        SendOp::Write(_) | SendOp::WriteImm(..) => CompletionOp::Write,
+        SendOp::Read(_) => CompletionOp::Read,
+        SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => CompletionOp::Atomic,
+        _ => CompletionOp::Send,
+    };
+    Completion {
+        wr_id: wqe.wr.wr_id,
+        qp,
+        status,
+        op,
+        len_bytes: wqe.wr.local.len,
+        imm: None,
+        invalidated: None,
+        source: None,
+        solicited: false,
+    }
+}

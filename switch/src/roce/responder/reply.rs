@@ -1,0 +1,205 @@
+//! Answers: ACK, NAK, RNR NAK, READ responses, ATOMIC acknowledges, in PSN order.
+//!
+//! An ACK that has not left when the next is due is replaced by it: that is all there is to coalescing.
+//! ACKs wait behind READ responses queued before them, as the requester relies on that order.
+
+use super::super::aeth::{NakCode, Syndrome};
+use super::super::opcode::{Extra, Kind, Op, Position};
+use super::super::packet::{Aeth, Bth, ClassHint, Headers, OutPacket, PayloadRef, Reth};
+use super::super::psn::Psn;
+use super::super::qp::{Link, QpCounters};
+use super::Responder;
+
+/// An answer that has not left.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reply {
+    Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
+    Atomic { psn: Psn, old: u64, msn: u32, repeat: bool },
+    Read { next: Psn, sent: u32, packets: u32, reth: Reth, msn: u32, repeat: bool },
+}
+
+/// A READ or ATOMIC that may be asked for again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Saved {
+    Read { first: Psn, packets: u32, reth: Reth },
+    Atomic { psn: Psn, old: u64 },
+}
+
+impl Saved {
+    fn range(&self) -> (Psn, u32) {
+        match self {
+            Saved::Read { first, packets, .. } => (*first, *packets),
+            Saved::Atomic { psn, .. } => (*psn, 1),
+        }
+    }
+}
+
+impl Reply {
+    /// PSN of the next packet of this answer.
+    fn psn(&self) -> Psn {
+        match self {
+            Reply::Ack { psn, .. } | Reply::Atomic { psn, .. } => *psn,
+            Reply::Read { next, .. } => *next,
+        }
+    }
+
+    fn is_repeat(&self) -> bool {
+        matches!(self, Reply::Atomic { repeat: true, .. } | Reply::Read { repeat: true, .. })
+    }
+
+    fn is_for(&self, saved: &Saved) -> bool {
+        let (first, packets) = saved.range();
+        let ahead = self.psn().ahead_of(first);
+        !matches!(self, Reply::Ack { .. }) && ahead >= 0 && (ahead as u32) < packets
+    }
+}
+
+impl Responder {
+    /// Acknowledges everything before the expected PSN.
+    pub(super) fn reply_ack(&mut self) {
+        let ack =
+            Reply::Ack { psn: self.expected.minus(1), syndrome: Syndrome::Ack, msn: self.msn };
+        match self.replies.back_mut() {
+            Some(last @ Reply::Ack { syndrome: Syndrome::Ack, .. }) => *last = ack,
+            // A NAK for the packet still expected acknowledges as much; an older one is overtaken.
+            Some(Reply::Ack { psn, .. }) if *psn == self.expected => {}
+            Some(last @ Reply::Ack { .. }) => *last = ack,
+            _ => self.replies.push_back(ack),
+        }
+    }
+
+    pub(super) fn reply_nak(&mut self, psn: Psn, code: NakCode) {
+        self.replies.push_back(Reply::Ack { psn, syndrome: Syndrome::Nak(code), msn: self.msn });
+    }
+
+    pub(super) fn reply_rnr(&mut self, psn: Psn, timer: u8) {
+        let syndrome = Syndrome::RnrNak(timer);
+        self.replies.push_back(Reply::Ack { psn, syndrome, msn: self.msn });
+    }
+
+    pub(super) fn reply_atomic(&mut self, psn: Psn, old: u64, repeat: bool) {
+        self.replies.push_back(Reply::Atomic { psn, old, msn: self.msn, repeat });
+    }
+
+    pub(super) fn reply_read(&mut self, psn: Psn, packets: u32, reth: Reth, repeat: bool) {
+        let msn = self.msn;
+        self.replies.push_back(Reply::Read { next: psn, sent: 0, packets, reth, msn, repeat });
+    }
+
+    /// Remembers a READ or ATOMIC, the oldest gives way. [`Responder::check_room`] was asked before.
+    pub(super) fn save(&mut self, saved: Saved) {
+        if self.saved.len() >= self.max_saved
+            && let Some(oldest) = self.saved.pop_front()
+        {
+            // The requester has moved on: a repeated answer that still waits is for a copy of the request.
+            self.replies.retain(|reply| !reply.is_for(&oldest));
+        }
+        self.saved.push_back(saved);
+    }
+
+    /// True while the first answer to it has not left completely.
+    pub(super) fn is_being_answered(&self, saved: &Saved) -> bool {
+        self.replies.iter().any(|reply| reply.is_for(saved) && !reply.is_repeat())
+    }
+
+    /// A requester that asks again for `psn` has gone back there: answers from it on are of no use now,
+    /// and will be asked for again. This also bounds the queue.
+    pub(super) fn drop_answers_from(&mut self, psn: Psn) {
+        self.replies.retain_mut(|reply| {
+            if let Reply::Read { next, sent, packets, .. } = reply {
+                let end = next.plus(*packets - *sent);
+                if next.ahead_of(psn) < 0 && end.ahead_of(psn) > 0 {
+                    // The part before `psn` is still wanted only if the requester skipped it: it did not.
+                    return false;
+                }
+            }
+            reply.psn().ahead_of(psn) < 0
+        });
+    }
+
+    /// True if an acknowledgement is next in line.
+    pub(in super::super) fn has_ack(&self) -> bool {
+        matches!(self.replies.front(), Some(Reply::Ack { .. } | Reply::Atomic { .. }))
+    }
+
+    /// True if a READ response packet is next in line.
+    pub(in super::super) fn has_response(&self) -> bool {
+        matches!(self.replies.front(), Some(Reply::Read { .. }))
+    }
+
+    /// The acknowledgement next in line.
+    pub(in super::super) fn next_ack(&mut self, link: &Link) -> Option<OutPacket> {
+        if !self.has_ack() {
+            return None;
+        }
+        match self.replies.pop_front()? {
+            Reply::Ack { psn, syndrome, msn } => {
+                let mut packet = answer(link, Kind::Ack, Position::Only, psn)?;
+                packet.headers.aeth = Some(Aeth { syndrome: syndrome.encode(), msn });
+                Some(packet)
+            }
+            Reply::Atomic { psn, old, msn, repeat } => {
+                let mut packet = answer(link, Kind::AtomicAck, Position::Only, psn)?;
+                packet.headers.aeth = Some(Aeth { syndrome: Syndrome::Ack.encode(), msn });
+                packet.headers.atomic_ack = Some(old);
+                packet.retransmission = repeat;
+                Some(packet)
+            }
+            Reply::Read { .. } => None,
+        }
+    }
+
+    /// The next READ response packet. Its payload is read when the frame is built.
+    pub(in super::super) fn next_response(
+        &mut self,
+        link: &Link,
+        counters: &mut QpCounters,
+    ) -> Option<OutPacket> {
+        let Some(Reply::Read { next, sent, packets, reth, msn, repeat }) = self.replies.front_mut()
+        else {
+            return None;
+        };
+        let position = Position::of(*sent, *packets);
+        let done = *sent * link.mtu.bytes();
+        let len = reth.len_bytes.saturating_sub(done).min(link.mtu.bytes());
+        let va = reth.va.wrapping_add(u64::from(done));
+        let mut packet = answer(link, Kind::ReadResponse, position, *next)?;
+        packet.class = ClassHint::Data;
+        packet.payload = (len > 0).then_some(PayloadRef { key: reth.rkey, va, len });
+        packet.headers.bth.pad = (len.wrapping_neg() & 3) as u8;
+        packet.retransmission = *repeat;
+        if position != Position::Middle {
+            packet.headers.aeth = Some(Aeth { syndrome: Syndrome::Ack.encode(), msn: *msn });
+        }
+        counters.retransmitted_packets += u64::from(*repeat);
+        *next = next.plus(1);
+        *sent += 1;
+        if position.ends() {
+            self.replies.pop_front();
+        }
+        Some(packet)
+    }
+}
+
+fn answer(link: &Link, kind: Kind, position: Position, psn: Psn) -> Option<OutPacket> {
+    let op = Op { service: link.service, kind, position, extra: Extra::None };
+    let bth = Bth {
+        opcode: op.encode()?,
+        solicited: false,
+        pad: 0,
+        pkey: link.pkey,
+        fecn: false,
+        becn: false,
+        dest_qp: link.dest_qp,
+        ack_req: false,
+        psn,
+    };
+    Some(OutPacket {
+        src_qp: link.qpn,
+        headers: Headers::new(bth),
+        payload: None,
+        class: ClassHint::Ack,
+        path: link.path,
+        retransmission: false,
+    })
+}

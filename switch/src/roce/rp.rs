@@ -1,0 +1,130 @@
+//! The reaction point: how fast a queue pair may send.
+//!
+//! [`RateControl`] is one question ("which rate now?") and the events that may change the answer.
+//! One file per algorithm: [`fixed`] and [`dcqcn`]; the acknowledgement event is there so that
+//! algorithms that live on round-trip times or mark fractions (TIMELY, DCTCP) fit beside them.
+//! [`pacer`] turns the rate into departure instants.
+//!
+//! Rates are bits per second in `f64`, and only `+ - x /` and comparisons are used on them, so a trace
+//! is the same on every machine.
+
+use std::fmt;
+
+use wireyard_tables::time::{Span, Time};
+
+pub mod dcqcn;
+pub mod fixed;
+pub mod pacer;
+
+use dcqcn::Profile;
+
+/// What an acknowledgement tells about the path.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// Packets newly acknowledged.
+    pub packets: u32,
+    /// From the departure of the newest acknowledged packet to now; `None` after a retransmission.
+    pub round_trip: Option<Span>,
+    /// The acknowledgement carried BECN.
+    pub becn: bool,
+}
+
+/// What an observer may plot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateState {
+    /// Sending rate R_C in bit/s.
+    pub rate_bps: f64,
+    /// Target rate R_T in bit/s; the sending rate where the algorithm has none.
+    pub target_bps: f64,
+    /// Congestion estimate; zero where the algorithm has none.
+    pub dcqcn_alpha: f64,
+    /// Increase events by timer since the last cut.
+    pub time_stage: u32,
+    /// Increase events by the byte counter since the last cut.
+    pub byte_stage: u32,
+}
+
+/// A rate control algorithm of one queue pair.
+pub trait RateControl: fmt::Debug + Send {
+    /// The sending rate in bit/s, as of the last event.
+    fn rate_bps(&self) -> f64;
+    /// A CNP (or BECN) arrived.
+    fn on_cnp(&mut self, now: Time);
+    /// `bytes` left for the wire.
+    fn on_bytes_sent(&mut self, now: Time, bytes: u64);
+    /// An acknowledgement arrived.
+    fn on_ack(&mut self, _now: Time, _sample: &AckSample) {}
+    /// When the rate may next change by itself; [`Time::MAX`] for never.
+    fn next_deadline(&self) -> Time;
+    /// Applies what was due up to and including `now`.
+    fn poll(&mut self, now: Time);
+    /// The state for plots and traces, as of the last event.
+    fn state(&self) -> RateState;
+}
+
+/// An algorithm with its settings, from which each queue pair starts its own state.
+#[derive(Clone, Debug)]
+pub enum RateAlgorithm {
+    /// A constant rate in bit/s.
+    Fixed(f64),
+    /// DCQCN with checked parameters.
+    Dcqcn(Profile),
+}
+
+impl RateAlgorithm {
+    /// `fixed` (at line rate) or the name of a DCQCN preset ([`dcqcn::preset::NAMES`]).
+    ///
+    /// # Errors
+    /// An unknown name, with the names there are, or a line rate that is no positive number.
+    pub fn by_name(name: &str, line_rate_bps: f64) -> Result<RateAlgorithm, ParamError> {
+        if name == "fixed" {
+            return RateAlgorithm::fixed(line_rate_bps);
+        }
+        let preset = dcqcn::preset::by_name(name, line_rate_bps)?;
+        Ok(RateAlgorithm::Dcqcn(preset.rp.profile()?))
+    }
+
+    /// A constant rate.
+    ///
+    /// # Errors
+    /// A rate that is not a positive number.
+    pub fn fixed(rate_bps: f64) -> Result<RateAlgorithm, ParamError> {
+        if rate_bps.is_finite() && rate_bps >= 1.0 {
+            return Ok(RateAlgorithm::Fixed(rate_bps));
+        }
+        Err(ParamError::new("rate_bps", rate_bps.to_string(), "at least 1 bit/s"))
+    }
+
+    /// The state of a new queue pair.
+    pub fn start(&self) -> Box<dyn RateControl> {
+        match self {
+            RateAlgorithm::Fixed(rate_bps) => Box::new(fixed::Fixed::new(*rate_bps)),
+            RateAlgorithm::Dcqcn(profile) => Box::new(dcqcn::Dcqcn::new(profile)),
+        }
+    }
+}
+
+/// A parameter that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamError {
+    /// The parameter, spelt as in the configuration.
+    pub param: &'static str,
+    /// The value found.
+    pub found: String,
+    /// What would be right.
+    pub expected: String,
+}
+
+impl ParamError {
+    pub(crate) fn new(param: &'static str, found: String, expected: impl Into<String>) -> Self {
+        ParamError { param, found, expected: expected.into() }
+    }
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}, expected {}", self.param, self.found, self.expected)
+    }
+}
+
+impl std::error::Error for ParamError {}

@@ -1,0 +1,93 @@
+//! A device whose ports end in memory: packet tests and traces run in it.
+//!
+//! It is the same [`Core`] as everywhere; only the media differ, and time is what the caller says.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::trace::TraceSink;
+use wireyard_tables::time::Time;
+
+use crate::core::Core;
+use crate::ports::LinkType;
+use crate::ports::memory::{self, MemoryPort};
+
+/// Frames that a port may have under way.
+const LINK_FRAMES: usize = 4096;
+
+/// A device and the far ends of its ports.
+pub struct Sandbox {
+    /// The device.
+    pub core: Core,
+    peers: BTreeMap<u16, MemoryPort>,
+}
+
+impl Sandbox {
+    /// Gives the device these ports.
+    ///
+    /// # Errors
+    /// A port number that cannot be.
+    pub fn new(mut core: Core, ports: &[(u16, LinkType)]) -> Result<Sandbox, String> {
+        let mut peers = BTreeMap::new();
+        for &(number, link) in ports {
+            let (near, far) = (format!("port{number}"), format!("peer{number}"));
+            let (near, far) = memory::pair(core.memory(), (&near, &far), link, LINK_FRAMES);
+            core.add_port(number, Box::new(near))?;
+            peers.insert(number, far);
+        }
+        Ok(Sandbox { core, peers })
+    }
+
+    /// Sends a frame into a port and lets the device work until nothing moves. False: there is no
+    /// such port, or no memory.
+    pub fn send(
+        &mut self,
+        port: u16,
+        frame: &[u8],
+        now: Time,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&port) else { return false };
+        let sent = peer.send_bytes(self.core.memory(), frame);
+        self.settle(now, trace);
+        sent
+    }
+
+    /// Sends a packet from the control plane: ingress sees it on the CPU port.
+    pub fn send_from_cpu(
+        &mut self,
+        frame: &[u8],
+        now: Time,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> bool {
+        let sent = self.core.inject(frame, now);
+        self.settle(now, trace);
+        sent
+    }
+
+    /// Lets the device work until nothing moves.
+    pub fn settle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
+        // A packet passes a bounded number of times; a queue that does not move ends it too.
+        let mut before = usize::MAX;
+        loop {
+            let progress = match &mut trace {
+                Some(sink) => self.core.poll(now, Some(&mut **sink)),
+                None => self.core.poll(now, None),
+            };
+            let moved = progress.received + progress.sent > 0 || progress.queued < before;
+            if !moved || progress.queued == 0 && progress.received == 0 {
+                return;
+            }
+            before = progress.queued;
+        }
+    }
+
+    /// Everything that left since the last call, port by port.
+    pub fn received(&mut self) -> Vec<(u16, Vec<u8>)> {
+        let mut all = Vec::new();
+        for (number, peer) in &mut self.peers {
+            let frames = peer.receive_bytes(self.core.memory());
+            all.extend(frames.into_iter().map(|frame| (*number, frame)));
+        }
+        all
+    }
+}

@@ -1,0 +1,246 @@
+//! The ledger: where every packet went.
+//!
+//! For every ingress port, and so in total:
+//! received + generated = sent + dropped (by reason) + consumed (by reason) + queued.
+//! The core books each event once, on the port the packet came in by; `queued` is counted in the
+//! queues themselves, so that the identity is a check and not a definition. Copies (multicast,
+//! mirror) and frames the device originates are `generated`.
+
+use serde::Serialize;
+
+/// Index of a reason in [`Reasons`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReasonIndex(pub u32);
+
+/// Names of reasons, numbered in the order in which they were first met.
+#[derive(Clone, Debug, Default)]
+pub struct Reasons {
+    names: Vec<String>,
+}
+
+impl Reasons {
+    /// The index of a name, new or known. Linear: done when a program is loaded, not per packet.
+    pub fn intern(&mut self, name: &str) -> ReasonIndex {
+        if let Some(known) = self.names.iter().position(|n| n == name) {
+            return ReasonIndex(known as u32);
+        }
+        self.names.push(name.to_owned());
+        ReasonIndex(self.names.len() as u32 - 1)
+    }
+
+    /// The name.
+    pub fn name(&self, index: ReasonIndex) -> &str {
+        self.names.get(index.0 as usize).map_or("unknown", String::as_str)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| n == name)
+    }
+}
+
+/// Packets of one ingress port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Taken from the port.
+    pub received: u64,
+    /// Copies made of them, and frames originated for them.
+    pub generated: u64,
+    /// Handed to an egress port.
+    pub sent: u64,
+    dropped: Vec<u64>,
+    consumed: Vec<u64>,
+}
+
+impl Ledger {
+    /// Books a drop.
+    pub fn drop(&mut self, reason: ReasonIndex) {
+        add(&mut self.dropped, reason, 1);
+    }
+
+    /// Books several drops.
+    pub fn drop_many(&mut self, reason: ReasonIndex, count: u64) {
+        add(&mut self.dropped, reason, count);
+    }
+
+    /// Books a packet that ended at the device itself.
+    pub fn consume(&mut self, reason: ReasonIndex) {
+        add(&mut self.consumed, reason, 1);
+    }
+
+    /// Drops for every reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    /// Consumed for every reason.
+    pub fn consumed(&self) -> u64 {
+        self.consumed.iter().sum()
+    }
+
+    /// Adds another ledger.
+    pub fn merge(&mut self, other: &Ledger) {
+        self.received += other.received;
+        self.generated += other.generated;
+        self.sent += other.sent;
+        for (index, &count) in other.dropped.iter().enumerate() {
+            add(&mut self.dropped, ReasonIndex(index as u32), count);
+        }
+        for (index, &count) in other.consumed.iter().enumerate() {
+            add(&mut self.consumed, ReasonIndex(index as u32), count);
+        }
+    }
+
+    /// What must be queued for the identity to hold; `None` if more left than came.
+    pub fn outstanding(&self) -> Option<u64> {
+        (self.received + self.generated).checked_sub(self.sent + self.dropped() + self.consumed())
+    }
+
+    /// Drops for this reason.
+    pub fn dropped_for(&self, reasons: &Reasons, name: &str) -> u64 {
+        reasons.find(name).and_then(|index| self.dropped.get(index)).copied().unwrap_or(0)
+    }
+
+    /// Consumed for this reason.
+    pub fn consumed_for(&self, reasons: &Reasons, name: &str) -> u64 {
+        reasons.find(name).and_then(|index| self.consumed.get(index)).copied().unwrap_or(0)
+    }
+
+    /// Reasons with a count, in the order of their indices.
+    pub fn drops<'a>(&'a self, reasons: &'a Reasons) -> impl Iterator<Item = (&'a str, u64)> {
+        named(&self.dropped, reasons)
+    }
+
+    /// Reasons with a count, in the order of their indices.
+    pub fn consumptions<'a>(
+        &'a self,
+        reasons: &'a Reasons,
+    ) -> impl Iterator<Item = (&'a str, u64)> {
+        named(&self.consumed, reasons)
+    }
+}
+
+fn add(counts: &mut Vec<u64>, reason: ReasonIndex, count: u64) {
+    let index = reason.0 as usize;
+    if counts.len() <= index {
+        counts.resize(index + 1, 0);
+    }
+    counts[index] += count;
+}
+
+fn named<'a>(counts: &'a [u64], reasons: &'a Reasons) -> impl Iterator<Item = (&'a str, u64)> {
+    counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(index, count)| (reasons.name(ReasonIndex(index as u32)), *count))
+}
+
+/// Reasons of the device itself, beside those of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceReason {
+    /// Dropped: the program chose a port that does not exist.
+    NoSuchPort,
+    /// Dropped: the multicast group does not exist.
+    NoSuchGroup,
+    /// Dropped: the multicast group has no port for this packet.
+    EmptyGroup,
+    /// Dropped (the copy): the mirror session does not exist.
+    NoSuchSession,
+    /// Dropped: packet memory has no free chunk for a copy.
+    NoMemory,
+    /// Dropped: resubmitted or recirculated too often.
+    TooManyPasses,
+    /// Dropped: the egress port could not take it (its own counters say why).
+    TxFull,
+    /// Consumed: PAUSE or PFC, which ends at the port (IEEE 802.3 clause 31).
+    MacControl,
+    /// Consumed: sent to the CPU port by `std.egress_port`.
+    ToCpu,
+}
+
+impl DeviceReason {
+    /// Every reason with its name.
+    pub const ALL: [(DeviceReason, &'static str); 9] = [
+        (DeviceReason::NoSuchPort, "no_such_port"),
+        (DeviceReason::NoSuchGroup, "no_such_group"),
+        (DeviceReason::EmptyGroup, "empty_group"),
+        (DeviceReason::NoSuchSession, "no_such_session"),
+        (DeviceReason::NoMemory, "no_memory"),
+        (DeviceReason::TooManyPasses, "too_many_passes"),
+        (DeviceReason::TxFull, "tx_full"),
+        (DeviceReason::MacControl, "mac_control"),
+        (DeviceReason::ToCpu, "to_cpu"),
+    ];
+
+    /// Its index in every [`Reasons`] made by [`device_reasons`].
+    pub fn index(self) -> ReasonIndex {
+        ReasonIndex(self as u32)
+    }
+}
+
+/// Reasons with those of the device first.
+pub fn device_reasons() -> Reasons {
+    let mut reasons = Reasons::default();
+    for (reason, name) in DeviceReason::ALL {
+        let index = reasons.intern(name);
+        debug_assert_eq!(index, reason.index());
+    }
+    reasons
+}
+
+/// A ledger with names, for people and programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LedgerReport {
+    /// Taken from the port.
+    pub received: u64,
+    /// Copies and own frames.
+    pub generated: u64,
+    /// Handed to an egress port.
+    pub sent: u64,
+    /// Dropped, by reason.
+    pub dropped: Vec<(String, u64)>,
+    /// Consumed, by reason.
+    pub consumed: Vec<(String, u64)>,
+    /// In the device now.
+    pub queued: u64,
+    /// Whether the identity holds.
+    pub balanced: bool,
+}
+
+impl LedgerReport {
+    /// Names what is in a ledger; `queued` was counted in the queues.
+    pub fn new(ledger: &Ledger, reasons: &Reasons, queued: u64) -> LedgerReport {
+        let owned = |(name, count): (&str, u64)| (name.to_owned(), count);
+        LedgerReport {
+            received: ledger.received,
+            generated: ledger.generated,
+            sent: ledger.sent,
+            dropped: ledger.drops(reasons).map(owned).collect(),
+            consumed: ledger.consumptions(reasons).map(owned).collect(),
+            queued,
+            balanced: ledger.outstanding() == Some(queued),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_is_checked_not_assumed() {
+        let mut reasons = device_reasons();
+        let ttl = reasons.intern("ttl_expired");
+        let mut ledger = Ledger { received: 5, generated: 1, ..Ledger::default() };
+        ledger.sent = 3;
+        ledger.drop(ttl);
+        ledger.consume(DeviceReason::MacControl.index());
+        assert_eq!(ledger.outstanding(), Some(1));
+        assert!(LedgerReport::new(&ledger, &reasons, 1).balanced);
+        assert!(!LedgerReport::new(&ledger, &reasons, 0).balanced);
+        assert_eq!(ledger.dropped_for(&reasons, "ttl_expired"), 1);
+        assert_eq!(reasons.intern("ttl_expired"), ttl);
+        ledger.sent = 9;
+        assert_eq!(ledger.outstanding(), None);
+    }
+}

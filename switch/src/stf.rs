@@ -1,0 +1,10 @@
+//! Packet tests in STF: scripts of packets, expectations and table entries.
+//!
+//! [`script`] reads the text, [`run`] does it to a fresh device. The notation is defined in
+//! `programs/STF.md`.
+
+mod compare;
+mod entry;
+mod parse;
+pub mod run;
+pub mod script;

@@ -1,0 +1,79 @@
+//! The difference between a frame and what was expected, byte by byte, with the names of fields.
+
+use std::fmt::Write;
+
+use wireyard_pipeline::ir::{FieldLayout, Program};
+
+use super::script::PatternBytes;
+
+/// Both rows, the differing bytes marked, and what the first of them belongs to.
+pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
+    let mut out = String::new();
+    let rows = pattern.bytes.len().max(frame.len()).div_ceil(16);
+    for row in 0..rows {
+        let places = row * 16..row * 16 + 16;
+        let differs = |at: usize| match (pattern.bytes.get(at), frame.get(at)) {
+            (Some((value, mask)), Some(byte)) => byte & mask != value & mask,
+            (Some(_), None) => true,
+            (None, Some(_)) => pattern.ends,
+            (None, None) => false,
+        };
+        if !places.clone().any(differs) {
+            continue;
+        }
+        let expected: Vec<String> = places.clone().map(|at| expected_byte(pattern, at)).collect();
+        let found: Vec<String> = places
+            .clone()
+            .map(|at| frame.get(at).map_or("  ".into(), |byte| format!("{byte:02x}")))
+            .collect();
+        let marks: Vec<&str> =
+            places.clone().map(|at| if differs(at) { "^^" } else { "  " }).collect();
+        let _ = writeln!(out, "  {:04x} expected  {}", row * 16, expected.join(" "));
+        let _ = writeln!(out, "       found     {}", found.join(" "));
+        let _ = writeln!(out, "                 {}", marks.join(" ").trim_end());
+        for at in places.filter(|at| differs(*at)).take(1) {
+            let _ = writeln!(out, "       byte {at} is {}", field_at(program, at));
+        }
+    }
+    if frame.len() != pattern.bytes.len() {
+        let _ = writeln!(out, "  expected {} bytes, found {}", pattern.bytes.len(), frame.len());
+    }
+    out
+}
+
+fn expected_byte(pattern: &PatternBytes, at: usize) -> String {
+    let Some((value, mask)) = pattern.bytes.get(at) else { return "  ".into() };
+    let digit = |value: u8, mask: u8| {
+        if mask == 0 { '*' } else { char::from_digit(value.into(), 16).unwrap_or('?') }
+    };
+    [digit(value >> 4, mask >> 4), digit(value & 0xf, mask & 0xf)].into_iter().collect()
+}
+
+/// The field at a byte, if the headers of the deparser follow each other in their fixed sizes.
+/// Which of them are there is not known from the bytes alone, so every possible place is named.
+fn field_at(program: &Program, at: usize) -> String {
+    let mut names = Vec::new();
+    let mut ends = vec![0usize];
+    for instance in &program.deparser.emit {
+        let instance = &program.instances[*instance];
+        let header = &program.headers[instance.header];
+        let starts = ends.clone();
+        for start in starts {
+            let end = start + header.fixed_bytes as usize;
+            if (start..end).contains(&at) {
+                let bit = ((at - start) * 8) as u32;
+                let field = header.fields.iter().find(|field| match field.layout {
+                    FieldLayout::Run { bit: first, bits } => (first..first + bits).contains(&bit),
+                    _ => false,
+                });
+                let field = field.map_or("?", |field| field.name.as_str());
+                names.push(format!("{}.{field}", instance.name));
+            }
+            if end <= at && !ends.contains(&end) {
+                ends.push(end);
+            }
+        }
+    }
+    names.dedup();
+    if names.is_empty() { "in the body".into() } else { names.join(" or ") }
+}

@@ -1,0 +1,239 @@
+//! Table statements of a script, in the form of an entries file.
+//!
+//! A script names keys, values and actions as text. They become the syntax tree of an entries file and
+//! are resolved by the same code, so that a script can say nothing that an entries file cannot.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::ast::entries::{EntriesFile, GroupMember};
+use wireyard_pipeline::ast::{AstExpr, EntryDecl, Name, PatternDecl, Sp};
+use wireyard_pipeline::diag::{Diagnostics, Files, render};
+use wireyard_pipeline::entries::{Resolved, resolve};
+use wireyard_pipeline::ids::FileId;
+use wireyard_pipeline::ir::{Program, SourceFile, SourceSpan};
+use wireyard_pipeline::syntax::{self, SyntaxError, Text};
+
+use super::script::EntryText;
+use wireyard_tables::Update;
+
+/// Members and groups by table, as they are when a statement is read.
+pub(super) type Known = BTreeMap<String, (Vec<u32>, Vec<u32>)>;
+
+/// Turns the texts of one statement into syntax with places in a file of its own.
+pub(super) struct Statement<'p> {
+    program: &'p Program,
+    known: &'p Known,
+    files: Files,
+    file: FileId,
+    text: String,
+}
+
+impl<'p> Statement<'p> {
+    pub(super) fn new(program: &'p Program, known: &'p Known) -> Statement<'p> {
+        let mut files = Files::new();
+        let file = files.push(SourceFile { name: "script".into(), text: String::new() });
+        Statement { program, known, files, file, text: String::new() }
+    }
+
+    /// A text at a place of its own line.
+    fn place(&mut self, text: &str) -> SourceSpan {
+        let start = self.text.len() as u32;
+        self.text.push_str(text);
+        self.text.push('\n');
+        SourceSpan { file: self.file, start, end: start + text.len() as u32 }
+    }
+
+    fn read<T>(
+        &mut self,
+        text: &str,
+        how: impl FnOnce(Text<'_>) -> Result<T, SyntaxError>,
+    ) -> Result<T, String> {
+        let span = self.place(text);
+        let read = how(Text { text, whole: span, start: Some(span.start) });
+        read.map_err(|error| format!("`{text}`: {}", error.message))
+    }
+
+    fn name(&mut self, text: &str) -> Name {
+        let span = self.place(text);
+        Sp::new(text.to_owned(), span)
+    }
+
+    fn count(&mut self, value: u64) -> Sp<u64> {
+        let span = self.place(&value.to_string());
+        Sp::new(value, span)
+    }
+
+    /// An action call; named arguments are put in the order of the parameters.
+    fn call(&mut self, text: &str) -> Result<AstExpr, String> {
+        let ordered = self.in_order(text)?;
+        self.read(&ordered, syntax::expression)
+    }
+
+    fn in_order(&self, text: &str) -> Result<String, String> {
+        let Some((name, args)) = text.split_once('(') else { return Ok(text.to_owned()) };
+        let args =
+            args.trim_end().strip_suffix(')').ok_or(format!("`{text}`: no `)` at the end"))?;
+        let args: Vec<&str> = args.split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
+        let Some(action) = self.program.actions.iter().find(|a| a.name == name.trim()) else {
+            return Ok(text.to_owned());
+        };
+        let named = |arg: &str| {
+            let (param, value) = arg.split_once(':')?;
+            let place = action.params.iter().position(|p| p.name == param.trim())?;
+            Some((place, value.trim().to_owned()))
+        };
+        if args.is_empty() || !args.iter().all(|arg| named(arg).is_some()) {
+            return Ok(text.to_owned());
+        }
+        let mut values = vec![None; action.params.len()];
+        for (place, value) in args.iter().filter_map(|arg| named(arg)) {
+            values[place] = Some(value);
+        }
+        let missing = action.params.iter().zip(&values).find(|(_, value)| value.is_none());
+        if let Some((param, _)) = missing {
+            return Err(format!("`{text}`: no value for parameter `{}`", param.name));
+        }
+        let values: Vec<String> = values.into_iter().flatten().collect();
+        Ok(format!("{name}({})", values.join(", ")))
+    }
+
+    fn pattern(&mut self, text: &str) -> Result<Sp<PatternDecl>, String> {
+        let plain = nibbles(text);
+        self.read(&plain, syntax::pattern)
+    }
+
+    fn entry(&mut self, entry: &EntryText, action: &str) -> Result<EntryDecl, String> {
+        let mut matches = Vec::new();
+        for (key, value) in &entry.keys {
+            matches.push((self.name(key), self.pattern(value)?));
+        }
+        let action = self.call(action)?;
+        let span = action.span;
+        let priority = entry.priority.map(|p| self.count(p.into()));
+        Ok(EntryDecl { matches, action, priority, idle_timeout_ms: None, span })
+    }
+
+    /// An entries file of one entry. A removal or a question has no action; any will do.
+    pub(super) fn one_entry(mut self, entry: &EntryText) -> Result<Resolved, String> {
+        let action = match entry.action.as_str() {
+            "" => self.any_action(&entry.table)?,
+            action => action.to_owned(),
+        };
+        let decl = self.entry(entry, &action)?;
+        let mut file = self.known_members(&entry.table)?;
+        let table = self.name(&entry.table);
+        file.entries = vec![(table, vec![decl])];
+        let mut resolved = self.resolve(file)?;
+        resolved.updates.retain(|update| matches!(update, Update::Insert(..)));
+        Ok(resolved)
+    }
+
+    /// What an entry or group may refer to, so that it is found; it is there already.
+    fn known_members(&mut self, table: &str) -> Result<EntriesFile, String> {
+        let mut file = EntriesFile::default();
+        let Some((members, groups)) = self.known.get(table) else { return Ok(file) };
+        let action = self.any_call(table)?;
+        let mut known_members = Vec::new();
+        for member in members {
+            known_members.push((self.count((*member).into()), self.call(&action)?));
+        }
+        let mut known_groups = Vec::new();
+        for group in groups {
+            known_groups.push((self.count((*group).into()), Vec::new()));
+        }
+        file.members = vec![(self.name(table), known_members)];
+        file.groups = vec![(self.name(table), known_groups)];
+        Ok(file)
+    }
+
+    /// A call that an entry of the table may have.
+    fn any_action(&self, table: &str) -> Result<String, String> {
+        match self.known.get(table).and_then(|(members, _)| members.first()) {
+            Some(member) => Ok(format!("member({member})")),
+            None => self.any_call(table),
+        }
+    }
+
+    fn any_call(&self, table: &str) -> Result<String, String> {
+        let table = self.program.tables.iter().find(|t| t.name == table);
+        let table = table.ok_or("there is no such table")?;
+        let action = table.actions.first().ok_or("the table has no action")?;
+        let action = &self.program.actions[*action];
+        let zeros: Vec<&str> = action.params.iter().map(|_| "0").collect();
+        Ok(if zeros.is_empty() {
+            action.name.clone()
+        } else {
+            format!("{}({})", action.name, zeros.join(", "))
+        })
+    }
+
+    pub(super) fn default(mut self, table: &str, action: &str) -> Result<Resolved, String> {
+        let call = self.call(action)?;
+        let table = self.name(table);
+        self.resolve(EntriesFile { defaults: vec![(table, call)], ..EntriesFile::default() })
+    }
+
+    pub(super) fn member(mut self, table: &str, id: u32, action: &str) -> Result<Resolved, String> {
+        let call = self.call(action)?;
+        let (table, id) = (self.name(table), self.count(id.into()));
+        let members = vec![(table, vec![(id, call)])];
+        self.resolve(EntriesFile { members, ..EntriesFile::default() })
+    }
+
+    pub(super) fn group(
+        mut self,
+        table: &str,
+        id: u32,
+        members: &[u32],
+    ) -> Result<Resolved, String> {
+        let members: Vec<GroupMember> = members
+            .iter()
+            .map(|m| GroupMember { member: self.count((*m).into()), weight: self.count(1) })
+            .collect();
+        let mut file = self.known_members(table)?;
+        let (table, id) = (self.name(table), self.count(id.into()));
+        file.groups = vec![(table, vec![(id, members)])];
+        let mut resolved = self.resolve(file)?;
+        resolved.updates.retain(|update| matches!(update, Update::InsertGroup(..)));
+        Ok(resolved)
+    }
+
+    pub(super) fn value_set(mut self, name: &str, values: &[String]) -> Result<Resolved, String> {
+        let values = values.iter().map(|v| self.pattern(v)).collect::<Result<Vec<_>, _>>()?;
+        let name = self.name(name);
+        self.resolve(EntriesFile { value_sets: vec![(name, values)], ..EntriesFile::default() })
+    }
+
+    pub(super) fn register(
+        mut self,
+        name: &str,
+        index: u64,
+        cell: Option<&str>,
+        value: u64,
+    ) -> Result<Resolved, String> {
+        let value = self.read(&value.to_string(), syntax::expression)?;
+        let cell = self.name(cell.unwrap_or("value"));
+        let (name, index) = (self.name(name), self.count(index));
+        let registers = vec![(name, vec![(index, vec![(cell, value)])])];
+        self.resolve(EntriesFile { registers, ..EntriesFile::default() })
+    }
+
+    fn resolve(mut self, file: EntriesFile) -> Result<Resolved, String> {
+        self.files[self.file].text = self.text.clone();
+        let mut found = Diagnostics::new();
+        let resolved = resolve(&file, self.program, &mut found);
+        resolved.filter(|_| !found.has_errors()).ok_or_else(|| {
+            let messages = found.sorted().into_iter().map(|d| render::one(d, &self.files));
+            messages.collect::<Vec<_>>().join("\n")
+        })
+    }
+}
+
+/// `0x0a**` as value and mask.
+fn nibbles(text: &str) -> String {
+    let Some(digits) = text.strip_prefix("0x").filter(|digits| digits.contains('*')) else {
+        return text.to_owned();
+    };
+    let mask: String = digits.chars().map(|c| if c == '*' { '0' } else { 'f' }).collect();
+    format!("0x{} &&& 0x{mask}", digits.replace('*', "0"))
+}

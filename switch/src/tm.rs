@@ -1,0 +1,330 @@
+//! The traffic manager: shared buffer, queues, scheduler, congestion point, priority flow control.
+//!
+//! What it is: everything between ingress and egress processing that decides *when* and *whether* a
+//! packet leaves. What it is not: it reads no header, opens no socket, asks no clock. Time is an argument,
+//! a packet is a `P` it never looks into, and what the world must do is returned as [`Event`]s.
+//!
+//! # A packet's way
+//!
+//! [`Tm::enqueue`] checks the egress queue, then charges the ingress priority group (which may ask
+//! the peer to stop, [`Event::FlowControl`]), then queues. [`Tm::begin`] lets the scheduler choose,
+//! takes the packet out, decides about its mark with the queue as it is *without* the packet, and hands it to egress processing.
+//! [`Tm::commit`] tells the length egress made of it: link, shaper and DWRR pay for those bytes, and
+//! the buffer is released when the last bit has left. [`Tm::abort`] gives the link time back instead.
+//! [`Tm::advance`] runs timers; [`Tm::next_deadline`] says when that is needed next.
+//!
+//! # Thresholds of a lossless priority group
+//!
+//! ```text
+//!   bytes held by (port, priority group)
+//!   |
+//!   |=========================== xoff + headroom     drop: headroom_exhausted
+//!   |  headroom: what is in flight when XOFF is sent: our frame before the PFC frame, the PFC
+//!   |  frame, cable twice, the peer's response, its frame (config/qos/headroom.rs)
+//!   |=========================== xoff                XOFF sent, refreshed at half its time
+//!   |  shared: threshold static, or pool_alpha x free shared bytes of the pool (moves!)
+//!   |--------------------------- xon                 XON sent (xon_at or xon_below_xoff)
+//!   |  shared
+//!   |=========================== reserved
+//!   |  reserved: always available to this group
+//!   0
+//!
+//!   bytes waiting in (port, queue)                   the congestion point, tm/wred.rs
+//!   |  q > Kmax          every ECN-capable packet is marked
+//!   |  Kmin < q <= Kmax  marked with Pmax (q - Kmin) / (Kmax - Kmin)
+//!   |  q <= Kmin         never
+//!   0
+//! ```
+//!
+//! # Accounting identity
+//!
+//! For every queue: admitted = departed + dropped + queued. For every priority group: admitted =
+//! released + resident, and its bytes are the sum over resident packets. For every pool: its bytes are
+//! the sum over its accounts. [`Tm::audit`] recomputes all of it from the packets themselves.
+//!
+//! # Memory
+//!
+//! Everything is allocated when the traffic manager and its ports are made. Copies of a packet share
+//! one ingress charge ([`Tm::charge_shared`]) and are counted in each queue they wait in.
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::{Span, Time};
+
+mod admit;
+mod audit;
+pub mod buffer;
+mod clock;
+mod deadlines;
+mod hold;
+pub mod id;
+pub mod link;
+pub mod pfc;
+pub mod port;
+mod queue;
+pub mod random;
+mod read;
+pub mod scheduler;
+mod transmit;
+pub mod watchdog;
+pub mod wred;
+
+pub use audit::AuditError;
+pub use buffer::{AccountConfig, AccountUse, Limit, LosslessConfig, PoolConfig, PoolUse, Xon};
+pub use id::{CLASSES, CONTROL_QUEUE, Color, Count, DropReason, PoolId, PortId};
+pub use link::WireOverhead;
+pub use pfc::{
+    FlowControl, FlowControlConfig, FlowControlFrame, PauseCounters, PfcFrame, WaitEdge,
+};
+pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters};
+pub use queue::Arrival;
+pub use read::{GroupStatus, PortStatus, QueueStatus};
+pub use scheduler::{Service, ServiceConfig, ShaperConfig};
+pub use transmit::{Departure, Transmission};
+pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
+pub use wred::{Curve, DecideAt, NotEct, WredConfig, WredCounters};
+
+use buffer::Pool;
+use deadlines::{Deadlines, ReadyPorts};
+use hold::Holds;
+use port::Port;
+use queue::Slab;
+
+/// The traffic manager's own sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Packets it can hold at once.
+    pub packet_slots: u32,
+    /// Of these, how many may be delayed or held.
+    pub hold_slots: u32,
+    /// Allocation unit of packet memory; 0 charges plain bytes.
+    pub cell_bytes: u32,
+    /// Buffer pools, ingress and egress.
+    pub pools: Vec<PoolConfig>,
+}
+
+/// What the world has to do or to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<P> {
+    /// Send this flow control frame from this port (build it, then [`Tm::send_control`]).
+    FlowControl {
+        /// Sending port.
+        port: PortId,
+        /// What it says.
+        frame: FlowControlFrame,
+    },
+    /// A packet that had been accepted is dropped; its memory may be freed.
+    Drop {
+        /// The packet.
+        packet: P,
+        /// Why.
+        reason: DropReason,
+        /// Port it would have left by.
+        port: PortId,
+        /// Queue of that port.
+        queue: u8,
+    },
+    /// The watchdog found a storm on this queue.
+    StormDetected {
+        /// Port.
+        port: PortId,
+        /// Queue.
+        queue: u8,
+        /// What is done about it.
+        action: StormAction,
+    },
+    /// The storm is over.
+    StormRestored {
+        /// Port.
+        port: PortId,
+        /// Queue.
+        queue: u8,
+    },
+}
+
+/// A packet that was not accepted, and why; the caller still owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused<P> {
+    /// The packet.
+    pub packet: P,
+    /// The reason.
+    pub reason: DropReason,
+}
+
+/// What became of an accepted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admitted<P> {
+    /// It waits in its queue.
+    Queued,
+    /// The port has no rate and nothing waits: send it now. It was counted, not charged.
+    Pass(P),
+}
+
+/// Why a packet waits outside the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until this instant.
+    Until(Time),
+    /// Until `packets` later packets of `group` passed ([`Tm::passed`]), or `timeout` is over.
+    Behind {
+        /// The caller's group number.
+        group: u32,
+        /// Packets to wait for; 0 counts as 1.
+        packets: u32,
+        /// Longest wait.
+        timeout: Span,
+    },
+}
+
+/// Handle of a packet memory shared by copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedCharge(pub(crate) u32);
+
+/// Memory charged once for several copies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedMemory {
+    pub(crate) ingress: PortId,
+    pub(crate) group: u8,
+    pub(crate) charged: u32,
+    pub(crate) bytes: u32,
+    /// Holders; 0 marks a free entry, whose `charged` then links to the next free one.
+    pub(crate) references: u32,
+}
+
+/// The traffic manager of one worker.
+#[derive(Clone, Debug)]
+pub struct Tm<P> {
+    pub(crate) config: Config,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) slots: Slab<P>,
+    pub(crate) shared: Vec<SharedMemory>,
+    pub(crate) shared_free: u32,
+    pub(crate) holds: Holds,
+    pub(crate) released: Vec<u32>,
+    pub(crate) events: VecDeque<Event<P>>,
+    /// Ports that may send now.
+    pub(crate) ready: ReadyPorts,
+    /// When each port has something to do by itself.
+    pub(crate) timers: Deadlines,
+}
+
+/// A port configuration that does not fit the traffic manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortError {
+    /// It names a pool that does not exist.
+    NoSuchPool(PoolId),
+    /// There are 65535 ports already, or the number to reuse is taken or unknown.
+    NoSuchPort,
+    /// PFC or PAUSE is on, but nothing defines a quantum: give the port a rate or a quantum rate.
+    NoQuantumRate,
+}
+
+impl std::fmt::Display for PortError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PortError::NoSuchPool(pool) => write!(f, "buffer pool {} does not exist", pool.0),
+            PortError::NoSuchPort => write!(f, "no free port of that number"),
+            PortError::NoQuantumRate => {
+                write!(
+                    f,
+                    "flow control is on but no rate defines a pause quantum: give the port a rate"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PortError {}
+
+impl<P> Tm<P> {
+    /// A traffic manager without ports; allocates all packet slots.
+    pub fn new(config: Config) -> Tm<P> {
+        let slots = Slab::new(config.packet_slots);
+        let holds = Holds::new(config.hold_slots as usize, config.packet_slots);
+        Tm {
+            ports: Vec::new(),
+            pools: config.pools.iter().copied().map(Pool::new).collect(),
+            slots,
+            shared: Vec::new(),
+            shared_free: queue::NONE,
+            holds,
+            released: Vec::with_capacity(hold::COUNTED_MAX),
+            events: VecDeque::with_capacity(1024),
+            ready: ReadyPorts::default(),
+            timers: Deadlines::new(),
+            config,
+        }
+    }
+
+    /// Adds a port, under the lowest number never used.
+    pub fn add_port(&mut self, config: PortConfig) -> Result<PortId, PortError> {
+        self.check_port(&config)?;
+        let number = u16::try_from(self.ports.len()).map_err(|_| PortError::NoSuchPort)?;
+        self.ports.push(Port::new(config, self.config.seed, number));
+        self.ready.grow(self.ports.len());
+        self.timers.grow(self.ports.len());
+        Ok(PortId(number))
+    }
+
+    /// Gives a removed port's number to a new port. Bytes that came in through the old one and are
+    /// still queued elsewhere stay charged to the same groups.
+    pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
+        self.check_port(&config)?;
+        let seed = self.config.seed;
+        let port = self.ports.get_mut(id.index()).filter(|port| !port.present);
+        let port = port.ok_or(PortError::NoSuchPort)?;
+        let mut fresh = Port::new(config, seed, id.0);
+        for (group, old) in fresh.groups.iter_mut().zip(&port.groups) {
+            // The pool must stay the one that was charged while bytes are resident.
+            let pool = old.account.config.pool;
+            group.account.used = old.account.used;
+            group.counters = old.counters;
+            if old.account.used.total() != 0 && pool != group.account.config.pool {
+                return Err(PortError::NoSuchPool(group.account.config.pool));
+            }
+        }
+        for (queue, old) in fresh.queues.iter_mut().zip(&port.queues) {
+            queue.counters = old.counters;
+        }
+        fresh.drops = port.drops;
+        *port = fresh;
+        Ok(())
+    }
+
+    fn check_port(&self, config: &PortConfig) -> Result<(), PortError> {
+        let accounts = config.queues.iter().map(|queue| queue.account);
+        let accounts = accounts.chain(config.groups.iter().map(|group| group.account));
+        for account in accounts {
+            if usize::from(account.pool.0) >= self.pools.len() {
+                return Err(PortError::NoSuchPool(account.pool));
+            }
+        }
+        let flow = &config.flow_control;
+        let has_quantum = flow.quantum_rate.or(config.rate).is_some();
+        if flow.mode != FlowControl::Off && !has_quantum {
+            return Err(PortError::NoQuantumRate);
+        }
+        Ok(())
+    }
+
+    /// Takes the next event, oldest first. Drain after every call that changes something.
+    pub fn next_event(&mut self) -> Option<Event<P>> {
+        self.events.pop_front()
+    }
+
+    /// The next instant at which [`Tm::advance`] and [`Tm::next_ready`] have something to do; in the
+    /// past (the start of time) if a port may send already.
+    pub fn next_deadline(&self) -> Option<Time> {
+        if self.ready.first().is_some() {
+            return Some(Time::ZERO);
+        }
+        let first = self.timers.first().min(self.holds.first());
+        (first != Time::MAX).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests;

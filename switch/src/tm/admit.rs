@@ -1,0 +1,460 @@
+//! The way in: admission, charging, queueing, delaying.
+
+use wireyard_tables::time::Time;
+
+use super::buffer::Pool;
+use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
+use super::port::{Group, Port};
+use super::queue::{Arrival, Memory, NONE};
+use super::wred::{DecideAt, Decision};
+use super::{Admitted, Event, Refused, SharedCharge, SharedMemory, Tm, Wait};
+
+/// Control frames that may wait for one port: XOFF, its refresh and XON of a few changes of mind.
+const CONTROL_MAX: u32 = 64;
+
+impl<P> Tm<P> {
+    /// Offers a packet to its egress queue and charges its ingress group.
+    ///
+    /// A refused packet comes back with the reason, counted at the egress port.
+    pub fn enqueue(
+        &mut self,
+        now: Time,
+        packet: P,
+        arrival: &Arrival,
+    ) -> Result<Admitted<P>, Refused<P>> {
+        if let Some(port) = self.ports.get_mut(arrival.egress.index())
+            && port.passes
+            && let Some(queue) = port.queues.get_mut(usize::from(arrival.queue))
+        {
+            queue.counters.passed.add(arrival.bytes);
+            return Ok(Admitted::Pass(packet));
+        }
+        let charged = self.charge_of(arrival.bytes);
+        let marked = match self.check_egress(arrival, charged) {
+            Ok(marked) => marked,
+            Err(reason) => return Err(self.refuse(packet, arrival, reason)),
+        };
+        if self.slots.is_full() {
+            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+        }
+        if let Err(reason) =
+            self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)
+        {
+            return Err(self.refuse(packet, arrival, reason));
+        }
+        self.queue_packet(now, packet, arrival, Memory::Own { charged }, charged, marked)
+    }
+
+    /// Charges the ingress group once for a packet memory that several copies will share. The caller
+    /// holds one reference, to be returned with [`Tm::release_shared`] after the last copy is offered.
+    pub fn charge_shared(
+        &mut self,
+        now: Time,
+        ingress: PortId,
+        group: u8,
+        bytes: u32,
+    ) -> Result<SharedCharge, DropReason> {
+        let charged = self.charge_of(bytes);
+        self.charge_group(now, ingress, group, charged, bytes)?;
+        let memory = SharedMemory { ingress, group, charged, bytes, references: 1 };
+        let index = self.shared_free;
+        if let Some(entry) = self.shared.get_mut(index as usize) {
+            self.shared_free = entry.charged;
+            *entry = memory;
+            return Ok(SharedCharge(index));
+        }
+        // Grows to the largest number of copied packets in flight, bounded by the packet slots.
+        let index = self.shared.len();
+        if index >= self.config.packet_slots as usize {
+            self.release_group(now, ingress, group, charged, bytes);
+            return Err(DropReason::NoSlot);
+        }
+        self.shared.push(memory);
+        Ok(SharedCharge(index as u32))
+    }
+
+    /// Offers one copy of a shared packet memory; `arrival.ingress` and `group` are ignored.
+    pub fn enqueue_copy(
+        &mut self,
+        now: Time,
+        packet: P,
+        memory: SharedCharge,
+        arrival: &Arrival,
+    ) -> Result<Admitted<P>, Refused<P>> {
+        let holder = self.shared.get_mut(memory.0 as usize).filter(|entry| entry.references > 0);
+        let Some(holder) = holder else {
+            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+        };
+        let arrival = Arrival { ingress: holder.ingress, group: holder.group, ..*arrival };
+        if let Some(port) = self.ports.get_mut(arrival.egress.index())
+            && port.passes
+            && let Some(queue) = port.queues.get_mut(usize::from(arrival.queue))
+        {
+            queue.counters.passed.add(arrival.bytes);
+            return Ok(Admitted::Pass(packet));
+        }
+        let charged = self.charge_of(arrival.bytes);
+        match self.check_egress(&arrival, charged) {
+            Ok(_) if self.slots.is_full() => Err(self.refuse(packet, &arrival, DropReason::NoSlot)),
+            Ok(marked) => {
+                if let Some(holder) = self.shared.get_mut(memory.0 as usize) {
+                    holder.references += 1;
+                }
+                self.queue_packet(now, packet, &arrival, Memory::Shared(memory.0), charged, marked)
+            }
+            Err(reason) => Err(self.refuse(packet, &arrival, reason)),
+        }
+    }
+
+    /// Returns the caller's reference of a shared packet memory.
+    pub fn release_shared(&mut self, now: Time, memory: SharedCharge) {
+        self.release_memory(now, Memory::Shared(memory.0), PortId(0), 0, 0);
+    }
+
+    /// Keeps a packet outside its queue for a while; it is charged to its ingress group now and
+    /// offered to its queue later (a refusal then is an [`Event::Drop`]).
+    pub fn hold(
+        &mut self,
+        now: Time,
+        packet: P,
+        arrival: &Arrival,
+        wait: Wait,
+    ) -> Result<(), Refused<P>> {
+        let (until, after) = match wait {
+            Wait::Until(at) => (at, None),
+            Wait::Behind { group, packets, timeout } => (now + timeout, Some((group, packets))),
+        };
+        if !self.holds.has_room(after.is_some()) {
+            return Err(self.refuse(packet, arrival, DropReason::HoldFull));
+        }
+        if self.slots.is_full() {
+            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+        }
+        let charged = self.charge_of(arrival.bytes);
+        if let Err(reason) =
+            self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)
+        {
+            return Err(self.refuse(packet, arrival, reason));
+        }
+        let index = match self.slots.take(packet) {
+            Ok(index) => index,
+            Err(packet) => {
+                self.release_group(now, arrival.ingress, arrival.group, charged, arrival.bytes);
+                return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+            }
+        };
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.arrival = *arrival;
+            slot.memory = Memory::Own { charged };
+        }
+        self.holds.insert(index, until, after);
+        Ok(())
+    }
+
+    /// Counts a packet of hold group `group`; held packets whose number is reached go to their queues.
+    /// Call it after the passing packet was enqueued, so that the held ones come behind it.
+    pub fn passed(&mut self, now: Time, group: u32) {
+        let mut released = std::mem::take(&mut self.released);
+        self.holds.pass(group, &mut released);
+        for slot in released.drain(..) {
+            self.queue_held(now, slot);
+        }
+        self.released = released;
+    }
+
+    /// Queues a MAC control frame of the port's own: sent before everything, never paused, not charged.
+    pub fn send_control(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        bytes: u32,
+    ) -> Result<Admitted<P>, Refused<P>> {
+        let arrival = Arrival {
+            ingress: port,
+            egress: port,
+            queue: CONTROL_QUEUE,
+            bytes,
+            ..Arrival::default()
+        };
+        let Some(entry) = self.ports.get_mut(port.index()).filter(|entry| entry.present) else {
+            return Err(self.refuse(packet, &arrival, DropReason::PortDown));
+        };
+        if entry.config.rate.is_none() && !entry.blocked && entry.control.is_empty() {
+            entry.control_counters.passed.add(bytes);
+            return Ok(Admitted::Pass(packet));
+        }
+        if entry.control.packets >= CONTROL_MAX {
+            return Err(self.refuse(packet, &arrival, DropReason::ControlBacklog));
+        }
+        let index = match self.slots.take(packet) {
+            Ok(index) => index,
+            Err(packet) => return Err(self.refuse(packet, &arrival, DropReason::NoSlot)),
+        };
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.arrival = arrival;
+            slot.memory = Memory::None;
+            slot.charged = 0;
+            slot.enqueued_at = now;
+            slot.depth_at_enqueue = 0;
+            slot.marked = false;
+        }
+        let entry = &mut self.ports[port.index()];
+        entry.control.push(&mut self.slots, index);
+        entry.control_counters.admitted.add(bytes);
+        entry.update_passes();
+        self.arm_sending(now, port);
+        Ok(Admitted::Queued)
+    }
+
+    /// Moves a packet from the hold store to its queue; drops it with an event if the queue refuses.
+    pub(crate) fn queue_held(&mut self, now: Time, index: u32) {
+        let Some(slot) = self.slots.get(index) else { return };
+        let (arrival, memory) = (slot.arrival, slot.memory);
+        let charged = self.charge_of(arrival.bytes);
+        match self.check_egress(&arrival, charged) {
+            Ok(marked) => {
+                if let Some(slot) = self.slots.get_mut(index) {
+                    slot.marked = marked;
+                    slot.charged = charged;
+                }
+                self.push_slot(now, index);
+            }
+            Err(reason) => {
+                if let Some(packet) = self.slots.give_back(index) {
+                    let Refused { packet, reason } = self.refuse(packet, &arrival, reason);
+                    let (port, queue) = (arrival.egress, arrival.queue);
+                    self.events.push_back(Event::Drop { packet, reason, port, queue });
+                }
+                self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
+            }
+        }
+    }
+
+    /// Memory charged for a frame: whole cells if the buffer has cells.
+    pub(crate) fn charge_of(&self, bytes: u32) -> u32 {
+        match self.config.cell_bytes {
+            0 => bytes,
+            cell => bytes.div_ceil(cell).saturating_mul(cell),
+        }
+    }
+
+    /// Everything the egress side may say against a packet, and whether it is marked at enqueue.
+    fn check_egress(&mut self, arrival: &Arrival, charged: u32) -> Result<bool, DropReason> {
+        let port = self.ports.get_mut(arrival.egress.index()).ok_or(DropReason::NoSuchQueue)?;
+        if !port.present {
+            return Err(DropReason::PortDown);
+        }
+        let queue =
+            port.queues.get_mut(usize::from(arrival.queue)).ok_or(DropReason::NoSuchQueue)?;
+        if port.storm_drop & 1 << arrival.queue != 0 {
+            if let Some(watchdog) = &mut port.watchdog {
+                watchdog.counters[usize::from(arrival.queue)].tx_dropped += 1;
+            }
+            return Err(DropReason::WatchdogStorm);
+        }
+        let pool = self.pools.get(usize::from(queue.account.config.pool.0));
+        let pool = pool.ok_or(DropReason::NoSuchQueue)?;
+        queue.account.admits(pool, u64::from(charged), DropReason::QueueThreshold)?;
+        match &mut queue.wred {
+            Some(wred) if wred.config.decide_at == DecideAt::Enqueue => {
+                match wred.decide(queue.fifo.bytes, arrival.color, arrival.ect) {
+                    Decision::Drop => Err(DropReason::Wred),
+                    decision => Ok(decision == Decision::Mark),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes a slot for an admitted packet and queues it.
+    fn queue_packet(
+        &mut self,
+        now: Time,
+        packet: P,
+        arrival: &Arrival,
+        memory: Memory,
+        charged: u32,
+        marked: bool,
+    ) -> Result<Admitted<P>, Refused<P>> {
+        let index = match self.slots.take(packet) {
+            Ok(index) => index,
+            Err(packet) => {
+                self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
+                return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+            }
+        };
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.arrival = *arrival;
+            slot.memory = memory;
+            slot.charged = charged;
+            slot.marked = marked;
+        }
+        self.push_slot(now, index);
+        Ok(Admitted::Queued)
+    }
+
+    /// Puts a slot, whose egress was checked, into its queue and charges the egress view.
+    fn push_slot(&mut self, now: Time, index: u32) {
+        let Some(slot) = self.slots.get(index) else { return };
+        let (egress, number, bytes) = (slot.arrival.egress, slot.arrival.queue, slot.arrival.bytes);
+        let charged = slot.charged;
+        let Some(port) = self.ports.get_mut(egress.index()) else { return };
+        let queue = &mut port.queues[usize::from(number) % CLASSES];
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.enqueued_at = now;
+            slot.depth_at_enqueue = queue.fifo.bytes;
+        }
+        if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
+            queue.account.charge(pool, u64::from(charged));
+        }
+        queue.fifo.push(&mut self.slots, index);
+        queue.peak_bytes = queue.peak_bytes.max(queue.fifo.bytes);
+        queue.counters.admitted.add(bytes);
+        port.backlog |= 1 << (number % CLASSES as u8);
+        port.passes = false;
+        self.arm_sending(now, egress);
+    }
+
+    /// Charges an ingress group; may ask the peer to stop.
+    fn charge_group(
+        &mut self,
+        now: Time,
+        ingress: PortId,
+        number: u8,
+        charged: u32,
+        bytes: u32,
+    ) -> Result<(), DropReason> {
+        let port = self.ports.get_mut(ingress.index()).ok_or(DropReason::NoSuchQueue)?;
+        let group = port.groups.get_mut(usize::from(number)).ok_or(DropReason::NoSuchQueue)?;
+        if port.storm_drop_groups & 1 << number != 0 {
+            count_storm_arrival(port, number);
+            return Err(DropReason::WatchdogStorm);
+        }
+        let pool = self.pools.get_mut(usize::from(group.account.config.pool.0));
+        let pool = pool.ok_or(DropReason::NoSuchQueue)?;
+        let was_xoff = group.xoff;
+        if was_xoff {
+            group.counters.after_xoff += 1;
+            group.counters.not_honoured += u64::from(now > group.honoured_by);
+        }
+        if let Err(reason) = charge_account(group, pool, u64::from(charged)) {
+            group.counters.refused.add(bytes);
+            return Err(reason);
+        }
+        group.counters.admitted.add(bytes);
+        if group.lossless.is_some() && !was_xoff && group.account.wants_xoff(pool) {
+            group.xoff = true;
+            group.counters.xoff += 1;
+            group.honoured_by = now + port.config.flow_control.honoured_within;
+            self.say_flow_control(now, ingress);
+        }
+        Ok(())
+    }
+
+    /// Counts a refusal where it belongs and hands the packet back.
+    pub(crate) fn refuse(
+        &mut self,
+        packet: P,
+        arrival: &Arrival,
+        reason: DropReason,
+    ) -> Refused<P> {
+        // A packet for a port that does not exist is counted where it came from.
+        let at = if arrival.egress.index() < self.ports.len() {
+            arrival.egress
+        } else {
+            arrival.ingress
+        };
+        if let Some(port) = self.ports.get_mut(at.index()) {
+            port.count_drop(reason, arrival.bytes);
+            match port.queues.get_mut(usize::from(arrival.queue)) {
+                Some(queue) => queue.counters.refused.add(arrival.bytes),
+                None => port.control_counters.refused.add(arrival.bytes),
+            }
+        }
+        Refused { packet, reason }
+    }
+
+    /// Gives packet memory back: its own, or one reference of a shared one.
+    pub(crate) fn release_memory(
+        &mut self,
+        now: Time,
+        memory: Memory,
+        ingress: PortId,
+        group: u8,
+        bytes: u32,
+    ) {
+        match memory {
+            Memory::None => {}
+            Memory::Own { charged } => self.release_group(now, ingress, group, charged, bytes),
+            Memory::Shared(index) => {
+                let holder = self.shared.get_mut(index as usize);
+                let Some(holder) = holder.filter(|entry| entry.references > 0) else { return };
+                holder.references -= 1;
+                if holder.references == 0 {
+                    let freed = *holder;
+                    holder.charged = self.shared_free;
+                    self.shared_free = index;
+                    self.release_group(now, freed.ingress, freed.group, freed.charged, freed.bytes);
+                }
+            }
+        }
+    }
+
+    /// Releases bytes of an ingress group; may let the peer resume.
+    pub(crate) fn release_group(
+        &mut self,
+        now: Time,
+        ingress: PortId,
+        number: u8,
+        charged: u32,
+        bytes: u32,
+    ) {
+        let Some(port) = self.ports.get_mut(ingress.index()) else { return };
+        let Some(group) = port.groups.get_mut(usize::from(number)) else { return };
+        let Some(pool) = self.pools.get_mut(usize::from(group.account.config.pool.0)) else {
+            return;
+        };
+        group.account.release(pool, u64::from(charged));
+        group.counters.released.add(bytes);
+        if resume_group(group, pool) {
+            self.say_flow_control(now, ingress);
+        }
+    }
+}
+
+const _: () = assert!(NONE == u32::MAX, "shared_free uses the same end mark as slots");
+
+fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<(), DropReason> {
+    match &group.lossless {
+        Some(lossless) => group.account.charge_lossless(pool, charged, lossless, group.xoff),
+        None => {
+            group.account.admits(pool, charged, DropReason::IngressThreshold)?;
+            group.account.charge(pool, charged);
+            Ok(())
+        }
+    }
+}
+
+/// Ends a group's XOFF if its level allows; true if it did.
+pub(crate) fn resume_group(group: &mut Group, pool: &Pool) -> bool {
+    let Some(lossless) = &group.lossless else { return false };
+    let resumes = group.xoff && group.account.wants_xon(pool, lossless.xon);
+    if resumes {
+        group.xoff = false;
+        group.honoured_by = Time::MAX;
+        group.counters.xon += 1;
+    }
+    resumes
+}
+
+/// Counts an arrival that a storm on this port discards, at the queues whose priorities feed the group.
+fn count_storm_arrival(port: &mut Port, group: u8) {
+    for q in 0..CLASSES as u8 {
+        let in_storm =
+            port.storm_drop & 1 << q != 0 && port.groups_of_queues(1 << q) & 1 << group != 0;
+        if let (true, Some(watchdog)) = (in_storm, &mut port.watchdog) {
+            watchdog.counters[usize::from(q)].rx_dropped += 1;
+        }
+    }
+}

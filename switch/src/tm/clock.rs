@@ -1,0 +1,273 @@
+//! Timers and outside events: pauses received and sent, watchdog, delayed packets, link state.
+
+use wireyard_tables::time::Time;
+
+use crate::units::Quanta;
+
+use super::admit::resume_group;
+use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
+use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
+use super::scheduler::bits;
+use super::watchdog::{Change, Sight, StormAction};
+use super::{Event, Tm};
+
+impl<P> Tm<P> {
+    /// Runs every timer due at or before `now`, in order of time.
+    pub fn advance(&mut self, now: Time) {
+        loop {
+            let (timer, hold) = (self.timers.first(), self.holds.first());
+            if timer.min(hold) > now {
+                return;
+            }
+            if timer <= hold {
+                let port = self.timers.first_port();
+                self.run_timers(timer, PortId(port as u16));
+            } else if let Some((at, slot)) = self.holds.due(now) {
+                self.queue_held(at, slot);
+            }
+        }
+    }
+
+    fn run_timers(&mut self, at: Time, id: PortId) {
+        let port = &mut self.ports[id.index()];
+        let frame_ended = port.on_wire.is_some() && port.link.ceil() <= at;
+        if frame_ended || port.wake_at <= at {
+            port.wake_at = Time::MAX;
+            if frame_ended {
+                self.finish_wire(id, at);
+            }
+            self.arm_sending(at, id);
+        }
+        let port = &mut self.ports[id.index()];
+        if port.other_timer > at {
+            return self.arm_wire(id);
+        }
+        if port.pause_rx.next_change() <= at {
+            if let Some(rate) = port.quantum_rate() {
+                port.pause_rx.advance(at, rate, &mut port.pauses);
+            }
+            self.pauses_changed(at, id);
+        }
+        if self.ports[id.index()].pause_tx.refresh_at <= at {
+            self.refresh_flow_control(at, id);
+        }
+        let watchdog = self.ports[id.index()].watchdog.as_ref();
+        if watchdog.is_some_and(|watchdog| watchdog.poll_at <= at) {
+            self.poll_watchdog(at, id);
+        }
+        self.arm_timer(id);
+    }
+
+    /// A PFC frame arrived on `id` (802.1Qbb). Priorities that are not enabled are ignored and counted.
+    pub fn pfc_received(&mut self, now: Time, id: PortId, frame: &PfcFrame) {
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        let flow = port.config.flow_control;
+        let honoured = if flow.mode == FlowControl::Pfc { frame.vector & flow.enabled } else { 0 };
+        port.pauses.rx_ignored += u64::from((frame.vector & !honoured).count_ones());
+        self.pause(now, id, PfcFrame { vector: honoured, ..*frame });
+    }
+
+    /// A PAUSE frame arrived on `id` (802.3 Annex 31B). Ignored and counted while PFC is on.
+    pub fn pause_received(&mut self, now: Time, id: PortId, quanta: Quanta) {
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        if port.config.flow_control.mode != FlowControl::Pause {
+            port.pauses.rx_ignored += 1;
+            return;
+        }
+        self.pause(now, id, PfcFrame { vector: 1, quanta: [quanta; CLASSES] });
+    }
+
+    fn pause(&mut self, now: Time, id: PortId, frame: PfcFrame) {
+        let port = &mut self.ports[id.index()];
+        let Some(rate) = port.quantum_rate() else { return };
+        if frame.vector == 0 || !port.present {
+            return;
+        }
+        for p in bits(frame.vector) {
+            match frame.quanta[usize::from(p)] {
+                Quanta::ZERO => port.pauses.rx_xon[usize::from(p)] += 1,
+                _ => port.pauses.rx_xoff[usize::from(p)] += 1,
+            }
+        }
+        if let Some(mut watchdog) = port.watchdog.take() {
+            let counted = bits(frame.vector)
+                .filter(|p| frame.quanta[usize::from(*p)] != Quanta::ZERO)
+                .fold(0, |mask, p| mask | 1 << p);
+            watchdog.arm(now, |queue| {
+                // The pause that starts the watch counts as one of it.
+                let started = u64::from((counted & port.priorities_of_queue(queue)).count_ones());
+                let sight = port.sight(queue, now);
+                Sight { pauses: sight.pauses.saturating_sub(started), ..sight }
+            });
+            port.watchdog = Some(watchdog);
+        }
+        let response = port.config.flow_control.response;
+        port.pause_rx.advance(now, rate, &mut port.pauses);
+        port.pause_rx.receive(now, frame, response, rate, &mut port.pauses);
+        self.pauses_changed(now, id);
+        self.arm_timer(id);
+    }
+
+    fn pauses_changed(&mut self, at: Time, id: PortId) {
+        self.ports[id.index()].update_paused(at);
+        self.arm_sending(at, id);
+    }
+
+    /// Tells the peer of `id` what the priority groups want, if that changed.
+    pub(crate) fn say_flow_control(&mut self, now: Time, id: PortId) {
+        let port = &self.ports[id.index()];
+        if port.wanted_xoff() != port.pause_tx.stopped && port.present {
+            self.emit_flow_control(now, id);
+        }
+    }
+
+    /// Half of the announced pause is over: resume if the pool allows it by now, else say it again.
+    fn refresh_flow_control(&mut self, at: Time, id: PortId) {
+        let port = &mut self.ports[id.index()];
+        for group in &mut port.groups {
+            if let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) {
+                resume_group(group, pool);
+            }
+        }
+        self.emit_flow_control(at, id);
+    }
+
+    fn emit_flow_control(&mut self, now: Time, id: PortId) {
+        let port = &mut self.ports[id.index()];
+        let wanted = port.wanted_xoff();
+        let flow = port.config.flow_control;
+        let Some(rate) = port.quantum_rate() else {
+            port.pause_tx = PauseSender::IDLE;
+            return;
+        };
+        let frame = port.pause_tx.say(now, wanted, &flow, rate, &mut port.pauses);
+        let frame = match flow.mode {
+            FlowControl::Off => return,
+            FlowControl::Pfc => FlowControlFrame::Pfc(frame),
+            FlowControl::Pause => FlowControlFrame::Pause(frame.quanta[0]),
+        };
+        self.events.push_back(Event::FlowControl { port: id, frame });
+        self.arm_timer(id);
+    }
+
+    fn poll_watchdog(&mut self, at: Time, id: PortId) {
+        let port = &mut self.ports[id.index()];
+        let Some(mut watchdog) = port.watchdog.take() else { return };
+        let sights: [_; CLASSES] = std::array::from_fn(|q| port.sight(q as u8, at));
+        let action = watchdog.config.action;
+        let mut changes = [Change::None; CLASSES];
+        for (queue, sight) in (0u8..).zip(sights) {
+            changes[usize::from(queue)] = watchdog.look(queue, sight);
+        }
+        let goes_on = port.pause_rx.next_change() != Time::MAX || watchdog.is_busy();
+        watchdog.poll_at = if goes_on { at + watchdog.config.poll } else { Time::MAX };
+        let storms = watchdog.storms();
+        port.watchdog = Some(watchdog);
+        port.storm_drop = if action == StormAction::Drop { storms } else { 0 };
+        port.storm_drop_groups = port.groups_of_queues(port.storm_drop);
+        port.ignore_pause = if action == StormAction::Forward { storms } else { 0 };
+        for (queue, change) in (0u8..).zip(changes) {
+            match change {
+                Change::None => {}
+                Change::Storm => self.storm_detected(at, id, queue, action),
+                Change::Restored => self.events.push_back(Event::StormRestored { port: id, queue }),
+            }
+        }
+        self.ports[id.index()].update_passes();
+        self.arm_sending(at, id);
+    }
+
+    fn storm_detected(&mut self, at: Time, id: PortId, queue: u8, action: StormAction) {
+        self.events.push_back(Event::StormDetected { port: id, queue, action });
+        match action {
+            StormAction::Alert => {}
+            StormAction::Forward => {
+                self.ports[id.index()].queues[usize::from(queue)].open_since = at
+            }
+            StormAction::Drop => {
+                let flushed = self.flush_queue(at, id, queue, DropReason::WatchdogStorm);
+                if let Some(watchdog) = &mut self.ports[id.index()].watchdog {
+                    watchdog.counters[usize::from(queue)].tx_dropped += flushed;
+                }
+            }
+        }
+    }
+
+    /// Stops or resumes all transmission of a port: a test, or a transmit ring that is full.
+    pub fn set_blocked(&mut self, now: Time, id: PortId, blocked: bool) {
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        if port.blocked && !blocked {
+            for queue in &mut port.queues {
+                queue.open_since = now;
+            }
+        }
+        port.blocked = blocked;
+        port.update_passes();
+        self.arm_sending(now, id);
+    }
+
+    /// The link went down, or the port is being removed: everything queued is dropped with events,
+    /// new packets are refused, pauses are forgotten. Other ports lose nothing.
+    pub fn port_down(&mut self, now: Time, id: PortId) {
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        port.present = false;
+        port.pause_rx.clear(now, &mut port.pauses);
+        port.pause_rx = PauseReceiver::new();
+        port.pause_tx = PauseSender::IDLE;
+        if let Some(watchdog) = &mut port.watchdog {
+            let counters = watchdog.counters;
+            *watchdog = super::watchdog::Watchdog::new(watchdog.config);
+            watchdog.counters = counters;
+        }
+        (port.storm_drop, port.storm_drop_groups, port.ignore_pause) = (0, 0, 0);
+        port.update_paused(now);
+        self.finish_wire(id, now);
+        // A departure between begin and commit ends here; its commit will find nothing.
+        if let Some(leaving) = self.ports[id.index()].pending.take() {
+            self.drop_leaving(now, id, &leaving, DropReason::PortDown);
+        }
+        for queue in 0..=CONTROL_QUEUE {
+            self.flush_queue(now, id, queue, DropReason::PortDown);
+        }
+        self.ready.remove(id.index());
+        self.arm_timer(id);
+    }
+
+    /// The link is up again. The peer is told again to stop where groups are still over their threshold.
+    pub fn port_up(&mut self, now: Time, id: PortId) {
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        port.present = true;
+        for queue in &mut port.queues {
+            queue.open_since = now;
+        }
+        port.update_passes();
+        self.say_flow_control(now, id);
+        self.arm_sending(now, id);
+    }
+
+    /// Who waits for whom right now; walks the paused queues, not for the forwarding path.
+    pub fn wait_edges(&self) -> Vec<WaitEdge> {
+        let mut edges = Vec::new();
+        for (e, egress) in self.ports.iter().enumerate() {
+            for queue in bits(egress.backlog & egress.paused & !egress.ignore_pause) {
+                let mut held = std::collections::BTreeMap::<(PortId, u8), u64>::new();
+                for slot in egress.queues[usize::from(queue)].fifo.iter(&self.slots) {
+                    let from = (slot.arrival.ingress, slot.arrival.group);
+                    *held.entry(from).or_default() += u64::from(slot.arrival.bytes);
+                }
+                for ((ingress, group), bytes) in held {
+                    let Some(port) = self.ports.get(ingress.index()) else { continue };
+                    let flow = &port.config.flow_control;
+                    let priorities = bits(port.pause_tx.stopped)
+                        .filter(|p| flow.priority_to_group[usize::from(*p)] == group)
+                        .fold(0, |mask, p| mask | 1 << p);
+                    if priorities != 0 {
+                        let egress = PortId(e as u16);
+                        edges.push(WaitEdge { ingress, priorities, egress, queue, bytes });
+                    }
+                }
+            }
+        }
+        edges
+    }
+}

@@ -1,0 +1,122 @@
+//! Packets that wait outside the queues: until an instant, or until n later packets of their group
+//! have passed (deliberate reordering), whichever comes first.
+//!
+//! They occupy ingress memory and a packet slot, but no queue. Bounded: a full store refuses.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use wireyard_tables::time::Time;
+
+/// Groups with packets held by count at the same time; more are refused, the scan stays short.
+pub(crate) const COUNTED_MAX: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    group: u32,
+    remaining: u32,
+    slot: u32,
+    sequence: u64,
+}
+
+/// The store of waiting packets, by slot number.
+#[derive(Clone, Debug)]
+pub(crate) struct Holds {
+    /// Earliest first; ties in order of arrival. Entries of packets released by count are stale and
+    /// recognised by their sequence number.
+    timed: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    counted: Vec<Counted>,
+    /// Sequence number under which a slot waits, by slot; 0 for none.
+    waiting: Vec<u64>,
+    next_sequence: u64,
+    held: usize,
+    capacity: usize,
+}
+
+impl Holds {
+    /// A store of `capacity` packets among `slots` slots.
+    pub(crate) fn new(capacity: usize, slots: u32) -> Holds {
+        Holds {
+            timed: BinaryHeap::with_capacity(2 * capacity),
+            counted: Vec::with_capacity(COUNTED_MAX.min(capacity)),
+            waiting: vec![0; if capacity == 0 { 0 } else { slots as usize }],
+            next_sequence: 1,
+            held: 0,
+            capacity,
+        }
+    }
+
+    pub(crate) fn has_room(&self, counted: bool) -> bool {
+        // Stale entries count too, until they come due: the heap must not grow without bound.
+        self.held < self.capacity
+            && self.timed.len() < 2 * self.capacity
+            && (!counted || self.counted.len() < COUNTED_MAX)
+    }
+
+    /// Slots that wait here.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).zip(&self.waiting).filter(|(_, sequence)| **sequence != 0).map(|(slot, _)| slot)
+    }
+
+    /// Keeps `slot` until `until`, or until `after.1` packets of group `after.0` passed.
+    pub(crate) fn insert(&mut self, slot: u32, until: Time, after: Option<(u32, u32)>) {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        if let Some(waiting) = self.waiting.get_mut(slot as usize) {
+            *waiting = sequence;
+            self.held += 1;
+        }
+        self.timed.push(Reverse((until, sequence, slot)));
+        if let Some((group, remaining)) = after {
+            self.counted.push(Counted { group, remaining: remaining.max(1), slot, sequence });
+        }
+    }
+
+    /// When the first timed packet is due.
+    pub(crate) fn first(&self) -> Time {
+        self.timed.peek().map_or(Time::MAX, |Reverse((at, _, _))| *at)
+    }
+
+    /// Takes one packet that is due at `now`, with the instant it was due.
+    pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
+        while self.first() <= now {
+            let Reverse((at, sequence, slot)) = self.timed.pop()?;
+            if self.release(slot, sequence) {
+                self.counted.retain(|counted| counted.sequence != sequence);
+                return Some((at, slot));
+            }
+        }
+        None
+    }
+
+    /// Counts a packet of `group`; returns how many held packets it released into `released`.
+    pub(crate) fn pass(&mut self, group: u32, released: &mut Vec<u32>) {
+        for counted in &mut self.counted {
+            if counted.group == group {
+                counted.remaining = counted.remaining.saturating_sub(1);
+            }
+        }
+        let mut at = 0;
+        while let Some(counted) = self.counted.get(at).copied() {
+            if counted.remaining == 0 {
+                self.counted.remove(at);
+                if self.release(counted.slot, counted.sequence) {
+                    released.push(counted.slot);
+                }
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn release(&mut self, slot: u32, sequence: u64) -> bool {
+        match self.waiting.get_mut(slot as usize) {
+            Some(waiting) if *waiting == sequence => {
+                *waiting = 0;
+                self.held -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Names of things inside the traffic manager: ports, pools, colours, drop reasons.
+
+/// Queues of a port, priority groups of a port, and PFC priorities: always eight (802.1Q).
+pub const CLASSES: usize = 8;
+
+/// The queue number under which a port's own MAC control frames depart: before all others, never
+/// paused, never charged to the shared buffer.
+pub const CONTROL_QUEUE: u8 = 8;
+
+/// A port of this traffic manager: a dense index given by [`super::Tm::add_port`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u16);
+
+impl PortId {
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A buffer pool: its position in [`super::Config::pools`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u8);
+
+/// Drop precedence of a packet (RFC 2697 and 2698 colours).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Color {
+    /// Conforming.
+    #[default]
+    Green,
+    /// Exceeding.
+    Yellow,
+    /// Violating.
+    Red,
+}
+
+/// Why the traffic manager did not deliver a packet. Closed: every reason has a name and a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// The ingress priority group is at its threshold and has no headroom (a lossy class).
+    IngressThreshold,
+    /// A lossless priority group has used up its headroom: the peer did not stop in time.
+    HeadroomExhausted,
+    /// The ingress or egress pool itself is full.
+    PoolExhausted,
+    /// The egress queue is at its threshold (tail drop).
+    QueueThreshold,
+    /// WRED chose this packet: above the minimum threshold and not ECN-capable.
+    Wred,
+    /// The PFC watchdog discards this queue while its storm lasts.
+    WatchdogStorm,
+    /// The egress port is administratively removed or its link is down.
+    PortDown,
+    /// No port, queue or priority group of that number exists.
+    NoSuchQueue,
+    /// All packet slots of the traffic manager are in use.
+    NoSlot,
+    /// The bounded store of delayed and held packets is full.
+    HoldFull,
+    /// More MAC control frames wait for this port than can be of use.
+    ControlBacklog,
+    /// Egress processing dropped the packet after dequeue; the program's reason is counted by core.
+    EgressProcessing,
+}
+
+impl DropReason {
+    /// Every reason, in counter order.
+    pub const ALL: [DropReason; 12] = [
+        DropReason::IngressThreshold,
+        DropReason::HeadroomExhausted,
+        DropReason::PoolExhausted,
+        DropReason::QueueThreshold,
+        DropReason::Wred,
+        DropReason::WatchdogStorm,
+        DropReason::PortDown,
+        DropReason::NoSuchQueue,
+        DropReason::NoSlot,
+        DropReason::HoldFull,
+        DropReason::ControlBacklog,
+        DropReason::EgressProcessing,
+    ];
+
+    /// The name used in counters, traces and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::IngressThreshold => "ingress_threshold",
+            DropReason::HeadroomExhausted => "headroom_exhausted",
+            DropReason::PoolExhausted => "pool_exhausted",
+            DropReason::QueueThreshold => "queue_threshold",
+            DropReason::Wred => "wred",
+            DropReason::WatchdogStorm => "watchdog_storm",
+            DropReason::PortDown => "port_down",
+            DropReason::NoSuchQueue => "no_such_queue",
+            DropReason::NoSlot => "no_slot",
+            DropReason::HoldFull => "hold_full",
+            DropReason::ControlBacklog => "control_backlog",
+            DropReason::EgressProcessing => "egress_processing",
+        }
+    }
+}
+
+/// One count of packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Frame bytes as given on enqueue.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}

@@ -1,0 +1,369 @@
+//! Priority flow control (IEEE 802.1Qbb, now 802.1Q clause 36) and PAUSE (IEEE 802.3 Annex 31B), both directions.
+//!
+//! Receiving: `PauseReceiver` keeps one timer per priority. A non-zero time (re)starts it, zero
+//! resumes at once, expiry resumes. A paused queue finishes the frame that is on the wire: pause takes
+//! effect at the next frame boundary, that is, after at most one maximum frame, well inside the response
+//! time of 802.3 31B.3.7. A response time can be configured to model a slower peer.
+//!
+//! Sending: `PauseSender` remembers which priorities the peer was told to stop, and when to say so
+//! again: at half of the announced time, so that a lost frame does not resume the peer.
+//!
+//! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
+
+use wireyard_tables::time::{Span, Time};
+
+use crate::units::{BitsPerSec, Quanta};
+
+use super::id::{CLASSES, PortId};
+use super::scheduler::bits;
+
+/// Which flow control a port speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowControl {
+    /// None: pauses are ignored and counted.
+    #[default]
+    Off,
+    /// 802.3 PAUSE, the whole link.
+    Pause,
+    /// 802.1Qbb, per priority.
+    Pfc,
+}
+
+/// Flow control of one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowControlConfig {
+    /// Which kind.
+    pub mode: FlowControl,
+    /// PFC priorities enabled, bit n for priority n (SONiC `pfc_enable`).
+    pub enabled: u8,
+    /// Queue stopped by each received priority (SONiC `MAP_PFC_PRIORITY_TO_QUEUE`).
+    pub priority_to_queue: [u8; CLASSES],
+    /// Priority group whose occupancy pauses each priority (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
+    pub priority_to_group: [u8; CLASSES],
+    /// Pause time announced in XOFF.
+    pub quanta: Quanta,
+    /// Time from receiving a pause to obeying it; zero obeys at the next frame boundary.
+    pub response: Span,
+    /// Time after an XOFF by which a peer must have stopped; later arrivals count as not honoured.
+    pub honoured_within: Span,
+    /// The rate that defines a quantum; needed when the port itself has no rate.
+    pub quantum_rate: Option<BitsPerSec>,
+}
+
+impl Default for FlowControlConfig {
+    fn default() -> FlowControlConfig {
+        FlowControlConfig {
+            mode: FlowControl::Off,
+            enabled: 0,
+            priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
+            priority_to_group: [0, 1, 2, 3, 4, 5, 6, 7],
+            quanta: Quanta::MAX,
+            response: Span::ZERO,
+            honoured_within: Span::MAX,
+            quantum_rate: None,
+        }
+    }
+}
+
+/// Content of a PFC frame: for each priority in the vector, its pause time (802.1Qbb).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PfcFrame {
+    /// Class-enable vector, bit n for priority n.
+    pub vector: u8,
+    /// Pause times; those outside the vector are zero and mean nothing.
+    pub quanta: [Quanta; CLASSES],
+}
+
+/// Pause counters of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseCounters {
+    /// Received pauses with non-zero time, per priority.
+    pub rx_xoff: [u64; CLASSES],
+    /// Received resumes, per priority.
+    pub rx_xon: [u64; CLASSES],
+    /// Received for priorities (or a kind of pause) this port does not honour.
+    pub rx_ignored: u64,
+    /// Received while the model of a slow response was full, applied at once.
+    pub rx_early: u64,
+    /// Sent with non-zero time, per priority; refreshes included.
+    pub tx_xoff: [u64; CLASSES],
+    /// Sent with zero time, per priority.
+    pub tx_xon: [u64; CLASSES],
+    /// Time spent paused, per priority, up to the last change.
+    pub paused: [Span; CLASSES],
+}
+
+/// A received pause that a slow peer model has not obeyed yet.
+#[derive(Clone, Copy, Debug)]
+struct PendingPause {
+    at: Time,
+    frame: PfcFrame,
+}
+
+/// Pending pauses kept at most; more are applied early, oldest first.
+const PENDING_MAX: usize = 8;
+
+/// Pauses received by one port.
+#[derive(Clone, Debug)]
+pub(crate) struct PauseReceiver {
+    /// Priorities paused now.
+    priorities: u8,
+    until: [Time; CLASSES],
+    since: [Time; CLASSES],
+    pending: Vec<PendingPause>,
+}
+
+impl PauseReceiver {
+    pub(crate) fn new() -> PauseReceiver {
+        PauseReceiver {
+            priorities: 0,
+            until: [Time::MAX; CLASSES],
+            since: [Time::ZERO; CLASSES],
+            pending: Vec::with_capacity(PENDING_MAX),
+        }
+    }
+
+    /// Priorities paused now.
+    pub(crate) fn priorities(&self) -> u8 {
+        self.priorities
+    }
+
+    /// Since when a priority that is paused now has been so.
+    pub(crate) fn paused_since(&self, priority: u8) -> Option<Time> {
+        let p = usize::from(priority) % CLASSES;
+        (self.priorities & 1 << p != 0).then_some(self.since[p])
+    }
+
+    /// The next instant at which something changes by itself.
+    pub(crate) fn next_change(&self) -> Time {
+        let pending = self.pending.first().map_or(Time::MAX, |pause| pause.at);
+        bits(self.priorities).map(|p| self.until[usize::from(p)]).fold(pending, Time::min)
+    }
+
+    /// Takes a pause; with a response time it is kept until then. `rate` gives the length of a quantum.
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        frame: PfcFrame,
+        response: Span,
+        rate: BitsPerSec,
+        counters: &mut PauseCounters,
+    ) {
+        if response.is_zero() {
+            return self.apply(now, &frame, rate, counters);
+        }
+        if self.pending.len() == PENDING_MAX {
+            let oldest = self.pending.remove(0);
+            counters.rx_early += 1;
+            self.apply(now, &oldest.frame, rate, counters);
+        }
+        self.pending.push(PendingPause { at: now + response, frame });
+    }
+
+    fn apply(
+        &mut self,
+        at: Time,
+        frame: &PfcFrame,
+        rate: BitsPerSec,
+        counters: &mut PauseCounters,
+    ) {
+        for p in bits(frame.vector) {
+            let quanta = frame.quanta[usize::from(p)];
+            if quanta == Quanta::ZERO {
+                self.resume(p, at, counters);
+                continue;
+            }
+            self.until[usize::from(p)] = at + quanta.span(rate);
+            if self.priorities & 1 << p == 0 {
+                self.priorities |= 1 << p;
+                self.since[usize::from(p)] = at;
+            }
+        }
+    }
+
+    fn resume(&mut self, priority: u8, at: Time, counters: &mut PauseCounters) {
+        let p = usize::from(priority);
+        if self.priorities & 1 << p != 0 {
+            self.priorities &= !(1 << p);
+            self.until[p] = Time::MAX;
+            counters.paused[p] = counters.paused[p] + at.since(self.since[p]);
+        }
+    }
+
+    /// Applies what is due at or before `now`, in order of time.
+    pub(crate) fn advance(&mut self, now: Time, rate: BitsPerSec, counters: &mut PauseCounters) {
+        loop {
+            let at = self.next_change();
+            if at > now {
+                return;
+            }
+            for p in bits(self.priorities) {
+                if self.until[usize::from(p)] <= at {
+                    self.resume(p, at, counters);
+                }
+            }
+            while self.pending.first().is_some_and(|pause| pause.at <= at) {
+                let pause = self.pending.remove(0);
+                self.apply(pause.at, &pause.frame, rate, counters);
+            }
+        }
+    }
+
+    /// Forgets all pauses, as when the link goes down.
+    pub(crate) fn clear(&mut self, now: Time, counters: &mut PauseCounters) {
+        self.pending.clear();
+        for p in bits(self.priorities) {
+            self.resume(p, now, counters);
+        }
+    }
+}
+
+/// Pauses sent by one port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PauseSender {
+    /// Priorities the peer was told to stop.
+    pub(crate) stopped: u8,
+    /// When to repeat it.
+    pub(crate) refresh_at: Time,
+}
+
+impl PauseSender {
+    pub(crate) const IDLE: PauseSender = PauseSender { stopped: 0, refresh_at: Time::MAX };
+
+    /// Moves to `wanted` and returns the frame that says so; one frame restates every stopped
+    /// priority and resumes those no longer wanted.
+    pub(crate) fn say(
+        &mut self,
+        now: Time,
+        wanted: u8,
+        config: &FlowControlConfig,
+        rate: BitsPerSec,
+        counters: &mut PauseCounters,
+    ) -> PfcFrame {
+        let resumed = self.stopped & !wanted;
+        let mut frame = PfcFrame { vector: wanted | resumed, quanta: [Quanta::ZERO; CLASSES] };
+        for p in bits(wanted) {
+            frame.quanta[usize::from(p)] = config.quanta;
+            counters.tx_xoff[usize::from(p)] += 1;
+        }
+        for p in bits(resumed) {
+            counters.tx_xon[usize::from(p)] += 1;
+        }
+        self.stopped = wanted;
+        self.refresh_at = match wanted {
+            0 => Time::MAX,
+            _ => now + Span::from_ps((config.quanta.span(rate).as_ps() / 2).max(1)),
+        };
+        frame
+    }
+}
+
+/// A flow control frame for core to build and send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControlFrame {
+    /// 802.1Qbb.
+    Pfc(PfcFrame),
+    /// 802.3 PAUSE with this time; zero resumes.
+    Pause(Quanta),
+}
+
+/// Who waits for whom: an ingress group that paused its peer, and a paused queue that holds its bytes.
+///
+/// `ingress`/`priorities` were told to stop, because bytes sit in `queue` of `egress`, which its own
+/// peer has stopped. A cycle of such edges through several switches is a PFC deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitEdge {
+    /// Port whose peer waits.
+    pub ingress: PortId,
+    /// Priorities told to stop there.
+    pub priorities: u8,
+    /// Port that cannot send.
+    pub egress: PortId,
+    /// Its paused queue.
+    pub queue: u8,
+    /// Bytes of the ingress group in that queue.
+    pub bytes: u64,
+}
+
+/// Finds a cycle in a directed graph of `(from, to)` edges and returns its nodes in order, first one
+/// lowest; `None` if there is none. Nodes are the caller's: (switch, port, priority) across a fabric.
+pub fn find_cycle<N: Ord + Copy>(edges: &[(N, N)]) -> Option<Vec<N>> {
+    // Trim nodes without a way out until only nodes that can reach a cycle remain (Kahn, 1962).
+    let mut left: Vec<(N, N)> = edges.to_vec();
+    left.sort_unstable();
+    left.dedup();
+    loop {
+        let before = left.len();
+        let sources: Vec<N> = left.iter().map(|edge| edge.0).collect();
+        left.retain(|edge| sources.binary_search(&edge.1).is_ok());
+        if left.len() == before {
+            break;
+        }
+    }
+    let mut path = vec![left.first()?.0];
+    loop {
+        let last = *path.last()?;
+        let next = left.iter().find(|edge| edge.0 == last)?.1;
+        if let Some(start) = path.iter().position(|node| *node == next) {
+            let mut cycle = path.split_off(start);
+            let lowest = cycle.iter().enumerate().min_by_key(|(_, node)| **node)?.0;
+            cycle.rotate_left(lowest);
+            return Some(cycle);
+        }
+        path.push(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(vector: u8, quanta: u16) -> PfcFrame {
+        PfcFrame { vector, quanta: [Quanta::new(quanta); CLASSES] }
+    }
+
+    #[test]
+    fn pause_expires_resumes_and_extends() {
+        let rate = BitsPerSec::gbit(100);
+        let mut counters = PauseCounters::default();
+        let mut rx = PauseReceiver::new();
+        rx.receive(Time::ZERO, frame(0b1000, 100), Span::ZERO, rate, &mut counters);
+        // 100 quanta at 100 Gbit/s are 512 ns.
+        assert_eq!((rx.priorities(), rx.next_change()), (0b1000, Time::from_ns(512)));
+        rx.receive(Time::from_ns(500), frame(0b1000, 100), Span::ZERO, rate, &mut counters);
+        assert_eq!(rx.next_change(), Time::from_ns(1_012));
+        rx.advance(Time::from_ns(2_000), rate, &mut counters);
+        assert_eq!((rx.priorities(), counters.paused[3]), (0, Span::from_ns(1_012)));
+        rx.receive(Time::from_ns(3_000), frame(0b1000, 9), Span::ZERO, rate, &mut counters);
+        rx.receive(Time::from_ns(3_001), frame(0b1000, 0), Span::ZERO, rate, &mut counters);
+        assert_eq!(rx.priorities(), 0);
+    }
+
+    #[test]
+    fn a_slow_peer_obeys_later_and_in_order() {
+        let rate = BitsPerSec::gbit(100);
+        let mut counters = PauseCounters::default();
+        let mut rx = PauseReceiver::new();
+        let response = Span::from_ns(300);
+        rx.receive(Time::ZERO, frame(1, 100), response, rate, &mut counters);
+        rx.receive(Time::from_ns(100), frame(1, 0), response, rate, &mut counters);
+        rx.advance(Time::from_ns(299), rate, &mut counters);
+        assert_eq!(rx.priorities(), 0);
+        rx.advance(Time::from_ns(300), rate, &mut counters);
+        assert_eq!((rx.priorities(), rx.next_change()), (1, Time::from_ns(400)));
+        rx.advance(Time::from_ns(400), rate, &mut counters);
+        assert_eq!((rx.priorities(), rx.next_change()), (0, Time::MAX));
+        for _ in 0..PENDING_MAX + 3 {
+            rx.receive(Time::from_ns(500), frame(1, 7), response, rate, &mut counters);
+        }
+        assert_eq!((rx.pending.len(), counters.rx_early), (PENDING_MAX, 3));
+    }
+
+    #[test]
+    fn cycles_are_found_and_trees_are_not() {
+        assert_eq!(find_cycle(&[(1, 2), (2, 3), (1, 3), (4, 1)]), None);
+        assert_eq!(find_cycle(&[(9, 3), (3, 1), (1, 2), (2, 3), (2, 7)]), Some(vec![1, 2, 3]));
+        assert_eq!(find_cycle(&[(5, 5)]), Some(vec![5]));
+        assert_eq!(find_cycle::<u8>(&[]), None);
+    }
+}

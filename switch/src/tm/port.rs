@@ -1,0 +1,332 @@
+//! The state of one port: its eight queues, eight priority groups, link, scheduler, pauses.
+
+use wireyard_tables::time::{Span, Time};
+
+use crate::units::BitsPerSec;
+
+use super::buffer::{Account, AccountConfig, LosslessConfig};
+use super::id::{CLASSES, Count, DropReason};
+use super::link::{WireOverhead, WireTime};
+use super::pfc::{FlowControl, FlowControlConfig, PauseCounters, PauseReceiver, PauseSender};
+use super::queue::{Fifo, Memory};
+use super::random::Stream;
+use super::scheduler::{Scheduler, ServiceConfig, ShaperConfig};
+use super::watchdog::{Sight, Watchdog, WatchdogConfig};
+use super::wred::{Wred, WredConfig};
+
+/// A queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// How it is served.
+    pub service: ServiceConfig,
+    /// Its egress view of the buffer.
+    pub account: AccountConfig,
+    /// Its congestion point, if any.
+    pub wred: Option<WredConfig>,
+}
+
+/// A priority group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Its ingress view of the buffer.
+    pub account: AccountConfig,
+    /// Headroom and resume level of a lossless group.
+    pub lossless: Option<LosslessConfig>,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The link's bit rate; `None` passes packets through without scheduling.
+    pub rate: Option<BitsPerSec>,
+    /// Bytes on the wire beyond the frame.
+    pub wire: WireOverhead,
+    /// How far a late caller may catch up on lost link time.
+    pub max_catch_up: Span,
+    /// Maximum rate of the port below its link rate.
+    pub max: Option<ShaperConfig>,
+    /// The queues.
+    pub queues: [QueueConfig; CLASSES],
+    /// The priority groups.
+    pub groups: [GroupConfig; CLASSES],
+    /// PFC or PAUSE.
+    pub flow_control: FlowControlConfig,
+    /// Storm watchdog.
+    pub watchdog: Option<WatchdogConfig>,
+}
+
+/// Counters of one queue. At every instant admitted = departed + dropped + queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounters {
+    /// Entered the queue.
+    pub admitted: Count,
+    /// Left by the wire.
+    pub departed: Count,
+    /// Entered the queue and were dropped later (WRED at dequeue, egress, storm, port down).
+    pub dropped: Count,
+    /// Turned away.
+    pub refused: Count,
+    /// Passed through a port without a rate, never queued.
+    pub passed: Count,
+}
+
+/// Counters of one priority group. admitted = released + resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounters {
+    /// Packet memories charged.
+    pub admitted: Count,
+    /// Packet memories given back.
+    pub released: Count,
+    /// Turned away by the ingress view.
+    pub refused: Count,
+    /// Arrived while the peer was told to stop.
+    pub after_xoff: u64,
+    /// Of these, later than any peer that honours the pause would send.
+    pub not_honoured: u64,
+    /// Times XOFF was decided.
+    pub xoff: u64,
+    /// Times XON was decided.
+    pub xon: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) fifo: Fifo,
+    pub(crate) account: Account,
+    pub(crate) wred: Option<Wred>,
+    pub(crate) counters: QueueCounters,
+    /// Since when it may send, as far as pauses are concerned.
+    pub(crate) open_since: Time,
+    /// Highest bytes since the last clear.
+    pub(crate) peak_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) account: Account,
+    pub(crate) lossless: Option<LosslessConfig>,
+    pub(crate) xoff: bool,
+    pub(crate) honoured_by: Time,
+    pub(crate) counters: GroupCounters,
+}
+
+/// A packet handed to egress processing, or on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) queue: u8,
+    pub(crate) bytes: u32,
+    pub(crate) charged: u32,
+    pub(crate) memory: Memory,
+    pub(crate) ingress: super::PortId,
+    pub(crate) group: u8,
+    pub(crate) start: Time,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    pub(crate) config: PortConfig,
+    pub(crate) present: bool,
+    /// Transmission stopped from outside (test, full transmit ring).
+    pub(crate) blocked: bool,
+    /// The fast path: no rate, nothing queued, nothing paused, nothing blocked.
+    pub(crate) passes: bool,
+    pub(crate) queues: [Queue; CLASSES],
+    pub(crate) groups: [Group; CLASSES],
+    pub(crate) control: Fifo,
+    pub(crate) control_counters: QueueCounters,
+    pub(crate) backlog: u8,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) link: WireTime,
+    /// When to try sending again although nothing else happens (a shaper allows it then).
+    pub(crate) wake_at: Time,
+    /// The earliest of pause, refresh and watchdog timers, kept by `Tm::arm_timer`.
+    pub(crate) other_timer: Time,
+    pub(crate) pending: Option<Leaving>,
+    pub(crate) on_wire: Option<Leaving>,
+    pub(crate) pause_rx: PauseReceiver,
+    /// Queues stopped by received pauses.
+    pub(crate) paused: u8,
+    pub(crate) pause_tx: PauseSender,
+    pub(crate) pauses: PauseCounters,
+    pub(crate) watchdog: Option<Watchdog>,
+    /// Queues that send although paused (watchdog action forward).
+    pub(crate) ignore_pause: u8,
+    /// Queues whose packets are discarded (watchdog action drop).
+    pub(crate) storm_drop: u8,
+    /// Priority groups whose arrivals are discarded (watchdog action drop).
+    pub(crate) storm_drop_groups: u8,
+    pub(crate) drops: [Count; DropReason::ALL.len()],
+}
+
+impl Port {
+    pub(crate) fn new(config: PortConfig, seed: u64, number: u16) -> Port {
+        let queues = std::array::from_fn(|q| {
+            let purpose = u64::from(number) << 8 | q as u64;
+            let queue = &config.queues[q];
+            Queue {
+                fifo: Fifo::EMPTY,
+                account: Account::new(queue.account),
+                wred: queue.wred.map(|wred| Wred::new(wred, Stream::new(seed, purpose))),
+                counters: QueueCounters::default(),
+                open_since: Time::ZERO,
+                peak_bytes: 0,
+            }
+        });
+        let groups = config.groups.map(|group| Group {
+            account: Account::new(group.account),
+            lossless: group.lossless,
+            xoff: false,
+            honoured_by: Time::MAX,
+            counters: GroupCounters::default(),
+        });
+        let scheduler = Scheduler::new(config.queues.map(|queue| queue.service), config.max);
+        let mut port = Port {
+            present: true,
+            blocked: false,
+            passes: false,
+            queues,
+            groups,
+            control: Fifo::EMPTY,
+            control_counters: QueueCounters::default(),
+            backlog: 0,
+            scheduler,
+            link: WireTime::default(),
+            wake_at: Time::MAX,
+            other_timer: Time::MAX,
+            pending: None,
+            on_wire: None,
+            pause_rx: PauseReceiver::new(),
+            paused: 0,
+            pause_tx: PauseSender::IDLE,
+            pauses: PauseCounters::default(),
+            watchdog: config.watchdog.map(Watchdog::new),
+            ignore_pause: 0,
+            storm_drop: 0,
+            storm_drop_groups: 0,
+            drops: [Count::default(); DropReason::ALL.len()],
+            config,
+        };
+        port.update_passes();
+        port
+    }
+
+    /// Recomputes whether the fast path is open.
+    pub(crate) fn update_passes(&mut self) {
+        self.passes = self.config.rate.is_none()
+            && self.present
+            && !self.blocked
+            && self.backlog == 0
+            && self.control.is_empty()
+            && self.pending.is_none()
+            && self.paused == 0
+            && self.storm_drop == 0
+            && !self.scheduler.shapes();
+    }
+
+    /// Queues that hold packets and may send.
+    #[inline]
+    pub(crate) fn eligible(&self) -> u8 {
+        self.backlog & (!self.paused | self.ignore_pause)
+    }
+
+    /// The rate that defines a pause quantum here.
+    pub(crate) fn quantum_rate(&self) -> Option<BitsPerSec> {
+        self.config.flow_control.quantum_rate.or(self.config.rate)
+    }
+
+    /// Recomputes which queues are stopped after pauses changed at `at`.
+    pub(crate) fn update_paused(&mut self, at: Time) {
+        let flow = &self.config.flow_control;
+        let priorities = self.pause_rx.priorities();
+        let mut paused = 0u8;
+        if flow.mode == FlowControl::Pause && priorities != 0 {
+            paused = u8::MAX;
+        } else {
+            for (p, queue) in flow.priority_to_queue.iter().enumerate() {
+                if priorities & 1 << p != 0 {
+                    paused |= 1 << (queue % CLASSES as u8);
+                }
+            }
+        }
+        let opened = self.paused & !paused;
+        for (q, queue) in self.queues.iter_mut().enumerate() {
+            if opened & 1 << q != 0 {
+                queue.open_since = at;
+            }
+        }
+        self.paused = paused;
+        self.update_passes();
+    }
+
+    /// Priorities the peer should be told to stop, from the state of the groups.
+    pub(crate) fn wanted_xoff(&self) -> u8 {
+        let flow = &self.config.flow_control;
+        match flow.mode {
+            FlowControl::Off => 0,
+            // PAUSE has one "priority", the link; it is told to stop while any group wants it.
+            FlowControl::Pause => u8::from(self.groups.iter().any(|group| group.xoff)),
+            FlowControl::Pfc => (0..CLASSES)
+                .filter(|p| flow.enabled & 1 << p != 0)
+                .filter(|p| self.groups[usize::from(flow.priority_to_group[*p]) % CLASSES].xoff)
+                .fold(0, |mask, p| mask | 1 << p),
+        }
+    }
+
+    /// The next instant at which a pause, a refresh or the watchdog is due.
+    pub(crate) fn next_other_timer(&self) -> Time {
+        let poll = self.watchdog.as_ref().map_or(Time::MAX, |watchdog| watchdog.poll_at);
+        self.pause_tx.refresh_at.min(self.pause_rx.next_change()).min(poll)
+    }
+
+    /// The next instant at which this port has something to do.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> Time {
+        let released = if self.on_wire.is_some() { self.link.ceil() } else { Time::MAX };
+        released.min(self.wake_at).min(self.other_timer)
+    }
+
+    /// True if a packet waits that could go out as soon as the link is free.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        let may_send = self.pending.is_none() && !self.blocked && self.present;
+        may_send && (!self.control.is_empty() || self.eligible() != 0)
+    }
+
+    /// What the watchdog sees of a queue at `now`.
+    pub(crate) fn sight(&self, queue: u8, now: Time) -> Sight {
+        let q = usize::from(queue) % CLASSES;
+        let flow = &self.config.flow_control;
+        let mut sight = Sight {
+            holds_packets: !self.queues[q].fifo.is_empty(),
+            sent: self.queues[q].counters.departed.packets + self.queues[q].counters.passed.packets,
+            ..Sight::default()
+        };
+        for p in 0..CLASSES as u8 {
+            let index = usize::from(p);
+            if usize::from(flow.priority_to_queue[index]) % CLASSES == q {
+                let current = self.pause_rx.paused_since(p).map_or(Span::ZERO, |s| now.since(s));
+                sight.pauses += self.pauses.rx_xoff[index];
+                sight.paused = sight.paused.max(self.pauses.paused[index] + current);
+            }
+        }
+        sight
+    }
+
+    /// The priorities that stop a queue.
+    pub(crate) fn priorities_of_queue(&self, queue: u8) -> u8 {
+        let map = &self.config.flow_control.priority_to_queue;
+        (0..CLASSES).filter(|p| map[*p] % CLASSES as u8 == queue).fold(0, |mask, p| mask | 1 << p)
+    }
+
+    /// The priority groups fed by the priorities that stop these queues.
+    pub(crate) fn groups_of_queues(&self, queues: u8) -> u8 {
+        let flow = &self.config.flow_control;
+        (0..CLASSES)
+            .filter(|p| queues & 1 << (flow.priority_to_queue[*p] % CLASSES as u8) != 0)
+            .fold(0, |mask, p| mask | 1 << (flow.priority_to_group[p] % CLASSES as u8))
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason, bytes: u32) {
+        self.drops[reason as usize].add(bytes);
+    }
+}

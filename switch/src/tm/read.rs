@@ -1,0 +1,140 @@
+//! What programs, control and reports can read: depths, watermarks, counters.
+
+use super::Tm;
+use super::buffer::{AccountUse, PoolUse};
+use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
+use super::pfc::PauseCounters;
+use super::port::{GroupCounters, QueueCounters};
+use super::watchdog::WatchdogCounters;
+use super::wred::WredCounters;
+
+/// One queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Packets waiting.
+    pub packets: u32,
+    /// Bytes waiting.
+    pub bytes: u64,
+    /// Highest bytes waiting since the last clear.
+    pub peak_bytes: u64,
+    /// Its egress view of the buffer; includes the frame on the wire.
+    pub account: AccountUse,
+    /// Counters.
+    pub counters: QueueCounters,
+    /// Congestion point, if any.
+    pub wred: Option<WredCounters>,
+    /// Stopped by a received pause.
+    pub paused: bool,
+}
+
+/// One priority group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// Its ingress view of the buffer.
+    pub account: AccountUse,
+    /// Occupancy at which XOFF is sent, with the pool as it is now.
+    pub xoff_at_bytes: u64,
+    /// The peer is told to stop.
+    pub xoff: bool,
+    /// Counters.
+    pub counters: GroupCounters,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortStatus {
+    /// Queues.
+    pub queues: [QueueStatus; CLASSES],
+    /// Priority groups.
+    pub groups: [GroupStatus; CLASSES],
+    /// Pauses.
+    pub pauses: PauseCounters,
+    /// Watchdog, if any.
+    pub watchdog: Option<[WatchdogCounters; CLASSES]>,
+    /// MAC control frames of the port's own.
+    pub control: QueueCounters,
+    /// Drops by reason, in the order of [`DropReason::ALL`].
+    pub drops: [Count; DropReason::ALL.len()],
+}
+
+impl<P> Tm<P> {
+    /// Bytes waiting in a queue; 0 if there is no such queue. Cheap: for metadata of programs.
+    pub fn queue_bytes(&self, port: PortId, queue: u8) -> u64 {
+        let port = self.ports.get(port.index());
+        port.and_then(|port| port.queues.get(usize::from(queue)))
+            .map_or(0, |queue| queue.fifo.bytes)
+    }
+
+    /// Occupancy of a pool.
+    pub fn pool(&self, pool: PoolId) -> Option<PoolUse> {
+        self.pools.get(usize::from(pool.0)).map(|pool| pool.used)
+    }
+
+    /// Packets held, queued or delayed, and free slots.
+    pub fn slots(&self) -> (u32, u32) {
+        (self.slots.used(), self.config.packet_slots.saturating_sub(self.slots.used()))
+    }
+
+    /// Number of ports ever added.
+    pub fn port_count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// True while packets for this port go out at once, without queueing.
+    pub fn passes(&self, port: PortId) -> bool {
+        self.ports.get(port.index()).is_some_and(|port| port.passes)
+    }
+
+    /// Everything readable about a port.
+    pub fn port(&self, id: PortId) -> Option<PortStatus> {
+        let port = self.ports.get(id.index())?;
+        let queues = std::array::from_fn(|q| {
+            let queue = &port.queues[q];
+            QueueStatus {
+                packets: queue.fifo.packets,
+                bytes: queue.fifo.bytes,
+                peak_bytes: queue.peak_bytes,
+                account: queue.account.used,
+                counters: queue.counters,
+                wred: queue.wred.as_ref().map(|wred| wred.counters),
+                paused: port.paused & 1 << q != 0,
+            }
+        });
+        let groups = std::array::from_fn(|g| {
+            let group = &port.groups[g];
+            let pool = self.pools.get(usize::from(group.account.config.pool.0));
+            GroupStatus {
+                account: group.account.used,
+                xoff_at_bytes: pool.map_or(0, |pool| group.account.xoff_at_bytes(pool)),
+                xoff: group.xoff,
+                counters: group.counters,
+            }
+        });
+        Some(PortStatus {
+            queues,
+            groups,
+            pauses: port.pauses,
+            watchdog: port.watchdog.as_ref().map(|watchdog| watchdog.counters),
+            control: port.control_counters,
+            drops: port.drops,
+        })
+    }
+
+    /// Sets all watermarks (pools, groups, queues) to the present occupancy: clear-on-read for a caller
+    /// that has just read.
+    pub fn clear_watermarks(&mut self) {
+        for pool in &mut self.pools {
+            pool.used.peak = pool.used.shared + pool.used.headroom + pool.used.reserved;
+        }
+        for port in &mut self.ports {
+            for queue in &mut port.queues {
+                queue.peak_bytes = queue.fifo.bytes;
+                queue.account.used.peak = queue.account.used.total();
+            }
+            for group in &mut port.groups {
+                group.account.used.peak = group.account.used.total();
+                group.account.used.peak_headroom = group.account.used.headroom;
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Which queue of a port sends next: guaranteed rates, strict priority, DWRR, each with a maximum rate.
+//!
+//! Order of service, as SONiC and SAI have it: queues below their guaranteed (minimum) rate, highest
+//! queue number first; then strict queues, highest number first; then DWRR among the rest. A queue
+//! above its maximum rate waits, and so does everything when the port's own shaper says so.
+//!
+//! DWRR counts bytes on the wire (Shreedhar and Varghese, 1995) and charges after egress processing, because
+//! only then the length is known: a queue may send while its deficit is positive and pays what the
+//! frame really cost. The quantum is `weight` bytes, which makes the shares as fine as
+//! they can be; the rounds in which nobody could send are skipped with one division. Bytes per
+//! weight of any two backlogged queues differ by at most one frame of the lighter, at every instant.
+
+use wireyard_tables::time::Time;
+
+use crate::units::BitsPerSec;
+
+use super::id::CLASSES;
+use super::link::Shaper;
+
+/// How a queue is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Before all DWRR queues and before strict queues of lower number.
+    Strict,
+    /// A share of what strict queues leave, in proportion to the weight (0 counts as 1).
+    Dwrr {
+        /// Weight, relative to the other DWRR queues of the port.
+        weight: u16,
+    },
+}
+
+/// A rate with its burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShaperConfig {
+    /// Bytes on the wire per second, as a bit rate.
+    pub rate: BitsPerSec,
+    /// Bucket size in bytes; one frame more may leave at once.
+    pub burst_bytes: u64,
+}
+
+/// The scheduling of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// Strict or DWRR.
+    pub service: Service,
+    /// Guaranteed rate (SONiC `cir`).
+    pub min: Option<ShaperConfig>,
+    /// Maximum rate (SONiC `pir`).
+    pub max: Option<ShaperConfig>,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> ServiceConfig {
+        ServiceConfig { service: Service::Dwrr { weight: 1 }, min: None, max: None }
+    }
+}
+
+/// What may be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// This queue; its shapers allowed it since the given instant.
+    Queue(u8, Time),
+    /// Nothing until then.
+    At(Time),
+    /// Nothing until something changes.
+    Nothing,
+}
+
+/// The scheduler of one port.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    strict: u8,
+    weight: [i64; CLASSES],
+    deficit: [i64; CLASSES],
+    cursor: u8,
+    min: [Option<Shaper>; CLASSES],
+    max: [Option<Shaper>; CLASSES],
+    port_max: Option<Shaper>,
+    has_min: u8,
+    has_max: u8,
+}
+
+fn mask_of(shapers: &[Option<Shaper>; CLASSES]) -> u8 {
+    (0..CLASSES).filter(|q| shapers[*q].is_some()).fold(0, |mask, q| mask | 1 << q)
+}
+
+/// The queue numbers of a mask, lowest first.
+pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        (mask != 0).then(|| {
+            mask &= mask - 1;
+            bit as u8
+        })
+    })
+}
+
+impl Scheduler {
+    pub(crate) fn new(
+        queues: [ServiceConfig; CLASSES],
+        port_max: Option<ShaperConfig>,
+    ) -> Scheduler {
+        let shaper = |config: ShaperConfig| Shaper::new(config.rate, config.burst_bytes);
+        let min = queues.map(|queue| queue.min.map(shaper));
+        let max = queues.map(|queue| queue.max.map(shaper));
+        let strict = (0..CLASSES)
+            .filter(|q| queues[*q].service == Service::Strict)
+            .fold(0, |mask, q| mask | 1 << q);
+        let weight = queues.map(|queue| match queue.service {
+            Service::Dwrr { weight } => i64::from(weight.max(1)),
+            Service::Strict => 1,
+        });
+        Scheduler {
+            strict,
+            weight,
+            deficit: [0; CLASSES],
+            cursor: 0,
+            has_min: mask_of(&min),
+            has_max: mask_of(&max),
+            min,
+            max,
+            port_max: port_max.map(shaper),
+        }
+    }
+
+    /// True if some rate of this port is shaped: it cannot pass packets through.
+    pub(crate) fn shapes(&self) -> bool {
+        self.has_max != 0 || self.port_max.is_some()
+    }
+
+    /// Chooses among the `eligible` queues (backlogged and not paused).
+    #[inline]
+    pub(crate) fn pick(&mut self, now: Time, eligible: u8) -> Pick {
+        if eligible == 0 {
+            return Pick::Nothing;
+        }
+        let port_at = self.port_max.as_ref().map_or(Time::ZERO, Shaper::conforms_at);
+        if port_at > now {
+            return Pick::At(port_at);
+        }
+        let mut ready = eligible;
+        let mut first = Time::MAX;
+        for q in bits(eligible & self.has_max) {
+            let at = self.max[usize::from(q)].as_ref().map_or(Time::ZERO, Shaper::conforms_at);
+            if at > now {
+                ready &= !(1 << q);
+                first = first.min(at);
+            }
+        }
+        if ready == 0 {
+            return Pick::At(first);
+        }
+        let q = self.choose(now, ready);
+        let queue_at = self.max[usize::from(q)].as_ref().map_or(Time::ZERO, Shaper::conforms_at);
+        Pick::Queue(q, port_at.max(queue_at))
+    }
+
+    /// Chooses from a mask that is not empty.
+    fn choose(&mut self, now: Time, ready: u8) -> u8 {
+        let mut guaranteed = 0u8;
+        for q in bits(ready & self.has_min) {
+            if self.min[usize::from(q)].as_ref().is_some_and(|min| min.conforms_at() <= now) {
+                guaranteed |= 1 << q;
+            }
+        }
+        for group in [guaranteed, ready & self.strict] {
+            if group != 0 {
+                return highest(group);
+            }
+        }
+        if let Some(q) = self.next_in_turn(ready) {
+            return q;
+        }
+        if ready & (ready - 1) == 0 {
+            // Alone: as many rounds as it takes, without counting them.
+            let q = highest(ready);
+            self.deficit[usize::from(q)] = 1;
+            self.cursor = q;
+            return q;
+        }
+        let rounds = bits(ready)
+            .map(|q| {
+                let q = usize::from(q);
+                (self.weight[q] - self.deficit[q]) / self.weight[q]
+            })
+            .min()
+            .unwrap_or(1);
+        for q in bits(ready) {
+            let q = usize::from(q);
+            self.deficit[q] += rounds * self.weight[q];
+        }
+        self.next_in_turn(ready).unwrap_or_else(|| highest(ready))
+    }
+
+    /// The first queue at or after the cursor, in circular order, with a positive deficit.
+    #[inline]
+    fn next_in_turn(&mut self, ready: u8) -> Option<u8> {
+        let turned = ready.rotate_right(u32::from(self.cursor));
+        for offset in bits(turned) {
+            let q = (self.cursor + offset) % CLASSES as u8;
+            if self.deficit[usize::from(q)] > 0 {
+                self.cursor = q;
+                return Some(q);
+            }
+        }
+        None
+    }
+
+    /// Charges a frame of `wire_bytes` that started at `start`; `emptied` if its queue is now empty.
+    #[inline]
+    pub(crate) fn sent(&mut self, queue: u8, start: Time, wire_bytes: u64, emptied: bool) {
+        let q = usize::from(queue) % CLASSES;
+        let bit = 1u8 << q;
+        for shaper in [&mut self.min[q], &mut self.max[q], &mut self.port_max].into_iter().flatten()
+        {
+            shaper.charge(start, wire_bytes);
+        }
+        if self.strict & bit == 0 {
+            self.deficit[q] -= i64::try_from(wire_bytes).unwrap_or(i64::MAX);
+            if emptied {
+                // An idle queue saves nothing, as in DRR; what it owes it still owes.
+                self.deficit[q] = self.deficit[q].min(0);
+            }
+            if self.deficit[q] <= 0 {
+                self.cursor = (queue + 1) % CLASSES as u8;
+            }
+        }
+    }
+}
+
+/// The highest set bit of a mask that is not empty; 0 otherwise.
+fn highest(mask: u8) -> u8 {
+    7u8.saturating_sub(mask.leading_zeros() as u8)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The traffic manager from outside, with integers as packets.
+
+use wireyard_tables::time::{Span, Time};
+
+use crate::units::{BitsPerSec, PoolAlpha, Probability, Quanta};
+
+use super::*;
+
+mod flow_control;
+mod life;
+mod marking;
+mod model;
+mod sending;
+
+/// Pools 0 (ingress) and 1 (egress).
+const INGRESS: PoolId = PoolId(0);
+const EGRESS: PoolId = PoolId(1);
+
+fn account(pool: PoolId, limit: Limit) -> AccountConfig {
+    AccountConfig { pool, reserved_bytes: 0, limit }
+}
+
+/// A port of `gbit` (0: none) with lossy groups and queues that may fill their pools.
+fn port(gbit: u32) -> PortConfig {
+    let queue = QueueConfig {
+        service: ServiceConfig::default(),
+        account: account(EGRESS, Limit::Static(u64::MAX >> 20)),
+        wred: None,
+    };
+    let group =
+        GroupConfig { account: account(INGRESS, Limit::Static(u64::MAX >> 20)), lossless: None };
+    PortConfig {
+        rate: (gbit != 0).then(|| BitsPerSec::gbit(gbit)),
+        wire: WireOverhead::default(),
+        max_catch_up: Span::from_ms(1),
+        max: None,
+        queues: [queue; CLASSES],
+        groups: [group; CLASSES],
+        flow_control: FlowControlConfig::default(),
+        watchdog: None,
+    }
+}
+
+fn manager(pools: [(u64, u64); 2], ports: &[PortConfig]) -> Tm<u32> {
+    let pools =
+        pools.map(|(shared_bytes, headroom_bytes)| PoolConfig { shared_bytes, headroom_bytes });
+    let config = Config {
+        seed: 1,
+        packet_slots: 8192,
+        hold_slots: 64,
+        cell_bytes: 0,
+        pools: pools.to_vec(),
+    };
+    let mut tm = Tm::new(config);
+    for port in ports {
+        tm.add_port(port.clone()).unwrap();
+    }
+    tm
+}
+
+/// Two ports of 100 Gbit/s and 100 MB of lossy buffer.
+fn plain() -> Tm<u32> {
+    manager([(100_000_000, 0), (100_000_000, 0)], &[port(100), port(100)])
+}
+
+/// A packet from port 0 to queue `queue` of port 1.
+fn to(queue: u8, bytes: u32) -> Arrival {
+    Arrival { egress: PortId(1), queue, group: queue, bytes, ect: true, ..Arrival::default() }
+}
+
+/// Begins and commits everything that can leave port 1 until `until`, jumping from deadline to deadline.
+fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departure<u32>, Transmission)> {
+    let mut left = Vec::new();
+    loop {
+        tm.advance(now);
+        while let Some(port) = tm.next_ready() {
+            let Some(departure) = tm.begin(now, port) else { continue };
+            let bytes = departure.packet;
+            let transmission = tm.commit(now, port, bytes).unwrap();
+            left.push((departure, transmission));
+        }
+        match tm.next_deadline() {
+            Some(next) if next <= until => now = next.max(now),
+            _ => return left,
+        }
+    }
+}

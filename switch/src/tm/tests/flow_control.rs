@@ -1,0 +1,399 @@
+//! PFC in both directions, the headroom edge, PAUSE, watchdog, deadlock graph.
+
+use std::collections::VecDeque;
+
+use crate::config::qos::headroom::{HeadroomFormula, HeadroomInput};
+use crate::units::{Bytes, Length};
+
+use super::*;
+
+const CLASS: u8 = 3;
+/// A 9216-byte frame without its FCS.
+const JUMBO: u32 = 9_212;
+
+fn pfc() -> FlowControlConfig {
+    FlowControlConfig {
+        mode: FlowControl::Pfc,
+        enabled: 1 << CLASS,
+        ..FlowControlConfig::default()
+    }
+}
+
+fn pfc_port(gbit: u32) -> PortConfig {
+    PortConfig { flow_control: pfc(), ..port(gbit) }
+}
+
+fn lossless_port(gbit: u32, xoff_bytes: u64, headroom_bytes: u64, xon: Xon) -> PortConfig {
+    let mut config = pfc_port(gbit);
+    config.groups[usize::from(CLASS)] = GroupConfig {
+        account: account(INGRESS, Limit::Static(xoff_bytes)),
+        lossless: Some(LosslessConfig { headroom_bytes, xon }),
+    };
+    config
+}
+
+fn link() -> HeadroomInput {
+    HeadroomInput {
+        formula: HeadroomFormula::Ieee,
+        rate: BitsPerSec::gbit(100),
+        cable: Length::metres(40),
+        mtu: Bytes::new(u64::from(JUMBO) + 4),
+        lossless_mtu: Bytes::new(u64::from(JUMBO) + 4),
+        preamble_and_gap: Bytes::new(20),
+        peer_response: None,
+        interface_delay: Some(Span::ZERO),
+        cell: Bytes::ZERO,
+        small_packet_percent: 100,
+    }
+}
+
+/// A peer with a slow response, a cable, and a switch whose lossless group we watch.
+struct Fabric {
+    peer: Tm<u32>,
+    switch: Tm<u32>,
+    delay: Span,
+    to_switch: VecDeque<(Time, u32)>,
+    to_peer: VecDeque<(Time, PfcFrame)>,
+    lost: u64,
+    arrived: u64,
+    /// Start a jumbo frame of our own at the instant the first frame arrives.
+    busy_at_first: bool,
+}
+
+const CONTROL: u32 = 60;
+
+impl Fabric {
+    fn new(frames: &[u32], switch: Tm<u32>, busy_at_first: bool) -> Fabric {
+        let mut sender = pfc_port(100);
+        let response_bits =
+            u128::from(crate::config::qos::headroom::response_quanta(link().rate)) * 512;
+        sender.flow_control.response = link().rate.time_for_bits(response_bits);
+        let mut peer = manager([(u64::MAX >> 20, 0), (u64::MAX >> 20, 0)], &[port(100), sender]);
+        for bytes in frames {
+            peer.enqueue(Time::ZERO, *bytes, &to(CLASS, *bytes)).unwrap();
+        }
+        Fabric {
+            peer,
+            switch,
+            delay: link().cable.delay(),
+            to_switch: VecDeque::new(),
+            to_peer: VecDeque::new(),
+            lost: 0,
+            arrived: 0,
+            busy_at_first,
+        }
+    }
+
+    fn run(&mut self, until: Time) {
+        loop {
+            let wires = self.to_switch.front().map(|(at, _)| *at).into_iter();
+            let wires = wires.chain(self.to_peer.front().map(|(at, _)| *at));
+            let deadlines = [self.peer.next_deadline(), self.switch.next_deadline()];
+            let next = wires.chain(deadlines.into_iter().flatten()).min();
+            let Some(now) = next.filter(|at| *at <= until) else { return };
+            self.switch.advance(now);
+            while self.to_switch.front().is_some_and(|(at, _)| *at <= now) {
+                let (_, bytes) = self.to_switch.pop_front().unwrap();
+                self.arrive(now, bytes);
+            }
+            self.say(now);
+            self.transmit(now);
+            while self.to_peer.front().is_some_and(|(at, _)| *at <= now) {
+                let (_, frame) = self.to_peer.pop_front().unwrap();
+                self.peer.pfc_received(now, PortId(1), &frame);
+            }
+            self.peer.advance(now);
+            while let Some(port) = self.peer.next_ready() {
+                let Some(departure) = self.peer.begin(now, port) else { continue };
+                let sent = self.peer.commit(now, port, departure.packet).unwrap();
+                self.to_switch.push_back((sent.end + self.delay, departure.packet));
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: Time, bytes: u32) {
+        if std::mem::take(&mut self.busy_at_first) {
+            let ours = Arrival { ingress: PortId(1), egress: PortId(0), ..to(0, JUMBO) };
+            self.switch.enqueue(now, JUMBO, &ours).unwrap();
+            self.transmit(now);
+        }
+        self.arrived += 1;
+        self.lost += u64::from(self.switch.enqueue(now, bytes, &to(CLASS, bytes)).is_err());
+    }
+
+    /// Turns flow control events into frames of 60 bytes on port 0.
+    fn say(&mut self, now: Time) {
+        while let Some(event) = self.switch.next_event() {
+            let Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pfc(frame) } = event
+            else {
+                panic!("unexpected {event:?}");
+            };
+            // The integer that stands for the packet carries class and pause time: one class, two bytes.
+            let quanta = u32::from(frame.quanta[usize::from(CLASS)].get());
+            assert_eq!(frame.vector, 1 << CLASS);
+            self.switch.send_control(now, PortId(0), quanta, CONTROL).unwrap();
+        }
+    }
+
+    fn transmit(&mut self, now: Time) {
+        while let Some(port) = self.switch.next_ready() {
+            let Some(departure) = self.switch.begin(now, port) else { continue };
+            if departure.queue == CONTROL_QUEUE {
+                let sent = self.switch.commit(now, port, CONTROL).unwrap();
+                let quanta = [Quanta::new(departure.packet as u16); CLASSES];
+                let frame = PfcFrame { vector: 1 << CLASS, quanta };
+                self.to_peer.push_back((sent.end + self.delay, frame));
+            } else {
+                self.switch.commit(now, port, departure.packet).unwrap();
+            }
+            self.say(now);
+        }
+    }
+}
+
+/// Fills headroom in the worst way: our jumbo starts when XOFF is decided, the peer's last jumbo starts
+/// one byte time before it must stop. Returns packets lost and the headroom used.
+fn worst_case(headroom_bytes: u64) -> (u64, u64) {
+    let needed = link().compute();
+    let last = needed.parts.last().unwrap().bytes;
+    let before_last = needed.bytes - last;
+    let jumbo_wire = u64::from(JUMBO) + 24;
+    let filler = before_last % jumbo_wire - 1 - 24;
+    let mut frames = vec![JUMBO, filler as u32];
+    frames.resize(40, JUMBO);
+    let ingress = lossless_port(100, u64::from(JUMBO), headroom_bytes, Xon::AtBytes(0));
+    let pools = [(1_000_000, headroom_bytes), (2_000_000, 0)];
+    let mut switch = manager(pools, &[ingress, port(100)]);
+    switch.set_blocked(Time::ZERO, PortId(1), true);
+    let mut fabric = Fabric::new(&frames, switch, true);
+    fabric.run(Time::from_ns(100_000));
+    fabric.switch.audit().unwrap();
+    fabric.peer.audit().unwrap();
+    assert!(fabric.arrived < 10, "the peer did not stop");
+    let group = fabric.switch.port(PortId(0)).unwrap().groups[usize::from(CLASS)];
+    assert_eq!(group.counters.refused.packets, fabric.lost);
+    assert_eq!(group.counters.admitted.packets + fabric.lost, fabric.arrived);
+    (fabric.lost, group.account.peak_headroom)
+}
+
+#[test]
+fn headroom_by_the_formula_loses_nothing_and_one_frame_less_loses() {
+    let needed = link().compute().bytes;
+    let (lost, used) = worst_case(needed);
+    // The formula counts bytes on the wire, the buffer holds 24 fewer per frame (preamble, gap, FCS).
+    assert_eq!(lost, 0);
+    assert!(used <= needed && needed - used <= 24 * 7, "used {used} of {needed}");
+    assert_eq!(worst_case(used), (0, used));
+    assert!(worst_case(used - 1).0 > 0);
+    assert!(worst_case(needed - u64::from(JUMBO) - 4).0 > 0);
+}
+
+#[test]
+fn overload_with_pfc_loses_nothing_and_resumes() {
+    let headroom = link().compute().bytes;
+    let ingress = lossless_port(100, 200_000, headroom, Xon::BelowXoff(20_000));
+    let switch = manager([(1_000_000, headroom), (2_000_000, 0)], &[ingress, port(40)]);
+    let frames = vec![JUMBO; 8_000];
+    let mut fabric = Fabric::new(&frames, switch, false);
+    fabric.run(Time::MAX);
+    let status = fabric.switch.port(PortId(0)).unwrap();
+    let group = status.groups[usize::from(CLASS)];
+    assert_eq!((fabric.lost, fabric.arrived), (0, 8_000));
+    assert_eq!(fabric.switch.port(PortId(1)).unwrap().queues[3].counters.departed.packets, 8_000);
+    assert!(group.counters.xoff > 100 && group.counters.xoff == group.counters.xon);
+    assert_eq!(status.pauses.tx_xon[3], group.counters.xon);
+    let paused = fabric.peer.port(PortId(1)).unwrap().pauses;
+    assert_eq!(paused.rx_xoff[3], status.pauses.tx_xoff[3]);
+    assert!(paused.paused[3] > Span::from_us(1));
+    fabric.switch.audit().unwrap();
+}
+
+#[test]
+fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
+    let mut ingress = lossless_port(100, 1_000, 100_000, Xon::AtBytes(0));
+    ingress.flow_control.honoured_within = Span::from_ns(500);
+    let mut tm = manager([(500_000, 100_000), (500_000, 0)], &[ingress, port(100)]);
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    tm.enqueue(Time::ZERO, 1, &to(1, 50_000)).unwrap();
+    assert_eq!(tm.next_event(), None);
+    tm.enqueue(Time::ZERO, 1, &to(CLASS, 1_000)).unwrap();
+    let quanta = std::array::from_fn(|p| if p == 3 { Quanta::MAX } else { Quanta::ZERO });
+    let xoff = PfcFrame { vector: 0b1000, quanta };
+    let said =
+        |frame| Some(Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pfc(frame) });
+    assert_eq!(tm.next_event(), said(xoff));
+    let half = Quanta::MAX.span(BitsPerSec::gbit(100)).as_ps() / 2;
+    for n in 1..=3 {
+        assert_eq!(tm.next_deadline(), Some(Time::from_ps(n * half)));
+        tm.advance(Time::from_ps(n * half));
+        assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
+    }
+    // Arrivals within the response time are expected, later ones come from a peer that does not obey.
+    let late = Time::from_ps(3 * half);
+    tm.enqueue(late, 1, &to(CLASS, 1_000)).unwrap();
+    let counters = tm.port(PortId(0)).unwrap().groups[3].counters;
+    assert_eq!((counters.after_xoff, counters.not_honoured), (1, 1));
+    tm.set_blocked(late, PortId(1), false);
+    drain(&mut tm, late, Time::MAX);
+    let xon = PfcFrame { vector: 0b1000, quanta: [Quanta::ZERO; CLASSES] };
+    assert_eq!((tm.next_event(), tm.next_event()), (said(xon), None));
+    assert_eq!(tm.next_deadline(), None);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_received_pause_stops_one_queue_at_the_frame_boundary() {
+    let mut tm = manager([(500_000, 0), (500_000, 0)], &[port(100), pfc_port(100)]);
+    for queue in [CLASS, 0] {
+        for _ in 0..3 {
+            tm.enqueue(Time::ZERO, 1_226, &to(queue, 1_226)).unwrap();
+        }
+    }
+    let first = tm.begin(Time::ZERO, PortId(1)).unwrap();
+    tm.commit(Time::ZERO, PortId(1), 1_226).unwrap();
+    let mut quanta = [Quanta::new(500); CLASSES];
+    quanta[1] = Quanta::ZERO;
+    let during = Time::from_ns(10);
+    // Only priority 3 is enabled; the other bit is ignored and counted.
+    tm.pfc_received(during, PortId(1), &PfcFrame { vector: 0b1010, quanta });
+    tm.pause_received(during, PortId(1), Quanta::MAX);
+    let left = drain(&mut tm, during, Time::MAX);
+    let late: Vec<_> =
+        left.iter().filter(|(d, _)| d.queue == CLASS).map(|(_, t)| t.start).collect();
+    let resumed = during + Quanta::new(500).span(BitsPerSec::gbit(100));
+    let own: usize = if first.queue == CLASS { 2 } else { 3 };
+    assert_eq!((late.len(), late[0]), (own, resumed));
+    let pauses = tm.port(PortId(1)).unwrap().pauses;
+    assert_eq!((pauses.rx_xoff[3], pauses.rx_ignored), (1, 2));
+    tm.audit().unwrap();
+}
+
+#[test]
+fn pause_stops_the_whole_link_both_ways() {
+    let mut both = lossless_port(100, 1_000, 10_000, Xon::AtBytes(0));
+    both.flow_control.mode = FlowControl::Pause;
+    let mut tm = manager([(500_000, 10_000), (500_000, 0)], &[both.clone(), both]);
+    tm.pause_received(Time::ZERO, PortId(1), Quanta::new(10));
+    tm.pfc_received(
+        Time::ZERO,
+        PortId(1),
+        &PfcFrame { vector: 0xff, quanta: [Quanta::MAX; CLASSES] },
+    );
+    tm.enqueue(Time::ZERO, 1, &to(0, 1_000)).unwrap();
+    tm.enqueue(Time::ZERO, 1, &to(CLASS, 1_000)).unwrap();
+    let said = |quanta| {
+        Some(Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pause(quanta) })
+    };
+    assert_eq!((tm.next_event(), tm.next_event()), (said(Quanta::MAX), None));
+    assert_eq!(tm.begin(Time::ZERO, PortId(1)), None);
+    let left = drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!(left[0].1.start, Time::ZERO + Quanta::new(10).span(BitsPerSec::gbit(100)));
+    assert_eq!(tm.next_event(), said(Quanta::ZERO));
+    assert_eq!(tm.port(PortId(1)).unwrap().pauses.rx_ignored, 8);
+}
+
+/// Keeps priority 3 of port 1 paused until `until`, starting at `from`.
+fn storm(tm: &mut Tm<u32>, from: Time, until: Time) {
+    let mut now = from;
+    while now < until {
+        tm.advance(now);
+        tm.pfc_received(now, PortId(1), &PfcFrame { vector: 8, quanta: [Quanta::MAX; CLASSES] });
+        now += Span::from_us(300);
+    }
+    tm.advance(until);
+}
+
+fn watched(action: StormAction) -> Tm<u32> {
+    let mut out = pfc_port(100);
+    let ms = Span::from_ms;
+    out.watchdog = Some(WatchdogConfig {
+        queues: 1 << CLASS,
+        detection: ms(200),
+        restoration: ms(200),
+        poll: ms(100),
+        action,
+    });
+    let mut tm = manager([(500_000, 0), (500_000, 0)], &[port(100), out]);
+    for _ in 0..5 {
+        tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
+    }
+    tm.enqueue(Time::ZERO, 1_000, &to(0, 1_000)).unwrap();
+    tm
+}
+
+#[test]
+fn the_watchdog_detects_drops_and_restores() {
+    let mut tm = watched(StormAction::Drop);
+    let at = |ms: u64| Time::from_ns(ms * 1_000_000);
+    storm(&mut tm, Time::ZERO, at(150));
+    assert_eq!(tm.next_event(), None);
+    storm(&mut tm, at(150), at(250));
+    let detected =
+        Event::StormDetected { port: PortId(1), queue: CLASS, action: StormAction::Drop };
+    assert_eq!(tm.next_event(), Some(detected));
+    let drops = std::iter::from_fn(|| tm.next_event()).count();
+    assert_eq!(drops, 5);
+    let refused = tm.enqueue(at(250), 1, &to(CLASS, 1_000)).unwrap_err();
+    assert_eq!(refused.reason, DropReason::WatchdogStorm);
+    // What its own peer sends in that class is discarded too; other classes pass.
+    let inward = Arrival { ingress: PortId(1), egress: PortId(0), ..to(CLASS, 1_000) };
+    assert_eq!(tm.enqueue(at(250), 1, &inward).unwrap_err().reason, DropReason::WatchdogStorm);
+    assert!(tm.enqueue(at(250), 1, &to(0, 1_000)).is_ok());
+    drain(&mut tm, at(250), at(900));
+    assert_eq!(tm.next_event(), Some(Event::StormRestored { port: PortId(1), queue: CLASS }));
+    assert!(tm.enqueue(at(900), 1, &to(CLASS, 1_000)).is_ok());
+    let counters = tm.port(PortId(1)).unwrap().watchdog.unwrap()[3];
+    let expected = WatchdogCounters { detected: 1, restored: 1, tx_dropped: 6, rx_dropped: 1 };
+    assert_eq!(counters, expected);
+    drain(&mut tm, at(900), Time::MAX);
+    assert_eq!(tm.next_deadline(), None, "a quiet watchdog sets no timer");
+    tm.audit().unwrap();
+}
+
+#[test]
+fn the_watchdog_may_forward_or_only_tell() {
+    for (action, forwarded) in [(StormAction::Forward, 5), (StormAction::Alert, 0)] {
+        let mut tm = watched(action);
+        let end = Time::from_ns(350_000_000);
+        storm(&mut tm, Time::ZERO, end);
+        assert!(matches!(tm.next_event(), Some(Event::StormDetected { .. })));
+        let left = drain(&mut tm, end, end + Span::from_us(100));
+        let stuck = left.iter().filter(|(departure, _)| departure.queue == CLASS).count();
+        assert_eq!(stuck, forwarded);
+        tm.audit().unwrap();
+    }
+}
+
+#[test]
+fn a_queue_that_makes_progress_is_no_storm() {
+    let mut tm = watched(StormAction::Drop);
+    let mut now = Time::ZERO;
+    // Paused most of the time, one frame now and then.
+    for n in 0..20 {
+        let until = now + Span::from_ms(90);
+        storm(&mut tm, now, until);
+        tm.pfc_received(until, PortId(1), &PfcFrame { vector: 8, quanta: [Quanta::ZERO; CLASSES] });
+        tm.enqueue(until, n, &to(CLASS, 1_000)).unwrap();
+        now = until + Span::from_us(1);
+        drain(&mut tm, until, now);
+    }
+    assert_eq!(tm.next_event(), None);
+    assert_eq!(tm.port(PortId(1)).unwrap().watchdog.unwrap()[3].detected, 0);
+}
+
+#[test]
+fn a_cyclic_buffer_dependency_shows_as_a_cycle() {
+    // Each port's class waits for the other port: the smallest deadlock, in one switch.
+    let config = lossless_port(100, 1_000, 10_000, Xon::AtBytes(0));
+    let mut tm = manager([(500_000, 20_000), (500_000, 0)], &[config.clone(), config]);
+    let stop = PfcFrame { vector: 8, quanta: [Quanta::MAX; CLASSES] };
+    for (from, egress) in [(PortId(0), PortId(1)), (PortId(1), PortId(0))] {
+        tm.pfc_received(Time::ZERO, egress, &stop);
+        tm.enqueue(Time::ZERO, 1, &Arrival { ingress: from, egress, ..to(CLASS, 1_000) }).unwrap();
+    }
+    let edges = tm.wait_edges();
+    assert_eq!(edges.len(), 2);
+    assert!(edges.iter().all(|edge| edge.priorities == 8 && edge.bytes == 1_000));
+    let graph: Vec<_> = edges.iter().map(|edge| (edge.ingress, edge.egress)).collect();
+    assert_eq!(super::super::pfc::find_cycle(&graph), Some(vec![PortId(0), PortId(1)]));
+}

@@ -1,0 +1,161 @@
+//! Delays, holds, copies, control frames, ports that come and go.
+
+use super::*;
+
+#[test]
+fn a_delayed_packet_leaves_at_its_time_and_is_charged_meanwhile() {
+    let mut tm = plain();
+    let until = Time::from_ns(5_000);
+    tm.hold(Time::ZERO, 100, &to(1, 100), Wait::Until(until)).unwrap();
+    assert_eq!(tm.pool(INGRESS).unwrap().shared, 100);
+    assert_eq!((tm.next_deadline(), tm.next_ready()), (Some(until), None));
+    tm.audit().unwrap();
+    let left = drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!(left[0].1.start, until);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_held_packet_goes_behind_n_others_or_times_out() {
+    let mut tm = plain();
+    let behind = |packets| Wait::Behind { group: 9, packets, timeout: Span::from_us(10) };
+    tm.hold(Time::ZERO, 1, &to(1, 101), behind(2)).unwrap();
+    tm.hold(Time::ZERO, 2, &to(1, 102), behind(9)).unwrap();
+    for packet in [3, 4, 5] {
+        tm.enqueue(Time::ZERO, packet, &to(1, 103)).unwrap();
+        tm.passed(Time::ZERO, 9);
+        tm.passed(Time::ZERO, 8);
+    }
+    let order = |left: Vec<(Departure<u32>, Transmission)>| -> Vec<u32> {
+        left.iter().map(|(departure, _)| departure.packet).collect()
+    };
+    assert_eq!(order(drain(&mut tm, Time::ZERO, Time::from_ns(9_000))), [3, 4, 1, 5]);
+    assert_eq!(order(drain(&mut tm, Time::from_ns(9_000), Time::MAX)), [2]);
+    assert_eq!(tm.slots().0, 0);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn the_hold_store_is_bounded() {
+    let mut tm = plain();
+    for n in 0..64 {
+        tm.hold(Time::ZERO, n, &to(1, 60), Wait::Until(Time::from_ns(10))).unwrap();
+    }
+    let refused = tm.hold(Time::ZERO, 64, &to(1, 60), Wait::Until(Time::from_ns(10))).unwrap_err();
+    assert_eq!((refused.packet, refused.reason), (64, DropReason::HoldFull));
+    tm.audit().unwrap();
+    assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 64);
+}
+
+#[test]
+fn copies_are_charged_once_and_released_by_the_last() {
+    let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(100), port(100)]);
+    let memory = tm.charge_shared(Time::ZERO, PortId(0), 2, 1_000).unwrap();
+    for egress in [1, 2] {
+        let arrival = Arrival { egress: PortId(egress), ..to(4, 1_000) };
+        tm.enqueue_copy(Time::ZERO, 1_000, memory, &arrival).unwrap();
+    }
+    let nowhere = Arrival { egress: PortId(7), ..to(4, 1_000) };
+    assert!(tm.enqueue_copy(Time::ZERO, 1_000, memory, &nowhere).is_err());
+    tm.audit().unwrap();
+    tm.release_shared(Time::ZERO, memory);
+    tm.release_shared(Time::ZERO, SharedCharge(99));
+    assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (1_000, 2_000));
+    tm.set_blocked(Time::ZERO, PortId(2), true);
+    drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (1_000, 1_000));
+    tm.set_blocked(Time::ZERO, PortId(2), false);
+    drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!(tm.pool(INGRESS).unwrap().shared, 0);
+    let again = tm.charge_shared(Time::ZERO, PortId(0), 2, 1_000).unwrap();
+    assert_eq!(again, memory);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn control_frames_go_first_and_are_bounded() {
+    let mut tm = plain();
+    tm.enqueue(Time::ZERO, 1_000, &to(7, 1_000)).unwrap();
+    assert_eq!(tm.send_control(Time::ZERO, PortId(1), 60, 60), Ok(Admitted::Queued));
+    let left = drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!((left[0].0.queue, left[1].0.queue), (CONTROL_QUEUE, 7));
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    let refused =
+        (0..100).filter(|n| tm.send_control(Time::ZERO, PortId(1), *n, 60).is_err()).count();
+    assert_eq!(refused, 36);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
+    let mut tm = manager([(1_000_000, 0), (1_000_000, 0)], &[port(100), port(100), port(100)]);
+    for _ in 0..10 {
+        tm.enqueue(Time::ZERO, 500, &to(3, 500)).unwrap();
+        tm.enqueue(Time::ZERO, 500, &Arrival { egress: PortId(2), ..to(3, 500) }).unwrap();
+    }
+    tm.port_down(Time::ZERO, PortId(1));
+    let reasons: Vec<_> = std::iter::from_fn(|| tm.next_event()).collect();
+    assert_eq!(reasons.len(), 10);
+    let down =
+        |event: &Event<u32>| matches!(event, Event::Drop { reason: DropReason::PortDown, .. });
+    assert!(reasons.iter().all(down));
+    assert_eq!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).unwrap_err().reason, DropReason::PortDown);
+    tm.audit().unwrap();
+    assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 10);
+    tm.port_up(Time::ZERO, PortId(1));
+    assert!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).is_ok());
+    assert_eq!(tm.restore_port(PortId(1), port(10)), Err(PortError::NoSuchPort));
+    tm.port_down(Time::from_ns(9), PortId(1));
+    tm.restore_port(PortId(1), port(10)).unwrap();
+    tm.audit().unwrap();
+}
+
+#[test]
+fn wrong_numbers_are_named_refusals() {
+    let mut tm = plain();
+    let wrong = [
+        Arrival { egress: PortId(9), ..to(0, 60) },
+        to(8, 60),
+        Arrival { group: 8, ..to(0, 60) },
+        Arrival { ingress: PortId(9), ..to(0, 60) },
+    ];
+    for arrival in wrong {
+        assert_eq!(
+            tm.enqueue(Time::ZERO, 1, &arrival).unwrap_err().reason,
+            DropReason::NoSuchQueue
+        );
+    }
+    assert!(
+        tm.begin(Time::ZERO, PortId(9)).is_none() && tm.commit(Time::ZERO, PortId(9), 1).is_none()
+    );
+    tm.port_down(Time::ZERO, PortId(9));
+    tm.pause_received(Time::ZERO, PortId(9), Quanta::MAX);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_port_may_go_down_between_begin_and_commit() {
+    let mut tm = plain();
+    tm.enqueue(Time::ZERO, 1, &to(0, 1_000)).unwrap();
+    tm.begin(Time::ZERO, PortId(1)).unwrap();
+    tm.port_down(Time::ZERO, PortId(1));
+    assert_eq!(tm.commit(Time::ZERO, PortId(1), 1_000), None);
+    assert_eq!(tm.pool(INGRESS).unwrap().shared, 0);
+    tm.restore_port(PortId(1), port(10)).unwrap();
+    tm.audit().unwrap();
+}
+
+#[test]
+fn packet_slots_are_a_named_limit() {
+    let pools = vec![PoolConfig { shared_bytes: 1_000_000, headroom_bytes: 0 }; 2];
+    let mut tm: Tm<u32> =
+        Tm::new(Config { seed: 1, packet_slots: 2, hold_slots: 0, cell_bytes: 0, pools });
+    tm.add_port(port(100)).unwrap();
+    tm.add_port(port(100)).unwrap();
+    for _ in 0..2 {
+        tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap();
+    }
+    assert_eq!(tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap_err().reason, DropReason::NoSlot);
+    assert_eq!(tm.pool(INGRESS).unwrap().shared, 200);
+    tm.audit().unwrap();
+}

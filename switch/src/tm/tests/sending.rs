@@ -1,0 +1,155 @@
+//! Link time, pass-through, the two steps of a departure, shapers.
+
+use super::*;
+
+#[test]
+fn back_to_back_frames_keep_the_exact_rate() {
+    let mut tm = plain();
+    for _ in 0..1_000 {
+        tm.enqueue(Time::ZERO, 1_044, &to(0, 1_044)).unwrap();
+    }
+    let left = drain(&mut tm, Time::ZERO, Time::MAX);
+    // 1044 + 4 + 20 bytes at 100 Gbit/s: 85,440 ps each.
+    for (n, (_, transmission)) in left.iter().enumerate() {
+        assert_eq!(transmission.start, Time::from_ps(85_440 * n as u64));
+        assert_eq!(transmission.end, Time::from_ps(85_440 * (n as u64 + 1)));
+    }
+    assert_eq!(left.len(), 1_000);
+    assert_eq!(tm.slots().0, 0);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_late_caller_catches_up_but_never_sends_early() {
+    let mut tm = plain();
+    let mut ideal = Time::ZERO;
+    let mut now = Time::ZERO;
+    let mut sent = 0u64;
+    for _ in 0..2_000 {
+        tm.enqueue(Time::ZERO, 1_476, &to(0, 1_476)).unwrap();
+    }
+    // 1500 bytes on the wire: 120 ns. The caller wakes every 700 ns.
+    while sent < 2_000 {
+        tm.advance(now);
+        while tm.begin(now, PortId(1)).is_some() {
+            let transmission = tm.commit(now, PortId(1), 1_476).unwrap();
+            assert_eq!(transmission.start, ideal);
+            assert!(transmission.start <= now);
+            ideal = transmission.end;
+            sent += 1;
+        }
+        assert!(sent <= now.as_ns() / 120 + 1);
+        now += Span::from_ns(700);
+    }
+    assert_eq!(ideal, Time::from_ns(2_000 * 120));
+}
+
+#[test]
+fn catching_up_has_a_bound_and_no_frame_starts_before_it_arrived() {
+    let mut config = port(100);
+    config.max_catch_up = Span::from_ns(1_000);
+    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[port(100), config]);
+    for _ in 0..100 {
+        tm.enqueue(Time::ZERO, 1_476, &to(0, 1_476)).unwrap();
+    }
+    let now = Time::from_ns(50_000);
+    let first = tm.begin(now, PortId(1)).unwrap();
+    assert_eq!(first.start, Time::from_ns(49_000));
+    tm.commit(now, PortId(1), 1_476).unwrap();
+    tm.enqueue(now, 60, &to(7, 60)).unwrap();
+    let mut starts = Vec::new();
+    while let Some(departure) = tm.begin(now, PortId(1)) {
+        starts.push((departure.queue, departure.start));
+        tm.commit(now, PortId(1), departure.packet).unwrap();
+    }
+    for (queue, start) in starts {
+        assert!(queue != 7 || start >= now);
+    }
+    tm.audit().unwrap();
+}
+
+#[test]
+fn a_port_without_a_rate_passes_through_until_something_stands_in_the_way() {
+    let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(0)]);
+    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Pass(9)));
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    assert!(!tm.passes(PortId(1)));
+    for _ in 0..3 {
+        assert_eq!(tm.enqueue(Time::ZERO, 500, &to(2, 500)), Ok(Admitted::Queued));
+    }
+    tm.set_blocked(Time::ZERO, PortId(1), false);
+    assert_eq!(tm.enqueue(Time::ZERO, 500, &to(2, 500)), Ok(Admitted::Queued));
+    let left = drain(&mut tm, Time::ZERO, Time::MAX);
+    assert_eq!(left.len(), 4);
+    assert!(tm.passes(PortId(1)));
+    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Pass(9)));
+    let counters = tm.port(PortId(1)).unwrap().queues[2].counters;
+    assert_eq!((counters.passed.packets, counters.departed.packets), (2, 4));
+    tm.audit().unwrap();
+}
+
+#[test]
+fn the_final_length_pays_and_a_drop_in_egress_costs_no_link_time() {
+    let mut tm = plain();
+    for _ in 0..3 {
+        tm.enqueue(Time::ZERO, 0, &to(0, 1_000)).unwrap();
+    }
+    assert!(tm.begin(Time::ZERO, PortId(1)).is_some());
+    assert!(tm.begin(Time::ZERO, PortId(1)).is_none(), "one departure at a time");
+    assert!(tm.abort(Time::ZERO, PortId(1)));
+    assert!(!tm.abort(Time::ZERO, PortId(1)));
+    assert!(tm.commit(Time::ZERO, PortId(1), 1).is_none());
+    let departure = tm.begin(Time::ZERO, PortId(1)).unwrap();
+    assert_eq!((departure.start, departure.depth_at_dequeue), (Time::ZERO, 1_000));
+    // Encapsulated to 1976 bytes: 2000 on the wire, 160 ns.
+    let transmission = tm.commit(Time::ZERO, PortId(1), 1_976).unwrap();
+    assert_eq!(transmission.end, Time::from_ns(160));
+    // The buffer is held until the last bit has left.
+    assert_eq!(tm.pool(EGRESS).unwrap().shared, 2_000);
+    tm.advance(Time::from_ns(159));
+    assert_eq!(tm.pool(EGRESS).unwrap().shared, 2_000);
+    tm.advance(Time::from_ns(160));
+    assert_eq!(tm.pool(EGRESS).unwrap().shared, 1_000);
+    let status = tm.port(PortId(1)).unwrap();
+    assert_eq!(status.drops[DropReason::EgressProcessing as usize].packets, 1);
+    tm.audit().unwrap();
+}
+
+#[test]
+fn queue_and_port_shapers_hold_their_rates() {
+    let shaper = |gbit| ShaperConfig { rate: BitsPerSec::gbit(gbit), burst_bytes: 0 };
+    let mut out = port(100);
+    out.queues[5].service.max = Some(shaper(10));
+    out.max = Some(shaper(50));
+    let mut tm = manager([(100_000_000, 0), (100_000_000, 0)], &[port(100), out]);
+    for _ in 0..3_000 {
+        tm.enqueue(Time::ZERO, 1_226, &to(5, 1_226)).unwrap();
+        tm.enqueue(Time::ZERO, 1_226, &to(0, 1_226)).unwrap();
+    }
+    // 1250 bytes on the wire: 200 ns at 50 Gbit/s.
+    let left = drain(&mut tm, Time::ZERO, Time::from_ns(200 * 2_000 - 1));
+    let shaped = left.iter().filter(|(departure, _)| departure.queue == 5).count();
+    assert_eq!((left.len(), shaped), (2_000, 400));
+}
+
+#[test]
+fn dwrr_and_strict_share_a_link() {
+    let mut out = port(100);
+    out.queues[0].service.service = Service::Dwrr { weight: 14 };
+    out.queues[3].service.service = Service::Dwrr { weight: 15 };
+    out.queues[6].service.service = Service::Strict;
+    let mut tm = manager([(100_000_000, 0), (100_000_000, 0)], &[port(100), out]);
+    for n in 0..2_000 {
+        for queue in [0, 3] {
+            tm.enqueue(Time::ZERO, 976, &to(queue, 976)).unwrap();
+        }
+        if n < 100 {
+            tm.enqueue(Time::ZERO, 976, &to(6, 976)).unwrap();
+        }
+    }
+    let left = drain(&mut tm, Time::ZERO, Time::from_ns(80 * 3_000 - 1));
+    let queues: Vec<u8> = left.iter().map(|(departure, _)| departure.queue).collect();
+    assert!(queues[..100].iter().all(|q| *q == 6));
+    let third = queues[100..].iter().filter(|q| **q == 3).count();
+    assert_eq!((queues.len(), third), (3_000, 1_500));
+}

@@ -1,0 +1,337 @@
+//! The way out: scheduling, marking, link time, and the two steps of a departure.
+
+use wireyard_tables::time::Time;
+
+use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
+use super::port::Leaving;
+use super::scheduler::Pick;
+use super::wred::{DecideAt, Decision};
+use super::{Event, Tm};
+
+/// A packet taken out of its queue, on its way through egress processing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure<P> {
+    /// The packet.
+    pub packet: P,
+    /// Queue it was in, [`CONTROL_QUEUE`] for a control frame.
+    pub queue: u8,
+    /// The congestion point chose it: egress writes the mark the protocol's way.
+    pub mark: bool,
+    /// When it entered the queue.
+    pub enqueued_at: Time,
+    /// Bytes that were in the queue before it, when it entered.
+    pub depth_at_enqueue: u64,
+    /// Bytes left in the queue behind it now; the depth the mark was decided with.
+    pub depth_at_dequeue: u64,
+    /// When its first bit goes on the wire; not later than now.
+    pub start: Time,
+}
+
+/// A committed departure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// First bit (of the preamble) on the wire.
+    pub start: Time,
+    /// The link is free again: last bit and inter-frame gap are over.
+    pub end: Time,
+}
+
+/// What [`Tm::take_next`] did.
+enum Taken<P> {
+    Departure(Departure<P>),
+    /// WRED dropped the head of a queue; look again.
+    Dropped,
+    /// Nothing before this instant.
+    Wait(Time),
+}
+
+impl<P> Tm<P> {
+    /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on
+    /// it either succeeds or takes it off the list, so a loop over `next_ready` ends.
+    pub fn next_ready(&self) -> Option<PortId> {
+        self.ready.first().and_then(|port| u16::try_from(port).ok()).map(PortId)
+    }
+
+    /// Takes the next packet of a port whose link is free and hands it to egress processing.
+    ///
+    /// Every departure is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
+    pub fn begin(&mut self, now: Time, id: PortId) -> Option<Departure<P>> {
+        if id.index() >= self.ports.len() {
+            return None;
+        }
+        loop {
+            match self.take_next(now, id) {
+                Taken::Departure(departure) => {
+                    self.ready.remove(id.index());
+                    return Some(departure);
+                }
+                Taken::Dropped => {}
+                Taken::Wait(until) => {
+                    self.ready.remove(id.index());
+                    self.wake(id, until);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn take_next(&mut self, now: Time, id: PortId) -> Taken<P> {
+        let port = &mut self.ports[id.index()];
+        if port.pending.is_some() || port.blocked || !port.present {
+            return Taken::Wait(Time::MAX);
+        }
+        let free_at = port.link.ceil();
+        if port.config.rate.is_some() && free_at > now {
+            return Taken::Wait(free_at);
+        }
+        if port.on_wire.is_some() {
+            self.finish_wire(id, free_at);
+        }
+        let port = &mut self.ports[id.index()];
+        if !port.control.is_empty() {
+            return self.take_control(now, id);
+        }
+        match port.scheduler.pick(now, port.eligible()) {
+            Pick::Queue(number, allowed_at) => {
+                self.take_queued(now, id, number, allowed_at.max(free_at))
+            }
+            Pick::At(at) => Taken::Wait(at),
+            Pick::Nothing => Taken::Wait(Time::MAX),
+        }
+    }
+
+    /// Takes the head of a queue that may start at `earliest`, and decides about its mark.
+    fn take_queued(&mut self, now: Time, id: PortId, number: u8, earliest: Time) -> Taken<P> {
+        let port = &mut self.ports[id.index()];
+        let queue = &mut port.queues[usize::from(number) % CLASSES];
+        let Some(index) = queue.fifo.pop(&self.slots) else {
+            debug_assert!(false, "backlog bit of an empty queue");
+            port.backlog &= !(1 << number);
+            return Taken::Dropped;
+        };
+        let depth_at_dequeue = queue.fifo.bytes;
+        if queue.fifo.is_empty() {
+            port.backlog &= !(1 << number);
+        }
+        let Some(slot) = self.slots.get(index) else { return Taken::Dropped };
+        let arrival = slot.arrival;
+        let decision = match &mut queue.wred {
+            Some(wred) if wred.config.decide_at == DecideAt::Dequeue => {
+                wred.decide(depth_at_dequeue, arrival.color, arrival.ect)
+            }
+            _ => Decision::Leave,
+        };
+        let (enqueued_at, depth_at_enqueue) = (slot.enqueued_at, slot.depth_at_enqueue);
+        let start = enqueued_at.max(queue.open_since).max(earliest);
+        let leaving = Leaving {
+            queue: number,
+            bytes: arrival.bytes,
+            charged: slot.charged,
+            memory: slot.memory,
+            ingress: arrival.ingress,
+            group: arrival.group,
+            start: start.max(now - port.config.max_catch_up).min(now),
+        };
+        let mark = slot.marked || decision == Decision::Mark;
+        let Some(packet) = self.slots.give_back(index) else { return Taken::Dropped };
+        if decision == Decision::Drop {
+            let (reason, queue) = (DropReason::Wred, number);
+            self.drop_leaving(now, id, &leaving, reason);
+            self.events.push_back(Event::Drop { packet, reason, port: id, queue });
+            return Taken::Dropped;
+        }
+        self.ports[id.index()].pending = Some(leaving);
+        Taken::Departure(Departure {
+            packet,
+            queue: number,
+            mark,
+            enqueued_at,
+            depth_at_enqueue,
+            depth_at_dequeue,
+            start: leaving.start,
+        })
+    }
+
+    fn take_control(&mut self, now: Time, id: PortId) -> Taken<P> {
+        let port = &mut self.ports[id.index()];
+        let Some(index) = port.control.pop(&self.slots) else { return Taken::Wait(Time::MAX) };
+        let Some(slot) = self.slots.get(index) else { return Taken::Dropped };
+        let earliest = slot.enqueued_at.max(port.link.ceil()).max(now - port.config.max_catch_up);
+        let leaving = Leaving {
+            queue: CONTROL_QUEUE,
+            bytes: slot.arrival.bytes,
+            charged: 0,
+            memory: slot.memory,
+            ingress: id,
+            group: 0,
+            start: earliest.min(now),
+        };
+        let enqueued_at = slot.enqueued_at;
+        port.pending = Some(leaving);
+        let Some(packet) = self.slots.give_back(index) else { return Taken::Dropped };
+        Taken::Departure(Departure {
+            packet,
+            queue: CONTROL_QUEUE,
+            mark: false,
+            enqueued_at,
+            depth_at_enqueue: 0,
+            depth_at_dequeue: 0,
+            start: leaving.start,
+        })
+    }
+
+    /// Sends the packet that [`Tm::begin`] took, with the length egress processing made of it.
+    ///
+    /// `None` if nothing was begun on this port, or the port went down meanwhile.
+    pub fn commit(&mut self, now: Time, id: PortId, frame_bytes: u32) -> Option<Transmission> {
+        let port = self.ports.get_mut(id.index())?;
+        let leaving = port.pending.take()?;
+        let wire_bytes = port.config.wire.wire_bytes(frame_bytes);
+        match port.queues.get_mut(usize::from(leaving.queue)) {
+            Some(queue) => {
+                queue.counters.departed.add(leaving.bytes);
+                let emptied = queue.fifo.is_empty();
+                port.scheduler.sent(leaving.queue, leaving.start, wire_bytes, emptied);
+            }
+            None => port.control_counters.departed.add(leaving.bytes),
+        }
+        let Some(rate) = port.config.rate else {
+            port.update_passes();
+            self.release_leaving(now, id, &leaving);
+            self.arm_sending(now, id);
+            return Some(Transmission { start: now, end: now });
+        };
+        port.link.not_before(leaving.start);
+        port.link.advance(wire_bytes, rate);
+        let end = port.link.ceil();
+        port.on_wire = Some(leaving);
+        if end <= now {
+            self.finish_wire(id, end);
+        }
+        self.arm_sending(now, id);
+        self.arm_wire(id);
+        Some(Transmission { start: leaving.start, end })
+    }
+
+    /// Gives up the packet that [`Tm::begin`] took: egress processing dropped it. The link stays free.
+    ///
+    /// False if nothing was begun on this port.
+    pub fn abort(&mut self, now: Time, id: PortId) -> bool {
+        let Some(port) = self.ports.get_mut(id.index()) else { return false };
+        let Some(leaving) = port.pending.take() else { return false };
+        port.update_passes();
+        self.drop_leaving(now, id, &leaving, DropReason::EgressProcessing);
+        self.arm_sending(now, id);
+        true
+    }
+
+    /// Counts and releases a packet that left its queue but not by the wire.
+    pub(crate) fn drop_leaving(
+        &mut self,
+        now: Time,
+        id: PortId,
+        leaving: &Leaving,
+        reason: DropReason,
+    ) {
+        let port = &mut self.ports[id.index()];
+        port.count_drop(reason, leaving.bytes);
+        match port.queues.get_mut(usize::from(leaving.queue)) {
+            Some(queue) => queue.counters.dropped.add(leaving.bytes),
+            None => port.control_counters.dropped.add(leaving.bytes),
+        }
+        self.release_leaving(now, id, leaving);
+    }
+
+    /// The last bit of the frame on the wire left at `at`: its memory is free.
+    pub(crate) fn finish_wire(&mut self, id: PortId, at: Time) {
+        if let Some(leaving) = self.ports[id.index()].on_wire.take() {
+            self.release_leaving(at, id, &leaving);
+        }
+    }
+
+    /// Releases both views of a packet.
+    pub(crate) fn release_leaving(&mut self, at: Time, id: PortId, leaving: &Leaving) {
+        let queue = self.ports[id.index()].queues.get_mut(usize::from(leaving.queue));
+        if let Some(queue) = queue
+            && let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0))
+        {
+            queue.account.release(pool, u64::from(leaving.charged));
+        }
+        self.release_memory(at, leaving.memory, leaving.ingress, leaving.group, leaving.bytes);
+    }
+
+    /// Drops everything queued in one queue.
+    pub(crate) fn flush_queue(
+        &mut self,
+        now: Time,
+        id: PortId,
+        number: u8,
+        reason: DropReason,
+    ) -> u64 {
+        let mut flushed = 0;
+        loop {
+            let port = &mut self.ports[id.index()];
+            let fifo = match port.queues.get_mut(usize::from(number)) {
+                Some(queue) => &mut queue.fifo,
+                None => &mut port.control,
+            };
+            let Some(index) = fifo.pop(&self.slots) else { break };
+            let Some(slot) = self.slots.get(index) else { break };
+            let leaving = Leaving {
+                queue: number,
+                bytes: slot.arrival.bytes,
+                charged: slot.charged,
+                memory: slot.memory,
+                ingress: slot.arrival.ingress,
+                group: slot.arrival.group,
+                start: now,
+            };
+            let Some(packet) = self.slots.give_back(index) else { break };
+            self.drop_leaving(now, id, &leaving, reason);
+            self.events.push_back(Event::Drop { packet, reason, port: id, queue: number });
+            flushed += 1;
+        }
+        let port = &mut self.ports[id.index()];
+        if usize::from(number) < CLASSES {
+            port.backlog &= !(1 << number);
+        }
+        port.update_passes();
+        flushed
+    }
+
+    /// Notes that the port may send, or when it may, after something changed.
+    pub(crate) fn arm_sending(&mut self, now: Time, id: PortId) {
+        let port = &self.ports[id.index()];
+        if !port.has_work() {
+            return;
+        }
+        let free_at = port.link.ceil();
+        if port.config.rate.is_none() || free_at <= now {
+            self.ready.insert(id.index());
+        } else if port.on_wire.is_none() {
+            self.wake(id, free_at);
+        }
+        // Otherwise the end of the frame on the wire is a timer already, and looks for work.
+    }
+
+    fn wake(&mut self, id: PortId, at: Time) {
+        let port = &mut self.ports[id.index()];
+        if port.wake_at != at {
+            port.wake_at = at;
+            self.arm_wire(id);
+        }
+    }
+
+    /// Notes when the port's timers are due, after a pause, refresh or watchdog timer changed.
+    pub(crate) fn arm_timer(&mut self, id: PortId) {
+        let port = &mut self.ports[id.index()];
+        port.other_timer = port.next_other_timer();
+        self.arm_wire(id);
+    }
+
+    /// The same after only the wire changed.
+    pub(crate) fn arm_wire(&mut self, id: PortId) {
+        let at = self.ports[id.index()].next_timer();
+        self.timers.set(id.index(), at);
+    }
+}

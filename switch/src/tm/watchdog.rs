@@ -1,0 +1,156 @@
+//! The PFC storm watchdog, as in SONiC (`pfcwd`, `pfc_detect_*.lua`).
+//!
+//! A queue that is kept paused and sends nothing for the detection time is in a storm. Per poll, a
+//! queue is stuck when it sent nothing, and either it holds packets and pauses keep coming (or it was paused throughout), or it is
+//! empty and was paused for more than 80 % of the poll. Stuck polls in a row add up to the detection
+//! time, polls without pause add up to the restoration time.
+//!
+//! What happens in a storm is the port's business (`tm/clock.rs`): drop discards the queue and the
+//! ingress of its priorities, forward ignores the pause, alert only says so.
+
+use wireyard_tables::time::{Span, Time};
+
+use super::id::CLASSES;
+
+/// What to do with a queue in a storm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StormAction {
+    /// Discard its packets and those arriving for it.
+    #[default]
+    Drop,
+    /// Send although paused.
+    Forward,
+    /// Only report.
+    Alert,
+}
+
+/// Watchdog of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogConfig {
+    /// Queues watched, bit n for queue n (SONiC `pfcwd_sw_enable`).
+    pub queues: u8,
+    /// Time without progress that makes a storm.
+    pub detection: Span,
+    /// Time without pause that ends it.
+    pub restoration: Span,
+    /// Time between looks.
+    pub poll: Span,
+    /// What to do meanwhile.
+    pub action: StormAction,
+}
+
+/// Watchdog counters of one queue (SONiC `PFC_WD_QUEUE_STATS_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchdogCounters {
+    /// Storms detected (`DEADLOCK_DETECTED`).
+    pub detected: u64,
+    /// Storms that ended (`DEADLOCK_RESTORED`).
+    pub restored: u64,
+    /// Packets discarded on their way out during storms (`TX_DROPPED_PACKETS`).
+    pub tx_dropped: u64,
+    /// Packets discarded on their way in during storms (`RX_DROPPED_PACKETS`).
+    pub rx_dropped: u64,
+}
+
+/// What a poll sees of a queue; totals since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    pub(crate) holds_packets: bool,
+    pub(crate) sent: u64,
+    pub(crate) pauses: u64,
+    pub(crate) paused: Span,
+}
+
+/// What a poll concludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    Storm,
+    Restored,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    storm: bool,
+    run: Span,
+    last: Sight,
+}
+
+/// The watchdog of a port.
+#[derive(Clone, Debug)]
+pub(crate) struct Watchdog {
+    pub(crate) config: WatchdogConfig,
+    pub(crate) counters: [WatchdogCounters; CLASSES],
+    /// Next look; never while nothing is paused.
+    pub(crate) poll_at: Time,
+    watches: [Watch; CLASSES],
+}
+
+impl Watchdog {
+    pub(crate) fn new(config: WatchdogConfig) -> Watchdog {
+        // Time must move from poll to poll.
+        let config = WatchdogConfig { poll: config.poll.max(Span::from_us(1)), ..config };
+        Watchdog {
+            config,
+            counters: Default::default(),
+            poll_at: Time::MAX,
+            watches: Default::default(),
+        }
+    }
+
+    /// Starts polling from `now`, with `see` telling the present totals of each queue.
+    pub(crate) fn arm(&mut self, now: Time, see: impl Fn(u8) -> Sight) {
+        if self.poll_at == Time::MAX {
+            self.poll_at = now + self.config.poll;
+            for (queue, watch) in (0u8..).zip(&mut self.watches) {
+                watch.last = see(queue);
+            }
+        }
+    }
+
+    /// Looks at one queue at the end of a poll interval.
+    pub(crate) fn look(&mut self, queue: u8, sight: Sight) -> Change {
+        let q = usize::from(queue) % CLASSES;
+        let (config, watch) = (&self.config, &mut self.watches[q]);
+        if config.queues & 1 << q == 0 {
+            return Change::None;
+        }
+        let last = std::mem::replace(&mut watch.last, sight);
+        let paused_ps = sight.paused.as_ps().saturating_sub(last.paused.as_ps());
+        let pauses = sight.pauses > last.pauses;
+        let throughout = paused_ps >= config.poll.as_ps();
+        let stuck = sight.sent == last.sent
+            && match sight.holds_packets {
+                true => pauses || throughout,
+                false => paused_ps / 80 > config.poll.as_ps() / 100,
+            };
+        let advancing = if watch.storm { !pauses && paused_ps == 0 } else { stuck };
+        watch.run = if advancing { watch.run + config.poll } else { Span::ZERO };
+        let needed = if watch.storm { config.restoration } else { config.detection };
+        if !advancing || watch.run < needed {
+            return Change::None;
+        }
+        watch.run = Span::ZERO;
+        watch.storm = !watch.storm;
+        match watch.storm {
+            true => {
+                self.counters[q].detected += 1;
+                Change::Storm
+            }
+            false => {
+                self.counters[q].restored += 1;
+                Change::Restored
+            }
+        }
+    }
+
+    /// Queues in a storm.
+    pub(crate) fn storms(&self) -> u8 {
+        (0..CLASSES).filter(|q| self.watches[*q].storm).fold(0, |mask, q| mask | 1 << q)
+    }
+
+    /// True while some queue has begun to look stuck or is in a storm.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.watches.iter().any(|watch| watch.storm || !watch.run.is_zero())
+    }
+}

@@ -1,0 +1,204 @@
+//! What a caller writes: tables, entries, actions, members and groups, and updates of them.
+
+use crate::key::{FieldSpec, Match};
+use crate::meter::MeterUnit;
+use crate::time::Span;
+
+/// Index of a table in its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+/// Index of an action profile in its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileId(pub u32);
+
+/// The place of an entry in side arrays (counters, meters, last hit): below the table's capacity,
+/// the same for the whole life of the entry, used again after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// An action as entries name it. What the id means is the caller's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionSpec {
+    /// Id in entries and hits.
+    pub id: u32,
+    /// For messages; part of the shape that must be equal to keep entries over a program swap, so a
+    /// caller who cares puts the parameter widths in as well.
+    pub name: String,
+    /// Words of action data.
+    pub data_words: usize,
+}
+
+/// An action and its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionCall {
+    /// Id of the action.
+    pub action: u32,
+    /// Its data: exactly the declared number of words.
+    pub data: Vec<u64>,
+}
+
+/// What an entry does when it is hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Runs an action.
+    Action(ActionCall),
+    /// Runs the action of a member of the table's profile.
+    Member(u32),
+    /// Runs the action of one member of a group, picked by hash.
+    Group(u32),
+}
+
+/// A table entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// One per field, in field order.
+    pub matches: Vec<Match>,
+    /// Higher wins; among equals the entry that was inserted first. 1 or more where a field is
+    /// ternary, range or optional; 0 elsewhere.
+    pub priority: u32,
+    /// What to do.
+    pub target: Target,
+    /// Reported or removed after this long without a hit; `None` for never.
+    pub idle_timeout: Option<Span>,
+}
+
+impl Entry {
+    /// An entry that runs an action, without priority and timeout.
+    pub fn new(matches: Vec<Match>, action: u32, data: Vec<u64>) -> Entry {
+        let target = Target::Action(ActionCall { action, data });
+        Entry { matches, priority: 0, target, idle_timeout: None }
+    }
+
+    /// The same with a priority.
+    #[must_use]
+    pub fn with_priority(self, priority: u32) -> Entry {
+        Entry { priority, ..self }
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct TableSpec {
+    /// For messages, and to recognise the table after a program swap.
+    pub name: String,
+    /// The key; may be empty (then the table has one entry at most).
+    pub fields: Vec<FieldSpec>,
+    /// Most entries.
+    pub capacity: u32,
+    /// Actions that entries and the default may use.
+    pub actions: Vec<ActionSpec>,
+    /// What a miss does.
+    pub default: ActionCall,
+    /// The default action cannot be changed.
+    pub const_default: bool,
+    /// Entries from the start.
+    pub entries: Vec<Entry>,
+    /// The entries cannot be changed.
+    pub const_entries: bool,
+    /// Entries point to members and groups of this profile instead of actions.
+    pub profile: Option<ProfileId>,
+    /// Entries may have an idle timeout; last-hit times are kept.
+    pub idle_timeout: bool,
+    /// Packets and bytes are counted per entry.
+    pub direct_counter: bool,
+    /// Every entry has a meter.
+    pub direct_meter: Option<MeterUnit>,
+}
+
+impl TableSpec {
+    /// A table with a key and a capacity, without actions (one action `NoAction` of id 0 and no data,
+    /// which is also the default), entries, counters, meters and timeouts.
+    pub fn new(name: &str, fields: Vec<FieldSpec>, capacity: u32) -> TableSpec {
+        let no_action = ActionSpec { id: 0, name: "NoAction".into(), data_words: 0 };
+        TableSpec {
+            name: name.into(),
+            fields,
+            capacity,
+            actions: vec![no_action],
+            default: ActionCall::default(),
+            const_default: false,
+            entries: Vec::new(),
+            const_entries: false,
+            profile: None,
+            idle_timeout: false,
+            direct_counter: false,
+            direct_meter: None,
+        }
+    }
+}
+
+/// An action profile, or action selector: actions shared by entries, one by one or in groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileSpec {
+    /// For messages.
+    pub name: String,
+    /// Most members.
+    pub capacity: u32,
+    /// Most groups; 0 for a profile that is not a selector.
+    pub max_groups: u32,
+    /// Highest sum of weights in a group.
+    pub max_group_size: u32,
+    /// Actions that members may use.
+    pub actions: Vec<ActionSpec>,
+    /// What a hit on a group without members does (PSA: `psa_empty_group_action`).
+    pub empty_group: ActionCall,
+}
+
+/// A member of a group: its id and weight. Weight 0 keeps the member out of the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// Id of the member.
+    pub member: u32,
+    /// Share of the traffic, relative to the sum of weights.
+    pub weight: u32,
+}
+
+/// One change. A batch of them is done as a whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// A new entry.
+    Insert(TableId, Entry),
+    /// A new action and timeout for an entry, found by its matches and priority. Its slot, age among
+    /// equals, counters and meters stay.
+    Modify(TableId, Entry),
+    /// Removes an entry, found by its matches and priority.
+    Delete(TableId, Vec<Match>, u32),
+    /// A new default action; `None` for the declared one.
+    SetDefault(TableId, Option<ActionCall>),
+    /// A new member.
+    InsertMember(ProfileId, u32, ActionCall),
+    /// A new action for a member.
+    ModifyMember(ProfileId, u32, ActionCall),
+    /// Removes a member that nothing refers to.
+    DeleteMember(ProfileId, u32),
+    /// A new group.
+    InsertGroup(ProfileId, u32, Vec<GroupMember>),
+    /// New members for a group.
+    ModifyGroup(ProfileId, u32, Vec<GroupMember>),
+    /// Removes a group that no entry refers to.
+    DeleteGroup(ProfileId, u32),
+}
+
+/// What a batch did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchOutcome {
+    /// Version that readers see from now on.
+    pub version: u64,
+    /// Slots of inserted entries, in the order of the batch. Direct counters, meters and last-hit
+    /// times that the table itself keeps are already reset; arrays kept elsewhere are the caller's.
+    pub inserted: Vec<(TableId, Slot)>,
+}
+
+/// What learning did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// A new entry.
+    New(Slot),
+    /// The entry existed with this action and data.
+    Refreshed(Slot),
+    /// The entry existed with another action or data, and has these now.
+    Moved(Slot),
+    /// No room; nothing changed.
+    Full,
+}

@@ -1,0 +1,261 @@
+//! Match fields, the layout of a key in words, and what an entry says about each field.
+//!
+//! A key is a fixed number of `u64` words. Whoever reads packets gathers the fields into that form;
+//! the engines compare whole words and never see a field. [`KeyLayout`] is the contract between the
+//! two sides: fields lie in order, from the low bits of word 0 upwards.
+
+use crate::error::{FieldError, SpecError};
+
+/// Widest match field.
+pub const MAX_FIELD_BITS: u32 = 128;
+/// Most words in a key (1,024 bits).
+pub const MAX_KEY_WORDS: usize = 16;
+
+/// How a field is matched (P4-16 core.p4 and psa.p4). Fields of kind `selector` are not matched:
+/// they are hashed by the caller and reach [`crate::Snapshot::select`] as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatchKind {
+    /// All bits equal.
+    Exact,
+    /// The longest matching prefix wins.
+    Lpm,
+    /// Bits under a mask equal; the entry priority decides.
+    Ternary,
+    /// Between two bounds, both included; the entry priority decides.
+    Range,
+    /// All bits equal, or don't care; the entry priority decides.
+    Optional,
+}
+
+/// A match field of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldSpec {
+    /// For messages.
+    pub name: String,
+    /// Width, 1 to [`MAX_FIELD_BITS`].
+    pub bits: u32,
+    /// How it is matched.
+    pub kind: MatchKind,
+}
+
+/// Where a field lies in the key: bits `shift..shift + bits` of word `word`; a field wider than 64
+/// bits has shift 0, its low 64 bits in `word` and the rest in the low bits of `word + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First word.
+    pub word: usize,
+    /// Lowest bit in that word.
+    pub shift: u32,
+    /// Width of the field.
+    pub bits: u32,
+}
+
+impl Place {
+    /// All ones in the width of the field.
+    pub fn ones(self) -> u128 {
+        ones(self.bits)
+    }
+
+    /// The field's value in a key (or in any row of words laid out like one).
+    #[inline(always)]
+    pub fn get(self, words: &[u64]) -> u128 {
+        let low = u128::from(words[self.word] >> self.shift);
+        let high = if self.bits > 64 { u128::from(words[self.word + 1]) << 64 } else { 0 };
+        (low | high) & self.ones()
+    }
+
+    /// Sets the field, whose bits in `words` are zero.
+    pub fn put(self, words: &mut [u64], value: u128) {
+        words[self.word] |= (value as u64) << self.shift;
+        if self.bits > 64 {
+            words[self.word + 1] |= (value >> 64) as u64;
+        }
+    }
+}
+
+/// All ones in `bits` bits (1 to 128).
+#[inline(always)]
+pub(crate) fn ones(bits: u32) -> u128 {
+    u128::MAX >> (128 - bits.clamp(1, 128))
+}
+
+/// The top `prefix_len` bits of a field of `bits` bits.
+pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
+    if prefix_len == 0 { 0 } else { ones(bits) & !(ones(bits) >> 1 >> (prefix_len - 1)) }
+}
+
+/// Where every field of a key lies. A field of at most 64 bits never crosses a word: it goes to the
+/// next word if it does not fit. A wider field takes two whole words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLayout {
+    places: Vec<Place>,
+    words: usize,
+}
+
+impl KeyLayout {
+    /// Places fields of these widths.
+    ///
+    /// # Errors
+    /// A width outside 1 to 128, or more than [`MAX_KEY_WORDS`] words in all.
+    pub fn new(widths: impl IntoIterator<Item = u32>) -> Result<KeyLayout, SpecError> {
+        let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
+        for (field, bits) in widths.into_iter().enumerate() {
+            if !(1..=MAX_FIELD_BITS).contains(&bits) {
+                return Err(SpecError::FieldWidth { field, bits });
+            }
+            if shift > 0 && shift + bits > 64 {
+                (word, shift) = (word + 1, 0);
+            }
+            places.push(Place { word, shift, bits });
+            (word, shift) = if bits > 64 { (word + 2, 0) } else { (word, shift + bits) };
+        }
+        let words = word + usize::from(shift > 0);
+        if words > MAX_KEY_WORDS {
+            return Err(SpecError::KeyTooWide { words });
+        }
+        Ok(KeyLayout { places, words })
+    }
+
+    /// Number of words in a key; 0 for a table without fields.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Where field `i` lies; `None` if there is no such field.
+    pub fn place(&self, i: usize) -> Option<Place> {
+        self.places.get(i).copied()
+    }
+
+    /// All places, in field order.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Gathers field values into a key; values are cut to their widths, missing ones are zero.
+    pub fn pack(&self, values: &[u128]) -> Vec<u64> {
+        let mut words = vec![0; self.words];
+        for (place, &value) in self.places.iter().zip(values) {
+            place.put(&mut words, value & place.ones());
+        }
+        words
+    }
+}
+
+/// What an entry asks of one field.
+///
+/// `Exact` is accepted for every kind (a full prefix, a full mask, a range of one value), `Any` for
+/// every kind but exact. What is stored and read back is canonical: a prefix of length 0, a zero
+/// mask and a full range are `Any`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// All bits equal.
+    Exact(u128),
+    /// The top `prefix_len` bits equal; the bits below must be zero.
+    Lpm {
+        /// Value, low bits zero.
+        value: u128,
+        /// 0 to the width of the field.
+        prefix_len: u32,
+    },
+    /// The bits in `mask` equal; `value` has no bit outside `mask`.
+    Ternary {
+        /// Value.
+        value: u128,
+        /// Bits that count.
+        mask: u128,
+    },
+    /// `lo <= key <= hi`.
+    Range {
+        /// Lowest value that matches.
+        lo: u128,
+        /// Highest value that matches.
+        hi: u128,
+    },
+    /// All bits equal, or don't care.
+    Optional(Option<u128>),
+    /// Don't care.
+    Any,
+}
+
+/// One field of an entry, checked: a masked value or a range.
+pub(crate) enum Pattern {
+    Masked { value: u128, mask: u128, prefix_len: u32 },
+    Range { lo: u128, hi: u128 },
+}
+
+impl Match {
+    /// Checks the match against the field it is meant for.
+    pub(crate) fn check(self, field: &FieldSpec) -> Result<Pattern, FieldError> {
+        let bits = field.bits;
+        let fits = |value: u128| {
+            if value <= ones(bits) { Ok(value) } else { Err(FieldError::TooWide { value, bits }) }
+        };
+        let masked = |value, mask: u128| {
+            let stray = value & !mask != 0;
+            let prefix_len = mask.count_ones();
+            let pattern = Pattern::Masked { value, mask, prefix_len };
+            if stray { Err(FieldError::NotCanonical { value, mask }) } else { Ok(pattern) }
+        };
+        match (field.kind, self) {
+            (MatchKind::Range, Match::Exact(value)) => {
+                Ok(Pattern::Range { lo: fits(value)?, hi: value })
+            }
+            (MatchKind::Range, Match::Any) => Ok(Pattern::Range { lo: 0, hi: ones(bits) }),
+            (MatchKind::Range, Match::Range { lo, hi }) if lo > hi => {
+                Err(FieldError::EmptyRange { lo, hi })
+            }
+            (MatchKind::Range, Match::Range { lo, hi }) => Ok(Pattern::Range { lo, hi: fits(hi)? }),
+            (_, Match::Exact(value)) | (MatchKind::Optional, Match::Optional(Some(value))) => {
+                masked(fits(value)?, ones(bits))
+            }
+            (MatchKind::Lpm | MatchKind::Ternary | MatchKind::Optional, Match::Any)
+            | (MatchKind::Optional, Match::Optional(None)) => masked(0, 0),
+            (MatchKind::Lpm, Match::Lpm { prefix_len, .. }) if prefix_len > bits => {
+                Err(FieldError::PrefixTooLong { prefix_len, bits })
+            }
+            (MatchKind::Lpm, Match::Lpm { value, prefix_len }) => {
+                masked(fits(value)?, prefix_mask(bits, prefix_len))
+            }
+            (MatchKind::Ternary, Match::Ternary { value, mask }) => {
+                masked(fits(value)?, fits(mask)?)
+            }
+            (kind, found) => Err(FieldError::WrongKind { kind, found }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_cross_words() {
+        let layout = KeyLayout::new([48, 12, 16, 128, 9, 64]).unwrap();
+        let at: Vec<_> = layout.places().iter().map(|p| (p.word, p.shift)).collect();
+        assert_eq!(at, [(0, 0), (0, 48), (1, 0), (2, 0), (4, 0), (5, 0)]);
+        assert_eq!(layout.words(), 6);
+        let values = [0xaabb_ccdd_eeff, 0xfff, 0x1234, u128::MAX - 5, 0x1ff, 7];
+        let key = layout.pack(&values);
+        for (place, value) in layout.places().iter().zip(values) {
+            assert_eq!(place.get(&key), value);
+        }
+    }
+
+    #[test]
+    fn limits_are_refused() {
+        assert!(KeyLayout::new([0]).is_err());
+        assert!(KeyLayout::new([129]).is_err());
+        assert!(KeyLayout::new([64; 16]).is_ok());
+        assert!(KeyLayout::new([64; 17]).is_err());
+        assert_eq!(KeyLayout::new([]).unwrap().words(), 0);
+    }
+
+    #[test]
+    fn prefix_masks() {
+        assert_eq!(prefix_mask(32, 0), 0);
+        assert_eq!(prefix_mask(32, 24), 0xffff_ff00);
+        assert_eq!(prefix_mask(128, 128), u128::MAX);
+        assert_eq!(prefix_mask(128, 1), 1 << 127);
+        assert_eq!(prefix_mask(1, 1), 1);
+    }
+}

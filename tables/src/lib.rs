@@ -1,0 +1,109 @@
+//! Wireyard tables: key bits in, entry out.
+//!
+//! # The problem
+//!
+//! A packet processor asks its tables a few questions per packet, each in some ten nanoseconds, while
+//! a control plane changes entries, a learner in the data plane adds some, and a program is replaced.
+//! A table matches exactly, by longest prefix, by mask, range or option; it may hold a million
+//! entries; a batch of changes to several tables must be seen whole or not at all; and no reader may
+//! ever wait.
+//!
+//! # The simple design
+//!
+//! A table is a list of entries that is searched from end to end. That is [`oracle`]; it defines what
+//! is right, and a property test holds everything else to it. The order of preference is: the longest
+//! prefix in a table with an lpm field and else only exact ones; the highest priority (higher wins) in
+//! a table with a ternary, range or optional field; and among equals the entry inserted first. An
+//! entry is its matches and its priority: inserting the same again is refused, modifying it keeps its
+//! age and its slot.
+//!
+//! # What is done for speed, and what it costs
+//!
+//! * **Keys are words** ([`KeyLayout`]). Engines compare `u64`s and know no fields. Cost: whoever
+//!   gathers the key must leave no stray bits in it.
+//! * **One engine per kind of question** ([`EngineKind`]): a hash table with key and data in one cache
+//!   line, a multibit trie, a tuple space search. What each costs is said at the head of its module.
+//!   Hash table and trie are laid out so that generated code reads them without a call ([`raw`]).
+//! * **Dense slots.** An entry keeps its [`Slot`] for life, so that counters, meters and last-hit times
+//!   are arrays beside the table that no change of the table has to copy. Cost: slots are used again,
+//!   so a new entry starts by having its slot's arrays reset; freed slots rest for a while first,
+//!   because a packet in flight may still count on the old entry.
+//! * **Two copies** of every engine, left and right. Readers have one in an `Arc`; the writer changes
+//!   the other, swaps, and repeats the changes on the first once its readers have left. Publishing is
+//!   one pointer store, whatever the size of the table. Cost: memory for both copies and a third,
+//!   compact one that the control plane reads; every change is made twice; the writer (never a reader)
+//!   waits for the slowest reader, for some 50 ms at most, and then clones. A table that is never
+//!   changed after its declaration has one copy.
+//!
+//! # Threads
+//!
+//! [`Tables`] is the handle of writers; a batch holds one lock from validation to publication, so
+//! writers are served one by one. A [`Reader`] belongs to one worker: it pins the current [`Snapshot`]
+//! per burst (one load and a comparison if nothing was published), and everything it reads until the
+//! next pin is of that version, in all tables. A worker that goes to sleep releases its pin. A worker
+//! that learns ([`Reader::learn`]) goes through the same writer and sees its own entry with its next
+//! pin. Counters have a lane per worker, meters are shared.
+//!
+//! Nothing here reads a clock: `now` is an argument. Nothing that depends on a hash, an address or the
+//! timing of threads reaches a caller: entries are read back oldest first, and which entry a key hits
+//! depends on the entries alone.
+//!
+//! # Example
+//!
+//! ```
+//! use wireyard_tables::time::Time;
+//! use wireyard_tables::*;
+//!
+//! let dst = FieldSpec { name: "ipv4.dst".into(), bits: 32, kind: MatchKind::Lpm };
+//! let route = ActionSpec { id: 1, name: "route".into(), data_words: 1 };
+//! let mut fib = TableSpec::new("fib", vec![dst], 1024);
+//! fib.actions.push(route);
+//! let tables = Tables::new(&[fib], &[], Options::default())?;
+//!
+//! let to = |value, prefix_len, port| {
+//!     Update::Insert(TableId(0), Entry::new(vec![Match::Lpm { value, prefix_len }], 1, vec![port]))
+//! };
+//! tables.batch(&[to(0x0a00_0000, 8, 1), to(0x0a01_0000, 16, 2)], Time::ZERO)?;
+//!
+//! let mut reader = tables.reader();
+//! let fib = reader.pin().table(TableId(0)).unwrap();
+//! assert_eq!(fib.lookup(&[0x0a01_0203]).unwrap().data, [2]);
+//! assert_eq!(fib.lookup(&[0x0a02_0203]).unwrap().data, [1]);
+//! assert!(fib.lookup(&[0x0b00_0000]).is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod counter;
+pub mod entry;
+pub mod error;
+mod exact;
+mod flat;
+pub mod hash;
+pub mod idle;
+pub mod key;
+mod log;
+mod lpm;
+pub mod meter;
+pub mod oracle;
+pub mod raw;
+mod reader;
+mod replica;
+pub mod selector;
+mod shape;
+mod store;
+mod tables;
+mod ternary;
+pub mod time;
+mod view;
+mod write;
+
+pub use entry::{
+    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Learned, ProfileId, ProfileSpec,
+    Slot, TableId, TableSpec, Target, Update,
+};
+pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
+pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};
+pub use reader::Reader;
+pub use shape::{EngineKind, TableShape};
+pub use tables::{MAX_CAPACITY, Options, Snapshot, Tables};
+pub use view::{Hit, TableView};

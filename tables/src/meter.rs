@@ -1,0 +1,304 @@
+//! Meters: single rate three colour (RFC 2697) and two rate three colour (RFC 2698), colour-blind and
+//! colour-aware, in integers.
+//!
+//! A bucket holds whole tokens; one token is one byte or one packet. Between two packets `rate * dt`
+//! tokens arrive, and what is not a whole token is kept as a remainder in units of 10^-12 token
+//! (`rate` is per second, `dt` in picoseconds), so nothing is rounded away however small the steps.
+//! A full bucket keeps no remainder.
+//!
+//! A meter is shared by all workers, and its state is more than one machine word, so one worker at a
+//! time may be inside: the others spin for the few nanoseconds it takes. They never sleep. With one
+//! worker nobody ever spins.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use crate::time::Time;
+
+/// What a token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeterUnit {
+    /// Rates in bytes per second, bursts in bytes.
+    Bytes,
+    /// Rates in packets per second, bursts in packets.
+    Packets,
+}
+
+/// The colour of a packet, in P4's (PSA's) numbering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Color {
+    /// Within the committed rate or burst.
+    Green = 0,
+    /// Above it, within the excess burst or peak rate.
+    Yellow = 1,
+    /// Above everything.
+    Red = 2,
+}
+
+/// Rates (tokens per second) and bursts (tokens).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeterConfig {
+    /// RFC 2697.
+    SingleRate {
+        /// Committed information rate.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+        /// Excess burst size.
+        ebs: u64,
+    },
+    /// RFC 2698.
+    TwoRate {
+        /// Committed information rate.
+        cir: u64,
+        /// Committed burst size.
+        cbs: u64,
+        /// Peak information rate, at least the committed one.
+        pir: u64,
+        /// Peak burst size.
+        pbs: u64,
+    },
+}
+
+/// A meter configuration that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MeterError {
+    /// The index is beyond the array.
+    NoSuchMeter {
+        /// The index found.
+        index: usize,
+        /// Meters in the array.
+        size: usize,
+    },
+    /// Both bursts of a single rate meter are 0, or one of a two rate meter's is: RFC 2697 wants at
+    /// least one of them, RFC 2698 both, above 0 (and no smaller than the largest packet).
+    NoBurst,
+    /// The peak rate is below the committed rate (RFC 2698 section 2).
+    PeakBelowCommitted {
+        /// Committed rate.
+        cir: u64,
+        /// Peak rate.
+        pir: u64,
+    },
+}
+
+impl std::fmt::Display for MeterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MeterError::NoSuchMeter { index, size } => {
+                write!(f, "there is no meter {index}; the array has {size}")
+            }
+            MeterError::NoBurst => f.write_str(
+                "burst 0 lets nothing through; give a burst of at least the largest packet",
+            ),
+            MeterError::PeakBelowCommitted { cir, pir } => {
+                write!(f, "peak rate {pir} is below the committed rate {cir}; raise the peak rate")
+            }
+        }
+    }
+}
+
+impl std::error::Error for MeterError {}
+
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// A token bucket with an exact remainder below one token.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    tokens: u64,
+    size: u64,
+}
+
+/// Whole tokens that arrive in `dt_ps` at `rate`; `rest` carries the part below a token.
+#[inline]
+fn arrived(rate: u64, dt_ps: u64, rest: &mut u64) -> u64 {
+    if let Some(parts) = rate.checked_mul(dt_ps).and_then(|parts| parts.checked_add(*rest)) {
+        *rest = parts % PS_PER_SECOND;
+        return parts / PS_PER_SECOND;
+    }
+    let parts = u128::from(rate) * u128::from(dt_ps) + u128::from(*rest);
+    *rest = (parts % u128::from(PS_PER_SECOND)) as u64;
+    u64::try_from(parts / u128::from(PS_PER_SECOND)).unwrap_or(u64::MAX)
+}
+
+impl Bucket {
+    /// Adds tokens; what does not fit is returned.
+    fn fill(&mut self, tokens: u64) -> u64 {
+        let taken = tokens.min(self.size - self.tokens);
+        self.tokens += taken;
+        tokens - taken
+    }
+
+    fn is_full(&self) -> bool {
+        self.tokens == self.size
+    }
+
+    fn take(&mut self, tokens: u64) -> bool {
+        let enough = self.tokens >= tokens;
+        if enough {
+            self.tokens -= tokens;
+        }
+        enough
+    }
+}
+
+/// One meter.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    config: MeterConfig,
+    committed: Bucket,
+    /// Excess bucket of a single rate meter, peak bucket of a two rate meter.
+    second: Bucket,
+    committed_rest: u64,
+    peak_rest: u64,
+    updated: Time,
+}
+
+impl Meter {
+    /// A meter with full buckets.
+    ///
+    /// # Errors
+    /// [`MeterError::NoBurst`], [`MeterError::PeakBelowCommitted`].
+    pub fn new(config: MeterConfig, now: Time) -> Result<Meter, MeterError> {
+        let (cbs, second) = match config {
+            MeterConfig::SingleRate { cbs, ebs, .. } if cbs == 0 && ebs == 0 => {
+                return Err(MeterError::NoBurst);
+            }
+            MeterConfig::SingleRate { cbs, ebs, .. } => (cbs, ebs),
+            MeterConfig::TwoRate { cbs, pbs, .. } if cbs == 0 || pbs == 0 => {
+                return Err(MeterError::NoBurst);
+            }
+            MeterConfig::TwoRate { cir, pir, .. } if pir < cir => {
+                return Err(MeterError::PeakBelowCommitted { cir, pir });
+            }
+            MeterConfig::TwoRate { cbs, pbs, .. } => (cbs, pbs),
+        };
+        Ok(Meter {
+            config,
+            committed: Bucket { tokens: cbs, size: cbs },
+            second: Bucket { tokens: second, size: second },
+            committed_rest: 0,
+            peak_rest: 0,
+            updated: now,
+        })
+    }
+
+    /// Colours a packet of `tokens` that arrives at `now` with colour `before` (green for
+    /// colour-blind use: the two RFCs' colour-aware rules then equal the blind ones). An earlier `now`
+    /// than the last adds no tokens.
+    pub fn color(&mut self, tokens: u64, before: Color, now: Time) -> Color {
+        let dt_ps = now.since(self.updated).as_ps();
+        self.updated = self.updated.max(now);
+        match self.config {
+            MeterConfig::SingleRate { cir, .. } => {
+                let new = arrived(cir, dt_ps, &mut self.committed_rest);
+                let over = self.committed.fill(new);
+                self.second.fill(over);
+                if self.committed.is_full() && self.second.is_full() {
+                    self.committed_rest = 0;
+                }
+                if before == Color::Green && self.committed.take(tokens) {
+                    Color::Green
+                } else if before <= Color::Yellow && self.second.take(tokens) {
+                    Color::Yellow
+                } else {
+                    Color::Red
+                }
+            }
+            MeterConfig::TwoRate { cir, pir, .. } => {
+                self.committed.fill(arrived(cir, dt_ps, &mut self.committed_rest));
+                self.second.fill(arrived(pir, dt_ps, &mut self.peak_rest));
+                if self.committed.is_full() {
+                    self.committed_rest = 0;
+                }
+                if self.second.is_full() {
+                    self.peak_rest = 0;
+                }
+                if before == Color::Red || !self.second.take(tokens) {
+                    Color::Red
+                } else if before == Color::Yellow || !self.committed.take(tokens) {
+                    Color::Yellow
+                } else {
+                    Color::Green
+                }
+            }
+        }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> MeterConfig {
+        self.config
+    }
+}
+
+/// An array of meters, direct (one per entry) or indirect. A meter without configuration colours
+/// everything as it came.
+#[derive(Debug)]
+pub struct MeterArray {
+    unit: MeterUnit,
+    meters: Box<[Mutex<Option<Meter>>]>,
+}
+
+impl MeterArray {
+    /// `size` meters without configuration.
+    pub fn new(size: usize, unit: MeterUnit) -> MeterArray {
+        MeterArray { unit, meters: (0..size).map(|_| Mutex::new(None)).collect() }
+    }
+
+    /// What a token stands for.
+    pub fn unit(&self) -> MeterUnit {
+        self.unit
+    }
+
+    /// Number of meters.
+    pub fn size(&self) -> usize {
+        self.meters.len()
+    }
+
+    /// Exclusive access without ever sleeping.
+    fn get(&self, index: usize) -> Option<MutexGuard<'_, Option<Meter>>> {
+        let meter = self.meters.get(index)?;
+        loop {
+            match meter.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Colours a packet. An index that does not exist leaves the colour as it was.
+    pub fn execute(&self, index: usize, bytes: u64, before: Color, now: Time) -> Color {
+        let tokens = match self.unit {
+            MeterUnit::Bytes => bytes,
+            MeterUnit::Packets => 1,
+        };
+        match self.get(index).as_deref_mut() {
+            Some(Some(meter)) => meter.color(tokens, before, now),
+            _ => before,
+        }
+    }
+
+    /// Sets or removes a configuration; the buckets start full.
+    ///
+    /// # Errors
+    /// See [`Meter::new`], and [`MeterError::NoSuchMeter`].
+    pub fn configure(
+        &self,
+        index: usize,
+        config: Option<MeterConfig>,
+        now: Time,
+    ) -> Result<(), MeterError> {
+        let meter = config.map(|config| Meter::new(config, now)).transpose()?;
+        let error = MeterError::NoSuchMeter { index, size: self.size() };
+        *self.get(index).ok_or(error)? = meter;
+        Ok(())
+    }
+
+    /// The configuration of a meter.
+    pub fn config(&self, index: usize) -> Option<MeterConfig> {
+        self.get(index)?.as_ref().map(Meter::config)
+    }
+}
+
+#[cfg(test)]
+mod tests;

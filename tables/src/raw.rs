@@ -1,0 +1,156 @@
+//! Tables as generated code reads them: what is fixed for the life of a table, and the addresses that
+//! change from version to version.
+//!
+//! A worker asks for [`TableView::raw`] once per version that it pins and hands the addresses to the
+//! code; they are good for as long as the snapshot is pinned. Reading through them is the business,
+//! and the unsafe block, of whoever generates the code; taking them is safe.
+//!
+//! **Exact** ([`Layout::Exact`]), with `h` the hash of [`crate::hash`]:
+//!
+//! ```text
+//! pair = h >> raw.shift
+//! loop:
+//!   first, second = the cells of cell_words words at raw.cells[2 * pair * cell_words ..]
+//!   for cell in first, second:
+//!     if cell[0] != 0 and cell[1 ..= key_words] == key:
+//!       slot, action = low32(cell[0]) - 1, high32(cell[0])
+//!       data = cell[data_at ..], or if data_at is none raw.records[slot * record_words + 1 ..]
+//!       hit
+//!   if first[0] == 0 or second[0] == 0: miss
+//!   pair = (pair + 1) & raw.pair_mask
+//! ```
+//!
+//! Compare both cells and select; branch once, on "neither". A cell never crosses a cache line.
+//!
+//! **Lpm** ([`Layout::Lpm`]), cells are words of 32 bits:
+//!
+//! ```text
+//! rest = the field in the top bits of a word (128 bits wide if the field is over 64)
+//! cell = raw.cells[top root_bits of rest]; rest <<= root_bits
+//! while cell has NODE:   cell = raw.cells[(cell - NODE) * 16 + top 8 bits of rest]; rest <<= 8
+//! if cell has BUCKET:
+//!   b = 16 words at raw.cells[(cell - BUCKET) * 16 ..]
+//!   cell = b[0]
+//!   for e in b[4 .. 8], b[8 .. 12], b[12 .. 16]:
+//!     if (top 64 bits of rest ^ (e[0] << 32 | e[1])) >> e[3] == 0: cell = e[2]
+//! if cell == 0: cell = raw.zero_leaf
+//! if cell == 0: miss
+//! slot = cell - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]
+//! ```
+//!
+//! Other tables are one call away: [`TableView::lookup`].
+
+use std::ptr::null;
+use std::sync::atomic::AtomicU64;
+
+use crate::key::Place;
+use crate::lpm;
+use crate::view::{Engine, TableView};
+
+/// Bit of an lpm cell that leads to a node.
+pub const NODE: u32 = lpm::NODE;
+/// Bit of an lpm cell that leads to a bucket.
+pub const BUCKET: u32 = lpm::BUCKET;
+/// Address bits that an lpm node consumes.
+pub const NODE_BITS: u32 = lpm::STRIDE;
+
+/// The fixed part: constants for generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A hash table.
+    Exact {
+        /// Words of the key.
+        key_words: usize,
+        /// Words from cell to cell.
+        cell_words: usize,
+        /// Word of a cell where the data starts; `None` if it is in the record.
+        data_at: Option<usize>,
+        /// Words from record to record.
+        record_words: usize,
+        /// Seed of the hash.
+        seed: u64,
+    },
+    /// A multibit trie over one field, without exact fields beside it.
+    Lpm {
+        /// Where the field lies in the key.
+        field: Place,
+        /// Address bits that the root consumes.
+        root_bits: u32,
+        /// Words from record to record.
+        record_words: usize,
+    },
+    /// Not laid out for generated code: call [`TableView::lookup`].
+    Call,
+}
+
+/// The part that changes with the version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RawTable {
+    /// Exact: words of 64 bits. Lpm: words of 32 bits. Null otherwise. Starts a cache line.
+    pub cells: *const u8,
+    /// `[action, data...]` by slot, `record_words` apart.
+    pub records: *const u64,
+    /// `[action, data...]` of the default action.
+    pub default: *const u64,
+    /// Last-hit times by slot in picoseconds; null if the table keeps none.
+    pub last_hits: *const AtomicU64,
+    /// Exact: number of pairs of cells - 1.
+    pub pair_mask: u64,
+    /// Exact: how far a hash is shifted right to get the number of a pair.
+    pub shift: u32,
+    /// Lpm: leaf of the prefix of length 0, 0 for none.
+    pub zero_leaf: u32,
+}
+
+impl TableView {
+    /// What generated code may take for constant.
+    pub fn layout(&self) -> Layout {
+        match &self.engine {
+            Engine::Exact(exact) => Layout::Exact {
+                key_words: exact.shape.key_words,
+                cell_words: exact.shape.stride,
+                data_at: exact.shape.inline_data.then_some(1 + exact.shape.key_words),
+                record_words: exact.records.stride(),
+                seed: exact.seed,
+            },
+            Engine::Lpm(lpm) if lpm.is_single() => Layout::Lpm {
+                field: lpm.place,
+                root_bits: lpm.root_bits,
+                record_words: lpm.records.stride(),
+            },
+            Engine::Lpm(_) | Engine::Ternary(_) => Layout::Call,
+        }
+    }
+
+    /// The addresses of this version.
+    pub fn raw(&self) -> RawTable {
+        let mut raw = RawTable {
+            cells: null(),
+            records: null(),
+            default: self.default_words().as_ptr(),
+            last_hits: self.last_hits().map_or(null(), |hits| hits.as_ptr()),
+            pair_mask: 0,
+            shift: 0,
+            zero_leaf: 0,
+        };
+        match &self.engine {
+            Engine::Exact(exact) => {
+                raw.cells = exact.cells.lines().as_ptr().cast();
+                raw.records = exact.records.as_ptr();
+                raw.pair_mask = exact.pair_mask();
+                raw.shift = exact.shift;
+            }
+            Engine::Lpm(lpm) if lpm.is_single() => {
+                raw.cells = lpm.units.as_ptr().cast();
+                raw.records = lpm.records.as_ptr();
+                raw.zero_leaf = lpm.zero;
+            }
+            Engine::Lpm(_) | Engine::Ternary(_) => {}
+        }
+        raw
+    }
+}
+
+#[cfg(test)]
+mod tests;

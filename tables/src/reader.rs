@@ -1,0 +1,81 @@
+//! The read side of one worker.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Cache};
+
+use crate::entry::{ActionCall, Entry, Learned, TableId, Target};
+use crate::error::EntryError;
+use crate::key::Match;
+use crate::shape::EngineKind;
+use crate::tables::{Snapshot, Tables};
+use crate::time::{Span, Time};
+
+/// A worker's view of the tables. Pin once per burst; the snapshot stays the same until the next
+/// [`Reader::pin`]. A worker that goes to sleep calls [`Reader::release`], or the writer waits for it.
+#[derive(Debug)]
+pub struct Reader {
+    tables: Tables,
+    cache: Option<Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>>,
+}
+
+impl Reader {
+    pub(crate) fn new(tables: Tables) -> Reader {
+        Reader { tables, cache: None }
+    }
+
+    /// The tables read from.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The current version. Costs one load and a comparison while nothing has been published.
+    #[inline]
+    pub fn pin(&mut self) -> &Snapshot {
+        let current = &self.tables.shared.current;
+        self.cache.get_or_insert_with(|| Cache::new(current.clone())).load()
+    }
+
+    /// Lets go of the snapshot.
+    pub fn release(&mut self) {
+        self.cache = None;
+    }
+
+    /// Data-plane insert into an exact table: a new entry for `key`, or a new action, data and
+    /// timeout for the one that exists. The next [`Reader::pin`] of this reader sees it; other
+    /// readers with their next burst. Nothing is published, and no lock is taken, if the entry
+    /// exists as wanted; its idle time starts again.
+    ///
+    /// # Errors
+    /// [`EntryError::NotLearnable`], [`EntryError::Const`], a wrong action or amount of data.
+    pub fn learn(
+        &mut self,
+        table: TableId,
+        key: &[u64],
+        call: &ActionCall,
+        idle_timeout: Option<Span>,
+        now: Time,
+    ) -> Result<Learned, EntryError> {
+        let view = self.pin().table(table).ok_or(EntryError::NoSuchTable(table))?;
+        let shape = view.shape();
+        let fits = key.len() == shape.layout().words();
+        if shape.engine() != EngineKind::Exact || view.profile().is_some() || !fits {
+            return Err(EntryError::NotLearnable);
+        }
+        let known = view.lookup(key);
+        if let Some(hit) = known {
+            shape.check_call(call)?;
+            if hit.action == call.action && hit.data.starts_with(&call.data) {
+                view.last_hits().inspect(|hits| hits.touch(hit.slot, now));
+                return Ok(Learned::Refreshed(hit.slot));
+            }
+        }
+        let places = shape.layout().places();
+        let matches = places.iter().map(|p| Match::Exact(p.get(key))).collect();
+        let target = Target::Action(call.clone());
+        let entry = Entry { matches, priority: 0, target, idle_timeout };
+        // The writer may need the copy that this worker holds.
+        self.release();
+        self.tables.learn(table, entry, now)
+    }
+}

@@ -1,0 +1,400 @@
+//! Action profiles and selectors: actions shared by entries, and groups that a hash chooses from.
+//!
+//! An entry of a table with a profile points to a member or to a group. The choice in a group is
+//! `buckets[hash % buckets.len()]`, where `buckets` lists the members in the order of the group's
+//! declaration, each as often as its weight. The hash comes from the caller. Changing one member of a
+//! group keeps all other buckets; adding or removing one moves flows, as plain ECMP does.
+//!
+//! Members and groups are published in the same snapshot as the tables that point to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::entry::{ActionCall, GroupMember, ProfileSpec, Target};
+use crate::error::{EntryError, SpecError};
+use crate::flat::Records;
+use crate::replica::{Length, Replay, Replica};
+use crate::shape::check_call;
+
+/// Set in the data word of an entry that points to a group.
+const GROUP: u64 = 1 << 32;
+
+/// One version of an action profile.
+#[derive(Clone, Debug)]
+pub struct ProfileView {
+    spec: Arc<ProfileSpec>,
+    members: Records,
+    data_words: usize,
+    /// Members in use, for judging what a clone costs.
+    len: usize,
+    /// By group: buckets in use.
+    group_sizes: Vec<u32>,
+    /// By group, `max_group_size` each: index of the member.
+    buckets: Vec<u32>,
+    empty_group: Box<[u64]>,
+}
+
+impl ProfileView {
+    fn new(spec: Arc<ProfileSpec>) -> ProfileView {
+        let data_words = spec.actions.iter().map(|a| a.data_words).max().unwrap_or(0);
+        let empty_group = call_words(&spec.empty_group, data_words).into();
+        ProfileView {
+            spec,
+            members: Records::new(data_words),
+            data_words,
+            len: 0,
+            group_sizes: Vec::new(),
+            buckets: Vec::new(),
+            empty_group,
+        }
+    }
+
+    /// The declaration.
+    pub fn spec(&self) -> &ProfileSpec {
+        &self.spec
+    }
+
+    /// Words of data of every choice.
+    pub fn data_words(&self) -> usize {
+        self.data_words
+    }
+
+    /// Action and data that an entry's data word `target` leads to.
+    #[inline]
+    pub fn choose(&self, target: u64, hash: u64) -> (u32, &[u64]) {
+        let index = target as u32;
+        if target & GROUP == 0 {
+            return self.members.get(index);
+        }
+        let size = u64::from(self.group_sizes.get(index as usize).copied().unwrap_or(0));
+        if size == 0 {
+            return (self.empty_group[0] as u32, &self.empty_group[1..]);
+        }
+        let first = index as usize * self.spec.max_group_size as usize;
+        self.members.get(self.buckets[first + (hash % size) as usize])
+    }
+}
+
+fn call_words(call: &ActionCall, data_words: usize) -> Vec<u64> {
+    let mut words = vec![0; 1 + data_words];
+    words[0] = u64::from(call.action);
+    words[1..1 + call.data.len()].copy_from_slice(&call.data);
+    words
+}
+
+#[derive(Debug)]
+pub(crate) enum ProfileOp {
+    Member(u32, Vec<u64>),
+    Group(u32, Vec<u32>),
+    Forget,
+}
+
+impl Length for Vec<ProfileOp> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Replay for ProfileView {
+    type Log = Vec<ProfileOp>;
+
+    fn replay(&mut self, log: &Vec<ProfileOp>) {
+        let stride = self.spec.max_group_size as usize;
+        for op in log {
+            match op {
+                ProfileOp::Member(index, call) => {
+                    self.members.set(*index, call);
+                    self.len += 1;
+                }
+                ProfileOp::Forget => self.len = self.len.saturating_sub(1),
+                ProfileOp::Group(index, members) => {
+                    let index = *index as usize;
+                    if self.group_sizes.len() <= index {
+                        self.group_sizes.resize(index + 1, 0);
+                        self.buckets.resize((index + 1) * stride, 0);
+                    }
+                    self.group_sizes[index] = members.len() as u32;
+                    self.buckets[index * stride..][..members.len()].copy_from_slice(members);
+                }
+            }
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.len.max(self.buckets.len())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    index: u32,
+    call: ActionCall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    index: u32,
+    members: Vec<GroupMember>,
+}
+
+/// Dense indices of members or groups, what they stand for and how often they are referred to. The
+/// last freed is used first.
+#[derive(Debug, Default)]
+struct Indices {
+    ids: Vec<u32>,
+    references: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Indices {
+    fn take(&mut self, id: u32) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.ids.push(id);
+            self.references.push(0);
+            self.ids.len() as u32 - 1
+        });
+        self.ids[index as usize] = id;
+        index
+    }
+
+    fn refer(&mut self, index: u32, by: i32) {
+        let count = &mut self.references[index as usize];
+        *count = count.wrapping_add_signed(by);
+    }
+
+    fn unused(&self, index: u32) -> Result<(), EntryError> {
+        match self.references[index as usize] {
+            0 => Ok(()),
+            references => Err(EntryError::InUse { references }),
+        }
+    }
+}
+
+/// What a change replaced.
+#[derive(Debug)]
+pub(crate) enum ProfileUndo {
+    Member { id: u32, was: Option<MemberWas> },
+    Group { id: u32, was: Option<GroupWas> },
+}
+
+/// A member before it was changed.
+#[derive(Debug)]
+pub(crate) struct MemberWas(Member);
+/// A group before it was changed.
+#[derive(Debug)]
+pub(crate) struct GroupWas(Group);
+
+/// The write side of a profile.
+#[derive(Debug)]
+pub(crate) struct ProfileWriter {
+    pub(crate) spec: Arc<ProfileSpec>,
+    pub(crate) replica: Replica<ProfileView>,
+    pub(crate) log: Vec<ProfileOp>,
+    members: BTreeMap<u32, Member>,
+    groups: BTreeMap<u32, Group>,
+    member_indices: Indices,
+    group_indices: Indices,
+    pub(crate) moved: bool,
+}
+
+impl ProfileWriter {
+    /// What stays behind when the profile moves to another program: the view, closed for writes.
+    pub(crate) fn frozen(&self) -> ProfileWriter {
+        ProfileWriter {
+            spec: self.spec.clone(),
+            replica: self.replica.frozen(),
+            log: Vec::new(),
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            member_indices: Indices::default(),
+            group_indices: Indices::default(),
+            moved: true,
+        }
+    }
+
+    pub(crate) fn new(spec: ProfileSpec) -> Result<ProfileWriter, SpecError> {
+        check_call(&spec.actions, &spec.empty_group)
+            .map_err(|error| SpecError::Entry { entry: None, error })?;
+        let buckets = u64::from(spec.max_groups) * u64::from(spec.max_group_size);
+        for size in [u64::from(spec.capacity), buckets] {
+            if size > u64::from(crate::tables::MAX_CAPACITY) {
+                let capacity = u32::try_from(size).unwrap_or(u32::MAX);
+                return Err(SpecError::Capacity { capacity });
+            }
+        }
+        let spec = Arc::new(spec);
+        Ok(ProfileWriter {
+            replica: Replica::new(ProfileView::new(spec.clone())),
+            spec,
+            log: Vec::new(),
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            member_indices: Indices::default(),
+            group_indices: Indices::default(),
+            moved: false,
+        })
+    }
+
+    /// The data word of an entry that points to `target`.
+    pub(crate) fn target_word(&self, target: &Target) -> Result<u64, EntryError> {
+        match target {
+            Target::Action(_) => Err(EntryError::WrongTarget { profile: true }),
+            Target::Member(id) => {
+                let member = self.members.get(id).ok_or(EntryError::NoSuchMember(*id))?;
+                Ok(u64::from(member.index))
+            }
+            Target::Group(id) => {
+                let group = self.groups.get(id).ok_or(EntryError::NoSuchGroup(*id))?;
+                Ok(u64::from(group.index) | GROUP)
+            }
+        }
+    }
+
+    /// What an entry's data word points to.
+    pub(crate) fn target_of(&self, word: u64) -> Target {
+        let index = word as u32 as usize;
+        if word & GROUP == 0 {
+            Target::Member(self.member_indices.ids[index])
+        } else {
+            Target::Group(self.group_indices.ids[index])
+        }
+    }
+
+    /// Counts an entry's reference; `by` is 1 or -1.
+    pub(crate) fn refer(&mut self, word: u64, by: i32) {
+        let group = word & GROUP != 0;
+        let indices = if group { &mut self.group_indices } else { &mut self.member_indices };
+        indices.refer(word as u32, by);
+    }
+
+    /// A new member (`new`) or a new action for an old one.
+    pub(crate) fn put_member(
+        &mut self,
+        id: u32,
+        call: &ActionCall,
+        new: bool,
+    ) -> Result<ProfileUndo, EntryError> {
+        check_call(&self.spec.actions, call)?;
+        let was = self.members.get(&id).cloned();
+        let index = match (&was, new) {
+            (Some(_), true) => return Err(EntryError::Duplicate),
+            (None, false) => return Err(EntryError::NotFound),
+            (None, true) if self.members.len() as u64 >= u64::from(self.spec.capacity) => {
+                return Err(EntryError::Full { capacity: self.spec.capacity });
+            }
+            (None, true) => self.member_indices.take(id),
+            (Some(was), false) => was.index,
+        };
+        let words = call_words(call, self.replica.front().data_words);
+        self.log.push(ProfileOp::Member(index, words));
+        self.members.insert(id, Member { index, call: call.clone() });
+        Ok(ProfileUndo::Member { id, was: was.map(MemberWas) })
+    }
+
+    pub(crate) fn delete_member(&mut self, id: u32) -> Result<ProfileUndo, EntryError> {
+        let member = self.members.get(&id).ok_or(EntryError::NotFound)?;
+        self.member_indices.unused(member.index)?;
+        self.member_indices.free.push(member.index);
+        self.log.push(ProfileOp::Forget);
+        let was = self.members.remove(&id).map(MemberWas);
+        Ok(ProfileUndo::Member { id, was })
+    }
+
+    /// A new group (`new`) or new members for an old one.
+    pub(crate) fn put_group(
+        &mut self,
+        id: u32,
+        members: &[GroupMember],
+        new: bool,
+    ) -> Result<ProfileUndo, EntryError> {
+        let max = self.spec.max_group_size;
+        let size: u64 = members.iter().map(|m| u64::from(m.weight)).sum();
+        if size > u64::from(max) || members.len() as u64 > u64::from(max) {
+            return Err(EntryError::GroupTooLarge { size, max });
+        }
+        let mut buckets = Vec::new();
+        for &GroupMember { member, weight } in members {
+            let found = self.members.get(&member).ok_or(EntryError::NoSuchMember(member))?;
+            buckets.extend(std::iter::repeat_n(found.index, weight as usize));
+        }
+        let was = self.groups.get(&id).cloned();
+        let index = match (&was, new) {
+            (Some(_), true) => return Err(EntryError::Duplicate),
+            (None, false) => return Err(EntryError::NotFound),
+            (None, true) if self.groups.len() as u64 >= u64::from(self.spec.max_groups) => {
+                return Err(EntryError::Full { capacity: self.spec.max_groups });
+            }
+            (None, true) => self.group_indices.take(id),
+            (Some(was), false) => was.index,
+        };
+        self.count_members(members, 1);
+        if let Some(was) = &was {
+            self.count_members(&was.members, -1);
+        }
+        self.log.push(ProfileOp::Group(index, buckets));
+        self.groups.insert(id, Group { index, members: members.to_vec() });
+        Ok(ProfileUndo::Group { id, was: was.map(GroupWas) })
+    }
+
+    pub(crate) fn delete_group(&mut self, id: u32) -> Result<ProfileUndo, EntryError> {
+        let group = self.groups.get(&id).ok_or(EntryError::NotFound)?;
+        self.group_indices.unused(group.index)?;
+        let group = group.clone();
+        self.group_indices.free.push(group.index);
+        self.log.push(ProfileOp::Group(group.index, Vec::new()));
+        self.count_members(&group.members, -1);
+        self.groups.remove(&id);
+        Ok(ProfileUndo::Group { id, was: Some(GroupWas(group)) })
+    }
+
+    fn count_members(&mut self, members: &[GroupMember], by: i32) {
+        for GroupMember { member, .. } in members {
+            if let Some(member) = self.members.get(member) {
+                self.member_indices.refer(member.index, by);
+            }
+        }
+    }
+
+    /// Undoes changes in reverse order; the log of the batch is thrown away by the caller.
+    pub(crate) fn undo(&mut self, undo: ProfileUndo) {
+        match undo {
+            ProfileUndo::Member { id, was: None } => {
+                if let Some(member) = self.members.remove(&id) {
+                    self.member_indices.free.push(member.index);
+                }
+            }
+            ProfileUndo::Member { id, was: Some(MemberWas(was)) } => {
+                if self.members.insert(id, was).is_none() {
+                    self.member_indices.free.pop();
+                }
+            }
+            ProfileUndo::Group { id, was } => {
+                let now = self.groups.remove(&id);
+                if let Some(now) = &now {
+                    self.count_members(&now.members, -1);
+                }
+                match (now, was) {
+                    (Some(now), None) => self.group_indices.free.push(now.index),
+                    (now, Some(GroupWas(was))) => {
+                        if now.is_none() {
+                            self.group_indices.free.pop();
+                        }
+                        self.count_members(&was.members, 1);
+                        self.groups.insert(id, was);
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
+    /// Members by id.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &ActionCall)> {
+        self.members.iter().map(|(id, member)| (*id, &member.call))
+    }
+
+    /// Groups by id.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, &[GroupMember])> {
+        self.groups.iter().map(|(id, group)| (*id, &group.members[..]))
+    }
+}

@@ -1,0 +1,284 @@
+//! The set of tables of a program: one writer, many readers, one version at a time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::entry::{
+    ActionCall, BatchOutcome, Entry, GroupMember, Learned, ProfileId, ProfileSpec, Slot, TableId,
+    TableSpec, Update,
+};
+use crate::error::{BatchError, BuildError, EntryError};
+use crate::key::Match;
+use crate::reader::Reader;
+use crate::selector::ProfileView;
+use crate::time::Time;
+use crate::view::{Hit, TableView};
+use crate::write::Writer;
+
+/// Most entries of a table.
+pub const MAX_CAPACITY: u32 = 1 << 24;
+
+/// How a set of tables is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of all key hashes. Fixed for replay and the laboratory, random for a live device, so that
+    /// nobody outside can choose keys that collide.
+    pub seed: u64,
+    /// Workers that count: lanes of every direct counter.
+    pub lanes: usize,
+    /// When the idle time of declared entries starts.
+    pub now: Time,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { seed: 0, lanes: 1, now: Time::ZERO }
+    }
+}
+
+/// One version of all tables and profiles.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub(crate) version: u64,
+    pub(crate) tables: Box<[Arc<TableView>]>,
+    pub(crate) profiles: Box<[Arc<ProfileView>]>,
+}
+
+impl Snapshot {
+    /// Grows by one with every batch.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A table; `None` if there is no such table.
+    #[inline]
+    pub fn table(&self, table: TableId) -> Option<&TableView> {
+        self.tables.get(table.0 as usize).map(|view| &**view)
+    }
+
+    /// All tables, in the order of their ids.
+    pub fn tables(&self) -> impl ExactSizeIterator<Item = &TableView> {
+        self.tables.iter().map(|view| &**view)
+    }
+
+    /// An action profile; `None` if there is no such profile.
+    #[inline]
+    pub fn profile(&self, profile: ProfileId) -> Option<&ProfileView> {
+        self.profiles.get(profile.0 as usize).map(|view| &**view)
+    }
+
+    /// For a hit in a table with an action profile: the action and data of the member, or of the
+    /// member of the group that `hash` picks. Any other hit is returned as it is.
+    #[inline]
+    pub fn select<'a>(&'a self, table: &TableView, hit: Hit<'a>, hash: u64) -> Hit<'a> {
+        let Some(profile) = table.profile().and_then(|id| self.profile(id)) else { return hit };
+        let (action, data) = profile.choose(hit.data[0], hash);
+        Hit { slot: hit.slot, action, data }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) current: Arc<ArcSwap<Snapshot>>,
+    pub(crate) writer: Mutex<Writer>,
+}
+
+/// The tables of a program. A handle: clones mean the same tables.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Tables {
+    /// Builds the tables; table `i` of `tables` gets [`TableId`] `i`, profiles likewise.
+    ///
+    /// # Errors
+    /// The first declaration or declared entry that is wrong.
+    pub fn new(
+        tables: &[TableSpec],
+        profiles: &[ProfileSpec],
+        options: Options,
+    ) -> Result<Tables, BuildError> {
+        Ok(Tables::from_writer(Writer::new(tables, profiles, options)?))
+    }
+
+    /// Builds the tables of a program that replaces this one. Tables whose name, fields, actions,
+    /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and
+    /// last-hit times; their declared entries are then not inserted. Tables with an action profile
+    /// move if the profile is the same and moves with them. Readers of the old set keep what they
+    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`].
+    ///
+    /// Returns the new set and the tables that kept their entries.
+    ///
+    /// # Errors
+    /// As [`Tables::new`]; then the old set is unchanged.
+    pub fn replace(
+        &self,
+        tables: &[TableSpec],
+        profiles: &[ProfileSpec],
+        options: Options,
+    ) -> Result<(Tables, Vec<TableId>), BuildError> {
+        let mut writer = Writer::new(tables, profiles, options)?;
+        let moved = writer.adopt(&mut self.writer());
+        Ok((Tables::from_writer(writer), moved))
+    }
+
+    fn from_writer(writer: Writer) -> Tables {
+        let current = Arc::new(ArcSwap::new(writer.snapshot()));
+        Tables { shared: Arc::new(Shared { current, writer: Mutex::new(writer) }) }
+    }
+
+    /// A panic while writing would be a defect of this crate; the store is then as the last finished
+    /// step left it, and refusing all later writes would help nobody.
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader, for one worker.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.clone())
+    }
+
+    /// The current version, for callers off the forwarding path. Do not hold it: a writer that needs
+    /// the copy it holds waits a while and then clones.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.current.load_full()
+    }
+
+    /// Id of the table with this name.
+    pub fn find_table(&self, name: &str) -> Option<TableId> {
+        let snapshot = self.snapshot();
+        let at = snapshot.tables().position(|view| view.shape().spec.name == name)?;
+        Some(TableId(at as u32))
+    }
+
+    /// Makes all changes, in order, and publishes them as one version; or makes none. Later updates
+    /// see earlier ones of the same batch.
+    ///
+    /// # Errors
+    /// The first update that cannot be done; nothing has changed.
+    pub fn batch(&self, updates: &[Update], now: Time) -> Result<BatchOutcome, BatchError> {
+        self.write(&mut self.writer(), updates, now)
+    }
+
+    fn write(
+        &self,
+        writer: &mut Writer,
+        updates: &[Update],
+        now: Time,
+    ) -> Result<BatchOutcome, BatchError> {
+        let outcome = writer.batch(updates, now)?;
+        if !updates.is_empty() {
+            self.shared.current.store(writer.snapshot());
+        }
+        Ok(outcome)
+    }
+
+    /// Inserts an entry, or modifies the one that another worker learnt in the meantime.
+    pub(crate) fn learn(
+        &self,
+        table: TableId,
+        entry: Entry,
+        now: Time,
+    ) -> Result<Learned, EntryError> {
+        let mut writer = self.writer();
+        let mut write = |update| self.write(&mut writer, &[update], now).map_err(|e| e.error);
+        match write(Update::Insert(table, entry.clone())) {
+            Ok(outcome) => outcome
+                .inserted
+                .first()
+                .map(|&(_, slot)| Learned::New(slot))
+                .ok_or(EntryError::NotFound),
+            Err(EntryError::Full { .. }) => Ok(Learned::Full),
+            Err(EntryError::Duplicate) => {
+                let matches = entry.matches.clone();
+                write(Update::Modify(table, entry))?;
+                let (slot, _) = writer.entry(table, &matches, 0)?;
+                let hits = writer.snapshot();
+                let hits = hits.table(table).and_then(|view| view.last_hits());
+                hits.inspect(|hits| hits.touch(slot, now));
+                Ok(Learned::Moved(slot))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All entries of a table, oldest first.
+    pub fn entries(&self, table: TableId) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        self.writer().entries(table)
+    }
+
+    /// One entry, found by its matches and priority.
+    pub fn entry(
+        &self,
+        table: TableId,
+        matches: &[Match],
+        priority: u32,
+    ) -> Result<(Slot, Entry), EntryError> {
+        self.writer().entry(table, matches, priority)
+    }
+
+    /// The entry in a slot, as in a [`Hit`].
+    pub fn entry_at(&self, table: TableId, slot: Slot) -> Result<Entry, EntryError> {
+        self.writer().entry_at(table, slot)
+    }
+
+    /// The default action of a table.
+    pub fn default_action(&self, table: TableId) -> Result<ActionCall, EntryError> {
+        self.writer().default_action(table)
+    }
+
+    /// Members of a profile, by id.
+    pub fn members(&self, profile: ProfileId) -> Result<Vec<(u32, ActionCall)>, EntryError> {
+        let writer = self.writer();
+        let members = writer.profile(profile)?.members();
+        Ok(members.map(|(id, call)| (id, call.clone())).collect())
+    }
+
+    /// Groups of a profile, by id.
+    pub fn groups(&self, profile: ProfileId) -> Result<Vec<(u32, Vec<GroupMember>)>, EntryError> {
+        let writer = self.writer();
+        let groups = writer.profile(profile)?.groups();
+        Ok(groups.map(|(id, members)| (id, members.to_vec())).collect())
+    }
+
+    /// Entries whose idle timeout has run out, oldest slot first. Looks at `slots` slots at most and
+    /// goes on from there in the next call, so that a scan of a large table can be spread out; an
+    /// entry is reported in every round until it is hit or removed.
+    pub fn idle(
+        &self,
+        table: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        self.writer().idle(table, now, slots)
+    }
+
+    /// Like [`Tables::idle`], and removes the entries it returns in one batch.
+    pub fn age_out(
+        &self,
+        table: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let mut writer = self.writer();
+        let idle = writer.idle(table, now, slots)?;
+        let delete = |(_, entry): &(Slot, Entry)| {
+            Update::Delete(table, entry.matches.clone(), entry.priority)
+        };
+        if !idle.is_empty() {
+            let updates: Vec<Update> = idle.iter().map(delete).collect();
+            self.write(&mut writer, &updates, now).map_err(|error| error.error)?;
+        }
+        Ok(idle)
+    }
+
+    /// How often the writer gave up waiting for a reader and cloned a table instead.
+    pub fn impatient_clones(&self) -> u64 {
+        self.writer().impatient_clones()
+    }
+}
+
+#[cfg(test)]
+mod tests;

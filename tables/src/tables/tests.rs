@@ -1,0 +1,40 @@
+use super::*;
+use crate::{ActionSpec, FieldSpec, MatchKind};
+
+fn spec(kinds: &[(u32, MatchKind)], capacity: u32) -> TableSpec {
+    let field = |(i, &(bits, kind)): (usize, &(u32, MatchKind))| FieldSpec {
+        name: format!("f{i}"),
+        bits,
+        kind,
+    };
+    let fields = kinds.iter().enumerate().map(field).collect();
+    let actions = vec![
+        ActionSpec { id: 0, name: "drop".into(), data_words: 0 },
+        ActionSpec { id: 1, name: "send".into(), data_words: 1 },
+    ];
+    TableSpec { actions, ..TableSpec::new("t", fields, capacity) }
+}
+
+fn tables(specs: &[TableSpec]) -> Tables {
+    Tables::new(specs, &[], Options::default()).unwrap()
+}
+
+const T0: TableId = TableId(0);
+const T1: TableId = TableId(1);
+
+#[test]
+fn a_batch_is_seen_whole_or_not_at_all() {
+    let exact = [(48, MatchKind::Exact)];
+    let tables = tables(&[spec(&exact, 2), spec(&exact, 2)]);
+    let mut reader = tables.reader();
+    let insert =
+        |t, key, port| Update::Insert(t, Entry::new(vec![Match::Exact(key)], 1, vec![port]));
+    tables.batch(&[insert(T0, 1, 10), insert(T1, 1, 11)], Time::ZERO).unwrap();
+    let failing = [insert(T0, 2, 20), insert(T1, 1, 21)];
+    let error = tables.batch(&failing, Time::ZERO).unwrap_err();
+    assert_eq!((error.index, &error.error), (1, &EntryError::Duplicate));
+    let snapshot = reader.pin();
+    let port = |t, key| snapshot.table(t).and_then(|v| v.lookup(&[key])).map(|hit| hit.data[0]);
+    assert_eq!((port(T0, 1), port(T1, 1), port(T0, 2)), (Some(10), Some(11), None));
+    assert_eq!(tables.entries(T0).unwrap().len(), 1);
+}

@@ -1,0 +1,190 @@
+//! What a reader sees of one table.
+
+use std::sync::Arc;
+
+use crate::counter::CounterArray;
+use crate::entry::{ProfileId, Slot};
+use crate::exact::Exact;
+use crate::idle::LastHits;
+use crate::log::{Log, OpKind};
+use crate::lpm::Lpm;
+use crate::meter::MeterArray;
+use crate::replica::Replay;
+use crate::shape::{EngineKind, TableShape};
+use crate::ternary::Ternary;
+
+/// The entry that a key matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit<'a> {
+    /// Its place in side arrays.
+    pub slot: Slot,
+    /// Its action. For a table with an action profile this is 0 and means nothing until
+    /// [`crate::Snapshot::select`].
+    pub action: u32,
+    /// Its action data, padded to the table's `data_words`.
+    pub data: &'a [u64],
+}
+
+/// Arrays beside the entries, by slot; shared by both copies of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    pub(crate) counters: Option<CounterArray>,
+    pub(crate) meters: Option<MeterArray>,
+    pub(crate) last_hits: Option<LastHits>,
+}
+
+/// One version of a table; immutable for as long as anybody reads it.
+#[derive(Clone, Debug)]
+pub struct TableView {
+    pub(crate) shape: Arc<TableShape>,
+    pub(crate) side: Arc<Side>,
+    pub(crate) engine: Engine,
+    /// `[action, data...]` of the default action.
+    default: Box<[u64]>,
+    len: u32,
+}
+
+/// The engine of a table.
+#[derive(Clone, Debug)]
+pub(crate) enum Engine {
+    Exact(Exact),
+    Lpm(Lpm),
+    Ternary(Ternary),
+}
+
+impl TableView {
+    pub(crate) fn new(shape: Arc<TableShape>, side: Arc<Side>) -> TableView {
+        let (words, data_words) = (shape.layout.words(), shape.data_words);
+        let places = shape.layout.places();
+        let engine = match (shape.engine, shape.lpm) {
+            (EngineKind::Lpm, Some(field)) => {
+                let capacity = shape.spec.capacity;
+                Engine::Lpm(Lpm::new(words, places, field, capacity, data_words, shape.seed))
+            }
+            (EngineKind::Ternary, _) => Engine::Ternary(Ternary::new(shape.clone())),
+            _ => Engine::Exact(Exact::new(words, data_words, shape.seed)),
+        };
+        let default = shape.call_words(&shape.spec.default).into();
+        TableView { shape, side, engine, default, len: 0 }
+    }
+
+    /// The fixed part of the table.
+    pub fn shape(&self) -> &TableShape {
+        &self.shape
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// True without entries.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The entry that matches, or `None`: then the default action applies. `key` has the words of the
+    /// table's layout, with no bit set outside the fields.
+    ///
+    /// # Panics
+    /// If `key` is shorter.
+    #[inline]
+    pub fn lookup(&self, key: &[u64]) -> Option<Hit<'_>> {
+        self.lookup_hashed(self.hash(key), key)
+    }
+
+    /// First half of a lookup; 0 for engines that do not hash the whole key. With
+    /// [`TableView::prefetch_address`] a burst of packets can start its memory accesses early.
+    #[inline]
+    pub fn hash(&self, key: &[u64]) -> u64 {
+        match &self.engine {
+            Engine::Exact(exact) => exact.hash(key),
+            Engine::Lpm(_) | Engine::Ternary(_) => 0,
+        }
+    }
+
+    /// Second half of a lookup.
+    #[inline]
+    pub fn lookup_hashed(&self, hash: u64, key: &[u64]) -> Option<Hit<'_>> {
+        match &self.engine {
+            Engine::Exact(exact) => exact.lookup_hashed(hash, key),
+            Engine::Lpm(lpm) => lpm.lookup(key),
+            Engine::Ternary(ternary) => ternary.lookup(key),
+        }
+    }
+
+    /// The first memory that [`TableView::lookup_hashed`] will read, for prefetching; `None` if the
+    /// engine cannot tell from a hash.
+    #[inline]
+    pub fn prefetch_address(&self, hash: u64) -> Option<*const u64> {
+        match &self.engine {
+            Engine::Exact(exact) => Some(exact.home_address(hash)),
+            Engine::Lpm(_) | Engine::Ternary(_) => None,
+        }
+    }
+
+    /// Action and data of a miss.
+    pub fn default_action(&self) -> (u32, &[u64]) {
+        (self.default[0] as u32, &self.default[1..])
+    }
+
+    pub(crate) fn default_words(&self) -> &[u64] {
+        &self.default
+    }
+
+    /// The profile that entries point into.
+    pub fn profile(&self) -> Option<ProfileId> {
+        self.shape.spec.profile
+    }
+
+    /// Packets and bytes per entry, if the table has direct counters.
+    pub fn counters(&self) -> Option<&CounterArray> {
+        self.side.counters.as_ref()
+    }
+
+    /// A meter per entry, if the table has direct meters.
+    pub fn meters(&self) -> Option<&MeterArray> {
+        self.side.meters.as_ref()
+    }
+
+    /// When each entry was last hit, if the table supports idle timeouts. The reader records hits
+    /// with [`LastHits::touch`].
+    pub fn last_hits(&self) -> Option<&LastHits> {
+        self.side.last_hits.as_ref()
+    }
+}
+
+impl Replay for TableView {
+    type Log = Log;
+
+    fn replay(&mut self, log: &Log) {
+        let split = self.shape.row_words;
+        for (head, words) in log.iter() {
+            let (row, call) = words.split_at(split);
+            match head.kind {
+                OpKind::Default => self.default.copy_from_slice(call),
+                OpKind::Insert => self.len += 1,
+                OpKind::Remove => self.len -= 1,
+                OpKind::Modify => {}
+            }
+            match (&mut self.engine, head.kind) {
+                (_, OpKind::Default) => {}
+                (Engine::Exact(e), OpKind::Insert) => e.insert(row, head.slot, call),
+                (Engine::Exact(e), OpKind::Modify) => e.modify(row, head.slot, call),
+                (Engine::Exact(e), OpKind::Remove) => e.remove(row),
+                (Engine::Lpm(e), OpKind::Insert) => e.insert(row, head.slot, call),
+                (Engine::Lpm(e), OpKind::Modify) => e.modify(head.slot, call),
+                (Engine::Lpm(e), OpKind::Remove) => e.remove(row, head.slot, head.extra as u32),
+                (Engine::Ternary(e), OpKind::Insert) => {
+                    e.insert(row, head.slot, head.extra, call);
+                }
+                (Engine::Ternary(e), OpKind::Modify) => e.modify(head.slot, call),
+                (Engine::Ternary(e), OpKind::Remove) => e.remove(head.slot),
+            }
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.len as usize
+    }
+}

@@ -1,0 +1,476 @@
+//! The write side: stages a batch on the stores, undoes it if an update fails, replays it on the
+//! engines and builds the snapshot if none does.
+
+mod adopt;
+
+use std::sync::Arc;
+
+use crate::counter::CounterArray;
+use crate::entry::{
+    ActionCall, BatchOutcome, Entry, ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target,
+    Update,
+};
+use crate::error::{BatchError, BuildError, EntryError, SpecError};
+use crate::idle::LastHits;
+use crate::key::Match;
+use crate::log::{Log, Op, OpKind};
+use crate::meter::MeterArray;
+use crate::replica::{Length, Replay, Replica};
+use crate::selector::{ProfileUndo, ProfileWriter};
+use crate::shape::TableShape;
+use crate::store::{Inserted, Removed, Store};
+use crate::tables::{Options, Snapshot};
+use crate::time::{Span, Time};
+use crate::view::{Side, TableView};
+
+#[derive(Debug)]
+struct TableWriter {
+    store: Store,
+    side: Arc<Side>,
+    replica: Replica<TableView>,
+    /// Changes of the batch that is being staged.
+    log: Log,
+    default: ActionCall,
+    declared_default: ActionCall,
+    /// Where the next idle scan goes on.
+    scan: u32,
+    moved: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    version: u64,
+    tables: Vec<TableWriter>,
+    profiles: Vec<ProfileWriter>,
+}
+
+#[derive(Debug)]
+enum Undo {
+    Insert(usize, Inserted),
+    Modify(usize, u32, Vec<u64>, u64),
+    Remove(usize, Removed),
+    Default(usize, ActionCall),
+    Profile(usize, ProfileUndo),
+}
+
+impl TableWriter {
+    fn new(spec: &TableSpec, id: u32, options: Options) -> Result<TableWriter, SpecError> {
+        let shape = Arc::new(TableShape::new(spec, TableId(id), options.seed)?);
+        let size = spec.capacity as usize;
+        let side = Arc::new(Side {
+            counters: spec.direct_counter.then(|| CounterArray::new(size, options.lanes)),
+            meters: spec.direct_meter.map(|unit| MeterArray::new(size, unit)),
+            last_hits: spec.idle_timeout.then(|| LastHits::new(spec.capacity)),
+        });
+        Ok(TableWriter {
+            replica: Replica::new(TableView::new(shape.clone(), side.clone())),
+            log: empty_log(&shape),
+            store: Store::new(shape),
+            side,
+            default: spec.default.clone(),
+            declared_default: spec.default.clone(),
+            scan: 0,
+            moved: false,
+        })
+    }
+
+    fn shape(&self) -> &TableShape {
+        &self.store.shape
+    }
+
+    fn push(&mut self, kind: OpKind, slot: u32, extra: u64) {
+        let (row, call) = (self.store.row(slot), self.store.call(slot));
+        self.log.push(Op { kind, slot, extra }, row, call);
+    }
+
+    fn insert(
+        &mut self,
+        row: &[u64],
+        call: &[u64],
+        timeout_ps: u64,
+    ) -> Result<Inserted, EntryError> {
+        let inserted = self.store.insert(row, call, timeout_ps)?;
+        self.push(OpKind::Insert, inserted.slot, inserted.seq);
+        Ok(inserted)
+    }
+
+    fn remove(&mut self, slot: u32) -> Removed {
+        let covering = self.store.covering(self.store.row(slot));
+        self.push(OpKind::Remove, slot, covering);
+        self.store.remove(slot)
+    }
+
+    fn set_default(&mut self, call: ActionCall) -> ActionCall {
+        let row = vec![0; self.shape().row_words];
+        let words = self.shape().call_words(&call);
+        self.log.push(Op { kind: OpKind::Default, slot: 0, extra: 0 }, &row, &words);
+        std::mem::replace(&mut self.default, call)
+    }
+
+    /// New entries start with clean side arrays, before any reader can find them.
+    fn reset_side(&self, slot: u32, now: Time) {
+        let index = slot as usize;
+        if let Some(counters) = &self.side.counters {
+            counters.reset(index);
+        }
+        if let Some(meters) = &self.side.meters {
+            // Removing a configuration cannot fail: the array is as large as the table.
+            let _ = meters.configure(index, None, now);
+        }
+        if let Some(hits) = &self.side.last_hits {
+            hits.touch(Slot(slot), now);
+        }
+    }
+
+    fn is_idle(&self, slot: u32, now: Time) -> bool {
+        let timeout_ps = self.store.timeout_ps(slot);
+        let last = self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)));
+        timeout_ps > 0 && now.since(last).as_ps() >= timeout_ps
+    }
+}
+
+fn empty_log(shape: &TableShape) -> Log {
+    Log::new(shape.row_words + 1 + shape.data_words)
+}
+
+impl Writer {
+    pub(crate) fn new(
+        tables: &[TableSpec],
+        profiles: &[ProfileSpec],
+        options: Options,
+    ) -> Result<Writer, BuildError> {
+        let mut writer = Writer { version: 1, tables: Vec::new(), profiles: Vec::new() };
+        for spec in profiles {
+            let named = |error| BuildError { name: spec.name.clone(), error };
+            writer.profiles.push(ProfileWriter::new(spec.clone()).map_err(named)?);
+        }
+        for (id, spec) in (0..).zip(tables) {
+            let named = |error| BuildError { name: spec.name.clone(), error };
+            match spec.profile {
+                Some(id) if id.0 as usize >= profiles.len() => {
+                    return Err(named(SpecError::NoSuchProfile(id)));
+                }
+                _ => {}
+            }
+            writer.tables.push(TableWriter::new(spec, id, options).map_err(named)?);
+            for (i, entry) in spec.entries.iter().enumerate() {
+                let declared = writer.insert(id as usize, entry);
+                let spec_error = |error| SpecError::Entry { entry: Some(i), error };
+                if let Undo::Insert(at, inserted) =
+                    declared.map_err(|error| named(spec_error(error)))?
+                {
+                    writer.tables[at].reset_side(inserted.slot, options.now);
+                }
+            }
+            writer.publish_first(id as usize);
+        }
+        Ok(writer)
+    }
+
+    /// Declared entries go straight to the only copy there is.
+    fn publish_first(&mut self, at: usize) {
+        let table = &mut self.tables[at];
+        let mut view = TableView::new(table.store.shape.clone(), table.side.clone());
+        view.replay(&table.log);
+        table.log = empty_log(&table.store.shape);
+        table.replica = Replica::new(view);
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::new(Snapshot {
+            version: self.version,
+            tables: self.tables.iter().map(|t| t.replica.front().clone()).collect(),
+            profiles: self.profiles.iter().map(|p| p.replica.front().clone()).collect(),
+        })
+    }
+
+    pub(crate) fn batch(
+        &mut self,
+        updates: &[Update],
+        now: Time,
+    ) -> Result<BatchOutcome, BatchError> {
+        let mut undo = Vec::new();
+        let mut inserted = Vec::new();
+        for (index, update) in updates.iter().enumerate() {
+            match self.stage(update) {
+                Ok(step) => {
+                    if let Undo::Insert(at, inserted_as) = &step {
+                        inserted.push((TableId(*at as u32), Slot(inserted_as.slot)));
+                    }
+                    undo.push(step);
+                }
+                Err(error) => {
+                    let name = self.name_of(update);
+                    self.roll_back(undo);
+                    return Err(BatchError { index, name, error });
+                }
+            }
+        }
+        for &(table, slot) in &inserted {
+            self.tables[table.0 as usize].reset_side(slot.0, now);
+        }
+        if !updates.is_empty() {
+            self.publish();
+        }
+        Ok(BatchOutcome { version: self.version, inserted })
+    }
+
+    fn publish(&mut self) {
+        for table in &mut self.tables {
+            if table.log.len() > 0 {
+                let empty = empty_log(&table.store.shape);
+                table.replica.publish(std::mem::replace(&mut table.log, empty));
+            }
+        }
+        for profile in &mut self.profiles {
+            if !profile.log.is_empty() {
+                profile.replica.publish(std::mem::take(&mut profile.log));
+            }
+        }
+        self.version += 1;
+    }
+
+    fn stage(&mut self, update: &Update) -> Result<Undo, EntryError> {
+        match update {
+            Update::Insert(id, entry) => {
+                let at = self.writable(*id)?;
+                self.insert(at, entry)
+            }
+            Update::Modify(id, entry) => {
+                let at = self.writable(*id)?;
+                self.modify(at, entry)
+            }
+            Update::Delete(id, matches, priority) => {
+                let at = self.writable(*id)?;
+                self.delete(at, matches, *priority)
+            }
+            Update::SetDefault(id, call) => self.set_default(*id, call.as_ref()),
+            Update::InsertMember(id, member, call) => {
+                self.change_profile(*id, |p| p.put_member(*member, call, true))
+            }
+            Update::ModifyMember(id, member, call) => {
+                self.change_profile(*id, |p| p.put_member(*member, call, false))
+            }
+            Update::DeleteMember(id, member) => {
+                self.change_profile(*id, |p| p.delete_member(*member))
+            }
+            Update::InsertGroup(id, group, members) => {
+                self.change_profile(*id, |p| p.put_group(*group, members, true))
+            }
+            Update::ModifyGroup(id, group, members) => {
+                self.change_profile(*id, |p| p.put_group(*group, members, false))
+            }
+            Update::DeleteGroup(id, group) => self.change_profile(*id, |p| p.delete_group(*group)),
+        }
+    }
+
+    fn change_profile(
+        &mut self,
+        id: ProfileId,
+        change: impl FnOnce(&mut ProfileWriter) -> Result<ProfileUndo, EntryError>,
+    ) -> Result<Undo, EntryError> {
+        let profile = self.profiles.get_mut(id.0 as usize).ok_or(EntryError::NoSuchProfile(id))?;
+        if profile.moved {
+            return Err(EntryError::Moved);
+        }
+        change(profile).map(|undo| Undo::Profile(id.0 as usize, undo))
+    }
+
+    fn table(&self, id: TableId) -> Result<&TableWriter, EntryError> {
+        let table = self.tables.get(id.0 as usize).ok_or(EntryError::NoSuchTable(id))?;
+        if table.moved { Err(EntryError::Moved) } else { Ok(table) }
+    }
+
+    pub(crate) fn profile(&self, id: ProfileId) -> Result<&ProfileWriter, EntryError> {
+        self.profiles.get(id.0 as usize).ok_or(EntryError::NoSuchProfile(id))
+    }
+
+    fn writable(&self, id: TableId) -> Result<usize, EntryError> {
+        match self.table(id)? {
+            table if table.shape().spec.const_entries => Err(EntryError::Const),
+            _ => Ok(id.0 as usize),
+        }
+    }
+
+    /// The words of an entry's target: its call, or its member or group.
+    fn call_words(&self, at: usize, target: &Target) -> Result<Vec<u64>, EntryError> {
+        let shape = self.tables[at].shape();
+        match (shape.spec.profile, target) {
+            (None, Target::Action(call)) => {
+                shape.check_call(call)?;
+                Ok(shape.call_words(call))
+            }
+            (None, _) => Err(EntryError::WrongTarget { profile: false }),
+            (Some(id), target) => {
+                let mut words = vec![0; 1 + shape.data_words];
+                words[1] = self.profile(id)?.target_word(target)?;
+                Ok(words)
+            }
+        }
+    }
+
+    fn timeout_ps(&self, at: usize, timeout: Option<Span>) -> Result<u64, EntryError> {
+        let supported = self.tables[at].shape().spec.idle_timeout;
+        match timeout {
+            Some(span) if !span.is_zero() && !supported => Err(EntryError::TimeoutNotSupported),
+            timeout => Ok(timeout.unwrap_or_default().as_ps()),
+        }
+    }
+
+    fn insert(&mut self, at: usize, entry: &Entry) -> Result<Undo, EntryError> {
+        let row = self.tables[at].shape().row(&entry.matches, entry.priority)?;
+        let call = self.call_words(at, &entry.target)?;
+        let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
+        let inserted = self.tables[at].insert(&row, &call, timeout_ps)?;
+        self.refer(at, &call, 1);
+        Ok(Undo::Insert(at, inserted))
+    }
+
+    fn modify(&mut self, at: usize, entry: &Entry) -> Result<Undo, EntryError> {
+        let row = self.tables[at].shape().row(&entry.matches, entry.priority)?;
+        let slot = self.tables[at].store.slot_of(&row)?.0;
+        let call = self.call_words(at, &entry.target)?;
+        let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
+        let (old, old_timeout_ps) = self.tables[at].store.modify(slot, &call, timeout_ps);
+        self.tables[at].push(OpKind::Modify, slot, 0);
+        self.refer(at, &call, 1);
+        self.refer(at, &old, -1);
+        Ok(Undo::Modify(at, slot, old, old_timeout_ps))
+    }
+
+    fn delete(&mut self, at: usize, matches: &[Match], priority: u32) -> Result<Undo, EntryError> {
+        let row = self.tables[at].shape().row(matches, priority)?;
+        let slot = self.tables[at].store.slot_of(&row)?.0;
+        let removed = self.tables[at].remove(slot);
+        self.refer(at, &removed.call, -1);
+        Ok(Undo::Remove(at, removed))
+    }
+
+    fn set_default(&mut self, id: TableId, call: Option<&ActionCall>) -> Result<Undo, EntryError> {
+        let table = self.table(id)?;
+        if table.shape().spec.const_default {
+            return Err(EntryError::Const);
+        }
+        let call = call.unwrap_or(&table.declared_default).clone();
+        table.shape().check_call(&call)?;
+        let at = id.0 as usize;
+        let old = self.tables[at].set_default(call);
+        Ok(Undo::Default(at, old))
+    }
+
+    /// Counts the reference of an entry of a table with an action profile.
+    fn refer(&mut self, at: usize, call: &[u64], by: i32) {
+        if let Some(id) = self.tables[at].shape().spec.profile {
+            self.profiles[id.0 as usize].refer(call[1], by);
+        }
+    }
+
+    fn roll_back(&mut self, steps: Vec<Undo>) {
+        for step in steps.into_iter().rev() {
+            match step {
+                Undo::Insert(at, inserted) => {
+                    let call = self.tables[at].store.call(inserted.slot).to_vec();
+                    self.refer(at, &call, -1);
+                    self.tables[at].store.undo_insert(inserted);
+                }
+                Undo::Modify(at, slot, old, timeout_ps) => {
+                    let (new, _) = self.tables[at].store.modify(slot, &old, timeout_ps);
+                    self.refer(at, &new, -1);
+                    self.refer(at, &old, 1);
+                }
+                Undo::Remove(at, removed) => {
+                    self.tables[at].store.undo_remove(&removed);
+                    self.refer(at, &removed.call, 1);
+                }
+                Undo::Default(at, old) => self.tables[at].default = old,
+                Undo::Profile(at, undo) => self.profiles[at].undo(undo),
+            }
+        }
+        for table in &mut self.tables {
+            table.log = empty_log(&table.store.shape);
+        }
+        for profile in &mut self.profiles {
+            profile.log.clear();
+        }
+    }
+
+    fn name_of(&self, update: &Update) -> String {
+        let name = match update {
+            Update::Insert(id, _)
+            | Update::Modify(id, _)
+            | Update::Delete(id, _, _)
+            | Update::SetDefault(id, _) => {
+                self.tables.get(id.0 as usize).map(|t| &t.shape().spec.name)
+            }
+            Update::InsertMember(id, ..)
+            | Update::ModifyMember(id, ..)
+            | Update::DeleteMember(id, ..)
+            | Update::InsertGroup(id, ..)
+            | Update::ModifyGroup(id, ..)
+            | Update::DeleteGroup(id, ..) => self.profile(*id).ok().map(|p| &p.spec.name),
+        };
+        name.cloned().unwrap_or_default()
+    }
+
+    fn read(&self, table: &TableWriter, slot: u32) -> Entry {
+        let shape = table.shape();
+        let (matches, priority) = shape.matches(table.store.row(slot));
+        let call = table.store.call(slot);
+        let target = match shape.spec.profile {
+            Some(id) => self.profiles[id.0 as usize].target_of(call[1]),
+            None => Target::Action(shape.call_from(call)),
+        };
+        let timeout_ps = table.store.timeout_ps(slot);
+        let idle_timeout = (timeout_ps > 0).then_some(Span::from_ps(timeout_ps));
+        Entry { matches, priority, target, idle_timeout }
+    }
+
+    pub(crate) fn impatient_clones(&self) -> u64 {
+        let tables = self.tables.iter().map(|t| t.replica.impatient_clones);
+        tables.chain(self.profiles.iter().map(|p| p.replica.impatient_clones)).sum()
+    }
+
+    pub(crate) fn entries(&self, id: TableId) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let table = self.table(id)?;
+        let slots = table.store.slots().into_iter();
+        Ok(slots.map(|slot| (Slot(slot), self.read(table, slot))).collect())
+    }
+
+    pub(crate) fn entry(
+        &self,
+        id: TableId,
+        matches: &[Match],
+        priority: u32,
+    ) -> Result<(Slot, Entry), EntryError> {
+        let table = self.table(id)?;
+        let slot = table.store.slot_of(&table.shape().row(matches, priority)?)?;
+        Ok((slot, self.read(table, slot.0)))
+    }
+
+    pub(crate) fn entry_at(&self, id: TableId, slot: Slot) -> Result<Entry, EntryError> {
+        let table = self.table(id)?;
+        let live = table.store.is_live(slot.0);
+        live.then(|| self.read(table, slot.0)).ok_or(EntryError::NotFound)
+    }
+
+    pub(crate) fn default_action(&self, id: TableId) -> Result<ActionCall, EntryError> {
+        Ok(self.table(id)?.default.clone())
+    }
+
+    pub(crate) fn idle(
+        &mut self,
+        id: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let table = self.table(id)?;
+        let used = table.store.used_slots();
+        let count = slots.min(used as usize) as u32;
+        let window = (0..count).map(|i| (table.scan % used.max(1) + i) % used.max(1));
+        let idle = |&slot: &u32| table.store.is_live(slot) && table.is_idle(slot, now);
+        let found = window.filter(idle).map(|slot| (Slot(slot), self.read(table, slot))).collect();
+        let next = (u64::from(table.scan) + u64::from(count)) % u64::from(used.max(1));
+        self.tables[id.0 as usize].scan = next as u32;
+        Ok(found)
+    }
+}

@@ -1,0 +1,342 @@
+//! Publication: batches are seen whole, readers are never stopped, workers learn, programs are
+//! replaced, and a million entries load in linear time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wireyard_tables::time::{Span, Time};
+use wireyard_tables::{
+    ActionCall, ActionSpec, Entry, EntryError, FieldSpec, GroupMember, Learned, Match, MatchKind,
+    Options, ProfileId, ProfileSpec, Slot, TableId, TableSpec, Tables, Target, Update,
+};
+
+const T0: TableId = TableId(0);
+const T1: TableId = TableId(1);
+const P0: ProfileId = ProfileId(0);
+
+fn actions() -> Vec<ActionSpec> {
+    let action = |(id, name): (u32, &str)| ActionSpec { id, name: name.into(), data_words: 1 };
+    let drop = ActionSpec { id: 0, name: "drop".into(), data_words: 0 };
+    [(1, "send"), (2, "mirror")].map(action).into_iter().chain([drop]).collect()
+}
+
+fn spec(name: &str, bits: u32, kind: MatchKind, capacity: u32) -> TableSpec {
+    let fields = vec![FieldSpec { name: "f".into(), bits, kind }];
+    TableSpec { actions: actions(), ..TableSpec::new(name, fields, capacity) }
+}
+
+fn tables(specs: &[TableSpec]) -> Tables {
+    Tables::new(specs, &[], Options { seed: 3, lanes: 2, ..Options::default() }).unwrap()
+}
+
+fn send(port: u64) -> ActionCall {
+    ActionCall { action: 1, data: vec![port] }
+}
+
+fn insert(table: TableId, key: u64, port: u64) -> Update {
+    Update::Insert(table, Entry::new(vec![Match::Exact(key.into())], 1, vec![port]))
+}
+
+fn port(tables: &Tables, table: TableId, key: u64) -> Option<u64> {
+    tables.snapshot().table(table).unwrap().lookup(&[key]).map(|hit| hit.data[0])
+}
+
+#[test]
+fn readers_never_see_half_a_batch() {
+    let tables =
+        tables(&[spec("exact", 48, MatchKind::Exact, 4096), spec("lpm", 32, MatchKind::Lpm, 4096)]);
+    let keys = 0..600u64;
+    let all = |port| {
+        let per_key = |key: u64| [insert(T0, key, port), insert(T1, key, port)];
+        keys.clone().flat_map(per_key).collect::<Vec<_>>()
+    };
+    let modify = |updates: Vec<Update>| -> Vec<Update> {
+        let modify = |update| match update {
+            Update::Insert(table, entry) => Update::Modify(table, entry),
+            other => other,
+        };
+        updates.into_iter().map(modify).collect()
+    };
+    tables.batch(&all(0), Time::ZERO).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let (mut reader, mut last) = (tables.reader(), 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let snapshot = reader.pin();
+                    let read =
+                        |table, key| snapshot.table(table).unwrap().lookup(&[key]).unwrap().data[0];
+                    let now = read(T0, 0);
+                    assert!(now >= last, "a version went backwards");
+                    last = now;
+                    for key in [1, 299, 599] {
+                        assert_eq!((read(T0, key), read(T1, key)), (now, now));
+                    }
+                }
+            });
+        }
+        for round in 1..=300 {
+            // One batch with all keys, then one small one that must not disturb the rest.
+            let mut batch = modify(all(round));
+            if round % 2 == 0 {
+                batch.push(insert(T0, 1, 0));
+                assert!(tables.batch(&batch, Time::ZERO).is_err());
+                batch.pop();
+            }
+            tables.batch(&batch, Time::ZERO).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(port(&tables, T1, 599), Some(300));
+}
+
+#[test]
+fn a_stuck_reader_does_not_stop_the_writer() {
+    let tables = tables(&[spec("t", 48, MatchKind::Exact, 4096)]);
+    let load: Vec<_> = (0..1000).map(|key| insert(T0, key, key)).collect();
+    tables.batch(&load, Time::ZERO).unwrap();
+    let held = tables.snapshot();
+    for key in 1000..1010 {
+        tables.batch(&[insert(T0, key, key)], Time::ZERO).unwrap();
+    }
+    assert_eq!(tables.impatient_clones(), 1, "one copy is left to the reader, two are in use");
+    assert_eq!(held.table(T0).unwrap().len(), 1000);
+    assert_eq!(port(&tables, T0, 1009), Some(1009));
+}
+
+#[test]
+fn workers_learn() {
+    let mut spec = spec("mac", 48, MatchKind::Exact, 2);
+    spec.idle_timeout = true;
+    let tables = tables(&[spec]);
+    let (mut one, mut other) = (tables.reader(), tables.reader());
+    let now = Time::ZERO;
+    let second = Some(Span::from_ms(1000));
+    let at = |seconds: u64| now + Span::from_ms(1000 * seconds);
+    assert_eq!(one.learn(T0, &[7], &send(1), second, now), Ok(Learned::New(Slot(0))));
+    let version = one.pin().version();
+    assert_eq!(one.learn(T0, &[7], &send(1), second, now), Ok(Learned::Refreshed(Slot(0))));
+    assert_eq!(one.pin().version(), version, "nothing is published for what is known");
+    assert_eq!(other.learn(T0, &[7], &send(2), second, now), Ok(Learned::Moved(Slot(0))));
+    assert_eq!(one.pin().table(T0).unwrap().lookup(&[7]).unwrap().data, [2]);
+    assert_eq!(one.learn(T0, &[8], &send(1), None, now), Ok(Learned::New(Slot(1))));
+    assert_eq!(one.learn(T0, &[9], &send(1), None, now), Ok(Learned::Full));
+    assert_eq!(one.learn(T0, &[9, 9], &send(1), None, now), Err(EntryError::NotLearnable));
+    let wrong = ActionCall { action: 1, data: vec![] };
+    assert!(matches!(one.learn(T0, &[7], &wrong, None, now), Err(EntryError::DataLength { .. })));
+
+    // A hit keeps an entry alive; without one it ages out, and one without timeout never does.
+    other.pin().table(T0).unwrap().last_hits().unwrap().touch(Slot(0), at(5));
+    assert_eq!(tables.age_out(T0, at(5), 100).unwrap(), []);
+    let aged = tables.age_out(T0, at(6), 100).unwrap();
+    assert_eq!(aged.len(), 1);
+    assert_eq!((aged[0].0, aged[0].1.matches[0]), (Slot(0), Match::Exact(7)));
+    assert_eq!(tables.snapshot().table(T0).unwrap().len(), 1);
+    assert_eq!(tables.age_out(T0, at(99), 100).unwrap(), []);
+}
+
+#[test]
+fn idle_scans_are_bounded_and_go_round() {
+    let mut spec = spec("t", 16, MatchKind::Exact, 100);
+    spec.idle_timeout = true;
+    let tables = tables(&[spec]);
+    let entry = |key| {
+        let idle_timeout = Some(Span::from_ns(u64::from(key % 2 == 0)));
+        let entry = Entry { idle_timeout, ..Entry::new(vec![Match::Exact(key)], 1, vec![0]) };
+        Update::Insert(T0, entry)
+    };
+    tables.batch(&(0..10).map(entry).collect::<Vec<_>>(), Time::ZERO).unwrap();
+    let scan = |slots| {
+        let idle = tables.idle(T0, Time::from_ns(1), slots).unwrap();
+        idle.iter().map(|(slot, _)| slot.0).collect::<Vec<_>>()
+    };
+    assert_eq!(scan(4), [0, 2]);
+    assert_eq!(scan(4), [4, 6]);
+    assert_eq!(scan(4), [8, 0]);
+    assert_eq!(scan(1000), [2, 4, 6, 8, 0]);
+}
+
+#[test]
+fn counters_and_meters_start_afresh_with_a_new_entry() {
+    let mut spec = spec("t", 16, MatchKind::Exact, 1);
+    spec.direct_counter = true;
+    let tables = tables(&[spec]);
+    let snapshot = || tables.snapshot();
+    tables.batch(&[insert(T0, 1, 1)], Time::ZERO).unwrap();
+    let read = || snapshot().table(T0).unwrap().counters().unwrap().read(0).unwrap().packets;
+    snapshot().table(T0).unwrap().counters().unwrap().add(1, 0, 64);
+    tables
+        .batch(&[Update::Modify(T0, Entry::new(vec![Match::Exact(1)], 2, vec![9]))], Time::ZERO)
+        .unwrap();
+    assert_eq!(read(), 1, "modify keeps the counter");
+    let swap = [Update::Delete(T0, vec![Match::Exact(1)], 0), insert(T0, 2, 1)];
+    let outcome = tables.batch(&swap, Time::ZERO).unwrap();
+    assert_eq!(outcome.inserted, [(T0, Slot(0))]);
+    assert_eq!(read(), 0);
+}
+
+fn profile() -> ProfileSpec {
+    ProfileSpec {
+        name: "ecmp".into(),
+        capacity: 4,
+        max_groups: 2,
+        max_group_size: 8,
+        actions: actions(),
+        empty_group: ActionCall { action: 0, data: vec![] },
+    }
+}
+
+fn to(key: u64, target: Target) -> Entry {
+    Entry { target, ..Entry::new(vec![Match::Exact(key.into())], 0, vec![]) }
+}
+
+#[test]
+fn groups_pick_by_weight_and_keep_references() {
+    let spec = TableSpec { profile: Some(P0), ..spec("t", 16, MatchKind::Exact, 8) };
+    let tables = Tables::new(&[spec], &[profile()], Options::default()).unwrap();
+    let member = |member, weight| GroupMember { member, weight };
+    let batch = |updates: &[Update]| tables.batch(updates, Time::ZERO).map_err(|e| e.error);
+    batch(&[
+        Update::InsertMember(P0, 10, send(1)),
+        Update::InsertMember(P0, 20, send(2)),
+        Update::InsertMember(P0, 30, send(3)),
+        Update::InsertGroup(P0, 5, vec![member(20, 1), member(10, 2), member(30, 0)]),
+        Update::InsertGroup(P0, 6, vec![]),
+        Update::Insert(T0, to(1, Target::Group(5))),
+        Update::Insert(T0, to(2, Target::Member(20))),
+        Update::Insert(T0, to(3, Target::Group(6))),
+    ])
+    .unwrap();
+    let ports = |key: u64| -> Vec<u64> {
+        let snapshot = tables.snapshot();
+        let view = snapshot.table(T0).unwrap();
+        let hit = view.lookup(&[key]).unwrap();
+        let pick = |hash| {
+            let chosen = snapshot.select(view, hit, hash);
+            chosen.data[0] * u64::from(chosen.action)
+        };
+        (0..6).map(pick).collect()
+    };
+    assert_eq!(ports(1), [2, 1, 1, 2, 1, 1]);
+    assert_eq!(ports(2), [2; 6]);
+    assert_eq!(ports(3), [0; 6]);
+    let in_use = |references| Err(EntryError::InUse { references });
+    assert_eq!(batch(&[Update::DeleteMember(P0, 20)]), in_use(2));
+    assert_eq!(batch(&[Update::DeleteGroup(P0, 5)]), in_use(1));
+    assert_eq!(batch(&[Update::InsertMember(P0, 10, send(1))]), Err(EntryError::Duplicate));
+    let nine = vec![member(10, 8), member(20, 1)];
+    let too_large = EntryError::GroupTooLarge { size: 9, max: 8 };
+    assert_eq!(batch(&[Update::ModifyGroup(P0, 5, nine)]), Err(too_large));
+
+    // A batch that fails at its end leaves members, groups and references as they were.
+    let failing = [
+        Update::Delete(T0, vec![Match::Exact(1)], 0),
+        Update::DeleteGroup(P0, 5),
+        Update::DeleteMember(P0, 10),
+        Update::ModifyMember(P0, 20, send(7)),
+        Update::InsertMember(P0, 11, send(8)),
+        Update::InsertGroup(P0, 7, vec![member(11, 1), member(20, 1)]),
+        Update::Insert(T0, to(4, Target::Member(99))),
+    ];
+    assert_eq!(batch(&failing), Err(EntryError::NoSuchMember(99)));
+    assert_eq!(ports(1), [2, 1, 1, 2, 1, 1]);
+    assert_eq!(batch(&[Update::DeleteMember(P0, 20)]), in_use(2));
+    assert_eq!(batch(&[Update::DeleteMember(P0, 10)]), in_use(1));
+    assert_eq!(tables.members(P0).unwrap().len(), 3);
+    assert_eq!(tables.groups(P0).unwrap()[0].1.len(), 3);
+    batch(&failing[..6]).unwrap();
+    assert_eq!(tables.entries(T0).unwrap()[0].1.target, Target::Member(20));
+    assert_eq!(ports(2), [7; 6]);
+}
+
+#[test]
+fn a_new_program_keeps_the_entries_of_equal_tables() {
+    let mut mac = spec("mac", 48, MatchKind::Exact, 100);
+    mac.direct_counter = true;
+    let fib = spec("fib", 32, MatchKind::Lpm, 100);
+    let ecmp = TableSpec { profile: Some(P0), ..spec("ecmp", 16, MatchKind::Exact, 8) };
+    let old_specs = [mac.clone(), fib.clone(), ecmp.clone()];
+    let old = Tables::new(&old_specs, &[profile()], Options::default()).unwrap();
+    let load = [
+        insert(T0, 1, 11),
+        insert(T1, 2, 22),
+        Update::InsertMember(P0, 1, send(5)),
+        Update::Insert(TableId(2), to(1, Target::Member(1))),
+    ];
+    old.batch(&load, Time::ZERO).unwrap();
+    let mut old_reader = old.reader();
+    old_reader.pin().table(T0).unwrap().counters().unwrap().add(0, 0, 64);
+
+    // The new program has them in another order, a wider fib and a new default for mac.
+    let wider_fib = TableSpec { fields: spec("fib", 128, MatchKind::Lpm, 100).fields, ..fib };
+    let mac = TableSpec { default: send(99), ..mac };
+    let specs = [wider_fib, mac, ecmp];
+    let (new, kept) = old.replace(&specs, &[profile()], Options::default()).unwrap();
+    assert_eq!(kept, [T1, TableId(2)]);
+    assert_eq!(port(&new, T1, 1), Some(11));
+    assert_eq!(new.snapshot().table(T0).unwrap().len(), 0);
+    assert_eq!(new.snapshot().table(T1).unwrap().default_action(), (1, &[99][..]));
+    assert_eq!(new.snapshot().table(T1).unwrap().counters().unwrap().read(0).unwrap().packets, 1);
+    let snapshot = new.snapshot();
+    let view = snapshot.table(TableId(2)).unwrap();
+    assert_eq!(snapshot.select(view, view.lookup(&[1]).unwrap(), 0).data, [5]);
+
+    // Packets of the old program still find theirs; its writes are refused where tables moved.
+    let error = old.batch(&[insert(T0, 3, 33)], Time::ZERO).unwrap_err().error;
+    assert_eq!(error, EntryError::Moved);
+    old.batch(&[insert(T1, 3, 33)], Time::ZERO).unwrap();
+    assert_eq!(old_reader.pin().table(T0).unwrap().lookup(&[1]).unwrap().data, [11]);
+    for key in 10..20 {
+        new.batch(&[insert(T1, key, key)], Time::ZERO).unwrap();
+    }
+    assert_eq!(port(&new, T1, 19), Some(19));
+    assert_eq!(old_reader.pin().table(T0).unwrap().len(), 1);
+}
+
+#[test]
+fn const_tables_and_defaults_refuse_changes() {
+    let mut spec = spec("t", 16, MatchKind::Ternary, 8);
+    let any = Entry::new(vec![Match::Any], 1, vec![4]).with_priority(1);
+    spec.entries = vec![any.clone()];
+    (spec.const_entries, spec.const_default) = (true, true);
+    let tables = tables(&[spec.clone()]);
+    assert_eq!(port(&tables, T0, 1234), Some(4));
+    let error = |update| tables.batch(&[update], Time::ZERO).unwrap_err();
+    assert_eq!(error(Update::Delete(T0, vec![Match::Any], 1)).error, EntryError::Const);
+    let refused = error(Update::SetDefault(T0, None));
+    assert_eq!(
+        refused.to_string(),
+        "update 0 ('t'): const: it is fixed by the program and cannot be changed"
+    );
+    spec.entries.push(any);
+    let error = Tables::new(&[spec], &[], Options::default()).unwrap_err();
+    let text = "'t': entry 1: exists already; modify it, or delete it before inserting";
+    assert_eq!(error.to_string(), text);
+}
+
+/// Linear cost, with a bound that a quadratic load could not meet by far.
+#[test]
+fn a_million_entries_load() {
+    let million = 1_000_000;
+    for (kind, bits, n) in [
+        (MatchKind::Exact, 48, million),
+        (MatchKind::Lpm, 32, million / 2),
+        (MatchKind::Ternary, 48, million / 5),
+    ] {
+        let tables = tables(&[spec("t", bits, kind, million)]);
+        let start = Instant::now();
+        for chunk in (0..u64::from(n)).collect::<Vec<_>>().chunks(100_000) {
+            let update = |&key: &u64| match insert(T0, key * 4099, key) {
+                Update::Insert(table, entry) if kind == MatchKind::Ternary => {
+                    Update::Insert(table, entry.with_priority(1))
+                }
+                update => update,
+            };
+            tables.batch(&chunk.iter().map(update).collect::<Vec<_>>(), Time::ZERO).unwrap();
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{kind:?} {:?}", start.elapsed());
+        assert_eq!(port(&tables, T0, u64::from(n - 1) * 4099), Some(u64::from(n - 1)));
+        assert_eq!(port(&tables, T0, 1), None);
+    }
+}

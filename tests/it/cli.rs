@@ -1,0 +1,351 @@
+//! The commands from outside: bad input is refused where it is wrong and nothing is half done, good
+//! input gives results that are true.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wireyard_tests::binary::{Ended, run};
+use wireyard_tests::workspace_root;
+
+/// A copy of a program's folder, to break.
+struct Copy {
+    folder: tempfile::TempDir,
+}
+
+impl Copy {
+    fn of(program: &str) -> Copy {
+        let folder = tempfile::tempdir().unwrap();
+        let from = workspace_root().join("programs").join(program);
+        for entry in fs::read_dir(from).unwrap().map(|e| e.unwrap().path()) {
+            fs::copy(&entry, folder.path().join(entry.file_name().unwrap())).unwrap();
+        }
+        Copy { folder }
+    }
+
+    fn path(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Replaces the only occurrence of `old`.
+    #[track_caller]
+    fn change(&self, name: &str, old: &str, new: &str) {
+        let text = fs::read_to_string(self.file(name)).unwrap();
+        assert_eq!(text.matches(old).count(), 1, "`{old}` in {name}");
+        fs::write(self.file(name), text.replace(old, new)).unwrap();
+    }
+}
+
+/// One frame in a pcap file.
+fn one_frame(folder: &Path) -> PathBuf {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]);
+    bytes.extend([1, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 60, 0, 0, 0]);
+    bytes.extend([7; 60]);
+    let path = folder.join("one.pcap");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// `check` fails (1) and `replay` and `run` refuse (2), all with `says`; nothing is written.
+#[track_caller]
+fn refused(copy: &Copy, says: &[&str]) {
+    let program = copy.path();
+    run(&["check", program]).expect(1, says);
+    let frames = format!("1={}", one_frame(copy.folder.path()).display());
+    let out = copy.file("out.pcap");
+    let to = format!("2={}", out.display());
+    let ended = run(&["replay", program, "--in", &frames, "--out", &to]);
+    ended.expect(2, says);
+    assert!(ended.err.contains("nothing was loaded"), "{}", ended.err);
+    assert!(ended.out.is_empty() && !out.exists(), "half done: {}", ended.out);
+    let source = frames.replace("1=", "1=pcap:");
+    run(&["run", program, "--port", &source]).expect(2, says);
+}
+
+#[test]
+fn bad_programs_are_refused_with_their_place() {
+    let broken = |file: &str, old: &str, new: &str, says: &[&str]| {
+        let copy = Copy::of("ipv4_router");
+        copy.change(file, old, new);
+        refused(&copy, says);
+    };
+    let name = "pipeline: ipv4_router\n";
+    broken(
+        "program.yaml",
+        name,
+        "pipeline: ipv4_router\nheadrs: {}\n",
+        &["E0008", "program.yaml:2:1", "did you mean `headers`?"],
+    );
+    broken(
+        "program.yaml",
+        name,
+        "pipeline: ipv4_router\npipeline: again\n",
+        &["E0007", "program.yaml:2:1", "written first here"],
+    );
+    broken(
+        "program.yaml",
+        "{ next_hop: 16, l4_src",
+        "{ next_hop: [16], l4_src",
+        &["E0010", "program.yaml:8:23", "found a list"],
+    );
+    broken(
+        "program.yaml",
+        "include: [ethernet,",
+        "include: [ethernt,",
+        &["E0003", "program.yaml:6:11", "did you mean `ethernet`?"],
+    );
+    broken(
+        "program.yaml",
+        "ipv4.ttl = ipv4.ttl - 1",
+        "ipv4.ttl = ethernet.dst",
+        &["E0109", "program.yaml:78:16", "8 bits are wanted here, this has 48"],
+    );
+    broken(
+        "program.yaml",
+        "size: 1048576",
+        "size: 2",
+        &["E0133", "entries.yaml:11:3", "room for 2"],
+    );
+    broken(
+        "entries.yaml",
+        "  fib:\n",
+        "  fibb:\n",
+        &["E0100", "entries.yaml:11:3", "no table `fibb`", "did you mean `fib`?"],
+    );
+    broken(
+        "entries.yaml",
+        "action: via(1)",
+        "action: via(70000)",
+        &["E0110", "entries.yaml:12:55", "does not fit in 16 bits"],
+    );
+    broken(
+        "entries.yaml",
+        "ipv4.dst: 10.0.1.0/24",
+        "ipv4.dst: 10.0.2.0/24",
+        &["E0101", "entries.yaml:13:7", "first here"],
+    );
+    broken(
+        "switch.yaml",
+        "ports: {",
+        "prots: {",
+        &["E0008", "switch.yaml", "did you mean `ports`?"],
+    );
+}
+
+/// What is wrong with a file as a whole has no column, and is still told with the file's name.
+#[test]
+fn files_that_are_no_programs_are_refused() {
+    let copy = Copy::of("ipv4_router");
+    fs::write(copy.file("program.yaml"), [0xff, 0xfe, 0x00]).unwrap();
+    refused(&copy, &["program.yaml"]);
+    fs::write(copy.file("program.yaml"), "").unwrap();
+    refused(&copy, &["program.yaml"]);
+    fs::write(copy.file("program.yaml"), "pipeline: [").unwrap();
+    refused(&copy, &["E0001", "program.yaml:1:"]);
+    fs::remove_file(copy.file("program.yaml")).unwrap();
+    refused(&copy, &["E0002", "program.yaml"]);
+    run(&["check", "programs/no_such_program"]).expect(1, &["E0002", "no_such_program"]);
+}
+
+#[test]
+fn port_specifications_are_refused_with_a_way_out() {
+    let says = [
+        ("1=foo:bar", "known are xdp, raw, pnet, tap, pcap"),
+        ("x=raw:lo", "`x` is not a port number"),
+        ("0=raw:lo", "use 1 to 65532"),
+        ("65533=raw:lo", "use 1 to 65532"),
+        ("70000=raw:lo", "use 1 to 65532"),
+        ("1=raw:", "names no interface"),
+        ("1=raw:a_name_of_16_byte", "at most 15 bytes"),
+        ("1=raw:lo,link=token_ring", "known are ethernet, infiniband, opa, erf"),
+        ("1=raw:lo,qeue=1", "did you mean `queue`?"),
+        ("1=pcap:no_such_file.pcap", "no_such_file.pcap"),
+        ("", "port"),
+    ];
+    for (spec, text) in says {
+        let ended = run(&["run", "programs/l2_switch", "--port", spec]);
+        ended.expect(2, &["error: ", text]);
+        assert!(ended.out.is_empty(), "{spec}: {}", ended.out);
+    }
+    let twice = ["run", "programs/l2_switch", "--port", "1=raw:a", "--port", "1=raw:b"];
+    run(&twice).expect(2, &["number 1 is taken"]);
+    let same = ["run", "programs/l2_switch", "--port", "1=raw:a", "--port", "2=xdp:a"];
+    run(&same).expect(2, &["2=xdp:a", "its interface is port 1 already"]);
+    run(&["run", "programs/l2_switch"]).expect(2, &["no ports", "--port 1=veth0"]);
+    run(&["run", "programs/l2_switch", "--duration", "-1"]).expect(2, &[]);
+}
+
+#[test]
+fn captures_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pcap");
+    let out = folder.path().join("out.pcap");
+    let replay = || {
+        let (from, to) = (format!("1={}", input.display()), format!("2={}", out.display()));
+        let ended = run(&["replay", "programs/parse_all", "--in", &from, "--out", &to]);
+        assert!(!out.exists(), "half done");
+        ended
+    };
+    replay().expect(2, &["in.pcap", "No such file"]);
+    fs::write(&input, "").unwrap();
+    replay().expect(2, &["in.pcap", "empty"]);
+    fs::write(&input, "this is no capture file at all").unwrap();
+    replay().expect(2, &["not a pcap or pcapng file", "74 68 69 73"]);
+    let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header.extend([0, 0, 4, 0]);
+    fs::write(&input, &header).unwrap();
+    replay().expect(2, &["in.pcap", "offset"]);
+    for (link, name) in [(113, "LINUX_SLL"), (101, "RAW"), (9999_u32, "no registered name")] {
+        fs::write(&input, [header.as_slice(), &link.to_le_bytes()].concat()).unwrap();
+        replay().expect(2, &[&format!("link type {link}"), name, "InfiniBand (247)"]);
+    }
+    for bad in ["1", "=x", "x=y", "1="] {
+        run(&["replay", "programs/parse_all", "--in", bad]).expect(2, &["NUMBER=FILE"]);
+    }
+}
+
+/// An output never destroys what is read, nor another output.
+#[test]
+fn an_output_over_an_input_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = one_frame(folder.path());
+    let before = fs::read(&input).unwrap();
+    let name = input.display();
+    let from = format!("1={name}");
+    let again = format!("2={}/./one.pcap", folder.path().display());
+    let ended = run(&["replay", "programs/parse_all", "--in", &from, "--out", &again]);
+    ended.expect(2, &["one.pcap", "the output is an input"]);
+    assert_eq!(fs::read(&input).unwrap(), before);
+    let (one, two) = (format!("1={name}.out"), format!("2={name}.out"));
+    let twice = ["replay", "programs/parse_all", "--in", &from, "--out", &one, "--out", &two];
+    run(&twice).expect(2, &["one.pcap.out", "two ports"]);
+}
+
+#[test]
+fn frames_that_are_none_are_refused() {
+    let trace = |hex: &str| run(&["trace", "programs/l2_switch", "--hex", hex]);
+    trace("0").expect(2, &["1 hexadecimal digits are not whole bytes"]);
+    trace("").expect(2, &["not whole bytes"]);
+    trace("zz").expect(2, &["`z` is not a hexadecimal digit"]);
+    trace("\u{e9}0").expect(2, &["is not a hexadecimal digit"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = one_frame(folder.path());
+    let frame = |n: &str| {
+        run(&["trace", "programs/l2_switch", "--pcap", file.to_str().unwrap(), "--frame", n])
+    };
+    frame("2").expect(2, &["one.pcap has 1 frames, not 2"]);
+    frame("0").expect(2, &["counted from 1"]);
+    frame("1").expect(0, &[]);
+    run(&["trace", "programs/l2_switch"]).expect(2, &["--hex"]);
+    run(&["trace", "programs/l2_switch", "--hex", "00", "--link", "x"]).expect(2, &["infiniband"]);
+}
+
+/// Shorter than a header: a parser error that the story tells and the program decides about.
+#[test]
+fn a_trace_tells_what_happens() {
+    let short = run(&["trace", "programs/ipv4_router", "--hex", "0200"]);
+    short.expect(0, &[]);
+    assert!(short.out.contains("parser error packet_too_short"), "{}", short.out);
+    assert!(short.out.contains("drop: runt"), "{}", short.out);
+    // An IPv4 packet of TTL 2 from 10.0.2.9 to 10.0.1.9, for port 2's router address.
+    let ip = "4500001c 0000 0000 02 fd a0d4 0a000209 0a000109 0000000000000000".replace(' ', "");
+    let hex = format!("020000000201 020000000909 0800 {ip}");
+    let ended = run(&["trace", "programs/ipv4_router", "--port", "2", "--hex", &hex]);
+    ended.expect(0, &[]);
+    for text in ["state ipv4", "ttl 0x2", "table fib", "via", "out of port 1: 42 bytes"] {
+        assert!(ended.out.contains(text), "no `{text}` in {}", ended.out);
+    }
+    // New addresses, TTL 1, and the checksum greater by 0x0100.
+    assert!(ended.out.contains("02 00 00 00 01 02 02 00 00 00 01 01 08 00"), "{}", ended.out);
+    assert!(ended.out.contains("01 fd a1 d4"), "{}", ended.out);
+}
+
+#[test]
+fn commands_tell_the_truth() {
+    let out = |arguments: &[&str]| -> String {
+        let ended = run(arguments);
+        ended.expect(0, &[]);
+        ended.out
+    };
+    let has = |text: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(text.contains(part), "no `{part}` in {text}");
+        }
+    };
+    let router = "programs/ipv4_router";
+    has(&out(&["check", router]), &["ipv4_router: ", "4 tables", "0 warnings"]);
+    has(&out(&["explain", "E0003"]), &["E0003", "## Wrong"]);
+    has(&out(&["explain"]), &["E0001  ", "E0133  "]);
+    run(&["explain", "E9999"]).expect(2, &["E9999", "wireyard explain"]);
+    for kind in ["program", "entries"] {
+        let schema: serde_json::Value = serde_json::from_str(&out(&["schema", kind])).unwrap();
+        assert!(schema["properties"].is_object(), "{kind}");
+    }
+    has(&out(&["dump", router, "--stage", "ast"]), &["pipeline: ipv4_router", "next_hops:"]);
+    let ir = out(&["dump", router, "--stage", "ir"]);
+    has(&ir, &["program ipv4_router", "ethernet, 14 bytes", "fib", "next_hops"]);
+    assert_eq!(ir, out(&["dump", router, "--stage", "ir"]), "twice the same");
+    assert!(!out(&["--version"]).is_empty());
+    run(&["chekc", router]).expect(2, &["check"]);
+}
+
+#[test]
+fn graphs_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let draw = |name: &str| run(&["graph", "programs/ipv4_router", "-o", &file(name)]);
+    draw("x.svg").expect(0, &[]);
+    let svg = fs::read_to_string(file("x.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+    draw("x.dot").expect(0, &[]);
+    let dot = fs::read_to_string(file("x.dot")).unwrap();
+    assert!(dot.starts_with("digraph ") && dot.trim_end().ends_with('}'));
+    for text in ["extract ethernet", "fib", "next_hops", "accept"] {
+        assert!(svg.contains(text) && dot.contains(text), "{text}");
+    }
+    draw("x.png").expect(2, &["x.png", ".svg or .dot"]);
+    assert!(!folder.path().join("x.png").exists());
+    draw("no_such_folder/x.svg").expect(2, &["no_such_folder"]);
+}
+
+#[test]
+fn every_packet_test_passes() {
+    let ended = run(&["test", "programs/"]);
+    ended.expect(0, &[]);
+    assert!(ended.out.contains("ok    programs/rocev2_lossless/bridge.stf"), "{}", ended.out);
+    assert!(ended.out.trim_end().ends_with(" 0 failed"), "{}", ended.out);
+}
+
+fn tested(copy: &Copy) -> Ended {
+    run(&["test", copy.path()])
+}
+
+/// A program broken on purpose fails its tests, with a byte diff and the packet's trace.
+#[test]
+fn broken_programs_fail_their_tests() {
+    let breaks = [
+        ("ipv4_router", "ipv4.ttl = ipv4.ttl - 1", "ipv4.ttl = ipv4.ttl - 2"),
+        ("ipv4_router", "if: ipv4.ttl <= 1", "if: ipv4.ttl == 0"),
+        ("rocev2_lossless", "ipv4.ecn = 3", "ipv4.ecn = 1"),
+        ("rocev2_lossless", "- std.ect = ipv4.ecn != 0 || ipv6.ecn != 0", "- std.ect = false"),
+        ("rocev2_lossless", "ethernet.dst = dst", "ethernet.dst = src"),
+    ];
+    for (program, old, new) in breaks {
+        let copy = Copy::of(program);
+        tested(&copy).expect(0, &[]);
+        copy.change("program.yaml", old, new);
+        let ended = tested(&copy);
+        assert_eq!(ended.status, Some(1), "{program}, {new}: {}{}", ended.out, ended.err);
+        assert!(ended.out.contains("FAIL  "), "{}", ended.out);
+        assert!(ended.out.contains("state "), "no trace: {}", ended.out);
+    }
+    let copy = Copy::of("ipv4_router");
+    fs::write(copy.file("bad.stf"), "pakcet 1 00\n").unwrap();
+    let ended = tested(&copy);
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
+    assert!(ended.out.contains("bad.stf:1"), "{}", ended.out);
+}

@@ -1,0 +1,115 @@
+//! Every bad program under `data/errors` says exactly what its `.stderr` file holds.
+//!
+//! `NAME.yaml` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
+//! rendering. `BLESS=1 cargo test -p wireyard-tests errors` writes the renderings anew: read the
+//! difference before you commit it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::diag::{codes, render};
+use wireyard_pipeline::entries;
+use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
+
+const FOLDER: &str = "data/errors";
+const HEADERS: &str = "../programs/headers";
+
+/// The bad programs, by name.
+fn programs() -> Vec<PathBuf> {
+    let entries = fs::read_dir(FOLDER).expect("the folder of bad programs");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| {
+        let name = path.to_string_lossy();
+        path.is_file() && name.ends_with(".yaml") && !name.ends_with(".entries.yaml")
+    });
+    paths.sort();
+    paths
+}
+
+/// What `wireyard check` says about a program and its entries.
+fn findings(path: &Path) -> String {
+    let loader = Loader::new(vec![HEADERS.into()], &[]);
+    let parsed = match parse_program(path, &loader) {
+        Err(rejected) => return rejected.to_string(),
+        Ok(parsed) => parsed,
+    };
+    let (mut found, program) = match compile(&parsed, &ExternRegistry::default()) {
+        Ok(compiled) => (compiled.warnings, Some(compiled.program)),
+        Err(found) => (found, None),
+    };
+    let mut files = parsed.files;
+    let beside = path.with_extension("entries.yaml");
+    if beside.exists() {
+        let read = parse_entries(&beside, &loader, &mut files, &mut found);
+        if let (Some(ast), Some(program)) = (read, program) {
+            entries::resolve(&ast, &program, &mut found);
+        }
+    }
+    render::plain(&found, &files)
+}
+
+#[test]
+fn bad_programs_say_what_they_should() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut wrong = Vec::new();
+    for path in programs() {
+        let found = findings(&path);
+        assert!(!found.is_empty(), "{}: nothing is wrong with it", path.display());
+        let golden = path.with_extension("stderr");
+        if bless {
+            fs::write(&golden, &found).expect("writes the rendering");
+        } else if fs::read_to_string(&golden).ok().as_deref() != Some(found.as_str()) {
+            wrong.push(format!("{}:\n{found}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "not as in the .stderr files:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_code_has_a_bad_program() {
+    let mut texts = String::new();
+    for path in programs() {
+        texts += &fs::read_to_string(path.with_extension("stderr")).unwrap_or_default();
+    }
+    let missing: Vec<&str> = codes::ALL
+        .iter()
+        .map(|code| code.id)
+        .filter(|id| !texts.contains(&format!("[{id}]")))
+        .collect();
+    assert!(missing.is_empty(), "no program under {FOLDER} shows {}", missing.join(", "));
+}
+
+#[test]
+fn every_rendering_has_its_program() {
+    for entry in fs::read_dir(FOLDER).expect("the folder of bad programs") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "stderr") {
+            assert!(path.with_extension("yaml").exists(), "{} is left over", path.display());
+        }
+    }
+}
+
+/// The YAML examples of a page: the wrong one and the right one.
+fn examples(page: &str) -> Vec<&str> {
+    page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_examples_of_the_pages_are_wrong_and_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page.yaml");
+    let says = |text: &str, code: &str| {
+        fs::write(&path, text).expect("writes the example");
+        findings(&path).contains(&format!("[{code}]"))
+    };
+    let mut shown = 0;
+    for code in codes::ALL {
+        if let [wrong, right] = examples(code.page)[..] {
+            assert!(says(wrong, code.id), "{}: the wrong example is not wrong", code.id);
+            assert!(!says(right, code.id), "{}: the right example is not right", code.id);
+            shown += 1;
+        }
+    }
+    assert!(shown >= 15, "most pages have examples that are programs");
+}

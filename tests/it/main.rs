@@ -1,0 +1,12 @@
+//! Integration tests of the whole product.
+mod captures;
+mod cli;
+mod errors;
+mod ir;
+mod packets;
+mod ports;
+mod programs;
+mod replay;
+mod run;
+mod tidy;
+mod vectors;

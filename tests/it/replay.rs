@@ -1,0 +1,176 @@
+//! `wireyard replay` on every stored capture: what a program does not change stays as it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use wireyard_switch::pcap::{PcapReader, link_type_name};
+use wireyard_tests::binary::{Ended, run};
+use wireyard_tests::capture::{self, Capture};
+use wireyard_tests::{shared, skip};
+
+/// Link types that the switch takes: Ethernet, ERF, InfiniBand.
+const KNOWN: [u16; 3] = [1, 197, 247];
+
+fn captures(test: &str) -> Option<Vec<PathBuf>> {
+    let Some(shared) = shared() else {
+        skip(test, "no ../shared/captures");
+        return None;
+    };
+    Some(capture::files(&shared.join("captures"), &["pcap", "pcapng", "cap", "erf"]))
+}
+
+/// The records of a file, by our few lines if it is pcap.
+fn read(path: &Path) -> Result<Capture, String> {
+    if let Some(capture) = capture::read(path) {
+        return Ok(capture);
+    }
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut reader = PcapReader::new(file).map_err(|e| e.to_string())?;
+    let mut all = Capture::default();
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => {
+                if all.records.is_empty() {
+                    all.link = record.link;
+                }
+                if record.link != all.link {
+                    return Err("a second link type".to_owned());
+                }
+                all.records.push((record.data.to_vec(), record.wire_len));
+            }
+            Ok(None) => return Ok(all),
+            Err(_) => {
+                all.damaged = true;
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn replay(input: &Path, output: &Path) -> Ended {
+    let into = format!("1={}", input.display());
+    let out = format!("2={}", output.display());
+    let options = ["--mac-control", "pass", "--json"];
+    let mut arguments = vec!["replay", "programs/parse_all", "--in", &into, "--out", &out];
+    arguments.extend(options);
+    run(&arguments)
+}
+
+/// What a replay of one file should have done and did not; `None`: all is well.
+fn complaint(path: &Path, folder: &Path, worker: usize) -> Option<String> {
+    let (one, two) =
+        (folder.join(format!("{worker}-1.pcap")), folder.join(format!("{worker}-2.pcap")));
+    let expected = match read(path) {
+        Ok(capture) => capture,
+        Err(why) => {
+            let ended = replay(path, &one);
+            let refused = ended.status == Some(2) && !ended.err.is_empty();
+            return (!refused).then(|| format!("not refused, although: {why}"));
+        }
+    };
+    let ended = replay(path, &one);
+    let is_empty = expected.records.is_empty() && capture::read(path).is_none();
+    if !KNOWN.contains(&expected.link) && !is_empty {
+        let name = link_type_name(expected.link).unwrap_or("private");
+        let named = ended.err.contains(name) && ended.err.contains(&expected.link.to_string());
+        let refused = ended.status == Some(2) && named;
+        return (!refused).then(|| format!("link type {name}: {:?} {}", ended.status, ended.err));
+    }
+    let status = if expected.damaged { 2 } else { 0 };
+    if ended.status != Some(status) {
+        return Some(format!("status {:?}, not {status}: {}", ended.status, ended.err));
+    }
+    if expected.damaged && !ended.err.contains("offset") {
+        return Some(format!("the damage has no offset: {}", ended.err));
+    }
+    let again = replay(path, &two);
+    // The counters of the ports name their files.
+    let total = |ended: &Ended| {
+        let report = serde_json::from_str::<serde_json::Value>(&ended.out).ok();
+        report.map(|report| report["total"].clone())
+    };
+    let same = std::fs::read(&one).ok() == std::fs::read(&two).ok();
+    if !same || total(&again) != total(&ended) {
+        return Some("a second run gave something else".to_owned());
+    }
+    unchanged(&expected, &one).or_else(|| unbalanced(&ended, expected.records.len()))
+}
+
+fn unchanged(expected: &Capture, output: &Path) -> Option<String> {
+    let Some(got) = capture::read(output) else { return Some("no output".to_owned()) };
+    if got.link != expected.link && !expected.records.is_empty() {
+        return Some(format!("link type {} became {}", expected.link, got.link));
+    }
+    let (have, want) = (got.records.len(), expected.records.len());
+    let differs = got.records.iter().zip(&expected.records).position(|(g, e)| g != e);
+    match differs {
+        Some(at) => {
+            let ((g, g_wire), (e, e_wire)) = (&got.records[at], &expected.records[at]);
+            let byte = g.iter().zip(e).position(|(x, y)| x != y);
+            let lens = format!("{} of {g_wire} for {} of {e_wire} bytes", g.len(), e.len());
+            Some(format!("record {}: byte {byte:?} differs, {lens}", at + 1))
+        }
+        None => (have != want).then(|| format!("{have} records for {want}")),
+    }
+}
+
+fn unbalanced(ended: &Ended, records: usize) -> Option<String> {
+    let Ok(report) = serde_json::from_str::<serde_json::Value>(&ended.out) else {
+        return Some(format!("no JSON: {}", ended.out));
+    };
+    let total = &report["total"];
+    let right = total["balanced"] == true
+        && total["received"] == records
+        && total["sent"] == records
+        && total["queued"] == 0;
+    (!right).then(|| format!("counters: {total}"))
+}
+
+/// Truncated and oversize records, damaged files and foreign link types are among the files.
+#[test]
+fn every_stored_record_passes_unchanged() {
+    let Some(files) = captures("every_stored_record_passes_unchanged") else { return };
+    assert!(files.len() > 500, "{} files", files.len());
+    let folder = tempfile::tempdir().unwrap();
+    let (next, complaints) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let (next, complaints, files, folder) = (&next, &complaints, &files, folder.path());
+            scope.spawn(move || {
+                while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(why) = complaint(path, folder, worker) {
+                        complaints.lock().unwrap().push(format!("{}: {why}", path.display()));
+                    }
+                }
+            });
+        }
+    });
+    let mut complaints = complaints.into_inner().unwrap();
+    complaints.sort();
+    assert!(complaints.is_empty(), "{} files:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// A file that ends inside a record: what is before goes through, the rest is told with its place.
+#[test]
+fn a_capture_cut_short_ends_at_the_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut, out) =
+        (folder.path().join("a.pcap"), folder.path().join("b.pcap"), folder.path().join("o.pcap"));
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 4, 0, 1, 0, 0, 0]);
+    for n in 0..3_u8 {
+        bytes.extend([n, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 60, 0, 0, 0]);
+        bytes.extend([n; 60]);
+    }
+    std::fs::write(&whole, &bytes).unwrap();
+    replay(&whole, &out).expect(0, &[]);
+    assert_eq!(capture::read(&out).unwrap().records.len(), 3);
+    for missing in [1, 59, 60, 61, 75] {
+        std::fs::write(&cut, &bytes[..bytes.len() - missing]).unwrap();
+        let ended = replay(&cut, &out);
+        ended.expect(2, &["b.pcap", "offset 176"]);
+        assert_eq!(capture::read(&out).unwrap().records.len(), 2, "{missing} bytes are missing");
+        assert_eq!(unbalanced(&ended, 2), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! The laws of ARCHITECTURE.md, checked on the source itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wireyard_tests::workspace_root;
+
+const CRATES: [&str; 4] = ["tables", "pipeline", "switch", "tests"];
+
+/// Lines of a file before someone must ask, and before tidy refuses.
+const LINES_MAX: usize = 800;
+
+/// Modules that may say `unsafe`, with everything below them.
+const UNSAFE_PLACES: [&str; 5] = [
+    "pipeline/src/packet.rs",
+    "pipeline/src/packet/",
+    "pipeline/src/jit/",
+    "switch/src/ports/sys.rs",
+    "switch/src/ports/sys/",
+];
+
+/// Places that may read a clock.
+const CLOCK_PLACES: [&str; 3] = ["switch/src/main.rs", "switch/src/ports/", "switch/src/live"];
+
+/// Everything at the top of the repository.
+const TOP_LEVEL: [&str; 19] = [
+    ".ci",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "ci.sh",
+    "clippy.toml",
+    "deny.toml",
+    "pipeline",
+    "programs",
+    "rustfmt.toml",
+    "switch",
+    "tables",
+    "tests",
+];
+
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The code without comments, one string per line.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate();
+        lines.map(|(n, line)| (n + 1, line.split("//").next().unwrap_or("")))
+    }
+
+    /// Inline tests are the last part of a file.
+    fn code_without_tests(&self) -> impl Iterator<Item = (usize, &str)> {
+        let end = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
+        let last = self.text[..end].lines().count();
+        let is_test_file = self.path.contains("/tests");
+        self.code().take_while(move |(n, _)| !is_test_file && *n <= last)
+    }
+}
+
+fn tracked_files() -> Vec<String> {
+    let output = std::process::Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(workspace_root())
+        .output()
+        .expect("git runs");
+    let text = String::from_utf8(output.stdout).expect("file names are UTF-8");
+    let exists = |path: &str| workspace_root().join(path).exists();
+    text.lines().filter(|path| exists(path)).map(str::to_owned).collect()
+}
+
+fn sources() -> Vec<Source> {
+    tracked_files()
+        .into_iter()
+        .filter(|path| path.ends_with(".rs"))
+        .map(|path| {
+            let text = fs::read_to_string(workspace_root().join(&path)).expect("a tracked file");
+            Source { path, text }
+        })
+        .collect()
+}
+
+fn complain(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn the_top_level_is_what_the_design_says() {
+    let allowed: BTreeSet<&str> = TOP_LEVEL.into();
+    let found: BTreeSet<String> = tracked_files()
+        .iter()
+        .filter_map(|path| path.split('/').next().map(str::to_owned))
+        .collect();
+    let extra: Vec<String> = found
+        .iter()
+        .filter(|name| !allowed.contains(name.as_str()))
+        .map(|name| format!("{name}: not a top-level file of this project"))
+        .collect();
+    complain(&extra);
+}
+
+#[test]
+fn packages_depend_in_one_direction() {
+    let mut problems = Vec::new();
+    for (rank, package) in CRATES.iter().enumerate() {
+        let manifest = fs::read_to_string(workspace_root().join(package).join("Cargo.toml"))
+            .expect("a manifest");
+        for later in &CRATES[rank..] {
+            let name = format!("wireyard-{later}");
+            let depends =
+                manifest.lines().any(|line| line.starts_with(&name) && !line.starts_with("name"));
+            if depends {
+                problems.push(format!("{package}/Cargo.toml depends on {name}"));
+            }
+        }
+    }
+    complain(&problems);
+}
+
+#[test]
+fn files_are_small() {
+    let problems: Vec<String> = sources()
+        .iter()
+        .filter(|source| source.text.lines().count() > LINES_MAX)
+        .map(|source| format!("{}: over {LINES_MAX} lines", source.path))
+        .collect();
+    complain(&problems);
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let problems: Vec<String> = sources()
+        .iter()
+        .filter(|source| !source.text.starts_with("//!") && !source.path.ends_with("/tests.rs"))
+        .map(|source| format!("{}: the first line is not `//!`", source.path))
+        .collect();
+    complain(&problems);
+}
+
+#[test]
+fn unsafe_has_an_address_and_a_reason() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        let named = UNSAFE_PLACES.iter().any(|place| source.path.starts_with(place));
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (n, code) in source.code() {
+            let says = code.contains("unsafe {") || code.contains("unsafe impl");
+            let declares = code.contains("unsafe fn") || code.contains("allow(unsafe_code)");
+            if (says || declares) && !named && !source.path.starts_with("tests/it/tidy") {
+                problems.push(format!("{}:{n}: unsafe outside its places", source.path));
+            }
+            let before = &lines[n.saturating_sub(9)..n];
+            if says && named && !before.iter().any(|line| line.contains("SAFETY:")) {
+                problems.push(format!("{}:{n}: no SAFETY comment", source.path));
+            }
+        }
+    }
+    complain(&problems);
+}
+
+#[test]
+fn the_core_reads_no_clock() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        if source.path.starts_with("tests/")
+            || source.path.contains("/benches/")
+            || CLOCK_PLACES.iter().any(|place| source.path.starts_with(place))
+        {
+            continue;
+        }
+        for (n, code) in source.code_without_tests() {
+            if code.contains("Instant::now") || code.contains("SystemTime") {
+                problems.push(format!("{}:{n}: reads a clock", source.path));
+            }
+        }
+    }
+    complain(&problems);
+}
+
+#[test]
+fn the_core_crates_know_no_protocol_and_no_socket() {
+    let protocols = ["ipv4", "ipv6", "roce", "infiniband", "bth", "vlan", "udp", "pfc", "cnp"];
+    let mut problems = Vec::new();
+    for source in sources() {
+        let pipeline = source.path.starts_with("pipeline/src/");
+        let tables = source.path.starts_with("tables/src/");
+        if !pipeline && !tables {
+            continue;
+        }
+        for (n, code) in source.code_without_tests() {
+            let names = code.to_ascii_lowercase();
+            let words = || names.split(|c: char| !c.is_ascii_alphanumeric());
+            // Address literals and displays are formats of values, not headers.
+            let known = words().find(|word| protocols.contains(word));
+            let is_format = code.contains("Ipv4") || code.contains("Ipv6") || code.contains('"');
+            if let Some(word) = known
+                && !is_format
+            {
+                problems.push(format!("{}:{n}: knows `{word}`", source.path));
+            }
+            if code.contains("std::net::Tcp") || code.contains("std::net::Udp") {
+                problems.push(format!("{}:{n}: knows a socket", source.path));
+            }
+        }
+    }
+    complain(&problems);
+}
+
+#[test]
+fn the_sans_io_parts_import_no_io() {
+    let parts = ["switch/src/tm", "switch/src/roce", "switch/src/units"];
+    let banned = ["crate::ports", "crate::core", "crate::frames", "std::net", "libc::", "std::fs"];
+    let mut problems = Vec::new();
+    for source in sources() {
+        if !parts.iter().any(|part| source.path.starts_with(part)) {
+            continue;
+        }
+        for (n, code) in source.code_without_tests() {
+            if let Some(word) = banned.iter().find(|word| code.contains(**word)) {
+                problems.push(format!("{}:{n}: imports {word}", source.path));
+            }
+        }
+    }
+    complain(&problems);
+}
+
+#[test]
+fn no_source_file_is_dead() {
+    let files: BTreeSet<String> = sources().into_iter().map(|source| source.path).collect();
+    let mut reached = BTreeSet::new();
+    let roots = ["tables/src/lib.rs", "pipeline/src/lib.rs", "switch/src/lib.rs"]
+        .into_iter()
+        .chain(["switch/src/main.rs", "tests/src/lib.rs", "tests/it/main.rs"]);
+    for root in roots {
+        reach(root, &mut reached);
+    }
+    let problems: Vec<String> = files
+        .iter()
+        .filter(|path| !reached.contains(*path))
+        // Benches, fuzz targets and a crate's own `tests/` are roots by themselves.
+        .filter(|path| !["/benches/", "/fuzz/"].iter().any(|part| path.contains(part)))
+        .filter(|path| !CRATES.iter().any(|c| path.starts_with(&format!("{c}/tests/"))))
+        .map(|path| format!("{path}: no `mod` line leads to it"))
+        .collect();
+    complain(&problems);
+}
+
+/// Follows `mod name;` from a file to its children.
+fn reach(path: &str, reached: &mut BTreeSet<String>) {
+    let Ok(text) = fs::read_to_string(workspace_root().join(path)) else { return };
+    reached.insert(path.to_owned());
+    let stem = Path::new(path).with_extension("");
+    let is_root = ["lib", "main"].iter().any(|root| stem.ends_with(root));
+    let folder = if is_root { stem.parent().map(PathBuf::from).unwrap_or_default() } else { stem };
+    for line in text.lines() {
+        let line = line.trim();
+        let Some(name) = line.strip_suffix(';').and_then(|l| l.rsplit_once("mod ")).map(|p| p.1)
+        else {
+            continue;
+        };
+        let child = folder.join(format!("{name}.rs"));
+        reach(&child.to_string_lossy(), reached);
+    }
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let marks = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME")];
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (n, line) in source.text.lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark))
+                || line.contains(concat!("#[ig", "nore"))
+            {
+                problems.push(format!("{}:{}: unfinished", source.path, n + 1));
+            }
+        }
+    }
+    complain(&problems);
+}

@@ -1,0 +1,40 @@
+//! Test harness shared by the integration tests.
+
+pub mod binary;
+pub mod capture;
+pub mod live;
+
+use std::path::PathBuf;
+
+/// The root of the workspace.
+pub fn workspace_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace")
+}
+
+/// The folder of shared references and captures beside the workspace, if it is there.
+pub fn shared() -> Option<PathBuf> {
+    let folder = workspace_root().join("../shared");
+    folder.is_dir().then_some(folder)
+}
+
+/// Says loudly that a test is skipped; fails instead where nothing may be skipped
+/// (`WIREYARD_SKIP=never`, as in CI).
+pub fn skip(test: &str, why: &str) {
+    assert!(
+        std::env::var("WIREYARD_SKIP").as_deref() != Ok("never"),
+        "{test}: would be skipped: {why}"
+    );
+    eprintln!("SKIPPED {test}: {why}");
+}
+
+/// True for root, which may make interfaces and namespaces.
+pub fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t")))
+}
+
+/// True when a program can be started.
+pub fn has_tool(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(name).is_file())
+}
