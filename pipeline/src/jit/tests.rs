@@ -3,8 +3,8 @@
 mod random;
 
 use super::{Jit, Options};
-use crate::interp::tests::build::{After, Rig};
-use crate::ir::Program;
+use crate::interp::tests::build::{After, Build, Rig, block, body};
+use crate::ir::{BinOp, BuiltinError, ExprKind, ParserOp, Program, StdField, Term};
 use crate::packet::MemoryConfig;
 use proptest::prelude::*;
 use random::Random;
@@ -13,6 +13,7 @@ use random::Random;
 struct Pair {
     interp: Rig,
     jit: Rig,
+    in_place: [bool; 2],
 }
 
 impl Pair {
@@ -21,8 +22,14 @@ impl Pair {
         let interp = Rig::new(program.clone(), memory, 1);
         let mut jit = Rig::new(program, memory, 1);
         let engine = Jit::new(&jit.state.program().clone(), &jit.state, Options { level });
-        jit.engine = Box::new(engine.expect("the program compiles"));
-        Pair { interp, jit }
+        let engine = engine.expect("the program compiles");
+        let in_place = [false, true].map(|egress| engine.is_in_place(egress));
+        jit.engine = Box::new(engine);
+        Pair { interp, jit, in_place }
+    }
+
+    fn is_in_place(&self, egress: bool) -> bool {
+        self.in_place[usize::from(egress)]
     }
 
     /// One packet through ingress and egress of both, compared after each.
@@ -154,4 +161,31 @@ fn many_random_programs_are_compiled_in_place() {
         }
     }
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
+}
+
+/// The parser's place in the packet is a number that programs compute lengths from.
+#[test]
+fn the_cursor_is_the_same_in_place() {
+    let mut build = Build::new();
+    let header = build.header("h", &[("len", 8), ("rest", 24)]);
+    let (cursor, len) = (build.expr(ExprKind::Cursor, 32), build.field(header, "len"));
+    let len = build.expr(ExprKind::Cast(len), 32);
+    let end = build.bin(BinOp::Add, cursor, len);
+    let packet = build.std(StdField::PacketLength);
+    let within = build.bin(BinOp::Le, end, packet);
+    build.accept(vec![
+        ParserOp::Extract(header),
+        ParserOp::Verify(within, BuiltinError::PacketTooShort.id()),
+    ]);
+    build.emit(&[header]);
+    let forward = build.set_std(StdField::EgressPort, 1);
+    build.program.ingress = body(vec![block(vec![forward], Term::Return)]);
+    for level in 0..=2 {
+        let mut pair = Pair::new(build.program.clone(), level);
+        assert!(level == 0 || pair.is_in_place(false));
+        for len in [0, 3, 4, 5, 255] {
+            pair.packet(&[len, 1, 2, 3, 4, 5, 6, 7], false);
+        }
+        pair.compare_state();
+    }
 }

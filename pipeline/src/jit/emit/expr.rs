@@ -43,6 +43,9 @@ impl Emit<'_> {
                 self.b.use_var(var)
             }
             ExprKind::Lookahead { offset_bits } => self.lookahead(id, offset_bits, bits)?,
+            ExprKind::Cursor if let Some((_, cursor, _)) = self.path_cursor() => {
+                self.num(cursor.into())
+            }
             ExprKind::Cursor => {
                 let cursor = self.b.use_var(self.cursor_bits);
                 let bytes = self.b.ins().ushr_imm_u(cursor, 3);
