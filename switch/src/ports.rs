@@ -17,6 +17,7 @@ pub mod spec;
 mod stats;
 pub mod sys;
 pub mod tap;
+mod transmit;
 mod watch;
 pub mod xdp;
 

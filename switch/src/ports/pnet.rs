@@ -19,9 +19,10 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::offload::TAG_BYTES;
-use super::raw::{Burst, RawRx, TxVerdict, drop_all, finish, gso_notice, tx_verdict};
+use super::raw::{Burst, RawRx, finish, gso_notice};
 use super::sys::packet::{self, Received, RxOptions, VNET_HEADER_BYTES};
 use super::sys::poll::Waiter;
+use super::transmit::{Sending, drop_all};
 use super::watch::Watch;
 use super::{LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
@@ -248,18 +249,7 @@ impl Port for PnetPort {
         let failure = result
             .err()
             .and_then(|error| self.watch.rx_failed(error, self.channels.index, &mut self.stats));
-        let count = out.len() - before;
-        match failure {
-            Some(error) if count == 0 => Err(error),
-            None if count > 0 => {
-                self.watch.works();
-                Ok(count)
-            }
-            failure => {
-                self.late = failure;
-                Ok(count)
-            }
-        }
+        self.watch.received(out.len() - before, failure, &mut self.late)
     }
 
     fn tx_burst(
@@ -271,41 +261,12 @@ impl Port for PnetPort {
         if self.watch.is_gone() && !self.reopen(now) {
             return Ok(drop_all(mem, frames, &mut self.stats));
         }
-        let mut done = TxDone::default();
-        let mut failure = None;
-        let mut at = 0;
-        while let Some(frame) = frames.get(at) {
-            let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
-            let error = match self.channels.sender.send_to(bytes, None) {
-                Some(Err(error)) => cause(error, &self.channels.tx_fd),
-                _ => {
-                    self.stats.tx_frames += 1;
-                    self.stats.tx_bytes += u64::from(frame.len);
-                    done.sent += 1;
-                    at += 1;
-                    self.watch.works();
-                    continue;
-                }
-            };
-            let verdict = tx_verdict(&error);
-            match verdict {
-                TxVerdict::Again => continue,
-                TxVerdict::Full => {
-                    self.stats.tx_full += 1;
-                    break;
-                }
-                TxVerdict::Down => {
-                    self.stats.tx_down += 1;
-                    failure = failure.or(self.watch.lost(self.channels.index));
-                }
-                TxVerdict::TooLong => self.stats.tx_too_long += 1,
-                TxVerdict::Refused => self.stats.tx_errors += 1,
-            }
-            done.dropped += 1;
-            at += 1;
-        }
-        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
-        failure.map_or(Ok(done), Err)
+        let Channels { index, sender, tx_fd, .. } = &mut self.channels;
+        let sending = Sending { watch: &mut self.watch, index: *index, stats: &mut self.stats };
+        sending.one_by_one(mem, frames, |bytes| match sender.send_to(bytes, None) {
+            Some(Err(error)) => Err(cause(error, tx_fd)),
+            _ => Ok(()),
+        })
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -13,6 +13,7 @@ use wireyard_tables::time::Time;
 
 use super::offload::{TAG_BYTES, finish_checksum, insert_tag};
 use super::sys::packet::{self, BATCH_MAX, Batch, Received, RxOptions};
+use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
@@ -108,18 +109,8 @@ impl Port for RawPort {
         if segments == 0 && self.stats.rx_gso > 0 {
             self.notices.push(gso_notice(&self.watch));
         }
-        let count = out.len() - before;
-        match self.late.take() {
-            Some(error) if count == 0 => Err(error),
-            None if count > 0 => {
-                self.watch.works();
-                Ok(count)
-            }
-            late => {
-                self.late = late;
-                Ok(count)
-            }
-        }
+        let failure = self.late.take();
+        self.watch.received(out.len() - before, failure, &mut self.late)
     }
 
     fn tx_burst(
@@ -167,18 +158,6 @@ pub(super) fn gso_notice(watch: &Watch) -> String {
         watch.port(),
         watch.interface()
     )
-}
-
-/// Gives up all frames because the link is not there.
-pub(super) fn drop_all(
-    mem: &mut PacketMemory,
-    frames: &mut Vec<TxFrame>,
-    stats: &mut PortStats,
-) -> TxDone {
-    let dropped = frames.len();
-    stats.tx_down += dropped as u64;
-    frames.drain(..).for_each(|frame| mem.free(frame.buf));
-    TxDone { sent: 0, dropped }
 }
 
 /// Whether more may wait after a burst.
@@ -349,33 +328,5 @@ impl RawTx {
         }
         frames.drain(..at).for_each(|frame| mem.free(frame.buf));
         failure.map_or(Ok(done), Err)
-    }
-}
-
-/// What a failed send means for the frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TxVerdict {
-    /// Interrupted: try at once.
-    Again,
-    /// No room: the frame stays with the caller.
-    Full,
-    /// The link is not there.
-    Down,
-    /// Longer than the MTU.
-    TooLong,
-    /// Anything else: this frame cannot be sent.
-    Refused,
-}
-
-pub(super) fn tx_verdict(error: &io::Error) -> TxVerdict {
-    match error.raw_os_error() {
-        Some(libc::EINTR) => TxVerdict::Again,
-        Some(libc::EAGAIN | libc::ENOBUFS) => TxVerdict::Full,
-        // The last three: a TAP that is down or without its device.
-        Some(
-            libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EIO | libc::EBADFD | libc::EFAULT,
-        ) => TxVerdict::Down,
-        Some(libc::EMSGSIZE) => TxVerdict::TooLong,
-        _ => TxVerdict::Refused,
     }
 }

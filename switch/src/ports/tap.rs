@@ -11,8 +11,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
-use super::raw::{Burst, TxVerdict, drop_all, tx_verdict};
+use super::raw::Burst;
 use super::sys::{interface, tap};
+use super::transmit::{Sending, drop_all};
 use super::watch::{Watch, failed};
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
@@ -156,38 +157,9 @@ impl Port for TapPort {
         if self.watch.is_gone() && !self.reopen(now) {
             return Ok(drop_all(mem, frames, &mut self.stats));
         }
-        let mut done = TxDone::default();
-        let mut failure = None;
-        let mut at = 0;
-        while let Some(frame) = frames.get(at) {
-            let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
-            match self.file.write(bytes) {
-                Ok(_) => {
-                    self.stats.tx_frames += 1;
-                    self.stats.tx_bytes += u64::from(frame.len);
-                    done.sent += 1;
-                    at += 1;
-                    continue;
-                }
-                Err(error) => match tx_verdict(&error) {
-                    TxVerdict::Again => continue,
-                    TxVerdict::Full => {
-                        self.stats.tx_full += 1;
-                        break;
-                    }
-                    TxVerdict::Down => {
-                        self.stats.tx_down += 1;
-                        failure = failure.or(self.watch.lost(self.index));
-                    }
-                    TxVerdict::TooLong => self.stats.tx_too_long += 1,
-                    TxVerdict::Refused => self.stats.tx_errors += 1,
-                },
-            }
-            done.dropped += 1;
-            at += 1;
-        }
-        frames.drain(..at).for_each(|frame| mem.free(frame.buf));
-        failure.map_or(Ok(done), Err)
+        let file = &mut self.file;
+        let sending = Sending { watch: &mut self.watch, index: self.index, stats: &mut self.stats };
+        sending.one_by_one(mem, frames, |bytes| file.write(bytes).map(|_| ()))
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -100,6 +100,21 @@ impl Watch {
         }
     }
 
+    /// The end of a receive burst: frames go first, and an error behind them waits in `late`.
+    pub(super) fn received(
+        &mut self,
+        count: usize,
+        failure: Option<PortError>,
+        late: &mut Option<PortError>,
+    ) -> Result<usize, PortError> {
+        match failure {
+            Some(error) if count == 0 => return Err(error),
+            None if count > 0 => self.works(),
+            failure => *late = failure,
+        }
+        Ok(count)
+    }
+
     /// Sorts a receive error out: an error for the caller, or nothing if it is known or passing.
     pub(super) fn rx_failed(
         &mut self,

@@ -23,10 +23,11 @@ use shape::{HEADER_BYTES, Shape};
 use start::Live;
 
 use super::offload::{finish_unmarked_checksum, insert_tag};
-use super::raw::{TxVerdict, drop_all, gso_notice, tx_verdict};
+use super::raw::gso_notice;
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
 use super::sys::interface;
 use super::sys::xsk::Part;
+use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
