@@ -1,9 +1,94 @@
-//! Frames that belong to the device itself and not to the program.
+//! Frames that this device itself originates and ends: flow control, CNPs, transport, neighbours.
+//!
+//! The only builder of frames of our own. Every offset comes from the YAML header libraries through
+//! [`layout`], resolved once; per packet there are shifts and masks. What a frame means is decided
+//! elsewhere: flow control by the traffic manager, CNPs and transport by `roce`.
+//!
+//! * [`flow_control`]: PFC and PAUSE.
+//! * [`envelope`]: the headers in front of a BTH in every encapsulation, lengths, checksum, ICRC and VCRC.
+//! * [`transport`]: RoCE and InfiniBand packets to and from the transport's values.
+//! * [`cnp`]: congestion notification packets.
+//! * [`neighbour`]: ARP and neighbour discovery.
+
+pub mod cnp;
+mod crc;
+pub mod envelope;
+mod extension;
+pub mod flow_control;
+pub mod layout;
+pub mod neighbour;
+pub mod transport;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use layout::Layouts;
 
 /// The MAC control multicast address (IEEE 802.3 annex 31B.1): never forwarded by a bridge.
 const MAC_CONTROL_ADDRESS: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 /// EtherType of MAC control (IEEE 802.3 clause 31.4.1.3).
 const MAC_CONTROL_TYPE: [u8; 2] = [0x88, 0x08];
+
+/// A MAC address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl From<Mac> for u64 {
+    fn from(mac: Mac) -> u64 {
+        let [a, b, c, d, e, f] = mac.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+}
+
+impl From<u64> for Mac {
+    /// The low 48 bits.
+    fn from(value: u64) -> Mac {
+        let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// Builders and readers of every frame of our own.
+#[derive(Debug)]
+pub struct Frames {
+    /// PFC and PAUSE.
+    pub flow_control: flow_control::FlowControlFrames,
+    /// RoCE and InfiniBand packets.
+    pub transport: transport::TransportFrames,
+    /// ARP and neighbour discovery.
+    pub neighbour: neighbour::NeighbourFrames,
+}
+
+impl Frames {
+    /// Resolves the layouts of the embedded libraries.
+    ///
+    /// # Errors
+    /// What is wrong in them: a build that passed its tests has nothing wrong.
+    pub fn new() -> Result<Frames, String> {
+        let layouts = Layouts::new()?;
+        Ok(Frames {
+            flow_control: flow_control::FlowControlFrames::new(&layouts)?,
+            transport: transport::TransportFrames::new(&layouts)?,
+            neighbour: neighbour::NeighbourFrames::new(&layouts)?,
+        })
+    }
+
+    /// The same for the whole process: the libraries are embedded and do not change.
+    ///
+    /// # Errors
+    /// As [`Frames::new`].
+    pub fn shared() -> Result<Arc<Frames>, String> {
+        static SHARED: OnceLock<Result<Arc<Frames>, String>> = OnceLock::new();
+        SHARED.get_or_init(|| Frames::new().map(Arc::new)).clone()
+    }
+}
 
 /// True for a MAC control frame (PAUSE, PFC): it ends at the port that received it.
 pub fn is_mac_control(frame: &[u8]) -> bool {
@@ -23,5 +108,12 @@ mod tests {
         frame[13] = 0;
         assert!(!is_mac_control(&frame));
         assert!(!is_mac_control(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn a_mac_is_48_bits() {
+        let mac = Mac([2, 0, 0, 0xab, 0, 1]);
+        assert_eq!((u64::from(mac), Mac::from(u64::from(mac))), (0x0200_00ab_0001, mac));
+        assert_eq!(mac.to_string(), "02:00:00:ab:00:01");
     }
 }

@@ -1,0 +1,213 @@
+//! Congestion notification packets: the notification point's decision as a frame.
+//!
+//! A RoCE CNP is a BTH with opcode 0x81 and 16 reserved zero bytes (IBTA A17), an InfiniBand one a BTH with opcode
+//! 0x80 and nothing behind it (IBTA A10). BECN is set, PSN 0. A CNP over RoCEv1 is an extension: that generation has
+//! no marking, and the notification point asks for none.
+
+use std::fmt;
+
+use crate::roce::np::{Cnp, Mark};
+use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
+use crate::roce::packet::{Bth, Headers};
+use crate::roce::psn::Psn;
+
+use super::Mac;
+use super::envelope::{Address, AddressError, Class, Encap, Envelope};
+use super::transport::{BuildError, TransportFrames};
+
+/// Longest CNP: tagged Ethernet, IPv6, UDP, BTH, reserved bytes, ICRC.
+pub const FRAME_BYTES_MAX: usize = 14 + 4 + 40 + 8 + 12 + 16 + 4;
+
+/// What a CNP looks like, where that is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CnpConfig {
+    /// DSCP, ECN and PCP (or SL).
+    pub class: Class,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// UDP source port; ConnectX sends 0.
+    pub udp_src_port: u16,
+    /// Partition key.
+    pub pkey: u16,
+}
+
+impl Default for CnpConfig {
+    /// As ConnectX-4 Lx: DSCP 48 (priority 6), ECT(0), TTL 64, UDP source port 0.
+    fn default() -> CnpConfig {
+        CnpConfig { class: Class::CNP, hop_limit: 64, udp_src_port: 0, pkey: 0xffff }
+    }
+}
+
+/// The link of a CNP: what the notification point does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CnpLink {
+    /// Ethernet: addresses of the CNP itself, and its VLAN.
+    Ethernet {
+        /// Who sends the CNP.
+        src: Mac,
+        /// The next hop to the sender of the flow.
+        dst: Mac,
+        /// VLAN; `None` sends untagged.
+        vlan: Option<u16>,
+    },
+    /// InfiniBand: LIDs of the CNP itself.
+    Infiniband {
+        /// Who sends the CNP.
+        slid: u16,
+        /// The sender of the flow.
+        dlid: u16,
+    },
+}
+
+/// Why a CNP could not be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CnpError {
+    /// Its addresses cannot be written.
+    Address(AddressError),
+    /// A mark of one kind of network on a link of the other.
+    Link,
+    /// The frame could not be built.
+    Build(BuildError),
+}
+
+impl fmt::Display for CnpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CnpError::Address(why) => write!(f, "CNP: {why}"),
+            CnpError::Link => f.write_str("CNP: an InfiniBand mark on Ethernet, or the reverse"),
+            CnpError::Build(why) => write!(f, "CNP: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CnpError {}
+
+impl CnpLink {
+    /// The way back of a marked packet: its link addresses exchanged.
+    pub fn back(marked: &Address) -> CnpLink {
+        match marked.encap.is_infiniband() {
+            true => CnpLink::Infiniband { slid: marked.dlid, dlid: marked.slid },
+            false => {
+                CnpLink::Ethernet { src: marked.dst_mac, dst: marked.src_mac, vlan: marked.vlan }
+            }
+        }
+    }
+}
+
+/// The headers of a CNP to this queue pair.
+pub fn headers(encap: Encap, sender_qp: u32, pkey: u16) -> Headers {
+    Headers::new(Bth {
+        opcode: if encap.is_infiniband() { CNP_NATIVE } else { CNP_ROCEV2 },
+        solicited: false,
+        pad: 0,
+        pkey,
+        fecn: false,
+        becn: true,
+        dest_qp: sender_qp,
+        ack_req: false,
+        psn: Psn::new(0),
+    })
+}
+
+/// Where a CNP goes: back from the receiver of the flow to its sender.
+///
+/// # Errors
+/// The link is of the other kind of network.
+pub fn address(cnp: &Cnp, link: &CnpLink, config: &CnpConfig) -> Result<Address, CnpError> {
+    let (src, dst) = (cnp.flow.dst, cnp.flow.src);
+    let address = match (*link, cnp.mark) {
+        (CnpLink::Ethernet { src: src_mac, dst: dst_mac, vlan }, Mark::IpCe) => {
+            let to = Address::rocev2(src_mac, dst_mac, src, dst).map_err(CnpError::Address)?;
+            Address { vlan, ..to }
+        }
+        (CnpLink::Infiniband { slid, dlid }, Mark::Fecn) => {
+            let local = src <= 0xffff && dst <= 0xffff;
+            let encap = if local { Encap::IbLocal } else { Encap::IbGlobal };
+            let mac = Mac::default();
+            Address { slid, dlid, ..Address::new(encap, mac, mac, src, dst) }
+        }
+        _ => return Err(CnpError::Link),
+    };
+    Ok(Address { hop_limit: config.hop_limit, udp_src_port: config.udp_src_port, ..address })
+}
+
+impl TransportFrames {
+    /// Builds the frame of a CNP into `out` ([`FRAME_BYTES_MAX`] is always enough) and says how long it is.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn build_cnp(
+        &self,
+        cnp: &Cnp,
+        link: &CnpLink,
+        config: &CnpConfig,
+        out: &mut [u8],
+    ) -> Result<usize, CnpError> {
+        let to = address(cnp, link, config)?;
+        let envelope = self.envelope(&to, &config.class).map_err(CnpError::Address)?;
+        self.build_cnp_in(&envelope, cnp.sender_qp, config.pkey, out).map_err(CnpError::Build)
+    }
+
+    /// Builds a CNP in headers that are there already.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn build_cnp_in(
+        &self,
+        envelope: &Envelope,
+        sender_qp: u32,
+        pkey: u16,
+        out: &mut [u8],
+    ) -> Result<usize, BuildError> {
+        let headers = headers(envelope.encap(), sender_qp, pkey);
+        self.build_with(envelope, &headers, 0, out, |_| Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use crate::ports::LinkType;
+    use crate::roce::np::{FlowKey, Role};
+
+    use super::super::Frames;
+    use super::super::envelope::mapped;
+    use super::*;
+
+    fn cnp(mark: Mark, src: u128, dst: u128) -> Cnp {
+        let flow = FlowKey { src, dst, dest_qp: 0x22 };
+        Cnp { flow, sender_qp: 0x118, port: 1, mark, role: Role::Nic }
+    }
+
+    #[test]
+    fn a_cnp_goes_back_to_the_sender() {
+        let frames = Frames::new().unwrap();
+        let (src, dst) = (mapped(Ipv4Addr::new(10, 0, 0, 1)), mapped(Ipv4Addr::new(10, 0, 0, 2)));
+        let link = CnpLink::Ethernet { src: Mac([2; 6]), dst: Mac([4; 6]), vlan: Some(7) };
+        let config = CnpConfig::default();
+        let mut out = [0xee; FRAME_BYTES_MAX];
+        let cnp = cnp(Mark::IpCe, src, dst);
+        let bytes = frames.transport.build_cnp(&cnp, &link, &config, &mut out).unwrap();
+        assert_eq!(bytes, 78);
+        let seen = frames.transport.parse(LinkType::Ethernet, &out[..bytes]).unwrap();
+        let address = seen.origin.address;
+        assert_eq!((address.src, address.dst, address.vlan), (dst, src, Some(7)));
+        assert_eq!((address.src_mac, address.dst_mac), (Mac([2; 6]), Mac([4; 6])));
+        let bth = seen.headers.bth;
+        assert_eq!((bth.opcode, bth.dest_qp, bth.becn, bth.psn.get()), (0x81, 0x118, true, 0));
+        assert!(seen.payload.is_empty());
+    }
+
+    #[test]
+    fn marks_and_links_must_fit() {
+        let frames = Frames::new().unwrap();
+        let mut out = [0; FRAME_BYTES_MAX];
+        let link = CnpLink::Infiniband { slid: 2, dlid: 1 };
+        let config = CnpConfig::default();
+        let mut build = |cnp: &Cnp| frames.transport.build_cnp(cnp, &link, &config, &mut out);
+        assert_eq!(build(&cnp(Mark::IpCe, 1, 2)), Err(CnpError::Link));
+        assert_eq!(build(&cnp(Mark::Fecn, 1, 2)), Ok(26));
+        assert_eq!(build(&cnp(Mark::Fecn, 1 << 64, 2 << 64)), Ok(66));
+    }
+}

@@ -1,0 +1,73 @@
+//! The CRCs of our own frames: the declared coverage, turned into one mask at start.
+//!
+//! A declaration lists headers with masked fields, then the rest of the packet. For a fixed stack of
+//! headers that is a run of bytes with a mask of ones over it, and the bytes behind it as they are.
+
+use wireyard_pipeline::externs::crc::CrcEngine;
+use wireyard_pipeline::ir::Covered;
+
+use super::layout::{Layouts, Stack};
+
+/// Ones in front, and the headers of the longest frame up to the BTH.
+const HEAD_BYTES_MAX: usize = 96;
+
+/// A CRC over frames that begin with one stack of headers.
+#[derive(Debug)]
+pub struct CrcPlan {
+    engine: CrcEngine,
+    /// Bytes of ones in front.
+    ones: usize,
+    /// First covered byte of the frame.
+    from: usize,
+    /// ORed over the bytes from `from` on.
+    mask: Vec<u8>,
+}
+
+impl CrcPlan {
+    /// The plan of the CRC called `name` for frames that begin with `stack`.
+    ///
+    /// # Errors
+    /// The declaration covers something that is not a run of headers and the rest.
+    pub fn new(layouts: &Layouts, name: &str, stack: &Stack<'_>) -> Result<CrcPlan, String> {
+        let crc = layouts.crc(name)?;
+        let (mut ones, mut from, mut mask) = (0, None, Vec::new());
+        for covered in &crc.over {
+            match covered {
+                Covered::Ones(bytes) if from.is_none() => ones += *bytes as usize,
+                Covered::Header { instance, ones } => {
+                    let Some(place) = stack.place_of(*instance) else { continue };
+                    let start = *from.get_or_insert(place.start);
+                    if start + mask.len() != place.start {
+                        return Err(format!("{name}: covers no unbroken run of headers"));
+                    }
+                    mask.extend_from_slice(ones);
+                    mask.resize(place.end - start, 0);
+                }
+                Covered::Body | Covered::After(_) => {}
+                other => return Err(format!("{name}: covers {other:?}")),
+            }
+        }
+        let from = from.ok_or_else(|| format!("{name}: covers no header of this frame"))?;
+        if ones + mask.len() > HEAD_BYTES_MAX {
+            return Err(format!("{name}: the headers are over {HEAD_BYTES_MAX} bytes"));
+        }
+        Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, from, mask })
+    }
+
+    /// The value of the CRC's field for a frame that ends where its coverage ends.
+    pub fn value(&self, frame: &[u8]) -> u64 {
+        let mut head = [0xff; HEAD_BYTES_MAX];
+        let end = self.ones + self.mask.len();
+        let masked = self.from..self.from + self.mask.len();
+        let mut run = self.engine.start();
+        if let (Some(to), Some(covered)) = (head.get_mut(self.ones..end), frame.get(masked.clone()))
+        {
+            for ((to, byte), ones) in to.iter_mut().zip(covered).zip(&self.mask) {
+                *to = byte | ones;
+            }
+            run.add(&head[..end]);
+            run.add(&frame[masked.end..]);
+        }
+        run.field_value()
+    }
+}

@@ -1,0 +1,364 @@
+//! Where the fields of our own frames are: the YAML header libraries, resolved once at start.
+//!
+//! A [`Stack`] is a list of headers, one behind the other. It turns `"ipv4.total_len"` into a [`Slot`],
+//! which is a shift and a mask at a known byte, so that nothing is looked up by name for a packet. Which
+//! extended headers follow an opcode is asked of the library's own parser, once for each opcode.
+//!
+//! Not here: what the values are. That is said by the builders beside this module.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::decode::Decoder;
+use wireyard_pipeline::ids::{HeaderId, InstanceId};
+use wireyard_pipeline::ir::layout::read_run;
+use wireyard_pipeline::ir::{Crc, Field, FieldLayout, Program};
+use wireyard_pipeline::source::{Loader, parse_program};
+
+use crate::library::LIBRARIES;
+
+/// Takes from the libraries what this device builds and reads itself. It forwards nothing.
+const PROGRAM: &str = "
+pipeline: frames
+include: [ethernet, arp, ip, l4, icmp, infiniband, roce]
+parser:
+  start: { select: std.ingress_link, cases: { link.infiniband: infiniband }, default: ethernet }
+  ethernet:
+    call: ethernet.l2
+    select: meta.ether_type
+    cases: { 0x0800: ipv4, 0x86dd: ipv6, 0x0806: arp, 0x8808: mac_control, 0x8915: rocev1 }
+    default: accept
+  mac_control: { call: ethernet.mac_control }
+  arp: { call: arp.address_resolution }
+  ipv4: { call: ip.v4, select: meta.l4_protocol, cases: { 17: udp }, default: accept }
+  ipv6: { call: ip.v6, select: meta.l4_protocol, cases: { 17: udp, 58: icmpv6 }, default: accept }
+  icmpv6: { call: icmp.v6_message, next: nd_option }
+  nd_option: { extract: nd_link_address }
+  udp: { extract: udp, select: udp.dst_port, cases: { 4791: rocev2 }, default: accept }
+  rocev1: { call: roce.v1 }
+  rocev2: { call: roce.v2 }
+  infiniband: { call: infiniband.link }
+ingress: [drop]
+deparser:
+  emit: [lrh, rwh, ethernet, vlan, llc, snap, mac_control, pause, pfc, arp, arp_ipv4, ipv4, ipv6, ipv6_ext,
+    ipv6_fragment, ipv6_ext_inner, icmpv6, nd, nd_link_address, udp, grh, bth, rdeth, deth, xrceth, feth, reth, aeth,
+    atomic_ack_eth, atomic_eth, immdt, ieth, cnp_reserved]
+  after: [icrc, vcrc]
+";
+
+/// Link code of InfiniBand in `std.ingress_link`.
+const LINK_INFINIBAND: u8 = 1;
+
+/// The header libraries, compiled.
+#[derive(Debug)]
+pub struct Layouts {
+    program: Arc<Program>,
+    /// By opcode, the headers behind the BTH and where they begin behind it.
+    extensions: Vec<Option<Vec<(InstanceId, u32)>>>,
+}
+
+/// Headers of fixed length, one behind the other.
+#[derive(Debug)]
+pub struct Stack<'l> {
+    layouts: &'l Layouts,
+    headers: Vec<(InstanceId, u32)>,
+    bytes: u32,
+}
+
+/// A field of at most 64 bits at a known place: `(word >> shift) & mask` of up to 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    byte: u16,
+    bytes: u8,
+    shift: u8,
+    mask: u64,
+}
+
+impl Slot {
+    fn new(bit: u32, bits: u32) -> Option<Slot> {
+        let (first, last) = (bit / 8, (bit + bits - 1) / 8);
+        let bytes = last - first + 1;
+        let shift = (last + 1) * 8 - (bit + bits);
+        (bits > 0 && bytes <= 8).then(|| Slot {
+            byte: first as u16,
+            bytes: bytes as u8,
+            shift: shift as u8,
+            mask: u64::MAX >> (64 - bits),
+        })
+    }
+
+    /// Reads the field; zero when the bytes end before it.
+    #[inline]
+    pub fn read(self, bytes: &[u8]) -> u64 {
+        let at = usize::from(self.byte);
+        let Some(word) = bytes.get(at..at + usize::from(self.bytes)) else { return 0 };
+        load(word) >> self.shift & self.mask
+    }
+
+    /// Writes the field; nothing when the bytes end before it.
+    #[inline]
+    pub fn write(self, bytes: &mut [u8], value: u64) {
+        let at = usize::from(self.byte);
+        let Some(word) = bytes.get_mut(at..at + usize::from(self.bytes)) else { return };
+        let mask = self.mask << self.shift;
+        let old = if mask.count_ones() == u32::from(self.bytes) * 8 { 0 } else { load(word) };
+        let new = old & !mask | value << self.shift & mask;
+        match word {
+            [a] => *a = new as u8,
+            [_, _] => word.copy_from_slice(&(new as u16).to_be_bytes()),
+            [_, _, _, _] => word.copy_from_slice(&(new as u32).to_be_bytes()),
+            _ => word.copy_from_slice(&new.to_be_bytes()[8 - word.len()..]),
+        }
+    }
+}
+
+/// Up to 8 bytes in network order.
+#[inline]
+fn load(word: &[u8]) -> u64 {
+    match *word {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_be_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        _ => word.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    }
+}
+
+impl Layouts {
+    /// Compiles the embedded libraries.
+    ///
+    /// # Errors
+    /// The text of what is wrong in them; a build that passed its tests has nothing wrong.
+    pub fn new() -> Result<Layouts, String> {
+        let loader = Loader::in_memory([("frames.yaml", PROGRAM)], LIBRARIES);
+        let parsed =
+            parse_program("frames.yaml".as_ref(), &loader).map_err(|error| error.to_string())?;
+        let compiled = compile(&parsed, &ExternRegistry::default()).map_err(|diagnostics| {
+            wireyard_pipeline::diag::Rejected { diagnostics, files: parsed.files.clone() }
+                .to_string()
+        })?;
+        let mut layouts = Layouts { program: Arc::new(compiled.program), extensions: Vec::new() };
+        layouts.extensions = layouts.ask_for_extensions()?;
+        Ok(layouts)
+    }
+
+    /// Parses one InfiniBand packet of every opcode, and notes which headers are found where.
+    fn ask_for_extensions(&self) -> Result<Vec<Option<Vec<(InstanceId, u32)>>>, String> {
+        const BYTES: usize = 128;
+        let stack = self.stack(&["lrh", "bth"])?;
+        let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
+        let mut packet = [0; BYTES + 2];
+        stack.write(&mut packet, "lrh.lnh", 2)?;
+        stack.write(&mut packet, "lrh.pktlen", (BYTES / 4) as u128)?;
+        let mut decoder = Decoder::new(Arc::clone(&self.program))?;
+        let mut all = Vec::new();
+        for value in 0..=255 {
+            opcode.write(&mut packet, value);
+            let found = decoder.parse(&packet, LINK_INFINIBAND).ok_or("a packet of 130 bytes")?;
+            let behind = |at: u32| at.checked_sub(stack.bytes);
+            let headers = found.headers().into_iter().filter(|h| h.instance != bth);
+            let list = headers.filter_map(|h| Some((h.instance, behind(h.at)?)));
+            let end = found.body_range().start;
+            all.push(
+                found.error().is_none().then(|| list.filter(|e| e.1 + stack.bytes < end).collect()),
+            );
+        }
+        Ok(all)
+    }
+
+    /// The headers behind a BTH with this opcode and where they begin behind it; `None` for an opcode
+    /// that the library does not know.
+    pub fn extensions(&self, opcode: u8) -> Option<impl Iterator<Item = (&str, u32)>> {
+        let list = self.extensions.get(usize::from(opcode))?.as_ref()?;
+        Some(list.iter().map(|(id, at)| (self.program.instances[*id].name.as_str(), *at)))
+    }
+
+    /// Headers one behind the other, by the names of their instances.
+    ///
+    /// # Errors
+    /// A name that no library has.
+    pub fn stack(&self, names: &[&str]) -> Result<Stack<'_>, String> {
+        let mut stack = Stack { layouts: self, headers: Vec::new(), bytes: 0 };
+        for name in names {
+            let found = self.program.instances.entries().find(|(_, known)| known.name == *name);
+            let (id, instance) = found.ok_or_else(|| format!("no header `{name}`"))?;
+            stack.headers.push((id, stack.bytes));
+            stack.bytes += self.program.headers[instance.header].fixed_bytes;
+        }
+        Ok(stack)
+    }
+
+    /// A CRC by name.
+    pub(super) fn crc(&self, name: &str) -> Result<&Crc, String> {
+        let found = self.program.crcs.iter().find(|crc| crc.name == name);
+        found.ok_or_else(|| format!("no CRC `{name}`"))
+    }
+
+    fn header_of(&self, instance: InstanceId) -> HeaderId {
+        self.program.instances[instance].header
+    }
+}
+
+impl Stack<'_> {
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// The bytes of a header, if the frame has it.
+    pub(super) fn place_of(&self, instance: InstanceId) -> Option<Range<usize>> {
+        let index = self.headers.iter().position(|(id, _)| *id == instance)?;
+        let end = self.headers.get(index + 1).map_or(self.bytes, |next| next.1);
+        Some(self.headers[index].1 as usize..end as usize)
+    }
+
+    fn instance(&self, header: &str) -> Result<InstanceId, String> {
+        self.place(header).map(|(id, _)| id)
+    }
+
+    fn place(&self, header: &str) -> Result<(InstanceId, u32), String> {
+        let named = |id: InstanceId| self.layouts.program.instances[id].name == header;
+        let found = self.headers.iter().find(|(id, _)| named(*id));
+        found.copied().ok_or_else(|| format!("no header `{header}` in this frame"))
+    }
+
+    /// Where a header begins.
+    ///
+    /// # Errors
+    /// The frame does not have it.
+    pub fn offset(&self, header: &str) -> Result<usize, String> {
+        Ok(self.place(header)?.1 as usize)
+    }
+
+    fn field(&self, path: &str) -> Result<(&Field, u32), String> {
+        let missing = || format!("no field `{path}` in this frame");
+        let (header, name) = path.rsplit_once('.').ok_or_else(missing)?;
+        let (instance, at) = self.place(header)?;
+        let declared = &self.layouts.program.headers[self.layouts.header_of(instance)];
+        let field = declared.fields.iter().find(|field| field.name == name);
+        Ok((field.ok_or_else(missing)?, at))
+    }
+
+    /// First bit and width of a field of one piece.
+    fn run(&self, path: &str) -> Result<(u32, u32), String> {
+        let (field, at) = self.field(path)?;
+        match field.layout {
+            FieldLayout::Run { bit, bits } => Ok((at * 8 + bit, bits)),
+            _ => Err(format!("`{path}` is not one piece in network order")),
+        }
+    }
+
+    /// The place of a field of at most 64 bits.
+    ///
+    /// # Errors
+    /// The frame does not have it, or it is no such field.
+    pub fn slot(&self, path: &str) -> Result<Slot, String> {
+        let (bit, bits) = self.run(path)?;
+        Slot::new(bit, bits).ok_or_else(|| format!("`{path}` is spread over more than 8 bytes"))
+    }
+
+    /// The place of an element of an array.
+    ///
+    /// # Errors
+    /// The frame does not have it, or it is no such field.
+    pub fn element(&self, path: &str, index: u32) -> Result<Slot, String> {
+        let (field, at) = self.field(path)?;
+        match field.layout {
+            FieldLayout::Array { bit, bits, count } if index < count => {
+                let slot = Slot::new(at * 8 + bit + bits * index, bits);
+                slot.ok_or_else(|| format!("`{path}` is spread over more than 8 bytes"))
+            }
+            _ => Err(format!("`{path}` has no element {index}")),
+        }
+    }
+
+    /// Writes a field of any width: for start and for rare frames.
+    ///
+    /// # Errors
+    /// The frame does not have it, or it is not one piece.
+    pub fn write(&self, bytes: &mut [u8], path: &str, value: u128) -> Result<(), String> {
+        let (bit, bits) = self.run(path)?;
+        wireyard_pipeline::ir::layout::write_run(bytes, bit, bits, value);
+        Ok(())
+    }
+
+    /// The place of a field of any width.
+    ///
+    /// # Errors
+    /// The frame does not have it, or it is not one piece.
+    pub fn wide(&self, path: &str) -> Result<Wide, String> {
+        let (bit, bits) = self.run(path)?;
+        Ok(Wide { bit, bits })
+    }
+}
+
+/// A field of any width at a known place: addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wide {
+    bit: u32,
+    bits: u32,
+}
+
+impl Wide {
+    /// Reads the field; bits behind the end are zero.
+    pub fn read(self, bytes: &[u8]) -> u128 {
+        let at = (self.bit / 8) as usize;
+        if self.bits == 128
+            && self.bit % 8 == 0
+            && let Some(whole) = bytes.get(at..).and_then(|rest| rest.first_chunk())
+        {
+            return u128::from_be_bytes(*whole);
+        }
+        read_run(bytes, self.bit, self.bits)
+    }
+
+    /// Writes the field; bits behind the end are left out.
+    pub fn write(self, bytes: &mut [u8], value: u128) {
+        wireyard_pipeline::ir::layout::write_run(bytes, self.bit, self.bits, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_those_of_the_opcode_table() {
+        let layouts = Layouts::new().unwrap();
+        let of = |opcode| -> Vec<(String, u32)> {
+            let list = layouts.extensions(opcode).unwrap();
+            list.map(|(name, at)| (name.to_owned(), at)).collect()
+        };
+        assert_eq!(of(0x04), []);
+        assert_eq!(of(0x0b), [("reth".to_owned(), 0), ("immdt".to_owned(), 16)]);
+        assert_eq!(of(0x12), [("aeth".to_owned(), 0), ("atomic_ack_eth".to_owned(), 4)]);
+        assert_eq!(of(0x65), [("deth".to_owned(), 0), ("immdt".to_owned(), 8)]);
+        assert_eq!(of(0x80), []);
+        assert_eq!(of(0x81), [("cnp_reserved".to_owned(), 0)]);
+        assert!(layouts.extensions(0xff).is_none() && layouts.extensions(0x15).is_none());
+    }
+
+    #[test]
+    fn slots_are_the_fields() {
+        let layouts = Layouts::new().unwrap();
+        let stack = layouts.stack(&["ethernet", "ipv4", "udp", "bth"]).unwrap();
+        assert_eq!((stack.bytes(), stack.offset("bth").unwrap()), (54, 42));
+        let mut frame = [0xa5; 54];
+        for (path, value) in
+            [("bth.psn", 0x12_3456), ("ipv4.ecn", 2), ("ethernet.src", 0x0200_0000_0001)]
+        {
+            let slot = stack.slot(path).unwrap();
+            let before = frame;
+            slot.write(&mut frame, value);
+            assert_eq!(slot.read(&frame), value, "{path}");
+            let (bit, bits) = stack.run(path).unwrap();
+            let mut same = before;
+            wireyard_pipeline::ir::layout::write_run(&mut same, bit, bits, value.into());
+            assert_eq!(frame, same, "{path}");
+        }
+        assert_eq!(stack.slot("bth.psn").unwrap().read(&frame[..50]), 0);
+        assert!(stack.slot("bth.none").is_err() && stack.slot("aeth.msn").is_err());
+        assert!(layouts.stack(&["nothing"]).is_err());
+    }
+}

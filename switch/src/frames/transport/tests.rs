@@ -1,0 +1,212 @@
+//! What is built is read, for any headers in any encapsulation; any bytes are read or refused.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2, Op};
+use crate::roce::packet::{Aeth, AtomicEth, Deth, Reth};
+
+use super::super::envelope::mapped;
+use super::super::{Frames, Mac};
+use super::*;
+
+fn frames() -> Arc<Frames> {
+    Frames::shared().unwrap()
+}
+
+fn link_of(encap: Encap) -> LinkType {
+    if encap.is_infiniband() { LinkType::Infiniband } else { LinkType::Ethernet }
+}
+
+prop_compose! {
+    fn any_address()(
+        encap in prop::sample::select(Encap::ALL.to_vec()), macs in any::<[[u8; 6]; 2]>(),
+        ends in any::<[u128; 2]>(), vlan in proptest::option::of(0u16..4095), lids in any::<[u16; 2]>(),
+        udp_src_port in any::<u16>(), flow_label in 0u32..1 << 20, hop_limit in any::<u8>(),
+    ) -> Address {
+        let end = |n: usize| match encap {
+            Encap::RoceV2Ipv4 => mapped((ends[n] as u32).into()),
+            Encap::IbLocal => lids[n].into(),
+            // Not by chance an IPv4-mapped address.
+            _ => ends[n] | 1 << 127,
+        };
+        let to = Address::new(encap, Mac(macs[0]), Mac(macs[1]), end(0), end(1));
+        let infiniband = encap.is_infiniband();
+        Address {
+            vlan: vlan.filter(|_| !infiniband),
+            slid: if infiniband { lids[0] } else { 0 },
+            dlid: if infiniband { lids[1] } else { 0 },
+            src_mac: if infiniband { Mac::default() } else { to.src_mac },
+            dst_mac: if infiniband { Mac::default() } else { to.dst_mac },
+            udp_src_port: match encap {
+                Encap::RoceV2Ipv4 | Encap::RoceV2Ipv6 => udp_src_port,
+                _ => to.udp_src_port,
+            },
+            flow_label: match encap {
+                Encap::RoceV2Ipv4 | Encap::IbLocal => 0,
+                _ => flow_label,
+            },
+            hop_limit: if encap == Encap::IbLocal { to.hop_limit } else { hop_limit },
+            ..to
+        }
+    }
+}
+
+fn opcodes() -> Vec<u8> {
+    let spoken = (0..=255).filter(|opcode| Op::decode(*opcode).is_some());
+    spoken.chain([CNP_NATIVE, CNP_ROCEV2]).collect()
+}
+
+prop_compose! {
+    /// Headers that fit the opcode.
+    fn any_headers()(
+        opcode in prop::sample::select(opcodes()), bits in any::<[bool; 4]>(), pkey in any::<u16>(),
+        dest_qp in 0u32..1 << 24, psn in 0u32..1 << 24, words in any::<[u64; 4]>(), pad in 0u8..4,
+    ) -> Headers {
+        let (low, service) = (opcode & 0x1f, opcode >> 5);
+        let mut headers = Headers::new(Bth {
+            opcode, solicited: bits[0], pad, pkey, fecn: bits[1], becn: bits[2], dest_qp,
+            ack_req: bits[3], psn: Psn::new(psn),
+        });
+        if service == 0b100 {
+            return headers;
+        }
+        let key = words[1] as u32;
+        if [0x06, 0x0a, 0x0b, 0x0c].contains(&low) {
+            headers.reth = Some(Reth { va: words[0], rkey: key, len_bytes: words[2] as u32 });
+        }
+        if [0x0d, 0x0f, 0x10, 0x11, 0x12].contains(&low) {
+            headers.aeth = Some(Aeth { syndrome: words[0] as u8, msn: key >> 8 });
+        }
+        if low == 0x12 {
+            headers.atomic_ack = Some(words[3]);
+        }
+        if [0x13, 0x14].contains(&low) {
+            let (swap_or_add, compare) = (words[2], words[3]);
+            headers.atomic = Some(AtomicEth { va: words[0], rkey: key, swap_or_add, compare });
+        }
+        if [0x03, 0x05, 0x09, 0x0b].contains(&low) {
+            headers.imm = Some(words[3] as u32);
+        }
+        if [0x16, 0x17].contains(&low) {
+            headers.ieth = Some(words[3] as u32);
+        }
+        if service == 3 {
+            headers.deth = Some(Deth { qkey: key, src_qp: words[2] as u32 & 0xff_ffff });
+        }
+        headers
+    }
+}
+
+#[test]
+fn what_is_built_is_read() {
+    let frames = frames();
+    let config = ProptestConfig::with_cases(400);
+    proptest!(config, |(
+        to in any_address(), headers in any_headers(), words in 0usize..300,
+        dscp in 0u8..64, ecn in 0u8..4, pcp in 0u8..8, slack in 0usize..9, cut in any::<u16>(),
+    )| {
+        let envelope = frames.transport.envelope(&to, &Class { dscp, ecn, pcp }).unwrap();
+        let payload: Vec<u8> = (0..words * 4 + 4 - usize::from(headers.bth.pad))
+            .map(|n| (n * 7) as u8)
+            .collect();
+        let mut out = vec![0xee; 1600];
+        let fill = |to: &mut [u8]| -> Result<(), BuildError> {
+            to.copy_from_slice(&payload);
+            Ok(())
+        };
+        let bytes = frames
+            .transport
+            .build_with(&envelope, &headers, payload.len(), &mut out, fill)
+            .unwrap();
+        prop_assert!(out[bytes..].iter().all(|byte| *byte == 0xee));
+        // Ethernet pads short frames; what is behind the ICRC is not the packet's.
+        let slack = if to.encap.is_infiniband() { 0 } else { slack };
+        let link = link_of(to.encap);
+        let seen = frames.transport.parse(link, &out[..bytes + slack]).unwrap();
+        prop_assert_eq!(seen.headers, headers);
+        prop_assert_eq!(seen.payload, &payload[..]);
+        prop_assert_eq!(seen.origin.address, to);
+        let ip = matches!(to.encap, Encap::RoceV2Ipv4 | Encap::RoceV2Ipv6);
+        prop_assert_eq!(seen.origin.ip_ce, ip && ecn == 3);
+        let short = usize::from(cut) % bytes;
+        prop_assert!(frames.transport.parse(link, &out[..short]).is_err());
+    });
+}
+
+#[test]
+fn any_bytes_are_read_or_refused() {
+    let frames = frames();
+    let start = |n: u8| -> Vec<u8> {
+        let mut head = vec![0; 12];
+        head.extend(match n % 4 {
+            0 => [0x08, 0x00, 0x45],
+            1 => [0x86, 0xdd, 0x60],
+            2 => [0x89, 0x15, 0x60],
+            _ => [0x81, 0x00, 0x00],
+        });
+        head
+    };
+    let config = ProptestConfig::with_cases(2000);
+    proptest!(config, |(
+        n in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..160), ib in any::<bool>(),
+    )| {
+        let mut frame = if ib { Vec::new() } else { start(n) };
+        frame.extend(bytes);
+        let link = if ib { LinkType::Infiniband } else { LinkType::Ethernet };
+        let _ = frames.transport.parse(link, &frame);
+    });
+}
+
+/// A frame that is right but for one byte, whichever, must never panic either.
+#[test]
+fn one_changed_byte_never_panics() {
+    let frames = frames();
+    let config = ProptestConfig::with_cases(300);
+    proptest!(config, |(to in any_address(), mut headers in any_headers(), with in 1u8..)| {
+        headers.bth.pad = 0;
+        let envelope = frames.transport.envelope(&to, &Class::DATA).unwrap();
+        let mut out = vec![0; 400];
+        let bytes =
+            frames.transport.build_with(&envelope, &headers, 8, &mut out, |_| Ok(())).unwrap();
+        for at in 0..bytes {
+            out[at] ^= with;
+            let _ = frames.transport.parse(link_of(to.encap), &out[..bytes]);
+            out[at] ^= with;
+        }
+    });
+}
+
+#[test]
+fn wrong_requests_are_refused() {
+    let frames = frames();
+    let ip = |n: u8| mapped(std::net::Ipv4Addr::new(10, 0, 0, n));
+    let to = Address::rocev2(Mac([2; 6]), Mac([4; 6]), ip(1), ip(2)).unwrap();
+    let envelope = |to: &Address, class: &Class| frames.transport.envelope(to, class).err();
+    assert_eq!(envelope(&to, &Class::DATA), None);
+    assert_eq!(envelope(&Address { src: 1, ..to }, &Class::DATA), Some(AddressError::Family));
+    assert_eq!(
+        envelope(&Address { vlan: Some(4095), ..to }, &Class::DATA),
+        Some(AddressError::Vlan)
+    );
+    let steep = Class { dscp: 64, ..Class::DATA };
+    assert_eq!(envelope(&to, &steep), Some(AddressError::Class));
+    assert_eq!(Address::rocev2(Mac([2; 6]), Mac([4; 6]), ip(1), 9), Err(AddressError::Family));
+    let lid = Address { encap: Encap::IbLocal, src: 1 << 16, ..to };
+    assert_eq!(envelope(&lid, &Class::DATA), Some(AddressError::Lid));
+
+    let good = frames.transport.envelope(&to, &Class::DATA).unwrap();
+    let mut headers = super::super::cnp::headers(Encap::RoceV2Ipv4, 5, 0xffff);
+    let mut build = |headers: &Headers, payload: usize, room: usize| {
+        let mut out = vec![0; room];
+        frames.transport.build_with(&good, headers, payload, &mut out, |_| Ok(())).err()
+    };
+    assert_eq!(build(&headers, 0, 73), Some(BuildError::NoRoom));
+    assert_eq!(build(&headers, 0, 74), None);
+    assert_eq!(build(&headers, 3, 100), Some(BuildError::PadCount));
+    headers.bth.opcode = 0x0c;
+    assert_eq!(build(&headers, 0, 100), Some(BuildError::Headers), "a READ request has a RETH");
+    headers.bth.opcode = 0x15;
+    assert_eq!(build(&headers, 0, 100), Some(BuildError::Headers));
+}
