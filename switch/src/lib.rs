@@ -6,6 +6,7 @@ pub mod core;
 pub mod decode;
 pub mod device;
 pub mod frames;
+pub mod host;
 pub mod library;
 pub mod live;
 pub mod pcap;

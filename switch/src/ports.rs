@@ -278,6 +278,11 @@ pub trait Port: Send {
         Vec::new()
     }
 
+    /// The port as what it is, for owners who know its kind; `None` for kinds that nobody asks.
+    fn as_any_mut(&mut self) -> Option<&mut dyn std::any::Any> {
+        None
+    }
+
     /// Stops, and gives back every chunk that the port holds. After it the port moves no frames.
     fn close(&mut self, _mem: &mut PacketMemory) {}
 }

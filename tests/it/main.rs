@@ -2,6 +2,7 @@
 mod captures;
 mod cli;
 mod errors;
+mod frames;
 mod ir;
 mod packets;
 mod ports;

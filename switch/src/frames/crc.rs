@@ -13,7 +13,7 @@ const HEAD_BYTES_MAX: usize = 96;
 
 /// A CRC over frames that begin with one stack of headers.
 #[derive(Debug)]
-pub struct CrcPlan {
+pub(super) struct CrcPlan {
     engine: CrcEngine,
     /// Bytes of ones in front.
     ones: usize,
@@ -28,7 +28,7 @@ impl CrcPlan {
     ///
     /// # Errors
     /// The declaration covers something that is not a run of headers and the rest.
-    pub fn new(layouts: &Layouts, name: &str, stack: &Stack<'_>) -> Result<CrcPlan, String> {
+    pub(super) fn new(layouts: &Layouts, name: &str, stack: &Stack<'_>) -> Result<CrcPlan, String> {
         let crc = layouts.crc(name)?;
         let (mut ones, mut from, mut mask) = (0, None, Vec::new());
         for covered in &crc.over {
@@ -55,7 +55,7 @@ impl CrcPlan {
     }
 
     /// The value of the CRC's field for a frame that ends where its coverage ends.
-    pub fn value(&self, frame: &[u8]) -> u64 {
+    pub(super) fn value(&self, frame: &[u8]) -> u64 {
         let mut head = [0xff; HEAD_BYTES_MAX];
         let end = self.ones + self.mask.len();
         let masked = self.from..self.from + self.mask.len();

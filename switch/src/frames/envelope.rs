@@ -199,6 +199,7 @@ impl Address {
         }
         if class.dscp > 63
             || class.ecn > 3
+            || class.vl > 15
             || class.pcp > 15
             || class.pcp > 7 && !self.encap.is_infiniband()
         {
@@ -213,17 +214,19 @@ impl Address {
 pub struct Class {
     /// DSCP of the IP header or upper bits of the GRH's traffic class.
     pub dscp: u8,
-    /// ECN of the IP header: 0 not capable, 2 ECT(0). RoCEv1 and InfiniBand have none.
+    /// ECN of the IP header, low bits of the GRH's traffic class: 0 not capable, 2 ECT(0).
     pub ecn: u8,
-    /// PCP of the VLAN tag, or SL and VL of the LRH.
+    /// PCP of the VLAN tag, or SL of the LRH.
     pub pcp: u8,
+    /// VL of the LRH; Ethernet has none.
+    pub vl: u8,
 }
 
 impl Class {
     /// RoCE data: DSCP 26 (priority 3), ECT(0).
-    pub const DATA: Class = Class { dscp: 26, ecn: 2, pcp: 3 };
+    pub const DATA: Class = Class { dscp: 26, ecn: 2, pcp: 3, vl: 3 };
     /// CNPs as ConnectX sends them: DSCP 48 (priority 6), ECT(0).
-    pub const CNP: Class = Class { dscp: 48, ecn: 2, pcp: 6 };
+    pub const CNP: Class = Class { dscp: 48, ecn: 2, pcp: 6, vl: 6 };
 }
 
 /// Why an address or class cannot be written into headers.
@@ -237,7 +240,7 @@ pub enum AddressError {
     Vlan,
     /// A flow label has 20 bits.
     FlowLabel,
-    /// DSCP at most 63, ECN at most 3, PCP at most 7 (SL at most 15).
+    /// DSCP at most 63, ECN at most 3, PCP at most 7 (SL and VL at most 15).
     Class,
 }
 
@@ -248,7 +251,7 @@ impl fmt::Display for AddressError {
             AddressError::Lid => "a LID has 16 bits",
             AddressError::Vlan => "a VLAN number is at most 4094",
             AddressError::FlowLabel => "a flow label has 20 bits",
-            AddressError::Class => "DSCP is at most 63, ECN 3, PCP 7, SL 15",
+            AddressError::Class => "DSCP is at most 63, ECN 3, PCP 7, SL and VL 15",
         })
     }
 }

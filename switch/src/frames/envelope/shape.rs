@@ -136,7 +136,7 @@ impl Shape {
                 }
             }
             Front::Infiniband(lrh) => {
-                lrh.vl.write(head, pcp);
+                lrh.vl.write(head, class.vl.into());
                 lrh.sl.write(head, pcp);
                 lrh.lnh.write(head, if self.encap == Encap::IbGlobal { 3 } else { 2 });
                 lrh.slid.write(head, to.slid.into());
@@ -170,7 +170,7 @@ impl Shape {
             }
             Net::Grh(grh) => {
                 grh.ipver.write(head, 6);
-                grh.tclass.write(head, dscp << 2);
+                grh.tclass.write(head, dscp << 2 | ecn);
                 grh.flowlabel.write(head, to.flow_label.into());
                 grh.nexthdr.write(head, u64::from(NEXT_HEADER_BTH));
                 grh.hoplmt.write(head, to.hop_limit.into());

@@ -107,7 +107,7 @@ fn what_is_built_is_read() {
         to in any_address(), headers in any_headers(), words in 0usize..300,
         dscp in 0u8..64, ecn in 0u8..4, pcp in 0u8..8, slack in 0usize..9, cut in any::<u16>(),
     )| {
-        let envelope = frames.transport.envelope(&to, &Class { dscp, ecn, pcp }).unwrap();
+        let envelope = frames.transport.envelope(&to, &Class { dscp, ecn, pcp, vl: pcp }).unwrap();
         let payload: Vec<u8> = (0..words * 4 + 4 - usize::from(headers.bth.pad))
             .map(|n| (n * 7) as u8)
             .collect();
@@ -198,7 +198,7 @@ fn wrong_requests_are_refused() {
 
     let good = frames.transport.envelope(&to, &Class::DATA).unwrap();
     let mut headers = super::super::cnp::headers(Encap::RoceV2Ipv4, 5, 0xffff);
-    let mut build = |headers: &Headers, payload: usize, room: usize| {
+    let build = |headers: &Headers, payload: usize, room: usize| {
         let mut out = vec![0; room];
         frames.transport.build_with(&good, headers, payload, &mut out, |_| Ok(())).err()
     };

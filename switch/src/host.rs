@@ -1,0 +1,42 @@
+//! A host: the RoCE end point as a port, so that a host is a device in the role of a NIC.
+//!
+//! ```text
+//!  wire <─ port 1 ─ core (programs/roce_nic) ─ port 2 ─> EndPointPort
+//!                   traffic manager, PFC                  queue pairs, rate control, CNPs, flows
+//! ```
+//!
+//! [`EndPointPort`] is what remains of a NIC when the device has taken queues, links and pauses: it turns the
+//! transport's values (`roce`) into frames (`frames`) and back, answers ARP and neighbour discovery, and lets a frame
+//! out when pace, link and PFC allow it. Like every port it reads no clock; [`Port::next_arrival`] says when it has
+//! something to send, so the same end point runs live and in virtual time.
+//!
+//! * [`config`]: addresses and classes of a host.
+//! * [`port`]: the port.
+//! * [`connect`]: what two ends exchange out of band, and a whole pair in one process.
+//! * [`flow`]: work that keeps queue pairs busy, with its counters.
+//!
+//! [`Port::next_arrival`]: crate::ports::Port::next_arrival
+
+pub mod config;
+pub mod connect;
+pub mod flow;
+pub mod port;
+#[cfg(test)]
+mod tests;
+
+use crate::core::Core;
+
+pub use config::{Classes, HostConfig};
+pub use connect::{ConnectError, ConnectOptions, PairSpec, Peer, connect_pair};
+pub use flow::{FlowId, FlowOp, FlowReport, FlowSpec};
+pub use port::{EndPointPort, HostCounters};
+
+/// Port number of the wire in `programs/roce_nic`.
+pub const WIRE_PORT: u16 = 1;
+/// Port number of the end point in `programs/roce_nic`.
+pub const END_POINT_PORT: u16 = 2;
+
+/// The end point on a port of a device, if that is what the port is.
+pub fn end_point(core: &mut Core, port: u16) -> Option<&mut EndPointPort> {
+    core.port(port)?.as_any_mut()?.downcast_mut()
+}

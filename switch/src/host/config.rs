@@ -1,0 +1,76 @@
+//! What a host is: names, addresses, classes, and the link that its packets are paced for.
+
+use crate::frames::Mac;
+use crate::frames::envelope::Class;
+use crate::ports::LinkType;
+use crate::roce::np::NpConfig;
+use crate::units::BitsPerSec;
+
+/// Preamble, start delimiter and gap of Ethernet (12 + 8), and the FCS.
+const ETHERNET_OVERHEAD_BYTES: u32 = 24;
+
+/// Classes of what a host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classes {
+    /// Requests and READ responses.
+    pub data: Class,
+    /// Acknowledgements.
+    pub ack: Class,
+    /// CNPs.
+    pub cnp: Class,
+}
+
+impl Default for Classes {
+    /// Data DSCP 26 priority 3 ECT(0); ACK DSCP 46 priority 5; CNP DSCP 48 priority 6.
+    fn default() -> Classes {
+        let ack = Class { dscp: 46, ecn: 0, pcp: 5, vl: 5 };
+        Classes { data: Class::DATA, ack, cnp: Class::CNP }
+    }
+}
+
+/// What a host is. The PFC priority of a class is its `pcp`.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Name for messages.
+    pub name: String,
+    /// Ethernet or InfiniBand.
+    pub link: LinkType,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// Its addresses (IPv6, IPv4-mapped, GID, LID): it takes packets for them and answers who has them.
+    pub addresses: Vec<u128>,
+    /// Classes of what it sends.
+    pub classes: Classes,
+    /// Rate of its link: all its queue pairs together send no faster. It also defines PFC's quantum. Without one,
+    /// only the queue pairs' own pace holds, and a quantum is that of 10 Gbit/s.
+    pub rate: Option<BitsPerSec>,
+    /// Bytes of a packet on the link that are not in its frame.
+    pub link_overhead_bytes: u32,
+    /// The notification point; `None` when the device's program reports marks instead.
+    pub np: Option<NpConfig>,
+}
+
+impl HostConfig {
+    /// A host on Ethernet with one address, 100 Gbit/s and the paper's notification point.
+    pub fn ethernet(name: &str, mac: Mac, address: u128) -> HostConfig {
+        HostConfig {
+            name: name.to_owned(),
+            link: LinkType::Ethernet,
+            mac,
+            addresses: vec![address],
+            classes: Classes::default(),
+            rate: Some(BitsPerSec::gbit(100)),
+            link_overhead_bytes: ETHERNET_OVERHEAD_BYTES,
+            np: Some(NpConfig::default()),
+        }
+    }
+
+    /// A host on InfiniBand with one LID.
+    pub fn infiniband(name: &str, lid: u16) -> HostConfig {
+        HostConfig {
+            link: LinkType::Infiniband,
+            link_overhead_bytes: 0,
+            ..HostConfig::ethernet(name, Mac::default(), lid.into())
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Flows: work that keeps a queue pair busy, as a benchmark program does, with its counters.
+//!
+//! A flow posts messages of one size, so many at a time, from its start until their number or its end time is
+//! reached; every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::{Span, Time};
+
+use crate::roce::endpoint::EndPoint;
+use crate::roce::qp::QpCounters;
+use crate::roce::rp::RateState;
+use crate::roce::verbs::{Completion, RecvWr, Remote, SendOp, SendWr, Sge, Status};
+
+use super::port::EndPointPort;
+
+/// Work request numbers from here on belong to flows, and from [`RING_WR`] on to receive rings. Others are the user's.
+const FLOW_WR: u64 = 1 << 62;
+const RING_WR: u64 = 1 << 63;
+
+/// A flow of an end point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// What a flow does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowOp {
+    /// SEND: the peer needs a receive ring.
+    Send,
+    /// RDMA WRITE to the peer's memory.
+    Write(Remote),
+    /// RDMA READ from the peer's memory.
+    Read(Remote),
+}
+
+/// A flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// The queue pair, connected.
+    pub qp: u32,
+    /// What it does.
+    pub op: FlowOp,
+    /// Local memory of every message: its length is the message size.
+    pub local: Sge,
+    /// Number of messages; `None` is without end.
+    pub messages: Option<u64>,
+    /// Messages posted at a time.
+    pub depth: u32,
+    /// When it starts.
+    pub start: Time,
+    /// When it posts no more.
+    pub end: Time,
+}
+
+impl FlowSpec {
+    /// One message after the other, from the start, without end.
+    pub fn new(qp: u32, op: FlowOp, local: Sge) -> FlowSpec {
+        FlowSpec { qp, op, local, messages: None, depth: 1, start: Time::ZERO, end: Time::MAX }
+    }
+}
+
+/// What a flow has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowStats {
+    /// When the first message was posted.
+    pub started: Option<Time>,
+    /// When the last message of its number was completed.
+    pub finished: Option<Time>,
+    /// When the newest message was completed.
+    pub last_completed: Option<Time>,
+    /// Messages posted.
+    pub posted: u64,
+    /// Messages completed.
+    pub completed: u64,
+    /// Bytes of them.
+    pub completed_bytes: u64,
+    /// Shortest time from posting to completion.
+    pub shortest: Option<Span>,
+    /// Longest time from posting to completion.
+    pub longest: Option<Span>,
+    /// Sum of these times.
+    pub total: Span,
+    /// The error that ended it.
+    pub failed: Option<Status>,
+}
+
+/// A flow with the state of its queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowReport {
+    /// The flow.
+    pub spec: FlowSpec,
+    /// What it has done.
+    pub stats: FlowStats,
+    /// Rate, target and alpha of the queue pair, as of its last event.
+    pub rate: RateState,
+    /// Counters of the queue pair, CNPs received among them.
+    pub qp: QpCounters,
+}
+
+#[derive(Debug)]
+struct Flow {
+    spec: FlowSpec,
+    stats: FlowStats,
+    /// When the messages that are under way were posted, oldest first.
+    posted_at: VecDeque<Time>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    qp: u32,
+    local: Sge,
+    messages: u64,
+    bytes: u64,
+}
+
+/// The flows and receive rings of an end point.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    flows: Vec<Flow>,
+    rings: Vec<Ring>,
+    /// Flows that have not started, latest first.
+    waiting: Vec<(Time, u32)>,
+}
+
+impl Flows {
+    /// When the next flow starts.
+    pub(super) fn next_start(&self) -> Time {
+        self.waiting.last().map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    pub(super) fn start_due(&mut self, now: Time, end: &mut EndPoint) {
+        while let Some((at, index)) = self.waiting.last().copied()
+            && at <= now
+        {
+            self.waiting.pop();
+            if let Some(flow) = self.flows.get_mut(index as usize) {
+                flow.stats.started = Some(now);
+                for _ in 0..flow.spec.depth {
+                    flow.post(now, index, end);
+                }
+            }
+        }
+    }
+
+    /// Takes the completion of a flow or ring; false if it belongs to none.
+    pub(super) fn on_completion(
+        &mut self,
+        now: Time,
+        done: &Completion,
+        end: &mut EndPoint,
+    ) -> bool {
+        let index = done.wr_id as u32;
+        if done.wr_id >= RING_WR {
+            if let Some(ring) = self.rings.get_mut(index as usize)
+                && done.status == Status::Success
+            {
+                ring.messages += 1;
+                ring.bytes += u64::from(done.len_bytes);
+                end.post_recv(ring.qp, RecvWr { wr_id: done.wr_id, local: ring.local });
+            }
+            return true;
+        }
+        if done.wr_id < FLOW_WR {
+            return false;
+        }
+        if let Some(flow) = self.flows.get_mut(index as usize) {
+            flow.on_completion(now, done);
+            flow.post(now, index, end);
+        }
+        true
+    }
+}
+
+impl Flow {
+    /// Posts the next message, if there is one.
+    fn post(&mut self, now: Time, index: u32, end: &mut EndPoint) {
+        let (spec, stats) = (&self.spec, &mut self.stats);
+        let more = spec.messages.is_none_or(|messages| stats.posted < messages);
+        if !more || now >= spec.end || stats.failed.is_some() {
+            return;
+        }
+        let op = match spec.op {
+            FlowOp::Send => SendOp::Send,
+            FlowOp::Write(remote) => SendOp::Write(remote),
+            FlowOp::Read(remote) => SendOp::Read(remote),
+        };
+        let wr = SendWr::new(FLOW_WR | u64::from(index), op, spec.local);
+        match end.post_send(spec.qp, wr) {
+            Some(Ok(())) => {
+                stats.posted += 1;
+                self.posted_at.push_back(now);
+            }
+            _ => stats.failed = Some(Status::WorkRequestFlushed),
+        }
+    }
+
+    fn on_completion(&mut self, now: Time, done: &Completion) {
+        let stats = &mut self.stats;
+        let posted = self.posted_at.pop_front();
+        if done.status != Status::Success {
+            stats.failed.get_or_insert(done.status);
+            return;
+        }
+        let took = now.since(posted.unwrap_or(now));
+        stats.completed += 1;
+        stats.completed_bytes += u64::from(self.spec.local.len);
+        stats.last_completed = Some(now);
+        stats.shortest = Some(stats.shortest.map_or(took, |known| known.min(took)));
+        stats.longest = Some(stats.longest.map_or(took, |known| known.max(took)));
+        stats.total = Span::from_ps(stats.total.as_ps().saturating_add(took.as_ps()));
+        if self.spec.messages == Some(stats.completed) {
+            stats.finished = Some(now);
+        }
+    }
+}
+
+impl EndPointPort {
+    /// Adds a flow. Its queue pair must have room for `depth` work requests, and complete no others.
+    pub fn add_flow(&mut self, spec: FlowSpec) -> FlowId {
+        let index = self.flows.flows.len() as u32;
+        let spec = FlowSpec { depth: spec.depth.max(1), ..spec };
+        let posted_at = VecDeque::with_capacity(spec.depth as usize);
+        self.flows.flows.push(Flow { spec, stats: FlowStats::default(), posted_at });
+        let waiting = &mut self.flows.waiting;
+        // Latest first; of equal starts the one added first is at the end, and so starts first.
+        let at = waiting.partition_point(|(start, _)| *start > spec.start);
+        waiting.insert(at, (spec.start, index));
+        FlowId(index)
+    }
+
+    /// A flow with the state of its queue pair.
+    pub fn flow(&self, id: FlowId) -> Option<FlowReport> {
+        let flow = self.flows.flows.get(id.0 as usize)?;
+        let qp = self.end.qp(flow.spec.qp)?;
+        let (spec, stats) = (flow.spec, flow.stats);
+        Some(FlowReport { spec, stats, rate: qp.rate_state(), qp: *qp.counters() })
+    }
+
+    /// All flows, in the order in which they were added.
+    pub fn flows(&self) -> impl Iterator<Item = FlowReport> {
+        (0..self.flows.flows.len() as u32).filter_map(|index| self.flow(FlowId(index)))
+    }
+
+    /// True when every flow with a number of messages has completed them, or failed.
+    pub fn flows_finished(&self) -> bool {
+        self.flows.flows.iter().all(|flow| {
+            flow.stats.finished.is_some()
+                || flow.stats.failed.is_some()
+                || flow.spec.messages.is_none()
+        })
+    }
+
+    /// Keeps so many receives posted on a queue pair, all into the same memory. False when one was refused.
+    pub fn keep_receiving(&mut self, qp: u32, local: Sge, receives: u32) -> bool {
+        let wr_id = RING_WR | self.flows.rings.len() as u64;
+        self.flows.rings.push(Ring { qp, local, messages: 0, bytes: 0 });
+        let mut post = || self.end.post_recv(qp, RecvWr { wr_id, local });
+        (0..receives).all(|_| matches!(post(), Some(Ok(()))))
+    }
+
+    /// Messages and bytes received by the rings of a queue pair.
+    pub fn received(&self, qp: u32) -> (u64, u64) {
+        let rings = self.flows.rings.iter().filter(|ring| ring.qp == qp);
+        rings.fold((0, 0), |(messages, bytes), ring| (messages + ring.messages, bytes + ring.bytes))
+    }
+}

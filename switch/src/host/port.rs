@@ -1,0 +1,446 @@
+//! The end point as a port.
+//!
+//! Receiving from this port is what the end point sends: answers about addresses, then CNPs, acknowledgements and
+//! data, each class unless PFC stopped it, and data no faster than the link. Sending to this port is what the end
+//! point receives.
+//!
+//! PFC and PAUSE frames sent to this port stop classes: that is how a device whose queue fills holds its own end point
+//! back, and why its own traffic is lossless. A paused data class also stops ACK timeouts, so a pause causes no retry.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::{Span, Time};
+
+use crate::frames::Frames;
+use crate::frames::envelope::{Address, AddressError, Envelope, Refused};
+use crate::frames::neighbour::{Kind, Message};
+use crate::frames::transport::{BuildError, Received};
+use crate::ports::{
+    ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
+    TxFrame,
+};
+use crate::roce::endpoint::EndPoint;
+use crate::roce::np::{Congestion, FlowKey, NotificationPoint, NpCounters};
+use crate::roce::packet::ClassHint;
+use crate::roce::rp::pacer::Pacer;
+use crate::roce::verbs::Completion;
+use crate::tm::pfc::{FlowControlFrame, PauseCounters, PauseReceiver, PfcFrame};
+use crate::units::BitsPerSec;
+
+use super::config::HostConfig;
+use super::flow::Flows;
+
+/// Answers and questions about addresses that wait to be sent; more are forgotten, they will be asked again.
+const MESSAGES_MAX: usize = 64;
+/// Neighbours remembered.
+const NEIGHBOURS_MAX: usize = 1024;
+/// The rate that defines a quantum when the link has none.
+const QUANTUM_RATE_GBIT: u32 = 10;
+
+/// The finished headers to one peer, by class.
+#[derive(Debug)]
+struct Path {
+    address: Address,
+    data: Envelope,
+    ack: Envelope,
+    cnp: Envelope,
+}
+
+/// What an end point counts beside its queue pairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Packets given to queue pairs.
+    pub delivered: u64,
+    /// Frames that are no transport packet, or not a right one, by [`Refused`].
+    pub refused: [u64; Refused::ALL.len()],
+    /// Packets for another address.
+    pub not_for_us: u64,
+    /// PFC and PAUSE frames obeyed.
+    pub pauses: u64,
+    /// MAC control frames that are no flow control.
+    pub bad_mac_control: u64,
+    /// Questions about our addresses answered.
+    pub neighbour_answers: u64,
+    /// CNPs sent.
+    pub cnps_sent: u64,
+    /// Packets that could not be built: their path or their memory is gone.
+    pub unbuildable: u64,
+}
+
+/// The end point of a host.
+#[derive(Debug)]
+pub struct EndPointPort {
+    pub(super) config: HostConfig,
+    frames: Arc<Frames>,
+    pub(super) end: EndPoint,
+    paths: Vec<Path>,
+    np: Option<NotificationPoint>,
+    link: Pacer,
+    pause: PauseReceiver,
+    pause_counters: PauseCounters,
+    messages: VecDeque<Message>,
+    neighbours: Vec<(u128, crate::frames::Mac)>,
+    pub(super) flows: Flows,
+    completions: VecDeque<Completion>,
+    counters: HostCounters,
+    stats: PortStats,
+}
+
+impl EndPointPort {
+    /// An end point without queue pairs.
+    pub fn new(config: HostConfig, frames: Arc<Frames>) -> EndPointPort {
+        let np = config.np.map(NotificationPoint::new);
+        EndPointPort {
+            config,
+            frames,
+            end: EndPoint::new(),
+            paths: Vec::new(),
+            np,
+            link: Pacer::default(),
+            pause: PauseReceiver::new(),
+            pause_counters: PauseCounters::default(),
+            messages: VecDeque::new(),
+            neighbours: Vec::new(),
+            flows: Flows::default(),
+            completions: VecDeque::new(),
+            counters: HostCounters::default(),
+            stats: PortStats::default(),
+        }
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
+    }
+
+    /// Queue pairs and memory.
+    pub fn roce(&self) -> &EndPoint {
+        &self.end
+    }
+
+    /// Queue pairs and memory. Completions come out of [`Self::poll_cq`], not of it.
+    pub fn roce_mut(&mut self) -> &mut EndPoint {
+        &mut self.end
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &HostCounters {
+        &self.counters
+    }
+
+    /// What its notification point counts.
+    pub fn np_counters(&self) -> NpCounters {
+        self.np.as_ref().map(NotificationPoint::counters).unwrap_or_default()
+    }
+
+    /// Pauses obeyed.
+    pub fn pause_counters(&self) -> &PauseCounters {
+        &self.pause_counters
+    }
+
+    /// The number of a new path to a peer, for queue pairs and datagrams.
+    ///
+    /// # Errors
+    /// The address, with one of the classes, cannot be written into headers.
+    pub fn add_path(&mut self, address: &Address) -> Result<u32, AddressError> {
+        let transport = &self.frames.transport;
+        let classes = self.config.classes;
+        let path = Path {
+            address: *address,
+            data: transport.envelope(address, &classes.data)?,
+            ack: transport.envelope(address, &classes.ack)?,
+            cnp: transport.envelope(address, &classes.cnp)?,
+        };
+        self.paths.push(path);
+        Ok(self.paths.len() as u32 - 1)
+    }
+
+    /// The address of a path.
+    pub fn path(&self, path: u32) -> Option<&Address> {
+        self.paths.get(path as usize).map(|path| &path.address)
+    }
+
+    /// Asks who has an address; the answer will be in [`Self::neighbour`].
+    pub fn ask(&mut self, target: u128, vlan: Option<u16>) {
+        let of_family = |own: &&u128| {
+            let four = |address: u128| crate::frames::envelope::unmapped(address).is_some();
+            four(**own) == four(target)
+        };
+        if let Some(own) = self.config.addresses.iter().find(of_family) {
+            self.say(Message::ask(self.config.mac, *own, target, vlan));
+        }
+    }
+
+    /// Where an address is, as its owner said.
+    pub fn neighbour(&self, address: u128) -> Option<crate::frames::Mac> {
+        self.neighbours.iter().find(|(known, _)| *known == address).map(|(_, mac)| *mac)
+    }
+
+    /// The next completion that belongs to no flow.
+    pub fn poll_cq(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    fn say(&mut self, message: Message) {
+        if self.messages.len() < MESSAGES_MAX {
+            self.messages.push_back(message);
+        }
+    }
+
+    fn quantum_rate(&self) -> BitsPerSec {
+        self.config.rate.unwrap_or(BitsPerSec::gbit(QUANTUM_RATE_GBIT))
+    }
+
+    fn is_paused(&self, class: ClassHint) -> bool {
+        let class = match class {
+            ClassHint::Data => &self.config.classes.data,
+            ClassHint::Ack => &self.config.classes.ack,
+        };
+        self.pause.priorities() & 1 << (class.pcp & 7) != 0
+    }
+
+    /// Brings pauses, flows and their completions up to `now`.
+    fn advance(&mut self, now: Time) {
+        if self.pause.next_change() <= now {
+            let rate = self.quantum_rate();
+            self.pause.advance(now, rate, &mut self.pause_counters);
+        }
+        self.flows.start_due(now, &mut self.end);
+        self.take_completions(now);
+    }
+
+    fn take_completions(&mut self, now: Time) {
+        while let Some(done) = self.end.poll_cq() {
+            if !self.flows.on_completion(now, &done, &mut self.end) {
+                self.completions.push_back(done);
+            }
+        }
+    }
+
+    /// When it may next have something to send.
+    fn deadline(&self) -> Time {
+        let np = self.np.as_ref().map_or(Time::MAX, NotificationPoint::next_deadline);
+        let acks = self.end.has_ack() && !self.is_paused(ClassHint::Ack);
+        if !self.messages.is_empty() || acks {
+            return Time::ZERO;
+        }
+        let data = match self.is_paused(ClassHint::Data) {
+            true => Time::MAX,
+            false => match self.end.data_deadline() {
+                Time::MAX => Time::MAX,
+                at => at.max(self.link.due()),
+            },
+        };
+        data.min(np).min(self.flows.next_start()).min(self.pause.next_change())
+    }
+
+    /// Builds the next frame that may leave at `now`.
+    fn next_frame(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        while let Some(message) = self.messages.pop_front() {
+            if let Some(bytes) = self.frames.neighbour.build(&message, out) {
+                return Some(self.account(now, bytes));
+            }
+        }
+        while let Some(cnp) = self.np.as_mut().and_then(|np| np.poll(now)) {
+            let path = self.end.qp(cnp.flow.dest_qp).map(|qp| qp.path());
+            let envelope = path.and_then(|path| self.paths.get(path as usize)).map(|p| &p.cnp);
+            let built = envelope.map(|envelope| {
+                self.frames.transport.build_cnp_in(envelope, cnp.sender_qp, 0xffff, out)
+            });
+            match built {
+                Some(Ok(bytes)) => {
+                    self.counters.cnps_sent += 1;
+                    return Some(self.account(now, bytes));
+                }
+                _ => self.counters.unbuildable += 1,
+            }
+        }
+        loop {
+            let mut packet = None;
+            if !self.is_paused(ClassHint::Ack) {
+                packet = self.end.poll_ack();
+            }
+            if packet.is_none() && !self.is_paused(ClassHint::Data) && self.link.due() <= now {
+                packet = self.end.poll_data(now);
+            }
+            let packet = packet?;
+            let built = match self.paths.get(packet.path as usize) {
+                Some(path) => {
+                    let envelope = match packet.class {
+                        ClassHint::Data => &path.data,
+                        ClassHint::Ack => &path.ack,
+                    };
+                    self.frames.transport.build(envelope, &packet, self.end.memory(), out)
+                }
+                None => Err(BuildError::Headers),
+            };
+            match built {
+                Ok(bytes) => return Some(self.account(now, bytes)),
+                Err(_) => self.counters.unbuildable += 1,
+            }
+        }
+    }
+
+    /// The frame takes its time on the link.
+    fn account(&mut self, now: Time, bytes: usize) -> usize {
+        if let Some(rate) = self.config.rate {
+            let wire = bytes as u64 + u64::from(self.config.link_overhead_bytes);
+            self.link.on_sent(now, wire, rate.get() as f64);
+        }
+        bytes
+    }
+
+    /// A frame for this end point.
+    fn take(&mut self, now: Time, frame: &[u8]) {
+        let frames = Arc::clone(&self.frames);
+        match frames.transport.parse(self.config.link, frame) {
+            Ok(received) => self.take_packet(now, &received),
+            Err(Refused::NotTransport) => self.take_other(now, frame, &frames),
+            Err(why) => self.counters.refused[why as usize] += 1,
+        }
+    }
+
+    fn take_packet(&mut self, now: Time, received: &Received<'_>) {
+        let (address, bth) = (&received.origin.address, &received.headers.bth);
+        if !self.config.addresses.contains(&address.dst) {
+            self.counters.not_for_us += 1;
+            return;
+        }
+        if let (Some(mark), Some(np)) = (received.mark(), &mut self.np) {
+            let datagram = received.headers.deth.map(|deth| deth.src_qp);
+            let sender_qp = datagram.or_else(|| self.end.qp(bth.dest_qp).map(|qp| qp.dest_qp()));
+            let flow = FlowKey { src: address.src, dst: address.dst, dest_qp: bth.dest_qp };
+            let seen = Congestion { flow, opcode: bth.opcode, port: 0, mark, sender_qp };
+            np.on_congestion(now, &seen);
+        }
+        let datagram = received.headers.deth.is_some();
+        let from = |path: &Path| path.address.dst == address.src;
+        let path = if datagram { self.paths.iter().position(from) } else { None };
+        self.counters.delivered += 1;
+        self.end.on_packet(now, &received.packet(path.unwrap_or(0) as u32));
+        self.take_completions(now);
+    }
+
+    fn take_other(&mut self, now: Time, frame: &[u8], frames: &Frames) {
+        if self.config.link != LinkType::Ethernet {
+            self.counters.refused[Refused::NotTransport as usize] += 1;
+        } else if crate::frames::is_mac_control(frame) {
+            self.take_pause(now, frame, frames);
+        } else if let Some(message) = frames.neighbour.parse(frame) {
+            self.take_message(&message);
+        } else {
+            self.counters.refused[Refused::NotTransport as usize] += 1;
+        }
+    }
+
+    fn take_pause(&mut self, now: Time, frame: &[u8], frames: &Frames) {
+        let pause = match frames.flow_control.parse(frame) {
+            Ok(FlowControlFrame::Pfc(pause)) => pause,
+            Ok(FlowControlFrame::Pause(quanta)) => PfcFrame { vector: 0xff, quanta: [quanta; 8] },
+            Err(_) => {
+                self.counters.bad_mac_control += 1;
+                return;
+            }
+        };
+        self.counters.pauses += 1;
+        let rate = self.quantum_rate();
+        self.pause.advance(now, rate, &mut self.pause_counters);
+        self.pause.receive(now, pause, Span::ZERO, rate, &mut self.pause_counters);
+    }
+
+    fn take_message(&mut self, message: &Message) {
+        let ours = self.config.addresses.contains(&message.target);
+        match message.kind {
+            Kind::Asks if ours => {
+                self.counters.neighbour_answers += 1;
+                self.say(message.answer(self.config.mac));
+            }
+            Kind::Asks => {}
+            Kind::Tells => {
+                let room = self.neighbours.len() < NEIGHBOURS_MAX;
+                match self.neighbours.iter_mut().find(|(at, _)| *at == message.sender) {
+                    Some((_, mac)) => *mac = message.sender_mac,
+                    None if room => self.neighbours.push((message.sender, message.sender_mac)),
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+impl Port for EndPointPort {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn caps(&self) -> PortCaps {
+        PortCaps { link: self.config.link, mtu_bytes: None }
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        self.advance(now);
+        let data_off = mem.config().headroom_bytes as u16;
+        let room = mem.max_frame_bytes();
+        let mut count = 0;
+        while count < max && self.deadline() <= now {
+            let Some(mut buf) = mem.alloc() else {
+                self.stats.rx_no_memory += 1;
+                break;
+            };
+            let to = mem.frame_mut(&mut buf, data_off, room);
+            let Some(len) = to.and_then(|to| self.next_frame(now, to)) else {
+                mem.free(buf);
+                break;
+            };
+            let len = len as u32;
+            let checksum = ChecksumStatus::AsReceived;
+            out.push(RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum });
+            self.stats.rx_bytes += u64::from(len);
+            count += 1;
+        }
+        self.take_completions(now);
+        self.stats.rx_frames += count as u64;
+        Ok(count)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        let sent = frames.len();
+        for frame in frames.drain(..) {
+            self.stats.tx_bytes += u64::from(frame.len);
+            self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len));
+            mem.free(frame.buf);
+        }
+        self.stats.tx_frames += sent as u64;
+        Ok(TxDone { sent, dropped: 0 })
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        Some(self.deadline()).filter(|at| *at != Time::MAX)
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats
+    }
+
+    fn link_state(&mut self, _now: Time) -> LinkState {
+        LinkState::Up
+    }
+
+    fn as_any_mut(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+}
