@@ -116,7 +116,7 @@ fn generate(bytes: usize, stop: &AtomicBool) {
         while burst.len() < 64 {
             let buf: Buf = mem.share(&original).unwrap();
             let len = bytes as u32;
-            burst.push(TxFrame { buf, data_off: 256, len, wire_len: len });
+            burst.push(TxFrame::at_once(buf, 256, len, Time::ZERO));
         }
         port.tx_burst(&mut mem, Time::ZERO, &mut burst).unwrap();
     }
@@ -133,12 +133,11 @@ fn through_ports(kind: &str, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let now = Time::from_ns(started.elapsed().as_nanos() as u64);
         input.rx_burst(&mut mem, now, &mut received, 64).unwrap();
-        sending.extend(received.drain(..).map(|frame| TxFrame {
-            buf: frame.buf,
-            data_off: frame.data_off,
-            len: frame.len,
-            wire_len: frame.wire_len,
-        }));
+        sending.extend(
+            received
+                .drain(..)
+                .map(|frame| TxFrame::at_once(frame.buf, frame.data_off, frame.len, now)),
+        );
         if !sending.is_empty() {
             output.tx_burst(&mut mem, now, &mut sending).unwrap();
             // A full ring drops here: nothing queues in this forwarder.

@@ -1,17 +1,19 @@
-//! `switch.yaml`: which program a switch runs, with which entries, on which ports.
+//! `switch.yaml`: which program a switch runs, with which entries, on which ports, with which queues.
 
+mod node;
 pub mod qos;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
 use wireyard_pipeline::source::decode::Decoder;
-use wireyard_pipeline::source::node::{Node, NodeKind};
+use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 
 use crate::ports::LinkType;
+use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
 static SWITCH: MapShape = MapShape {
     name: "switch",
@@ -20,6 +22,7 @@ static SWITCH: MapShape = MapShape {
         key("program", Shape::Text, "The program, relative to this file."),
         key("entries", Shape::Text, "The entries file, relative to this file."),
         key("ports", Shape::MapOf(&Shape::Map(&PORT)), "Ports by number."),
+        key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
     ],
 };
 
@@ -33,22 +36,27 @@ static PORT: MapShape = MapShape {
             "What it is when the command line names no ports: `veth0`, `tap:tap0`.",
         ),
         key("link", Shape::Choice(LINKS), "What its frames are; `ethernet` when absent."),
+        key("mac", Shape::Text, "Source address of its own frames: pauses."),
     ],
 };
 
 const LINKS: &[&str] = &["ethernet", "infiniband", "opa", "erf"];
 
 /// A port of the configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ConfiguredPort {
     /// Its specification without the number, if it has one.
     pub interface: Option<String>,
     /// What its frames are.
     pub link: Option<LinkType>,
+    /// Source address of its own frames.
+    pub mac: Option<[u8; 6]>,
+    /// Rate, cable and whatever else [`PortSection`] has, written with the port.
+    pub qos: Option<PortSection>,
 }
 
 /// A switch configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SwitchConfig {
     /// The program, if it is named.
     pub program: Option<PathBuf>,
@@ -56,9 +64,32 @@ pub struct SwitchConfig {
     pub entries: Option<PathBuf>,
     /// Ports by number.
     pub ports: BTreeMap<u16, ConfiguredPort>,
+    /// The `qos:` section.
+    pub qos: Option<QosConfig>,
 }
 
 impl SwitchConfig {
+    /// The queues of a switch with these ports and those of the configuration; `None` where nothing is
+    /// said about queues. A port's name is its number.
+    ///
+    /// # Errors
+    /// Contradictions, with their numbers.
+    pub fn queues(&self, numbers: &[u16]) -> Option<Result<Qos, Box<Report>>> {
+        let of_ports = self.ports.iter().filter_map(|(n, port)| Some((n, port.qos.as_ref()?)));
+        let of_ports: Vec<(&u16, &PortSection)> = of_ports.collect();
+        if self.qos.is_none() && of_ports.is_empty() {
+            return None;
+        }
+        let mut config = self.qos.clone().unwrap_or_default();
+        for (number, section) in of_ports {
+            let entry = config.ports.entry(number.to_string()).or_default();
+            *entry = section.over(entry);
+        }
+        let all: BTreeSet<u16> = numbers.iter().chain(self.ports.keys()).copied().collect();
+        let link = |number: u16| PortLink { name: number.to_string(), rate: None };
+        Some(config.resolve(&all.into_iter().map(link).collect::<Vec<_>>()))
+    }
+
     /// Reads a configuration; its text is added to `files`. `None`: the errors are in `found`.
     pub fn read(
         path: &Path,
@@ -82,6 +113,7 @@ impl SwitchConfig {
             if let Some(ports) = fields.get("ports") {
                 config.ports = read_ports(&mut decoder, ports)?;
             }
+            config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
         }
         (found.counts().0 == before).then_some(config)
     }
@@ -95,11 +127,46 @@ fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, Co
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;
         };
-        let Some(fields) = decoder.map(value, &PORT) else { continue };
+        let Some((own, qos)) = split_port(decoder, value) else { continue };
+        let Some(fields) = decoder.map(&own, &PORT) else { continue };
         let interface = fields.get("interface").and_then(|node| decoder.word(node));
         let link = fields.get("link").and_then(|node| decoder.choice(node, LINKS));
         let link = link.and_then(|link| LinkType::ALL.into_iter().find(|l| l.name() == link.value));
-        ports.insert(number, ConfiguredPort { interface: interface.map(|name| name.value), link });
+        let mac = fields.get("mac").and_then(|node| read_mac(decoder, node));
+        let has_qos = matches!(&qos.kind, NodeKind::Map(map) if !map.pairs.is_empty());
+        let qos = has_qos.then(|| node::read(&qos, decoder.diagnostics)).flatten();
+        let interface = interface.map(|name| name.value);
+        ports.insert(number, ConfiguredPort { interface, link, mac, qos });
     }
     Some(ports)
+}
+
+/// The keys of a port that are about the port, and those that are about its queues.
+fn split_port(decoder: &mut Decoder<'_>, node: &Node) -> Option<(Node, Node)> {
+    let pairs = match &node.kind {
+        NodeKind::Null => [].as_slice(),
+        _ => decoder.pairs(node, "a port")?,
+    };
+    let is_own = |key: &Key| PORT.keys.iter().any(|own| own.name == key.scalar.text);
+    let (own, qos) = pairs.iter().cloned().partition(|(key, _)| is_own(key));
+    let map = |pairs| {
+        let kind = NodeKind::Map(Map { pairs, braces: true });
+        Node { kind, span: node.span, alias: node.alias }
+    };
+    Some((map(own), map(qos)))
+}
+
+fn read_mac(decoder: &mut Decoder<'_>, node: &Node) -> Option<[u8; 6]> {
+    let word = decoder.word(node)?;
+    let bytes: Vec<u8> =
+        word.value.split([':', '-']).map_while(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    let mac = <[u8; 6]>::try_from(bytes).ok().filter(|mac| mac[0] & 1 == 0);
+    if mac.is_none() {
+        let message = format!("`{}` is not the address of an interface", word.value);
+        decoder
+            .diagnostics
+            .error(codes::WRONG_TYPE, node.span, message)
+            .note("write six bytes, the first one even: `02:00:00:00:00:01`");
+    }
+    mac
 }

@@ -4,17 +4,25 @@
 //! switch calls it in a loop with the time of day, the laboratory with virtual time. A packet's way:
 //!
 //! ```text
-//! ports rx -> classify (MAC control ends here) -> ingress -> verdict
+//! ports rx -> receive (MAC control ends here, pause) -> ingress -> verdict
 //!          -> dispatch (drop, punt, resubmit, unicast, multicast, mirror)
-//!          -> queue of the egress port -> egress -> ports tx
+//!          -> manager (the traffic manager: class, admission, queue, scheduler, mark)
+//!          -> transmit: egress -> ports tx
 //! ```
 //!
-//! It decides nothing about headers (the program does) and nothing about marking or pausing (the
+//! A port without a rate that nothing stops takes packets past the traffic manager's queues. The core
+//! decides nothing about headers (the program does) and nothing about marking or pausing (the
 //! traffic manager does). Every packet it owns is booked in the [`stats`](crate::stats) ledger.
 
 mod dispatch;
+mod manager;
+mod pause;
+mod receive;
 mod slot;
+mod transmit;
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath};
@@ -25,13 +33,15 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
+use crate::config::qos::Qos;
 use crate::device::DeviceState;
-use crate::ports::{LinkState, Port, PortError, RxFrame, TxFrame};
+use crate::ports::{LinkState, Port, PortError, RxFrame};
 use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
 
+use manager::{Manager, port_id};
 pub use slot::PortReport;
-use slot::Slot;
+use slot::{Slot, SlotSet};
 
 /// Most passes of one packet through ingress: resubmissions and recirculations together.
 pub const PASSES_MAX: u8 = 8;
@@ -95,8 +105,16 @@ pub struct Core {
     pub device: DeviceState,
     /// What becomes of PAUSE and PFC frames.
     pub mac_control: MacControlPolicy,
-    /// When set, stands for the traffic manager's decision: packets that may be marked are.
+    /// When set, packets that may be marked are, whatever the traffic manager decided.
     pub mark_all: bool,
+    /// Buffer, queues, schedulers, flow control.
+    manager: Manager,
+    /// Ports with something to send.
+    active: SlotSet,
+    /// Source addresses of ports' own frames, where they were given.
+    macs: BTreeMap<u16, [u8; 6]>,
+    /// The time of this call.
+    now: Time,
     /// Packets from the control plane.
     cpu: Ledger,
     reasons: Reasons,
@@ -118,6 +136,8 @@ pub struct Core {
 impl Core {
     /// A device without ports that runs what `executor` has.
     pub fn new(mem: PacketMemory, executor: Executor) -> Core {
+        let mut reasons = device_reasons();
+        let manager = Manager::plain(mem.config().chunks, &mut reasons);
         Core {
             mem,
             executor,
@@ -128,8 +148,12 @@ impl Core {
             device: DeviceState::default(),
             mac_control: MacControlPolicy::default(),
             mark_all: false,
+            manager,
+            active: SlotSet::default(),
+            macs: BTreeMap::new(),
+            now: Time::ZERO,
             cpu: Ledger::default(),
-            reasons: device_reasons(),
+            reasons,
             program_reasons: Vec::new(),
             punted: None,
             port_messages: Vec::new(),
@@ -180,10 +204,42 @@ impl Core {
         if self.slot_of.len() <= number as usize {
             self.slot_of.resize(number as usize + 1, u16::MAX);
         }
-        self.slot_of[number as usize] = self.slots.len() as u16;
+        self.manager.add_port(number)?;
+        let slot = self.slots.len();
+        self.slot_of[number as usize] = slot as u16;
         self.numbers.push(number);
         self.slots.push(Slot::new(number, port));
+        self.active.grow(slot + 1);
+        self.tell_link(slot);
         Ok(())
+    }
+
+    /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by
+    /// their numbers; one that `qos` does not name has no rate and pauses nobody. Ports may be added
+    /// before and after.
+    ///
+    /// # Errors
+    /// Packets are inside, or `qos` was not made by its own checks.
+    pub fn set_qos(&mut self, qos: &Qos) -> Result<(), String> {
+        if self.queued() > 0 {
+            return Err("the queues cannot change while packets are in them".into());
+        }
+        let mut manager = Manager::configured(qos, &mut self.reasons);
+        for &number in &self.numbers {
+            manager.add_port(number)?;
+        }
+        self.manager = manager;
+        for slot in 0..self.slots.len() {
+            self.slots[slot].down = false;
+            self.tell_link(slot);
+            self.tell_blocked(slot);
+        }
+        Ok(())
+    }
+
+    /// The source address of the frames that a port itself sends; ports may be added later.
+    pub fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
+        self.macs.insert(number, mac);
     }
 
     fn slot(&self, number: u16) -> Option<usize> {
@@ -213,23 +269,72 @@ impl Core {
     }
 
     /// Moves everything that is there now, at most one burst from each port.
-    pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
+    pub fn poll(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) -> Progress {
+        self.turn(now, 0..self.slots.len(), trace)
+    }
+
+    /// The same, but looks for frames only on this port: for a caller who knows where one arrived.
+    pub fn poll_port(
+        &mut self,
+        now: Time,
+        number: u16,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> Progress {
+        let slots = self.slot(number).map_or(0..0, |slot| slot..slot + 1);
+        self.turn(now, slots, trace)
+    }
+
+    /// The same without a look at any port: for a caller who knows that only a timer is due.
+    pub fn poll_timers(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) -> Progress {
+        self.turn(now, 0..0, trace)
+    }
+
+    fn turn(
+        &mut self,
+        now: Time,
+        slots: Range<usize>,
+        mut trace: Option<&mut dyn TraceSink>,
+    ) -> Progress {
+        self.now = now;
         let mut progress = Progress::default();
-        for slot in 0..self.slots.len() {
-            progress.received += self.receive(slot, now);
-            self.run_ingress(now, lend(&mut trace));
+        self.manager.tm.advance(now);
+        self.after_pass();
+        for slot in slots {
+            progress.received += self.receive(slot);
+            self.run_ingress(lend(&mut trace));
         }
         // Each packet comes back at most PASSES_MAX times, so this ends.
         while !self.again.is_empty() {
             self.take_again();
-            self.run_ingress(now, lend(&mut trace));
+            self.run_ingress(lend(&mut trace));
         }
-        for slot in 0..self.slots.len() {
-            progress.sent += self.transmit(slot, now, lend(&mut trace));
-        }
+        progress.sent += self.transmit(lend(&mut trace));
         // What recirculated in egress is another turn; it goes on in the next poll.
         progress.queued = self.queued();
         progress
+    }
+
+    /// What has to be done after packets passed the program or the buffer.
+    fn after_pass(&mut self) {
+        self.handle_events();
+    }
+
+    /// When the device has something to do by itself, ports aside: a packet that may leave, a timer
+    /// of the buffer. Now ([`Time::ZERO`]) while something waits for nothing but the next poll.
+    pub fn next_timer(&self) -> Option<Time> {
+        let is_waiting = |slot: usize| !self.slots[slot].out.is_empty();
+        if !self.again.is_empty() || self.active.iter().any(is_waiting) {
+            return Some(Time::ZERO);
+        }
+        self.manager.next_deadline()
+    }
+
+    /// The earliest time at which [`Core::poll`] has something to do: [`Core::next_timer`], or the
+    /// next frame of an input with its own time. Not before `now`. `None`: only a new frame of a
+    /// live port can change anything.
+    pub fn next_event_at(&mut self, now: Time) -> Option<Time> {
+        let next = [self.next_timer(), self.next_arrival()].into_iter().flatten().min();
+        next.map(|at| at.max(now))
     }
 
     /// A packet from the control plane: ingress sees it on the CPU port, at the next poll. False when
@@ -248,78 +353,10 @@ impl Core {
         true
     }
 
-    fn receive(&mut self, slot: usize, now: Time) -> usize {
-        let mut rx = std::mem::take(&mut self.rx);
-        let port = &mut self.slots[slot];
-        if let Err(error) = port.port.rx_burst(&mut self.mem, now, &mut rx, BURST_MAX) {
-            self.port_messages.push(error.to_string());
-        }
-        let received = rx.len();
-        port.ledger.received += received as u64;
-        for frame in rx.drain(..) {
-            if self.is_mac_control(slot, &frame) {
-                self.slots[slot].ledger.consume(DeviceReason::MacControl.index());
-                self.mem.free(frame.buf);
-                continue;
-            }
-            let (descriptor, intrinsic) = self.describe(slot, frame, now);
-            self.burst.push(descriptor);
-            self.meta.push(intrinsic);
-        }
-        self.rx = rx;
-        received
-    }
-
-    /// True for a PAUSE or PFC frame, which ends at the port.
-    fn is_mac_control(&self, slot: usize, frame: &RxFrame) -> bool {
-        self.mac_control == MacControlPolicy::Consume
-            && self.slots[slot].is_ethernet()
-            && crate::frames::is_mac_control(self.mem.frame(&frame.buf, frame.data_off, frame.len))
-    }
-
-    fn describe(&mut self, slot: usize, frame: RxFrame, now: Time) -> (Descriptor, Intrinsic) {
-        let cut = self.cut(frame.wire_len.wrapping_sub(frame.len));
-        let number = self.slots[slot].number;
-        let received_ns = frame.timestamp.as_ns();
-        let mut descriptor =
-            Descriptor::received(frame.buf, frame.data_off, frame.len, number, received_ns);
-        descriptor.ingress_link = self.slots[slot].link_code();
-        descriptor.cut = cut;
-        (descriptor, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() })
-    }
-
-    /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
-    fn cut(&mut self, missing: u32) -> u16 {
-        if missing == 0 {
-            return 0;
-        }
-        let known = self.cuts.iter().position(|&m| m == missing);
-        let index = known.unwrap_or_else(|| {
-            self.cuts.push(missing);
-            self.cuts.len() - 1
-        });
-        u16::try_from(index + 1).unwrap_or(0)
-    }
-
-    fn wire_len(&self, descriptor: &Descriptor) -> u32 {
-        let missing = match descriptor.cut {
-            0 => 0,
-            cut => self.cuts.get(cut as usize - 1).copied().unwrap_or(0),
-        };
-        descriptor.len.wrapping_add(missing)
-    }
-
-    fn take_again(&mut self) {
-        let count = self.again.len().min(BURST_MAX);
-        for (descriptor, intrinsic) in self.again.drain(..count) {
-            self.burst.push(descriptor);
-            self.meta.push(intrinsic);
-        }
-    }
-
-    /// Packets inside: waiting for a port, or for another pass.
+    /// Packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
-        self.again.len() + self.slots.iter().map(Slot::queued).sum::<usize>()
+        let waits: usize = self.active.iter().map(|slot| self.slots[slot].waits()).sum();
+        self.again.len() + self.manager.queued() + waits
     }
 
     /// The ledger of everything.
@@ -355,6 +392,7 @@ impl Core {
             slot.waiting().for_each(&mut add);
         }
         self.again.iter().for_each(|(descriptor, _)| add(descriptor.ingress_port));
+        self.manager.tm.packets().for_each(|descriptor| add(descriptor.ingress_port));
         counts
     }
 
@@ -370,11 +408,36 @@ impl Core {
 
     /// Looks at the links; messages tell what changed.
     pub fn check_links(&mut self, now: Time) {
-        for slot in &mut self.slots {
-            if let Some(message) = slot.check_link(now) {
+        self.now = now;
+        for index in 0..self.slots.len() {
+            if let Some(message) = self.slots[index].check_link(now) {
                 self.port_messages.push(message);
             }
+            self.tell_link(index);
         }
+        self.handle_events();
+    }
+
+    /// Tells the traffic manager about a link that went down or came back: what was queued for it is
+    /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
+    fn tell_link(&mut self, slot: usize) {
+        let is_down = self.manager.configured && self.slots[slot].link_is_down();
+        if is_down == self.slots[slot].down {
+            return;
+        }
+        self.slots[slot].down = is_down;
+        match is_down {
+            true => self.manager.tm.port_down(self.now, port_id(slot)),
+            false => self.manager.tm.port_up(self.now, port_id(slot)),
+        }
+    }
+
+    /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
+    pub fn block(&mut self, now: Time, number: u16, is_blocked: bool) {
+        let Some(slot) = self.slot(number) else { return };
+        self.now = now;
+        self.slots[slot].held = is_blocked;
+        self.tell_blocked(slot);
     }
 
     /// True when every port has come to the end of its input and nothing waits.
@@ -412,9 +475,7 @@ impl Core {
             if self.queued() == 0 {
                 break;
             }
-            for slot in 0..self.slots.len() {
-                self.transmit(slot, now, None);
-            }
+            self.poll_timers(now, None);
         }
         self.close()
     }
@@ -434,12 +495,5 @@ impl Core {
             slot.port.close(&mut self.mem);
         }
         errors
-    }
-
-    /// A frame for a port, from its descriptor.
-    fn tx_frame(&self, descriptor: &mut Descriptor) -> Option<TxFrame> {
-        let wire_len = self.wire_len(descriptor);
-        let buf = descriptor.buf.take()?;
-        Some(TxFrame { buf, data_off: descriptor.data_off, len: descriptor.len, wire_len })
     }
 }

@@ -107,6 +107,18 @@ pub struct TxFrame {
     pub len: u32,
     /// Bytes on the wire, for capture records that were cut; `len` for all other frames.
     pub wire_len: u32,
+    /// When its first bit goes on the wire: the time of the call where a port has no rate.
+    pub start: Time,
+    /// When the link is free again: last bit and inter-frame gap are over. In virtual time a frame
+    /// arrives at the far end of its link at this time plus the link's delay.
+    pub end: Time,
+}
+
+impl TxFrame {
+    /// A whole frame that leaves at `now` and takes no time.
+    pub fn at_once(buf: Buf, data_off: u16, len: u32, now: Time) -> TxFrame {
+        TxFrame { buf, data_off, len, wire_len: len, start: now, end: now }
+    }
 }
 
 /// What a port can carry.

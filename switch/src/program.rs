@@ -171,6 +171,24 @@ fn maker(options: DeviceOptions) -> Box<MakeEngine> {
 }
 
 impl Loaded {
+    /// Gives a device the queues that the configuration describes, for these ports.
+    ///
+    /// # Errors
+    /// Contradictions, with their numbers.
+    pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), String> {
+        let Some(config) = &self.config else { return Ok(()) };
+        for (number, port) in &config.ports {
+            if let Some(mac) = port.mac {
+                core.set_mac(*number, mac);
+            }
+        }
+        match config.queues(numbers) {
+            None => Ok(()),
+            Some(Ok(qos)) => core.set_qos(&qos),
+            Some(Err(report)) => Err(format!("the queues of this configuration:\n{report}")),
+        }
+    }
+
     /// A device without ports that runs this program with its entries.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ fn open(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
 }
 
-/// Polls at every record's time; the message of the first port that failed.
+/// Polls at the time of every record and of every timer, until all has left; the message of the first port that failed.
 fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<String> {
     let mut now = Time::ZERO;
     let mut failure: Option<String> = None;
@@ -117,10 +117,13 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
             tell(message.clone());
             failure.get_or_insert(message);
         }
-        if progress.received + progress.queued > 0 {
+        if progress.received > 0 {
             continue;
         }
-        match core.next_arrival() {
+        let arrival = core.next_arrival();
+        // Without input and packets, timers have nothing left to say.
+        let timer = core.next_timer().filter(|_| arrival.is_some() || progress.queued > 0);
+        match arrival.into_iter().chain(timer).min() {
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),
             None if told_the_end => return failure,

@@ -13,6 +13,8 @@ use crate::ports::memory::{self, MemoryPort};
 
 /// Frames that a port may have under way.
 const LINK_FRAMES: usize = 4096;
+/// Polls at one time, at most.
+const SETTLE_POLLS: usize = 4096;
 
 /// A device and the far ends of its ports.
 pub struct Sandbox {
@@ -64,20 +66,41 @@ impl Sandbox {
         sent
     }
 
-    /// Lets the device work until nothing moves.
+    /// Lets the device work until nothing moves at this time.
     pub fn settle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
-        // A packet passes a bounded number of times; a queue that does not move ends it too.
-        let mut before = usize::MAX;
-        loop {
+        // A program whose egress clones to its own port would never end.
+        for _ in 0..SETTLE_POLLS {
             let progress = match &mut trace {
                 Some(sink) => self.core.poll(now, Some(&mut **sink)),
                 None => self.core.poll(now, None),
             };
-            let moved = progress.received + progress.sent > 0 || progress.queued < before;
-            if !moved || progress.queued == 0 && progress.received == 0 {
+            let is_due = self.core.next_timer().is_some_and(|at| at <= now);
+            if progress.received == 0 && !is_due {
                 return;
             }
-            before = progress.queued;
+        }
+    }
+
+    /// Lets time go on to `end`, from one timer of the device to the next.
+    pub fn run_until(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
+        while let Some(at) = self.core.next_timer().filter(|at| *at <= end) {
+            match &mut trace {
+                Some(sink) => self.settle(at, Some(&mut **sink)),
+                None => self.settle(at, None),
+            }
+        }
+        self.settle(end, trace);
+    }
+
+    /// Lets time go on until the device is empty, or nothing can move any more, or `end`.
+    pub fn run_to_the_end(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
+        while self.core.queued() > 0
+            && let Some(at) = self.core.next_timer().filter(|at| *at <= end)
+        {
+            match &mut trace {
+                Some(sink) => self.settle(at, Some(&mut **sink)),
+                None => self.settle(at, None),
+            }
         }
     }
 

@@ -117,7 +117,7 @@ impl Wire {
     fn frame(&mut self, bytes: &[u8]) -> TxFrame {
         let buf = self.mem.alloc_frame(bytes).expect("a free chunk");
         let len = bytes.len() as u32;
-        TxFrame { buf, data_off: self.mem.config().headroom_bytes as u16, len, wire_len: len }
+        TxFrame::at_once(buf, self.mem.config().headroom_bytes as u16, len, Time::ZERO)
     }
 
     pub(crate) fn send(&mut self, frames: &[Vec<u8>]) {

@@ -107,7 +107,7 @@ pub struct CheckArgs {
     /// Warnings fail the check.
     #[arg(long)]
     pub strict: bool,
-    /// Diagnostics as JSON.
+    /// Diagnostics as JSON: a list, or with queues in the configuration `{diagnostics, queues}`.
     #[arg(long)]
     pub json: bool,
 }
@@ -231,6 +231,9 @@ pub struct ReplayArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
+    /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Frames into a port: NUMBER=FILE (pcap or pcapng); again for each port.
     #[arg(long = "in", value_name = "N=FILE", required = true)]
     pub inputs: Vec<String>,
@@ -251,6 +254,9 @@ pub struct TraceArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,
+    /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The capture file with the frame.
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     pub pcap: Option<PathBuf>,

@@ -17,8 +17,23 @@ pub(super) fn run(args: &CheckArgs) -> Status {
                 super::complain(&message);
                 return Status::Failed;
             }
-            let failed = args.strict && !loaded.warnings.is_empty();
-            tell(&loaded.warnings, &loaded.files, args.json);
+            let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
+            let refused = queues.as_ref().is_some_and(Result::is_err);
+            let report =
+                queues.map(|queues| queues.map_or_else(|report| *report, |qos| qos.report));
+            let weak = report.as_ref().is_some_and(|report| !report.warnings.is_empty());
+            let failed = refused || args.strict && (weak || !loaded.warnings.is_empty());
+            if args.json {
+                let found = json::to_json(&loaded.warnings, &loaded.files);
+                // With queues in the configuration, the list of diagnostics is one of two parts.
+                print_json(&match &report {
+                    Some(report) => serde_json::json!({ "diagnostics": found, "queues": report }),
+                    None => found,
+                });
+            } else {
+                show(&loaded.warnings, &loaded.files);
+                print(&report.map(|report| report.to_string()).unwrap_or_default());
+            }
             if !args.json {
                 let (_, warnings) = loaded.warnings.counts();
                 let program = &loaded.program;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::args::ReplayArgs;
-use super::load::{device, load};
+use super::load::{device, load_from, place};
 use super::{Status, complain, counters, print, print_json, say};
 use crate::ports::{PortKind, PortSpec};
-use crate::program::DeviceOptions;
+use crate::program::{DeviceOptions, Place};
 use crate::replay::{self, ReplayError};
 use wireyard_pipeline::packet::MemoryConfig;
 
@@ -23,7 +23,8 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
             return Status::Wrong;
         }
     };
-    let Some(loaded) = load(&args.program) else { return Status::Wrong };
+    let place = Place { config: args.config.clone(), ..place(&args.program) };
+    let Some(loaded) = load_from(&place) else { return Status::Wrong };
     let config = loaded.config.as_ref();
     for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.target.is_empty()) {
         spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
@@ -36,6 +37,11 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
             return Status::Wrong;
         }
     };
+    let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+    if let Err(message) = loaded.set_queues(&mut core, &numbers) {
+        complain(&message);
+        return Status::Wrong;
+    }
     let outcome = replay::run(&mut core, specs, &mut |message| say(&message));
     let report =
         if args.json { Err(counters::json(&mut core)) } else { Ok(counters::table(&mut core)) };

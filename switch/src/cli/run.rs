@@ -3,13 +3,13 @@
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
-use super::load::{device, load};
+use super::load::{device, load_from, place};
 use super::{Status, complain, counters, print, print_json, say};
 use crate::config::SwitchConfig;
 use crate::core::Core;
 use crate::live::{self, Event};
 use crate::ports::{self, PortKind, PortSpec};
-use crate::program::DeviceOptions;
+use crate::program::{DeviceOptions, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -22,7 +22,8 @@ pub(super) fn run(args: &RunArgs) -> Status {
 }
 
 fn start(args: &RunArgs) -> Result<Status, String> {
-    let Some(loaded) = load(&args.program) else { return Ok(Status::Wrong) };
+    let place = Place { config: args.config.clone(), ..place(&args.program) };
+    let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     let specs = port_specs(&args.ports, loaded.config.as_ref())?;
     let duration = duration(args.duration)?;
     let options = DeviceOptions::default();
@@ -34,6 +35,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         }
         core.add_port(*number, opened.port)?;
     }
+    loaded.set_queues(&mut core, &specs.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
     let names: Vec<String> = specs.iter().map(|(n, s)| format!("{n}={s}")).collect();
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",

@@ -8,16 +8,18 @@ use wireyard_pipeline::trace::{Recorder, json, text};
 use wireyard_tables::time::Time;
 
 use super::args::{MacControl, TraceArgs};
-use super::load::{device, load};
+use super::load::{device, load_from, place};
 use super::{Status, complain, print, print_json};
 use crate::pcap::PcapReader;
 use crate::ports::LinkType;
 use crate::ports::capture::link_of;
-use crate::program::{DeviceOptions, Loaded};
+use crate::program::{DeviceOptions, Loaded, Place};
 use crate::sandbox::Sandbox;
 
 /// Ports that exist when the configuration names none.
 const PORTS: u16 = 8;
+/// How long a packet is waited for that its program delays or holds.
+const LONGEST: Time = Time::from_ns(60_000_000_000);
 
 /// A frame to tell about, and the frames before it.
 struct Frames {
@@ -33,7 +35,8 @@ pub(super) fn run(args: &TraceArgs) -> Status {
             return Status::Wrong;
         }
     };
-    let Some(loaded) = load(&args.program) else { return Status::Wrong };
+    let place = Place { config: args.config.clone(), ..place(&args.program) };
+    let Some(loaded) = load_from(&place) else { return Status::Wrong };
     if let Err(message) = tell(args, &loaded, &frames) {
         complain(&message);
         return Status::Wrong;
@@ -99,6 +102,9 @@ fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String
         if number == args.port { frames.link } else { configured }
     };
     let ports: Vec<_> = numbers.into_iter().map(|number| (number, link(number))).collect();
+    let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
+    let mut core = core;
+    loaded.set_queues(&mut core, &numbers)?;
     let mut sandbox = Sandbox::new(core, &ports)?;
     let Some((last, before)) = frames.frames.split_last() else {
         return Err("no frame to trace".into());
@@ -109,6 +115,7 @@ fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String
     }
     let mut recorder = Recorder::default();
     sandbox.send(args.port, last, Time::ZERO, Some(&mut recorder));
+    sandbox.run_to_the_end(LONGEST, Some(&mut recorder));
     if args.json {
         print_json(&json::story(&loaded.program, &recorder.events));
         return Ok(());

@@ -1,52 +1,70 @@
-//! Ingress, what follows from its verdict, egress, transmit.
+//! Ingress, and what follows from its verdict: drop, punt, another pass, copies, the traffic manager.
 
-use wireyard_pipeline::exec::{
-    BURST_MAX, Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags,
-};
+use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
-use wireyard_tables::time::Time;
 
-use super::{BACKLOG_MAX, Core, PASSES_MAX, PuntedPacket, lend};
+use super::manager::{Charge, OWN, Offered, Wanted};
+use super::{Core, PASSES_MAX, PuntedPacket};
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 
 impl Core {
     /// Runs ingress on the burst and sends every packet on.
-    pub(super) fn run_ingress(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) {
+    pub(super) fn run_ingress(&mut self, trace: Option<&mut dyn TraceSink>) {
         if self.burst.is_empty() {
             return;
         }
         let (mut burst, mut meta) = self.take_burst();
         self.executor.ingress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
-        for (descriptor, mut intrinsic) in burst.drain(..).zip(meta.drain(..)) {
-            if let Some(original) = intrinsic.original.take() {
-                self.clones_of_ingress(original, &descriptor, &intrinsic);
+        for (mut descriptor, mut intrinsic) in burst.drain(..).zip(meta.drain(..)) {
+            let from = self.slot(descriptor.ingress_port);
+            self.manager.classify(from, &mut descriptor, &intrinsic);
+            match intrinsic.original.take() {
+                Some(original) => self.dispatch_with_clones(original, descriptor, &intrinsic),
+                None => self.dispatch(descriptor, &intrinsic),
             }
-            self.dispatch(descriptor, intrinsic, now);
         }
         (self.burst, self.meta) = (burst, meta);
+        self.after_pass();
     }
 
-    fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
+    pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
         (std::mem::take(&mut self.burst), std::mem::take(&mut self.meta))
     }
 
-    /// Copies of the packet as it was received, to every session that ingress named.
-    fn clones_of_ingress(&mut self, original: Buf, done: &Descriptor, intrinsic: &Intrinsic) {
+    /// The packet and copies of it as it was received, to every session that ingress named. Together
+    /// they are charged once.
+    fn dispatch_with_clones(&mut self, original: Buf, done: Descriptor, intrinsic: &Intrinsic) {
         let mut packet = done.with_buf(original);
         packet.data_off = intrinsic.original_off;
         packet.len = intrinsic.original_len;
         packet.forget_headers();
+        self.begin_copies(&packet);
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
             self.mirror(&packet, session, PacketPath::CloneIngress);
         }
         self.release(packet);
+        self.dispatch(done, intrinsic);
+        self.end_copies();
+    }
+
+    /// What is offered from now on shares one charge. Without a configuration nothing is charged for
+    /// what goes out at once, and the rest pays for itself.
+    fn begin_copies(&mut self, packet: &Descriptor) {
+        if self.manager.configured && self.manager.charge == Charge::Own {
+            let (from, bytes) = (self.slot(packet.ingress_port), self.frame_bytes(packet));
+            self.manager.begin_copies(self.now, packet, from, bytes);
+        }
+    }
+
+    fn end_copies(&mut self) {
+        self.manager.end_copies(self.now);
     }
 
     /// A copy of a packet to a mirror session.
-    fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath) {
+    pub(super) fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath) {
         let from = packet.ingress_port;
         self.book(from, |ledger| ledger.generated += 1);
         let Some(target) = self.replication.session(session) else {
@@ -63,10 +81,10 @@ impl Core {
             copy.len = copy.len.min(target.truncate_bytes);
         }
         self.will_leave(&copy, 1);
-        self.enqueue(copy, target.port);
+        self.enqueue(copy, target.port, Wanted::Now);
     }
 
-    fn dispatch(&mut self, mut packet: Descriptor, intrinsic: Intrinsic, now: Time) {
+    fn dispatch(&mut self, mut packet: Descriptor, intrinsic: &Intrinsic) {
         match intrinsic.verdict() {
             Verdict::Drop => {
                 let reason = self.program_reason(packet.generation, intrinsic.reason());
@@ -76,33 +94,37 @@ impl Core {
                 let reason = self.program_reason(packet.generation, intrinsic.reason());
                 self.punt(packet, reason);
             }
-            Verdict::Resubmit => self.run_again(packet, PacketPath::Resubmit, now),
-            Verdict::Forward if intrinsic.multicast_group != 0 => {
-                self.multicast(packet, intrinsic.multicast_group);
-            }
+            Verdict::Resubmit => self.run_again(packet, PacketPath::Resubmit),
             Verdict::Forward => {
+                let wanted = Wanted::of(intrinsic, self.now);
+                if intrinsic.multicast_group != 0 {
+                    return self.multicast(packet, intrinsic.multicast_group, wanted);
+                }
                 packet.path = normal_path(packet.path);
                 let port = packet.egress_port;
-                self.enqueue(packet, port);
+                self.enqueue(packet, port, wanted);
             }
         }
     }
 
     /// So many more packets of this generation wait for egress than ingress let through.
-    fn will_leave(&self, packet: &Descriptor, packets: u64) {
+    pub(super) fn will_leave(&self, packet: &Descriptor, packets: u64) {
         if let Some(generation) = self.executor.generation(packet.generation) {
             generation.copied(packets);
         }
     }
 
     /// A packet that ingress let through will not see egress.
-    fn will_not_leave(&self, packet: &Descriptor) {
+    pub(super) fn will_not_leave(&self, packet: &Descriptor) {
+        if packet.flags & OWN != 0 {
+            return;
+        }
         if let Some(generation) = self.executor.generation(packet.generation) {
             generation.gone(1);
         }
     }
 
-    fn run_again(&mut self, mut packet: Descriptor, path: PacketPath, now: Time) {
+    pub(super) fn run_again(&mut self, mut packet: Descriptor, path: PacketPath) {
         packet.passes += 1;
         if packet.passes >= PASSES_MAX {
             return self.drop_packet(packet, DeviceReason::TooManyPasses.index());
@@ -110,28 +132,36 @@ impl Core {
         packet.path = path as u8;
         packet.egress_port = NO_PORT;
         packet.flags = 0;
-        self.again.push((packet, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() }));
+        self.again.push((packet, Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() }));
     }
 
     /// One packet becomes a copy for each member; the last copy is the packet itself.
-    fn multicast(&mut self, packet: Descriptor, group: u16) {
+    fn multicast(&mut self, packet: Descriptor, group: u16, wanted: Wanted) {
         let from = packet.ingress_port;
         let mut copies = std::mem::take(&mut self.copies);
         if !self.replication.copies(group, from, &self.numbers, &mut copies) {
             self.will_not_leave(&packet);
             self.drop_packet(packet, DeviceReason::NoSuchGroup.index());
         } else if let Some((last, others)) = copies.split_last() {
+            // Clones of this packet may have charged it already.
+            let is_first = self.manager.charge == Charge::Own;
+            if !others.is_empty() {
+                self.begin_copies(&packet);
+            }
             for member in others {
                 self.book(from, |ledger| ledger.generated += 1);
                 match packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) {
                     Some(buf) => {
                         self.will_leave(&packet, 1);
-                        self.enqueue_copy(packet.with_buf(buf), *member);
+                        self.enqueue_copy(packet.with_buf(buf), *member, wanted);
                     }
                     None => self.book_drop(from, DeviceReason::NoMemory.index()),
                 }
             }
-            self.enqueue_copy(packet, *last);
+            self.enqueue_copy(packet, *last, wanted);
+            if is_first {
+                self.end_copies();
+            }
         } else {
             self.will_not_leave(&packet);
             self.drop_packet(packet, DeviceReason::EmptyGroup.index());
@@ -139,16 +169,20 @@ impl Core {
         self.copies = copies;
     }
 
-    fn enqueue_copy(&mut self, mut packet: Descriptor, member: Member) {
+    fn enqueue_copy(&mut self, mut packet: Descriptor, member: Member, wanted: Wanted) {
         packet.path = PacketPath::Multicast as u8;
         packet.instance = member.instance;
-        self.enqueue(packet, member.port);
+        self.enqueue(packet, member.port, wanted);
     }
 
-    fn enqueue(&mut self, mut packet: Descriptor, port: u16) {
+    fn enqueue(&mut self, mut packet: Descriptor, port: u16, wanted: Wanted) {
         packet.egress_port = port;
         if let Some(slot) = self.slot(port) {
-            return self.slots[slot].out.push(packet);
+            if wanted == Wanted::Now && self.manager.is_open(slot) {
+                self.active.insert(slot);
+                return self.slots[slot].out.push(packet);
+            }
+            return self.offer(slot, packet, wanted);
         }
         self.will_not_leave(&packet);
         if port == CPU_PORT {
@@ -158,103 +192,27 @@ impl Core {
         }
     }
 
-    /// Egress for what waits for a port, then transmit. Returns the frames sent.
-    pub(super) fn transmit(
-        &mut self,
-        slot: usize,
-        now: Time,
-        mut trace: Option<&mut dyn TraceSink>,
-    ) -> usize {
-        while !self.slots[slot].out.is_empty() {
-            let count = self.slots[slot].out.len().min(BURST_MAX);
-            self.burst.extend(self.slots[slot].out.drain(..count));
-            for packet in &self.burst {
-                let mark = self.mark_all && packet.flags & flags::ECT != 0;
-                self.meta.push(Intrinsic {
-                    now_ns: now.as_ns(),
-                    enqueue_ns: now.as_ns(),
-                    dequeue_ns: now.as_ns(),
-                    congestion_mark: mark.into(),
-                    ..Intrinsic::default()
-                });
+    /// Offers a packet to the traffic manager.
+    pub(super) fn offer(&mut self, slot: usize, packet: Descriptor, wanted: Wanted) {
+        let (from, bytes) = (self.slot(packet.ingress_port), self.frame_bytes(&packet));
+        let arrival = self.manager.arrival(&packet, from, slot, bytes);
+        match self.manager.offer(self.now, packet, &arrival, wanted) {
+            Offered::Queued => {}
+            Offered::Pass(packet) if packet.flags & OWN != 0 => {
+                self.hand_over(slot, packet, self.now, self.now);
             }
-            self.run_egress(slot, now, lend(&mut trace));
-        }
-        self.send(slot, now)
-    }
-
-    fn run_egress(&mut self, slot: usize, now: Time, trace: Option<&mut dyn TraceSink>) {
-        let (mut burst, mut meta) = self.take_burst();
-        self.executor.egress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
-        for (mut packet, intrinsic) in burst.drain(..).zip(meta.drain(..)) {
-            for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
-                self.mirror(&packet, session, PacketPath::CloneEgress);
+            Offered::Pass(packet) => {
+                self.active.insert(slot);
+                self.slots[slot].out.push(packet);
             }
-            match intrinsic.verdict() {
-                Verdict::Drop => {
-                    let reason = self.program_reason(packet.generation, intrinsic.reason());
-                    self.drop_packet(packet, reason);
-                }
-                Verdict::Punt => {
-                    let reason = self.program_reason(packet.generation, intrinsic.reason());
-                    self.punt(packet, reason);
-                }
-                _ if packet.flags & flags::RECIRCULATE != 0 => {
-                    self.run_again(packet, PacketPath::Recirculate, now);
-                }
-                _ => {
-                    let from = packet.ingress_port;
-                    if let Some(frame) = self.tx_frame(&mut packet) {
-                        self.slots[slot].backlog.push(frame);
-                        self.slots[slot].backlog_from.push(from);
-                    }
-                }
+            Offered::Refused(packet, reason) => {
+                self.will_not_leave(&packet);
+                self.drop_packet(packet, reason);
             }
-        }
-        (self.burst, self.meta) = (burst, meta);
-    }
-
-    /// Hands the backlog to the port; what finds no room stays, up to a limit.
-    fn send(&mut self, slot: usize, now: Time) -> usize {
-        let port = &mut self.slots[slot];
-        if port.backlog.is_empty() {
-            return 0;
-        }
-        let before = port.backlog.len();
-        let result = port.port.tx_burst(&mut self.mem, now, &mut port.backlog);
-        let gone = before - port.backlog.len();
-        let sent = match result {
-            Ok(done) => done.sent,
-            Err(error) => {
-                self.port_messages.push(error.to_string());
-                0
-            }
-        };
-        let left: Vec<u16> = self.slots[slot].backlog_from.drain(..gone).collect();
-        for (index, from) in left.into_iter().enumerate() {
-            if index < sent {
-                self.book(from, |ledger| ledger.sent += 1);
-            } else {
-                self.book_drop(from, DeviceReason::TxFull.index());
-            }
-        }
-        self.shed(slot);
-        sent
-    }
-
-    /// Drops the newest frames over the limit of the backlog.
-    fn shed(&mut self, slot: usize) {
-        while self.slots[slot].backlog.len() > BACKLOG_MAX {
-            let port = &mut self.slots[slot];
-            let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
-                return;
-            };
-            self.mem.free(frame.buf);
-            self.book_drop(from, DeviceReason::TxFull.index());
         }
     }
 
-    fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {
+    pub(super) fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {
         self.book(packet.ingress_port, |ledger| ledger.consume(reason));
         if let (Some(list), Some(buf)) = (&mut self.punted, &packet.buf) {
             list.push(PuntedPacket {
@@ -266,22 +224,22 @@ impl Core {
         self.release(packet);
     }
 
-    fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
+    pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
         self.book_drop(packet.ingress_port, reason);
         self.release(packet);
     }
 
-    fn release(&mut self, mut packet: Descriptor) {
+    pub(super) fn release(&mut self, mut packet: Descriptor) {
         if let Some(buf) = packet.buf.take() {
             self.mem.free(buf);
         }
     }
 
-    fn book_drop(&mut self, port: u16, reason: ReasonIndex) {
+    pub(super) fn book_drop(&mut self, port: u16, reason: ReasonIndex) {
         self.book(port, |ledger| ledger.drop(reason));
     }
 
-    fn book(&mut self, port: u16, entry: impl FnOnce(&mut crate::stats::Ledger)) {
+    pub(super) fn book(&mut self, port: u16, entry: impl FnOnce(&mut crate::stats::Ledger)) {
         match self.slot(port) {
             Some(slot) => entry(&mut self.slots[slot].ledger),
             None => entry(&mut self.cpu),

@@ -1,4 +1,4 @@
-//! A port with its ledger and the packets that wait for it.
+//! A port with its ledger and the packets that wait for it, and a set of ports.
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
@@ -15,12 +15,18 @@ pub(super) struct Slot {
     pub(super) port: Box<dyn Port>,
     /// Packets that came in by it.
     pub(super) ledger: Ledger,
-    /// Packets that go out by it, before egress.
+    /// Packets that go out by it at once, before egress.
     pub(super) out: Vec<Descriptor>,
     /// Frames after egress that the port had no room for, and their ingress ports.
     pub(super) backlog: Vec<TxFrame>,
     /// Ingress port of each frame of the backlog.
     pub(super) backlog_from: Vec<u16>,
+    /// The traffic manager was told that the port takes no more.
+    pub(super) blocked: bool,
+    /// Somebody stopped its transmission ([`super::Core::block`]).
+    pub(super) held: bool,
+    /// The traffic manager was told that the link is down.
+    pub(super) down: bool,
     link: LinkType,
     last_state: LinkState,
 }
@@ -49,6 +55,9 @@ impl Slot {
             out: Vec::new(),
             backlog: Vec::new(),
             backlog_from: Vec::new(),
+            blocked: false,
+            held: false,
+            down: false,
             last_state,
         }
     }
@@ -67,7 +76,13 @@ impl Slot {
         }
     }
 
-    pub(super) fn queued(&self) -> usize {
+    /// The link cannot carry frames now. A capture that was read to its end still takes frames.
+    pub(super) fn link_is_down(&self) -> bool {
+        !matches!(self.last_state, LinkState::Up | LinkState::Ended)
+    }
+
+    /// Packets that wait here; those in the traffic manager's queues are not among them.
+    pub(super) fn waits(&self) -> usize {
         self.out.len() + self.backlog.len()
     }
 
@@ -100,5 +115,66 @@ impl Slot {
             LinkState::Ended => return None,
         };
         Some(format!("port {} ({}) {text}", self.number, self.port.name()))
+    }
+}
+
+/// A set of slots, in their order: the ports that have something to send.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SlotSet {
+    words: Vec<u64>,
+}
+
+impl SlotSet {
+    /// Makes room for so many slots.
+    pub(super) fn grow(&mut self, slots: usize) {
+        self.words.resize(slots.div_ceil(64).max(self.words.len()), 0);
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, slot: usize) {
+        if let Some(word) = self.words.get_mut(slot / 64) {
+            *word |= 1 << (slot % 64);
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) {
+        if let Some(word) = self.words.get_mut(slot / 64) {
+            *word &= !(1 << (slot % 64));
+        }
+    }
+
+    /// The first member from `from` on; the set may change between two calls.
+    pub(super) fn next(&self, from: usize) -> Option<usize> {
+        let (mut index, mut mask) = (from / 64, u64::MAX << (from % 64));
+        loop {
+            let word = self.words.get(index)? & mask;
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros() as usize);
+            }
+            (index, mask) = (index + 1, u64::MAX);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.next(0), |last| self.next(last + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_walked_in_order_while_it_changes() {
+        let mut set = SlotSet::default();
+        set.grow(200);
+        [199, 3, 64, 63].into_iter().for_each(|slot| set.insert(slot));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 199]);
+        set.remove(64);
+        assert_eq!(set.next(64), Some(199));
+        assert_eq!(set.next(200), None);
+        set.insert(500);
+        [3, 63, 199].into_iter().for_each(|slot| set.remove(slot));
+        assert_eq!(set.next(0), None);
     }
 }

@@ -63,7 +63,7 @@ impl MemoryPort {
         let Some(buf) = mem.alloc_frame(frame) else { return false };
         let data_off = mem.config().headroom_bytes as u16;
         let len = frame.len() as u32;
-        let mut frames = vec![TxFrame { buf, data_off, len, wire_len: len }];
+        let mut frames = vec![TxFrame::at_once(buf, data_off, len, Time::ZERO)];
         let sent = self.tx_burst(mem, Time::ZERO, &mut frames).is_ok_and(|done| done.sent == 1);
         frames.drain(..).for_each(|f| mem.free(f.buf));
         sent

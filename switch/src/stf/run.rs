@@ -188,7 +188,7 @@ impl Script {
             Statement::Wait(span) => {
                 self.compare()?;
                 self.now += *span;
-                self.sandbox.settle(self.now, None);
+                self.sandbox.run_until(self.now, None);
                 self.sandbox.core.age(self.now);
                 self.collect();
             }

@@ -154,6 +154,9 @@ impl<P> Tm<P> {
     /// Counts a packet of hold group `group`; held packets whose number is reached go to their queues.
     /// Call it after the passing packet was enqueued, so that the held ones come behind it.
     pub fn passed(&mut self, now: Time, group: u32) {
+        if !self.holds.is_counting() {
+            return;
+        }
         let mut released = std::mem::take(&mut self.released);
         self.holds.pass(group, &mut released);
         for slot in released.drain(..) {

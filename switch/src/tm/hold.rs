@@ -53,6 +53,12 @@ impl Holds {
             && (!counted || self.counted.len() < COUNTED_MAX)
     }
 
+    /// True while a packet waits for others to pass.
+    #[inline]
+    pub(crate) fn is_counting(&self) -> bool {
+        !self.counted.is_empty()
+    }
+
     /// Slots that wait here.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.waiting).filter(|(_, sequence)| **sequence != 0).map(|(slot, _)| slot)

@@ -108,6 +108,10 @@ impl<P> Slab<P> {
         Some(packet)
     }
 
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &P> {
+        self.slots.iter().filter_map(|slot| slot.packet.as_ref())
+    }
+
     pub(crate) fn get(&self, index: u32) -> Option<&Slot<P>> {
         self.slots.get(index as usize)
     }

@@ -75,6 +75,17 @@ impl<P> Tm<P> {
         (self.slots.used(), self.config.packet_slots.saturating_sub(self.slots.used()))
     }
 
+    /// Every packet in it: queued, held or delayed, in the order of their slots. For reports.
+    pub fn packets(&self) -> impl Iterator<Item = &P> {
+        self.slots.packets()
+    }
+
+    /// True while a packet is held until others have passed: [`Tm::passed`] matters.
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.holds.is_counting()
+    }
+
     /// Number of ports ever added.
     pub fn port_count(&self) -> usize {
         self.ports.len()

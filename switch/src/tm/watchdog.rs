@@ -24,6 +24,17 @@ pub enum StormAction {
     Alert,
 }
 
+impl StormAction {
+    /// What is done, for messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StormAction::Drop => "its packets are dropped until it ends",
+            StormAction::Forward => "its pauses are ignored until it ends",
+            StormAction::Alert => "nothing is done about it",
+        }
+    }
+}
+
 /// Watchdog of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogConfig {

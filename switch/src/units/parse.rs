@@ -35,7 +35,7 @@ impl fmt::Display for UnitError {
 impl std::error::Error for UnitError {}
 
 const SIZE: &str = "a size such as \"5 KB\" (5000 bytes) or \"5 KiB\" (5120 bytes); units: B, KB, MB, GB, KiB, MiB, GiB";
-const RATE: &str = "a bit rate such as \"100Gbit/s\"; units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s";
+const RATE: &str = "a bit rate such as \"100Gbit/s\"; units: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, or bps to Tbps";
 const TIME: &str = "a time such as \"55 us\"; units: ps, ns, us, ms, s";
 const LENGTH: &str = "a length such as \"40 m\"; units: m, km";
 const CHANCE: &str = "a probability such as \"5 %\" or \"1/256\", at most 100 %";
@@ -58,6 +58,11 @@ const RATE_UNITS: &[(&str, u64)] = &[
     ("Mbit/s", 1_000_000),
     ("Gbit/s", 1_000_000_000),
     ("Tbit/s", 1_000_000_000_000),
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("Mbps", 1_000_000),
+    ("Gbps", 1_000_000_000),
+    ("Tbps", 1_000_000_000_000),
 ];
 const TIME_UNITS: &[(&str, u64)] =
     &[("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)];

@@ -84,7 +84,7 @@ macro_rules! merged_fields {
 
 impl PortSection {
     /// This section with `base` where it is silent.
-    pub(super) fn over(&self, base: &PortSection) -> PortSection {
+    pub(crate) fn over(&self, base: &PortSection) -> PortSection {
         merged_fields!(self, base;
             options: rate, preamble_and_gap, fcs, min_frame, max_catch_up, max_rate, max_burst, cable,
                 mtu, lossless_mtu, headroom_formula, peer_response, interface_delay,

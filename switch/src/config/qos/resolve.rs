@@ -59,6 +59,29 @@ pub struct Classifier {
     pub tc_to_group: [u8; CLASSES],
 }
 
+impl Classifier {
+    /// The class of a packet with this DSCP and VLAN priority; 0xff is none.
+    pub fn class(&self, dscp: u8, pcp: u8) -> u8 {
+        let by_dscp = self.dscp_to_tc.get(usize::from(dscp));
+        let by_pcp = self.pcp_to_tc.get(usize::from(pcp));
+        let found = match self.trust {
+            Trust::Dscp => by_dscp.or(by_pcp),
+            Trust::Pcp => by_pcp.or(by_dscp),
+        };
+        found.copied().unwrap_or(self.default_tc)
+    }
+
+    /// The queue of a class.
+    pub fn queue(&self, class: u8) -> u8 {
+        self.tc_to_queue[usize::from(class) % CLASSES]
+    }
+
+    /// The priority group of a class.
+    pub fn group(&self, class: u8) -> u8 {
+        self.tc_to_group[usize::from(class) % CLASSES]
+    }
+}
+
 /// A port's part of the result.
 #[derive(Clone, Debug)]
 pub struct QosPort {

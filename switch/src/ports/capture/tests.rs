@@ -27,7 +27,8 @@ fn reflect(port: &mut CapturePort, mem: &mut PacketMemory) -> Result<u64, PortEr
     while port.rx_burst(mem, Time::ZERO, &mut frames, 3)? > 0 {
         for frame in frames.drain(..) {
             let RxFrame { buf, data_off, len, wire_len, timestamp, .. } = frame;
-            let mut one = vec![TxFrame { buf, data_off, len, wire_len }];
+            let mut one =
+                vec![TxFrame { wire_len, ..TxFrame::at_once(buf, data_off, len, Time::ZERO) }];
             total += port.tx_burst(mem, timestamp, &mut one)?.sent as u64;
         }
     }

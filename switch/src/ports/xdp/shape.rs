@@ -108,6 +108,7 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use wireyard_pipeline::packet::MemoryConfig;
+    use wireyard_tables::time::Time;
 
     use super::*;
 
@@ -133,7 +134,7 @@ mod tests {
         let (_first, buf) = (mem.alloc().unwrap(), mem.alloc().unwrap());
         let base = shape.address(&buf, 0);
         assert_eq!(shape.place(base + 300), (buf.index(), 300));
-        let mut frame = TxFrame { buf, data_off: 256, len: 9216, wire_len: 9216 };
+        let mut frame = TxFrame::at_once(buf, 256, 9216, Time::ZERO);
         assert_eq!(shape.parts(&frame), 3);
         assert!(shape.sends_in_place(&frame, true) && !shape.sends_in_place(&frame, false));
         let parts: Vec<Part> = shape.split(base + 256, 9216).collect();

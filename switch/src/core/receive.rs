@@ -1,0 +1,80 @@
+//! The way in: what a port received becomes a packet, or ends here.
+
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
+use wireyard_tables::time::Time;
+
+use super::Core;
+use crate::ports::RxFrame;
+
+impl Core {
+    /// Takes one burst of a port into the work list.
+    pub(super) fn receive(&mut self, slot: usize) -> usize {
+        let now = self.now;
+        let mut rx = std::mem::take(&mut self.rx);
+        let port = &mut self.slots[slot];
+        if let Err(error) = port.port.rx_burst(&mut self.mem, now, &mut rx, BURST_MAX) {
+            self.port_messages.push(error.to_string());
+        }
+        let received = rx.len();
+        port.ledger.received += received as u64;
+        for frame in rx.drain(..) {
+            if self.is_mac_control(slot, &frame) {
+                self.mac_control_received(slot, frame);
+                continue;
+            }
+            let (descriptor, intrinsic) = self.describe(slot, frame, now);
+            self.burst.push(descriptor);
+            self.meta.push(intrinsic);
+        }
+        self.rx = rx;
+        received
+    }
+
+    fn describe(&mut self, slot: usize, frame: RxFrame, now: Time) -> (Descriptor, Intrinsic) {
+        let cut = self.cut(frame.wire_len.wrapping_sub(frame.len));
+        let number = self.slots[slot].number;
+        let received_ns = frame.timestamp.as_ns();
+        let mut descriptor =
+            Descriptor::received(frame.buf, frame.data_off, frame.len, number, received_ns);
+        descriptor.ingress_link = self.slots[slot].link_code();
+        descriptor.cut = cut;
+        (descriptor, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() })
+    }
+
+    /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
+    fn cut(&mut self, missing: u32) -> u16 {
+        if missing == 0 {
+            return 0;
+        }
+        let known = self.cuts.iter().position(|&m| m == missing);
+        let index = known.unwrap_or_else(|| {
+            self.cuts.push(missing);
+            self.cuts.len() - 1
+        });
+        u16::try_from(index + 1).unwrap_or(0)
+    }
+
+    pub(super) fn wire_len(&self, descriptor: &Descriptor) -> u32 {
+        let missing = match descriptor.cut {
+            0 => 0,
+            cut => self.cuts.get(cut as usize - 1).copied().unwrap_or(0),
+        };
+        descriptor.len.wrapping_add(missing)
+    }
+
+    /// Bytes that a packet costs in buffers and on links: those of a capture record that was cut too,
+    /// unless they are more than any frame has.
+    pub(super) fn frame_bytes(&self, descriptor: &Descriptor) -> u32 {
+        let wire = self.wire_len(descriptor);
+        if wire <= 1 << 16 { wire.max(descriptor.len) } else { descriptor.len }
+    }
+
+    /// Packets for another pass go to the work list.
+    pub(super) fn take_again(&mut self) {
+        let count = self.again.len().min(BURST_MAX);
+        for (descriptor, intrinsic) in self.again.drain(..count) {
+            self.burst.push(descriptor);
+            self.meta.push(intrinsic);
+        }
+    }
+}

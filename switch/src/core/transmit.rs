@@ -1,0 +1,230 @@
+//! The way out: egress passes for what leaves, and the hand-over to ports.
+//!
+//! A port without a rate sends what [`Slot::out`](super::slot::Slot) has, in bursts. A port with a
+//! rate sends what the traffic manager's scheduler takes, one packet after the other, because the link
+//! time of the next depends on the length that egress made of this one.
+
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath, Verdict, flags};
+use wireyard_pipeline::trace::TraceSink;
+use wireyard_tables::time::Time;
+
+use super::manager::{OWN, port_id, slot_of};
+use super::{BACKLOG_MAX, Core, lend};
+use crate::ports::TxFrame;
+use crate::stats::DeviceReason;
+use crate::tm::{CONTROL_QUEUE, Departure, DropReason, PortId};
+
+impl Core {
+    /// Sends what can leave now. Returns the frames that ports took.
+    pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
+        let mut sent = 0;
+        let mut next = 0;
+        while let Some(slot) = self.active.next(next) {
+            next = slot + 1;
+            self.egress_at_once(slot, lend(&mut trace));
+            if self.slots[slot].blocked {
+                sent += self.send(slot);
+            }
+        }
+        sent += self.serve(lend(&mut trace));
+        next = 0;
+        while let Some(slot) = self.active.next(next) {
+            next = slot + 1;
+            sent += self.send(slot);
+        }
+        sent
+    }
+
+    /// Egress for what leaves a port at once.
+    fn egress_at_once(&mut self, slot: usize, mut trace: Option<&mut dyn TraceSink>) {
+        let now_ns = self.now.as_ns();
+        while !self.slots[slot].out.is_empty() {
+            let count = self.slots[slot].out.len().min(BURST_MAX);
+            self.burst.extend(self.slots[slot].out.drain(..count));
+            for packet in &self.burst {
+                let mark = self.mark_all && packet.flags & flags::ECT != 0;
+                self.meta.push(Intrinsic {
+                    now_ns,
+                    enqueue_ns: now_ns,
+                    dequeue_ns: now_ns,
+                    congestion_mark: mark.into(),
+                    ..Intrinsic::default()
+                });
+            }
+            let (mut burst, mut meta) = self.take_burst();
+            let sink = lend(&mut trace);
+            self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
+            for (packet, intrinsic) in burst.drain(..).zip(meta.drain(..)) {
+                if let Some(packet) = self.after_egress(packet, &intrinsic) {
+                    self.hand_over(slot, packet, self.now, self.now);
+                }
+            }
+            (self.burst, self.meta) = (burst, meta);
+            self.after_pass();
+        }
+    }
+
+    /// Serves the ports that the traffic manager says may send.
+    fn serve(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
+        let mut sent = 0;
+        while let Some(id) = self.manager.tm.next_ready() {
+            if let Some(departure) = self.manager.tm.begin(self.now, id) {
+                self.depart(id, departure, lend(&mut trace));
+            }
+            // A drop by WRED, an XON, a packet that was held and now leaves.
+            self.handle_events();
+            let Some(slot) = slot_of(id) else { continue };
+            if self.slots[slot].backlog.len() >= BURST_MAX {
+                sent += self.send(slot);
+            }
+        }
+        sent
+    }
+
+    /// Egress for one packet, and its time on the wire.
+    fn depart(
+        &mut self,
+        id: PortId,
+        departure: Departure<Descriptor>,
+        trace: Option<&mut dyn TraceSink>,
+    ) {
+        let leaves = if departure.packet.flags & OWN != 0 || departure.queue == CONTROL_QUEUE {
+            Some(departure.packet)
+        } else {
+            self.egress_departure(departure, trace)
+        };
+        let Some(packet) = leaves else {
+            self.manager.tm.abort(self.now, id);
+            return;
+        };
+        let bytes = self.frame_bytes(&packet);
+        match (self.manager.tm.commit(self.now, id, bytes), slot_of(id)) {
+            (Some(times), Some(slot)) => self.hand_over(slot, packet, times.start, times.end),
+            _ => self.drop_packet(packet, self.manager.reason(DropReason::PortDown)),
+        }
+    }
+
+    fn egress_departure(
+        &mut self,
+        departure: Departure<Descriptor>,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> Option<Descriptor> {
+        let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let ect = departure.packet.flags & flags::ECT != 0;
+        let intrinsic = Intrinsic {
+            now_ns: self.now.as_ns(),
+            enqueue_ns: departure.enqueued_at.as_ns(),
+            dequeue_ns: departure.start.as_ns(),
+            enqueue_depth_bytes: clip(departure.depth_at_enqueue),
+            dequeue_depth_bytes: clip(departure.depth_at_dequeue),
+            congestion_mark: (departure.mark || self.mark_all && ect).into(),
+            ..Intrinsic::default()
+        };
+        let (mut burst, mut meta) = self.take_burst();
+        burst.push(departure.packet);
+        meta.push(intrinsic);
+        self.executor.egress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
+        let done = burst.pop().zip(meta.pop());
+        (self.burst, self.meta) = (burst, meta);
+        let (packet, intrinsic) = done?;
+        let packet = self.after_egress(packet, &intrinsic);
+        self.after_pass();
+        packet
+    }
+
+    /// Does what egress decided; `Some` is a packet that leaves.
+    fn after_egress(&mut self, packet: Descriptor, intrinsic: &Intrinsic) -> Option<Descriptor> {
+        for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
+            self.mirror(&packet, session, PacketPath::CloneEgress);
+        }
+        match intrinsic.verdict() {
+            Verdict::Drop => {
+                let reason = self.program_reason(packet.generation, intrinsic.reason());
+                self.drop_packet(packet, reason);
+            }
+            Verdict::Punt => {
+                let reason = self.program_reason(packet.generation, intrinsic.reason());
+                self.punt(packet, reason);
+            }
+            _ if packet.flags & flags::RECIRCULATE != 0 => {
+                self.run_again(packet, PacketPath::Recirculate);
+            }
+            _ => return Some(packet),
+        }
+        None
+    }
+
+    /// A frame for a port, with its time on the wire.
+    pub(super) fn hand_over(
+        &mut self,
+        slot: usize,
+        mut packet: Descriptor,
+        start: Time,
+        end: Time,
+    ) {
+        let wire_len = self.wire_len(&packet);
+        let Some(buf) = packet.buf.take() else { return };
+        let (data_off, len) = (packet.data_off, packet.len);
+        self.slots[slot].backlog.push(TxFrame { buf, data_off, len, wire_len, start, end });
+        self.slots[slot].backlog_from.push(packet.ingress_port);
+        self.active.insert(slot);
+    }
+
+    /// Hands the backlog to the port. What finds no room stays; the traffic manager then sends
+    /// nothing more, and a port without a configuration drops what is over a limit.
+    fn send(&mut self, slot: usize) -> usize {
+        let port = &mut self.slots[slot];
+        let before = port.backlog.len();
+        let mut sent = 0;
+        if before > 0 {
+            let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
+            match result {
+                Ok(done) => sent = done.sent,
+                Err(error) => self.port_messages.push(error.to_string()),
+            }
+            self.book_sent(slot, before - self.slots[slot].backlog.len(), sent);
+        }
+        let is_full = !self.slots[slot].backlog.is_empty();
+        if !self.manager.configured {
+            self.shed(slot);
+        } else if is_full != self.slots[slot].blocked {
+            self.slots[slot].blocked = is_full;
+            self.tell_blocked(slot);
+        }
+        if self.slots[slot].waits() == 0 {
+            self.active.remove(slot);
+        }
+        sent
+    }
+
+    /// Books the first `gone` frames of a backlog: `sent` of them left, the others were given up.
+    fn book_sent(&mut self, slot: usize, gone: usize, sent: usize) {
+        let mut from = std::mem::take(&mut self.slots[slot].backlog_from);
+        for (index, from) in from.drain(..gone.min(from.len())).enumerate() {
+            if index < sent {
+                self.book(from, |ledger| ledger.sent += 1);
+            } else {
+                self.book_drop(from, DeviceReason::TxFull.index());
+            }
+        }
+        self.slots[slot].backlog_from = from;
+    }
+
+    /// Tells the traffic manager whether a port takes frames.
+    pub(super) fn tell_blocked(&mut self, slot: usize) {
+        let blocked = self.slots[slot].blocked || self.slots[slot].held;
+        self.manager.tm.set_blocked(self.now, port_id(slot), blocked);
+    }
+
+    /// Drops the newest frames over the limit of the backlog.
+    fn shed(&mut self, slot: usize) {
+        while self.slots[slot].backlog.len() > BACKLOG_MAX {
+            let port = &mut self.slots[slot];
+            let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
+                return;
+            };
+            self.mem.free(frame.buf);
+            self.book_drop(from, DeviceReason::TxFull.index());
+        }
+    }
+}
