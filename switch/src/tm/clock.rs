@@ -16,7 +16,9 @@ impl<P> Tm<P> {
     pub fn advance(&mut self, now: Time) {
         loop {
             let (timer, hold) = (self.timers.first(), self.holds.first());
-            if timer.min(hold) > now {
+            let first = timer.min(hold);
+            // The end of time stands for no timer, also when it is now.
+            if first > now || first == Time::MAX {
                 return;
             }
             if timer <= hold {
