@@ -122,7 +122,7 @@ impl Rig {
             bytes[24..26].copy_from_slice(&sum.wrapping_sub(1).to_be_bytes());
         }
         let (buf, data_off, len) = (frame.buf, frame.data_off, frame.len);
-        let mut sent = vec![TxFrame { buf, data_off, len, wire_len: len }];
+        let mut sent = vec![TxFrame::at_once(buf, data_off, len, Time::ZERO)];
         self.ends[1 - side].tx_burst(&mut self.mem, self.now, &mut sent).unwrap();
     }
 
@@ -133,7 +133,7 @@ impl Rig {
     fn give(&mut self, side: usize, bytes: &[u8]) {
         let buf = self.mem.alloc_frame(bytes).unwrap();
         let len = bytes.len() as u32;
-        let mut sent = vec![TxFrame { buf, data_off: 256, len, wire_len: len }];
+        let mut sent = vec![TxFrame::at_once(buf, 256, len, Time::ZERO)];
         self.ends[side].tx_burst(&mut self.mem, self.now, &mut sent).unwrap();
     }
 
