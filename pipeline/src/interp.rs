@@ -44,7 +44,8 @@
 //! from green. The maps of `qos` read the packet as it leaves ingress. `random` takes two steps of the
 //! worker's stream. A learned entry is seen by the next packet.
 //!
-//! It is not fast, and not made to be: see the compiled engine.
+//! It is simple first. What it knows about a program beforehand (which values fit a word, where a field
+//! lies, whether egress changes anything) saves it work, never a case: fast is the compiled engine.
 
 mod apply;
 mod assign;
@@ -57,6 +58,7 @@ mod look;
 mod parse;
 mod pass;
 pub(crate) mod phv;
+mod quiet;
 mod run;
 
 #[cfg(test)]
@@ -67,7 +69,8 @@ pub(crate) use look::Seen;
 use crate::exec::{Context, Descriptor, Engine, Intrinsic};
 use crate::externs::crc::CrcEngine;
 use crate::ids::*;
-use crate::ir::{AfterBody, Expr, ExprKind, Program};
+use crate::ir::eval::operands;
+use crate::ir::{AfterBody, Program};
 use std::sync::Arc;
 
 /// The interpreter of one program.
@@ -78,8 +81,12 @@ pub struct Interp {
     crcs: Box<[CrcEngine]>,
     /// Field of each checksum, and its bit.
     checksum_fields: Box<[(InstanceId, FieldId, u64)]>,
-    /// By [`ExprId`]: the place of a field that is read at once.
-    quick_fields: Box<[Option<phv::QuickField>]>,
+    /// By [`ExprId`]: nothing in the expression is wider than 64 bits.
+    narrow: Box<[bool]>,
+    /// By instance and field: the place of a field that is read and written at once.
+    quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
+    /// Egress changes no packet: it need not be put together again.
+    quiet_egress: bool,
     /// Instances in front of the body.
     emit_mask: u64,
     /// Instances behind it.
@@ -96,18 +103,27 @@ impl Interp {
             AfterBody::Header(instance) => phv::bit(*instance),
             AfterBody::Pad { .. } => 0,
         };
-        let quick_field = |expr: &Expr| match expr.kind {
-            ExprKind::Field(instance, field) => phv::QuickField::new(&program, instance, field),
-            _ => None,
-        };
+        let mut narrow: Vec<bool> = Vec::with_capacity(program.exprs.len());
+        for expr in &program.exprs {
+            let parts = operands(&expr.kind);
+            let fits = parts.iter().all(|part| narrow.get(part.index()).copied().unwrap_or(false));
+            narrow.push(expr.bits <= 64 && fits);
+        }
         Interp {
-            quick_fields: program.exprs.iter().map(quick_field).collect(),
+            narrow: narrow.into(),
+            quick_fields: phv::quick_fields(&program),
+            quiet_egress: quiet::egress(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             checksum_fields: program.checksums.entries().map(field).collect(),
             emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),
             after_mask: program.deparser.after.iter().map(trailer).fold(0, |a, b| a | b),
             program,
         }
+    }
+
+    /// The place of a field that is read and written at once, if this is one.
+    fn quick(&self, instance: InstanceId, field: FieldId) -> Option<&phv::QuickField> {
+        self.quick_fields.get(instance.index())?.get(field.index())?.as_ref()
     }
 }
 

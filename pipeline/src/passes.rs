@@ -1,11 +1,19 @@
 //! The passes: the one place that lists them.
 //!
 //! A pass changes a [`Program`] and keeps its meaning: every packet, entry and seed gives the same
-//! bytes, verdict, counters and registers. Each can be switched off, so that an engine can be tested
-//! with and without. In debug builds and tests the verifier runs before the first and after each.
+//! bytes, verdict, counters and registers on every engine. What it may change is the story: an assignment
+//! that nobody reads, or a table that became a switch, is not in the trace of the program it made.
+//! Names, ids and shapes of everything that is declared stay, so that the state of a program and its
+//! optimised form go together.
+//!
+//! Each pass has a level and can be switched off, so that an engine can be tested with and without. In
+//! debug builds and tests the verifier runs before the first and after each.
 
 pub(crate) mod dead_blocks;
+mod dead_code;
 mod fold;
+pub mod liveness;
+mod small_tables;
 
 use crate::ir::{Program, verify};
 
@@ -16,19 +24,38 @@ pub struct Pass {
     pub name: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    /// The lowest level at which it runs.
+    pub level: u8,
     run: fn(&mut Program) -> bool,
 }
+
+/// The level that does everything.
+pub const LEVEL_MAX: u8 = 2;
 
 /// Every pass, in the order in which they run.
 pub const PASSES: &[Pass] = &[
     Pass {
         name: "fold",
         summary: "compute what is known; decide branches whose condition is",
+        level: 1,
         run: fold::run,
+    },
+    Pass {
+        name: "small-tables",
+        summary: "make small tables that cannot change into switches",
+        level: 2,
+        run: small_tables::run,
+    },
+    Pass {
+        name: "dead-code",
+        summary: "remove assignments to locals, metadata and fields that nothing reads",
+        level: 2,
+        run: dead_code::run,
     },
     Pass {
         name: "dead-blocks",
         summary: "remove blocks that nothing reaches, go around those that only jump",
+        level: 1,
         run: dead_blocks::run,
     },
 ];
@@ -48,8 +75,21 @@ impl Options {
 
     /// No pass.
     pub fn none() -> Options {
-        Options { without: PASSES.iter().map(|pass| pass.name.to_string()).collect() }
+        Options::level(0)
     }
+
+    /// The passes of a level: 0 none, 1 what costs nothing to follow, 2 all.
+    pub fn level(level: u8) -> Options {
+        let off = PASSES.iter().filter(|pass| pass.level > level);
+        Options { without: off.map(|pass| pass.name.to_string()).collect() }
+    }
+}
+
+/// The program as an engine runs it at this level.
+pub fn optimised(program: &Program, level: u8) -> Program {
+    let mut program = program.clone();
+    run(&mut program, &Options::level(level));
+    program
 }
 
 /// Runs the passes; returns the names of those that changed something.
@@ -75,3 +115,6 @@ fn check(after: &str, program: &Program) {
         debug_assert!(found.is_empty(), "after {after}:\n{}", found.join("\n"));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,13 @@ impl Hasher {
         self.add(&bytes[16 - used..]);
     }
 
+    /// The same for a value that fits a word.
+    pub fn add_word(&mut self, value: u64, bits: u32) {
+        let bytes = value.to_be_bytes();
+        let used = bits.div_ceil(8).min(8) as usize;
+        self.add(&bytes[8 - used..]);
+    }
+
     /// The hash.
     pub fn finish(self) -> u64 {
         match self {

@@ -13,11 +13,12 @@ impl Pass<'_> {
         action: ActionId,
         args: &[ExprId],
     ) -> Result<(), End> {
-        let words = self.key_words(table, key.iter().copied())?;
+        let words = self.gather_key(table, key.iter().copied())?;
         let base = self.push_values(args)?;
         // The values leave the stack for a moment, so that the list of learns may change beside it.
         let locals = std::mem::take(&mut self.bench.phv.locals);
-        self.bench.learn(self.program, table, &words.words[..words.len], action, &locals[base..]);
+        let key = self.bench.key;
+        self.bench.learn(self.program, table, &key[..words], action, &locals[base..]);
         self.trace(|_| Event::Learn { table, action, args: locals[base..].to_vec() });
         self.bench.phv.locals = locals;
         self.bench.phv.locals.truncate(base);
@@ -27,12 +28,12 @@ impl Pass<'_> {
     /// Looks a table up and runs the action: whether it was a hit, and which action it was.
     pub(super) fn apply(&mut self, id: TableId) -> Result<(bool, ActionId), End> {
         let table = &self.program.tables[id];
-        let words = self.key_words(id, table.keys.iter().map(|key| key.value))?;
+        let words = self.gather_key(id, table.keys.iter().map(|key| key.value))?;
         let tables = self.tables;
         let Some(view) = tables.table(wireyard_tables::TableId(id.0)) else {
             return Ok((false, ActionId(0)));
         };
-        let found = view.lookup(&words.words[..words.len]);
+        let found = view.lookup(&self.bench.key[..words]);
         let (place, data) = match found {
             None => view.default_action(),
             Some(hit) => {
@@ -68,26 +69,19 @@ impl Pass<'_> {
         Ok((found.is_some(), action))
     }
 
-    /// The key of a table in the words of its layout.
-    fn key_words(
-        &self,
+    /// Puts the key of a table into the words of its layout; returns how many there are.
+    fn gather_key(
+        &mut self,
         table: TableId,
         values: impl Iterator<Item = ExprId>,
-    ) -> Result<KeyWords, End> {
-        let mut key = KeyWords { words: [0; wireyard_tables::key::MAX_KEY_WORDS], len: 0 };
-        if let Some(view) = self.tables.table(wireyard_tables::TableId(table.0)) {
-            let layout = view.shape().layout();
-            key.len = layout.words();
-            for (place, value) in layout.places().iter().zip(values) {
-                place.put(&mut key.words, self.eval(value)? & place.ones());
-            }
+    ) -> Result<usize, End> {
+        let Some(view) = self.tables.table(wireyard_tables::TableId(table.0)) else { return Ok(0) };
+        let layout = view.shape().layout();
+        self.bench.key[..layout.words()].fill(0);
+        for (place, value) in layout.places().iter().zip(values) {
+            let value = self.eval(value)? & place.ones();
+            place.put(&mut self.bench.key, value);
         }
-        Ok(key)
+        Ok(layout.words())
     }
-}
-
-/// A key gathered for a lookup.
-struct KeyWords {
-    words: [u64; wireyard_tables::key::MAX_KEY_WORDS],
-    len: usize,
 }

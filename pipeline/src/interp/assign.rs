@@ -17,13 +17,16 @@ impl Pass<'_> {
     ) -> Result<(), End> {
         match to {
             LValue::Field(instance, field) => {
-                self.layout(*instance, *field).write(self.bench.phv.header_mut(*instance), value);
+                match self.engine.quick(*instance, *field) {
+                    Some(quick) => self.bench.phv.set_quick(quick, value as u64),
+                    None => self.write_field(*instance, *field, value),
+                }
                 self.note_assigned(*instance, *field);
             }
             LValue::FieldSlice { instance, field, high, low } => {
                 let mask = ones(high - low + 1) << low;
                 let value = self.field(*instance, *field) & !mask | value << low & mask;
-                self.layout(*instance, *field).write(self.bench.phv.header_mut(*instance), value);
+                self.write_field(*instance, *field, value);
                 self.note_assigned(*instance, *field);
             }
             LValue::Element { instance, field, index } => {
@@ -41,6 +44,10 @@ impl Pass<'_> {
             self.trace(|_| Event::Set { to, value, valid, span });
         }
         Ok(())
+    }
+
+    fn write_field(&mut self, instance: InstanceId, field: FieldId, value: u128) {
+        self.layout(instance, field).write(self.bench.phv.header_mut(instance), value);
     }
 
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {

@@ -4,9 +4,10 @@ use super::pass::{End, Pass};
 use crate::exec::flags;
 use crate::externs::hash::Hasher;
 use crate::ids::*;
+use crate::ir::eval::{self, binary_word, ones_word, unary_word};
 use crate::ir::layout::{ones, read_run};
 use crate::ir::{
-    BinOp, BuiltinError, BuiltinReason, ExprKind, FieldLayout, HashAlgorithm, StdField, UnOp,
+    BinOp, BuiltinError, BuiltinReason, ExprKind, FieldLayout, HashAlgorithm, StdField,
 };
 
 impl<'a> Pass<'a> {
@@ -29,15 +30,58 @@ impl<'a> Pass<'a> {
         0
     }
 
-    /// The value, without looking whether it is one: plain numbers go through registers.
+    /// The value, without looking whether it is one.
     fn value(&self, id: ExprId) -> u128 {
+        match self.engine.narrow[id.index()] {
+            true => self.word(id).into(),
+            false => self.wide(id),
+        }
+    }
+
+    /// The value of an expression that is nowhere wider than 64 bits: plain numbers in registers.
+    fn word(&self, id: ExprId) -> u64 {
+        let expr = &self.program.exprs[id];
+        match &expr.kind {
+            ExprKind::Const(value) => *value as u64,
+            ExprKind::Field(instance, field) => match self.engine.quick(*instance, *field) {
+                Some(quick) => self.bench.phv.quick(quick),
+                None => self.field(*instance, *field) as u64,
+            },
+            ExprKind::Valid(instance) => self.bench.phv.is_valid(*instance).into(),
+            ExprKind::Meta(meta) => self.bench.phv.meta[meta.index()] as u64,
+            ExprKind::Local(local) => self.bench.phv.locals[self.base + local.index()] as u64,
+            ExprKind::Unary(op, a) => unary_word(*op, self.word(*a), expr.bits),
+            ExprKind::Binary(op, a, b) => {
+                let left = self.word(*a);
+                match (op, left) {
+                    (BinOp::LogicalAnd, 0) => 0,
+                    (BinOp::LogicalOr, 1) => 1,
+                    _ => {
+                        let width = self.program.exprs[*a].bits;
+                        binary_word(*op, left, self.word(*b), width)
+                    }
+                }
+            }
+            ExprKind::Slice { value, high, low } => {
+                self.word(*value) >> low & ones_word(high - low + 1)
+            }
+            ExprKind::Concat(high, low) => {
+                self.word(*high) << self.program.exprs[*low].bits | self.word(*low)
+            }
+            ExprKind::Cast(value) => self.word(*value) & ones_word(expr.bits),
+            ExprKind::Mux(cond, then, otherwise) => {
+                self.word(if self.word(*cond) == 1 { *then } else { *otherwise })
+            }
+            _ => self.wide(id) as u64,
+        }
+    }
+
+    /// The value of any expression.
+    fn wide(&self, id: ExprId) -> u128 {
         let expr = &self.program.exprs[id];
         match &expr.kind {
             ExprKind::Const(value) => *value,
-            ExprKind::Field(instance, field) => match &self.engine.quick_fields[id.index()] {
-                Some(quick) => self.bench.phv.quick(quick),
-                None => self.field(*instance, *field),
-            },
+            ExprKind::Field(instance, field) => self.field(*instance, *field),
             ExprKind::Element { instance, field, index } => self.element(*instance, *field, *index),
             ExprKind::StackLast(stack, field) => {
                 let last = self.stack(*stack).rev().find(|i| self.bench.phv.is_valid(*i));
@@ -53,15 +97,18 @@ impl<'a> Pass<'a> {
             ExprKind::Lookahead { offset_bits } => self.lookahead(*offset_bits, expr.bits),
             ExprKind::Cursor => u128::from(self.cursor_bits / 8),
             ExprKind::HeaderLength(instance) => self.bench.phv.header(*instance).len() as u128,
-            ExprKind::Unary(op, a) => {
-                let a = self.value(*a);
-                match op {
-                    UnOp::Not => a ^ 1,
-                    UnOp::Complement => !a & ones(expr.bits),
-                    UnOp::Negate => a.wrapping_neg() & ones(expr.bits),
+            ExprKind::Unary(op, a) => eval::unary(*op, self.value(*a), expr.bits),
+            ExprKind::Binary(op, a, b) => {
+                let left = self.value(*a);
+                match (op, left) {
+                    (BinOp::LogicalAnd, 0) => 0,
+                    (BinOp::LogicalOr, 1) => 1,
+                    _ => {
+                        let width = self.program.exprs[*a].bits;
+                        eval::binary(*op, left, self.value(*b), width)
+                    }
                 }
             }
-            ExprKind::Binary(op, a, b) => self.binary(*op, *a, *b, expr.bits),
             ExprKind::Slice { value, high, low } => {
                 self.value(*value) >> low & ones(high - low + 1)
             }
@@ -74,39 +121,6 @@ impl<'a> Pass<'a> {
                 self.value(if self.value(*cond) == 1 { *then } else { *otherwise })
             }
             ExprKind::Hash(algorithm, operands) => self.hash(*algorithm, operands).into(),
-        }
-    }
-
-    fn binary(&self, op: BinOp, a: ExprId, b: ExprId, bits: u32) -> u128 {
-        let width = self.program.exprs[a].bits;
-        let a = self.value(a);
-        match op {
-            BinOp::LogicalAnd if a == 0 => return 0,
-            BinOp::LogicalOr if a == 1 => return 1,
-            _ => {}
-        }
-        let b = self.value(b);
-        let mask = ones(bits);
-        let shift = |b: u128| if b < u128::from(bits) { Some(b as u32) } else { None };
-        // Adding half the range turns two's complement order into unsigned order.
-        let signed = |x: u128| x ^ (1 << (width - 1));
-        match op {
-            BinOp::Add => a.wrapping_add(b) & mask,
-            BinOp::Sub => a.wrapping_sub(b) & mask,
-            BinOp::Mul => a.wrapping_mul(b) & mask,
-            BinOp::SatAdd => a.saturating_add(b).min(mask),
-            BinOp::SatSub => a.saturating_sub(b),
-            BinOp::And | BinOp::LogicalAnd => a & b,
-            BinOp::Or | BinOp::LogicalOr => a | b,
-            BinOp::Xor => a ^ b,
-            BinOp::Shl => shift(b).map_or(0, |b| a << b & mask),
-            BinOp::Shr => shift(b).map_or(0, |b| a >> b),
-            BinOp::Eq => (a == b).into(),
-            BinOp::Ne => (a != b).into(),
-            BinOp::Lt => (a < b).into(),
-            BinOp::Le => (a <= b).into(),
-            BinOp::SignedLt => (signed(a) < signed(b)).into(),
-            BinOp::SignedLe => (signed(a) <= signed(b)).into(),
         }
     }
 
@@ -168,7 +182,11 @@ impl<'a> Pass<'a> {
     pub(super) fn hash(&self, algorithm: HashAlgorithm, operands: &[ExprId]) -> u64 {
         let mut hasher = Hasher::new(algorithm);
         for operand in operands {
-            hasher.add_value(self.value(*operand), self.program.exprs[*operand].bits);
+            let bits = self.program.exprs[*operand].bits;
+            match self.engine.narrow[operand.index()] {
+                true => hasher.add_word(self.word(*operand), bits),
+                false => hasher.add_value(self.wide(*operand), bits),
+            }
         }
         hasher.finish()
     }

@@ -99,13 +99,24 @@ impl<'a> Pass<'a> {
 
     /// Reads a header at a byte offset, all of it before `limit`; returns its length. A header whose
     /// extraction fails is not valid.
-    fn extract(&mut self, instance: InstanceId, at: usize, limit: usize) -> Result<usize, End> {
+    pub(super) fn extract(
+        &mut self,
+        instance: InstanceId,
+        at: usize,
+        limit: usize,
+    ) -> Result<usize, End> {
         let too_short = || reject(BuiltinError::PacketTooShort);
         let declared = &self.program.instances[instance];
         let header = &self.program.headers[declared.header];
         let fixed = header.fixed_bytes as usize;
         self.bench.phv.clear(instance);
-        self.append(instance, at, fixed, limit).ok_or_else(too_short)?;
+        let frame = match self.packet.buf.as_ref() {
+            Some(buf) => self.memory.frame(buf, self.packet.data_off, self.packet.len),
+            None => &[],
+        };
+        let frame = frame.get(..limit).unwrap_or(frame);
+        let bytes = |from: usize, len: usize| frame.get(from..from.checked_add(len)?);
+        self.bench.phv.append(instance, bytes(at, fixed).ok_or_else(too_short)?);
         let mut len = fixed;
         if let Some(variable_bits) = declared.variable_bits {
             // The expression reads the fields just copied.
@@ -118,7 +129,7 @@ impl<'a> Pass<'a> {
                 return Err(reject(BuiltinError::HeaderLength));
             }
             let more = (bits / 8) as usize;
-            self.append(instance, at + fixed, more, limit).ok_or_else(too_short)?;
+            self.bench.phv.append(instance, bytes(at + fixed, more).ok_or_else(too_short)?);
             len += more;
         }
         self.bench.phv.set_received(instance, at as u32);
@@ -128,14 +139,6 @@ impl<'a> Pass<'a> {
             header: pass.bench.phv.header(instance).to_vec(),
         });
         Ok(len)
-    }
-
-    fn append(&mut self, to: InstanceId, at: usize, len: usize, limit: usize) -> Option<()> {
-        let end = at.checked_add(len).filter(|end| *end <= limit)?;
-        let buf = self.packet.buf.as_ref()?;
-        let frame = self.memory.frame(buf, self.packet.data_off, self.packet.len);
-        self.bench.phv.append(to, frame.get(at..end)?);
-        Some(())
     }
 
     fn transition(&mut self, next: &'a Transition) -> Result<Target, End> {

@@ -75,6 +75,10 @@ impl Interp {
     ) {
         let now = Time::from_ns(meta.now_ns);
         let mut pass = self.begin(cx, packet, meta, egress, told);
+        if egress && pass.is_quiet() {
+            pass.egress_quietly();
+            return;
+        }
         let end = if egress { pass.egress() } else { pass.ingress() };
         pass.conclude(end);
         if cx.worker.bench.wants_to_learn() {
@@ -217,6 +221,36 @@ impl Pass<'_> {
     fn egress(&mut self) -> Result<(), End> {
         self.before_egress()?;
         self.run(&self.program.egress)
+    }
+
+    /// Egress leaves this packet as it is, and nobody wants to be told.
+    fn is_quiet(&self) -> bool {
+        let packet = &*self.packet;
+        let body_end = u64::from(packet.body_off) + u64::from(packet.body_len);
+        let slack_goes = self.program.deparser.strip_slack && body_end < packet.len.into();
+        self.engine.quiet_egress && self.sink.is_none() && !slack_goes
+    }
+
+    /// Egress of a program that changes nothing there: only where the headers are is told.
+    fn egress_quietly(&mut self) {
+        let mut at = 0;
+        let mut valid = 0;
+        let limit = u32::from(self.packet.body_off).min(self.packet.len) as usize;
+        for instance in &self.program.deparser.emit {
+            if self.packet.valid & bit(*instance) == 0 {
+                continue;
+            }
+            let Ok(len) = self.extract(*instance, at, limit) else { break };
+            at += len;
+            valid |= bit(*instance);
+        }
+        let end = u64::from(self.packet.body_off) + u64::from(self.packet.body_len);
+        let end = end.min(self.packet.len.into()) as u32;
+        self.packet.body_off = (at as u32).min(end) as u16;
+        self.packet.body_len = end - u32::from(self.packet.body_off);
+        self.packet.valid = valid;
+        self.meta.verdict = Verdict::Forward as u8;
+        self.meta.reason = BuiltinReason::None.id().0 as u16;
     }
 
     /// What is done in front of the control of egress.

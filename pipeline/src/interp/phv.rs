@@ -5,7 +5,7 @@
 
 use crate::ids::*;
 use crate::ir::layout::ones;
-use crate::ir::{FieldLayout, Program};
+use crate::ir::{Field, FieldLayout, Program};
 
 /// The headers and metadata of the packet under way.
 #[derive(Debug)]
@@ -49,28 +49,26 @@ pub(crate) struct QuickField {
 /// Bytes of a [`QuickField`]'s word.
 const WORD: usize = 8;
 
-impl QuickField {
-    /// `None` for a field that is not a short run in the fixed part of its header.
-    pub(crate) fn new(
-        program: &Program,
-        instance: InstanceId,
-        field: FieldId,
-    ) -> Option<QuickField> {
-        let header = |i: &crate::ir::Instance| &program.headers[i.header];
-        let before = program.instances.iter().take(instance.index());
-        let start: usize = before.map(|i| header(i).max_bytes as usize).sum();
-        let header = header(&program.instances[instance]);
-        let FieldLayout::Run { bit: first, bits } = header.fields[field].layout else {
-            return None;
+/// By instance and field; `None` for a field that is not a short run in the fixed part of its header.
+pub(crate) fn quick_fields(program: &Program) -> Box<[Box<[Option<QuickField>]>]> {
+    let mut start = 0;
+    let mut fields = Vec::with_capacity(program.instances.len());
+    for (instance, declared) in program.instances.entries() {
+        let header = &program.headers[declared.header];
+        let quick = |field: &Field| {
+            let FieldLayout::Run { bit: first, bits } = field.layout else { return None };
+            let fits = first % 8 + bits <= 64 && first + bits <= header.fixed_bytes * 8;
+            fits.then(|| QuickField {
+                valid: bit(instance),
+                at: start + (first / 8) as usize,
+                shift: 64 - first % 8 - bits,
+                mask: ones(bits) as u64,
+            })
         };
-        let fits = first % 8 + bits <= 64 && first + bits <= header.fixed_bytes * 8;
-        fits.then(|| QuickField {
-            valid: bit(instance),
-            at: start + (first / 8) as usize,
-            shift: 64 - first % 8 - bits,
-            mask: ones(bits) as u64,
-        })
+        fields.push(header.fields.iter().map(quick).collect());
+        start += header.max_bytes as usize;
     }
+    fields.into()
 }
 
 /// The bit of an instance in a validity mask.
@@ -120,13 +118,23 @@ impl Phv {
     }
 
     /// A field by its place; 0 when the header is not valid. A valid header has all its fixed part.
-    pub(crate) fn quick(&self, field: &QuickField) -> u128 {
+    pub(crate) fn quick(&self, field: &QuickField) -> u64 {
         let word = self.bytes.get(field.at..).and_then(|rest| rest.first_chunk::<WORD>());
         match word {
             Some(word) if self.valid & field.valid != 0 => {
-                u128::from(u64::from_be_bytes(*word) >> field.shift & field.mask)
+                u64::from_be_bytes(*word) >> field.shift & field.mask
             }
             _ => 0,
+        }
+    }
+
+    /// Writes a field by its place, if the header is valid.
+    pub(crate) fn set_quick(&mut self, field: &QuickField, value: u64) {
+        let valid = self.valid & field.valid != 0;
+        let word = self.bytes.get_mut(field.at..).and_then(|rest| rest.first_chunk_mut::<WORD>());
+        if let (true, Some(word)) = (valid, word) {
+            let hole = u64::from_be_bytes(*word) & !(field.mask << field.shift);
+            *word = (hole | (value & field.mask) << field.shift).to_be_bytes();
         }
     }
 

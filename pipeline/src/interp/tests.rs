@@ -218,13 +218,18 @@ proptest::proptest! {
         let len = program.headers[HeaderId(0)].fixed_bytes;
         let bytes: Vec<u8> = (0..len).map(|_| stream.next_u64() as u8).collect();
         phv.append(header, &bytes);
-        let quick = phv::QuickField::new(&program, header, field);
+        let quick = phv::quick_fields(&program)[0][field.index()];
         proptest::prop_assert!(quick.is_some() == (skip % 8 + bits <= 64));
         if let Some(quick) = quick {
             proptest::prop_assert_eq!(phv.quick(&quick), 0);
             phv.set_received(header, 0);
             let layout = &program.headers[HeaderId(0)].fields[field].layout;
-            proptest::prop_assert_eq!(phv.quick(&quick), layout.read(&bytes));
+            proptest::prop_assert_eq!(u128::from(phv.quick(&quick)), layout.read(&bytes));
+            let value = stream.next_u64();
+            let mut expected = bytes.clone();
+            layout.write(&mut expected, value.into());
+            phv.set_quick(&quick, value);
+            proptest::prop_assert_eq!(phv.header(header), expected);
         }
     }
 }

@@ -6,48 +6,58 @@ use super::expr::{BinOp, Expr, ExprKind, UnOp};
 use super::layout::ones;
 use crate::ids::*;
 
-/// A unary operator on a value of `bits` bits.
-pub fn unary(op: UnOp, value: u128, bits: u32) -> u128 {
-    match op {
-        UnOp::Not => u128::from(value == 0),
-        UnOp::Complement => !value & ones(bits),
-        UnOp::Negate => value.wrapping_neg() & ones(bits),
-    }
+/// The operators on numbers of one size, from one text.
+macro_rules! operators {
+    ($word:ty, $signed:ty, $unary:ident, $binary:ident, $ones:path) => {
+        /// A unary operator on a value of `bits` bits that fits the word.
+        #[inline]
+        pub fn $unary(op: UnOp, value: $word, bits: u32) -> $word {
+            match op {
+                UnOp::Not => (value == 0).into(),
+                UnOp::Complement => !value & $ones(bits),
+                UnOp::Negate => value.wrapping_neg() & $ones(bits),
+            }
+        }
+
+        /// A binary operator on values that fit the word, whose left one has `bits` bits.
+        #[inline]
+        pub fn $binary(op: BinOp, left: $word, right: $word, bits: u32) -> $word {
+            let count = || u32::try_from(right).ok();
+            let signed = |value: $word| {
+                let up = <$word>::BITS - bits.clamp(1, <$word>::BITS);
+                ((value << up) as $signed) >> up
+            };
+            match op {
+                BinOp::Add => left.wrapping_add(right) & $ones(bits),
+                BinOp::Sub => left.wrapping_sub(right) & $ones(bits),
+                BinOp::Mul => left.wrapping_mul(right) & $ones(bits),
+                BinOp::SatAdd => left.saturating_add(right).min($ones(bits)),
+                BinOp::SatSub => left.saturating_sub(right),
+                BinOp::And => left & right,
+                BinOp::Or => left | right,
+                BinOp::Xor => left ^ right,
+                BinOp::Shl => count().and_then(|n| left.checked_shl(n)).unwrap_or(0) & $ones(bits),
+                BinOp::Shr => count().and_then(|n| left.checked_shr(n)).unwrap_or(0),
+                BinOp::Eq => (left == right).into(),
+                BinOp::Ne => (left != right).into(),
+                BinOp::Lt => (left < right).into(),
+                BinOp::Le => (left <= right).into(),
+                BinOp::SignedLt => (signed(left) < signed(right)).into(),
+                BinOp::SignedLe => (signed(left) <= signed(right)).into(),
+                BinOp::LogicalAnd => left & right & 1,
+                BinOp::LogicalOr => (left | right) & 1,
+            }
+        }
+    };
 }
 
-/// A binary operator on values whose left one has `bits` bits.
-pub fn binary(op: BinOp, left: u128, right: u128, bits: u32) -> u128 {
-    let mask = ones(bits);
-    match op {
-        BinOp::Add => left.wrapping_add(right) & mask,
-        BinOp::Sub => left.wrapping_sub(right) & mask,
-        BinOp::Mul => left.wrapping_mul(right) & mask,
-        BinOp::SatAdd => left.saturating_add(right).min(mask),
-        BinOp::SatSub => left.saturating_sub(right),
-        BinOp::And => left & right,
-        BinOp::Or => left | right,
-        BinOp::Xor => left ^ right,
-        BinOp::Shl => shift_count(right).and_then(|n| left.checked_shl(n)).unwrap_or(0) & mask,
-        BinOp::Shr => shift_count(right).and_then(|n| left.checked_shr(n)).unwrap_or(0),
-        BinOp::Eq => u128::from(left == right),
-        BinOp::Ne => u128::from(left != right),
-        BinOp::Lt => u128::from(left < right),
-        BinOp::Le => u128::from(left <= right),
-        BinOp::SignedLt => u128::from(signed(left, bits) < signed(right, bits)),
-        BinOp::SignedLe => u128::from(signed(left, bits) <= signed(right, bits)),
-        BinOp::LogicalAnd => left & right & 1,
-        BinOp::LogicalOr => (left | right) & 1,
-    }
-}
+operators!(u128, i128, unary, binary, ones);
+operators!(u64, i64, unary_word, binary_word, ones_word);
 
-fn shift_count(value: u128) -> Option<u32> {
-    u32::try_from(value).ok()
-}
-
-/// A value of `bits` bits as two's complement.
-pub fn signed(value: u128, bits: u32) -> i128 {
-    let up = 128 - bits.clamp(1, 128);
-    ((value << up) as i128) >> up
+/// `bits` ones, for 1 to 64.
+#[inline]
+pub const fn ones_word(bits: u32) -> u64 {
+    u64::MAX >> (64 - bits)
 }
 
 /// The value of an expression that reads nothing; `None` when it reads something. A part that is
@@ -86,6 +96,13 @@ pub fn constant(exprs: &IdVec<ExprId, Expr>, id: ExprId) -> Option<u128> {
     }
 }
 
+/// Evaluating it may end the pass or the parser: an array index, a lookahead.
+pub fn may_end(exprs: &IdVec<ExprId, Expr>, id: ExprId) -> bool {
+    let kind = &exprs[id].kind;
+    matches!(kind, ExprKind::Element { .. } | ExprKind::Lookahead { .. })
+        || operands(kind).into_iter().any(|operand| may_end(exprs, operand))
+}
+
 /// The expressions that an expression is made of, in the order of evaluation.
 pub fn operands(kind: &ExprKind) -> Vec<ExprId> {
     match kind {
@@ -113,6 +130,32 @@ pub fn operands(kind: &ExprKind) -> Vec<ExprId> {
 mod tests {
     use super::*;
 
+    proptest::proptest! {
+        #[test]
+        fn a_narrow_operator_is_the_wide_one(
+            left: u64, right: u64, bits in 1u32..=64, small: bool,
+        ) {
+            let (left, right) = (left & ones_word(bits), right & ones_word(bits));
+            let right = if small { right % 70 & ones_word(bits) } else { right };
+            for op in ALL {
+                let wide = binary(op, left.into(), right.into(), bits);
+                proptest::prop_assert_eq!(u128::from(binary_word(op, left, right, bits)), wide);
+            }
+            for op in [UnOp::Not, UnOp::Complement, UnOp::Negate] {
+                let wide = unary(op, left.into(), bits);
+                proptest::prop_assert_eq!(u128::from(unary_word(op, left, bits)), wide);
+            }
+        }
+    }
+
+    const ALL: [BinOp; 18] = {
+        use BinOp::*;
+        [
+            Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, SignedLt,
+            SignedLe, LogicalAnd, LogicalOr,
+        ]
+    };
+
     #[test]
     fn wraps_saturates_and_compares_signed() {
         assert_eq!(binary(BinOp::Add, 0xff, 1, 8), 0);
@@ -124,6 +167,6 @@ mod tests {
         assert_eq!(binary(BinOp::Shl, 1, 8, 8), 0);
         assert_eq!(binary(BinOp::Shr, 0x80, u128::MAX, 8), 0);
         assert_eq!(unary(UnOp::Negate, 1, 16), 0xffff);
-        assert_eq!(signed(1 << 127, 128), i128::MIN);
+        assert_eq!(binary(BinOp::SignedLt, 1 << 127, 0, 128), 1);
     }
 }

@@ -6,6 +6,7 @@ use crate::ids::*;
 use crate::interp::phv::Phv;
 use crate::ir::Program;
 use crate::jit::Scratch;
+use wireyard_tables::key::MAX_KEY_WORDS;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{ActionCall, Learned, Reader};
 
@@ -31,6 +32,8 @@ pub struct Worker {
 pub struct Bench {
     pub(crate) lane: usize,
     pub(crate) phv: Phv,
+    /// The key under construction.
+    pub(crate) key: [u64; MAX_KEY_WORDS],
     random: Stream,
     learns: Vec<Learn>,
     pending: usize,
@@ -52,7 +55,14 @@ impl Worker {
         let phv = Phv::new(&state.program);
         Worker {
             reader: state.tables.reader(),
-            bench: Bench { lane, phv, random, learns: Vec::new(), pending: 0 },
+            bench: Bench {
+                lane,
+                phv,
+                key: [0; MAX_KEY_WORDS],
+                random,
+                learns: Vec::new(),
+                pending: 0,
+            },
             compiled: Scratch::default(),
             state: state.id,
         }

@@ -1,0 +1,30 @@
+//! Whether egress of a program leaves every packet as ingress left it.
+//!
+//! Then nothing is to be summed and nothing to be put together: headers are found again, because how many
+//! of them are there is part of the descriptor, and that is all.
+
+use crate::ir::eval::may_end;
+use crate::ir::{Body, Covered, Program, Term, Update};
+
+/// True when the control does nothing, nothing is written in every egress, nothing is behind the body, and
+/// no condition of a checksum can end the pass. Slack that is to go is looked for in the packet.
+pub(super) fn egress(program: &Program) -> bool {
+    let sums = program.checksums.iter().map(|sum| (sum.update, sum.when, &sum.over));
+    let crcs = program.crcs.iter().map(|crc| (crc.update, crc.when, &crc.over));
+    let mut covered = sums.chain(crcs);
+    does_nothing(&program.egress)
+        && program.deparser.after.is_empty()
+        && covered.all(|(update, when, over)| {
+            let values = over.iter().filter_map(|part| match part {
+                Covered::Value(value) => Some(*value),
+                _ => None,
+            });
+            update != Update::Always
+                && values.chain(when).all(|value| !may_end(&program.exprs, value))
+        })
+}
+
+fn does_nothing(body: &Body) -> bool {
+    let ends = |term: &Term| matches!(term, Term::Jump(_) | Term::Return | Term::Exit);
+    body.blocks.iter().all(|block| block.ops.is_empty() && ends(&block.term))
+}

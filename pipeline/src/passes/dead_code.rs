@@ -1,0 +1,85 @@
+//! Removes assignments that nothing reads: to locals that are not read later, to metadata that no
+//! expression reads and that does not cross the queue, to fields of headers that never leave.
+//!
+//! An assignment stays if its value may end the pass (an array index, a lookahead), because that is an
+//! effect. Operations that do more than assign stay.
+
+use super::liveness::{Reads, locals_after};
+use crate::ids::*;
+use crate::ir::eval::may_end;
+use crate::ir::{Body, LValue, Op, ParserOp, Program};
+
+/// Runs until nothing more is found: what only a removed assignment read is not read any more.
+pub(super) fn run(program: &mut Program) -> bool {
+    let mut changed = false;
+    while once(program) {
+        changed = true;
+    }
+    changed
+}
+
+fn once(program: &mut Program) -> bool {
+    let reads = Reads::of(program);
+    let mut changed = false;
+    for n in 0..program.actions.len() {
+        let id = ActionId(n as u32);
+        let mut body = std::mem::take(&mut program.actions[id].body);
+        changed |= sweep(program, &reads, &mut body);
+        program.actions[id].body = body;
+    }
+    let mut ingress = std::mem::take(&mut program.ingress);
+    let mut egress = std::mem::take(&mut program.egress);
+    changed |= sweep(program, &reads, &mut ingress);
+    changed |= sweep(program, &reads, &mut egress);
+    (program.ingress, program.egress) = (ingress, egress);
+    changed | sweep_parser(program, &reads)
+}
+
+fn sweep(program: &Program, reads: &Reads, body: &mut Body) -> bool {
+    let live = locals_after(program, body);
+    let mut changed = false;
+    for (block, live) in body.blocks.iter_mut().zip(&live) {
+        let mut live = live.iter();
+        let before = block.ops.len();
+        block.ops.retain(|op| {
+            let Some(live) = live.next() else { return true };
+            let Op::Set(to, value) = &op.op else { return true };
+            let read = match to {
+                LValue::Local(local) => live.contains(local),
+                other => is_read(reads, other),
+            };
+            read || may_end(&program.exprs, *value)
+        });
+        changed |= block.ops.len() != before;
+    }
+    changed
+}
+
+/// Locals of the parser are few, and its states may be visited again: they stay.
+fn sweep_parser(program: &mut Program, reads: &Reads) -> bool {
+    let mut states = std::mem::take(&mut program.parser.states);
+    let mut changed = false;
+    for state in states.iter_mut() {
+        let before = state.ops.len();
+        state.ops.retain(|op| match op {
+            ParserOp::Set(LValue::Local(_), _) => true,
+            ParserOp::Set(to, value) => is_read(reads, to) || may_end(&program.exprs, *value),
+            _ => true,
+        });
+        changed |= state.ops.len() != before;
+    }
+    program.parser.states = states;
+    changed
+}
+
+/// The value of a place that is not a local can matter.
+fn is_read(reads: &Reads, to: &LValue) -> bool {
+    match to {
+        LValue::Meta(meta) => reads.metadata.get(meta.index()).copied().unwrap_or(true),
+        LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. } => {
+            reads.field(*instance, *field)
+        }
+        // An index out of range ends the pass.
+        LValue::Element { .. } | LValue::Std(_) | LValue::Local(_) => true,
+    }
+}
