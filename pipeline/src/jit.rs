@@ -5,18 +5,22 @@
 //! is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
 //! somebody traces is done by the interpreter altogether.
 //!
-//! If the system gives no executable memory, or a program is too large, [`engine`] gives the
-//! interpreter and says why.
+//! If the system gives no executable memory, the processor is not known to the generator, or a program is
+//! too large, [`engine`] gives the interpreter and says why. [`background`] gives the interpreter too, and
+//! changes to machine code between two bursts once there is some.
 
+mod background;
 mod compiled;
 mod emit;
 mod engine;
 mod frame;
+mod listing;
 mod runtime;
 
 #[cfg(test)]
 mod tests;
 
+pub use background::{Complain, background};
 pub use emit::Refused;
 pub use engine::Jit;
 pub(crate) use frame::Scratch;
@@ -24,6 +28,7 @@ pub(crate) use frame::Scratch;
 use crate::exec::Engine;
 use crate::interp::Interp;
 use crate::ir::Program;
+use crate::passes;
 use crate::state::State;
 use std::sync::Arc;
 
@@ -43,9 +48,9 @@ impl Default for Options {
 /// The code of a program as text.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
-    /// Cranelift's IR.
+    /// Cranelift's IR, with the lines of the program.
     pub clif: String,
-    /// Machine code.
+    /// Machine code, with the lines of the program.
     pub asm: String,
 }
 
@@ -59,13 +64,15 @@ pub enum EngineKind {
     Jit,
 }
 
-/// An engine for a program, and why it is not the one that was asked for.
+/// An engine for a program, and why it is not the one that was asked for. It runs the program as the
+/// passes of the level leave it.
 pub fn engine(
     program: &Arc<Program>,
     state: &State,
     kind: EngineKind,
     options: Options,
 ) -> (Box<dyn Engine>, Option<Refused>) {
+    let program = &Arc::new(passes::optimised(program, options.level));
     let refused = match kind {
         EngineKind::Interp => None,
         EngineKind::Jit => match Jit::new(program, state, options) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wireyard_pipeline::check::compile;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
 use wireyard_pipeline::entries::{self, Resolved};
-use wireyard_pipeline::generation::{Loader as Generations, MakeEngine, interpreter};
+use wireyard_pipeline::generation::{Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
@@ -109,7 +109,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Every engine there is.
+    /// Every engine there is; [`EngineKind::Auto`] is one of them.
     pub const ALL: [EngineKind; 2] = [EngineKind::Interpreter, EngineKind::Jit];
 
     /// Its name.
@@ -127,8 +127,10 @@ impl EngineKind {
 pub struct DeviceOptions {
     /// What runs packets.
     pub engine: EngineKind,
-    /// How much the compiled engine optimises, 0 to 2.
+    /// How much is optimised, 0 to 2, whatever the engine.
     pub opt_level: u8,
+    /// With [`EngineKind::Auto`]: interpret while another thread compiles. Not for virtual time.
+    pub background: bool,
     /// Seed of everything random in it.
     pub seed: u64,
     /// Packet memory.
@@ -140,6 +142,7 @@ impl Default for DeviceOptions {
         DeviceOptions {
             engine: EngineKind::default(),
             opt_level: 2,
+            background: false,
             seed: 1,
             memory: MemoryConfig::default(),
         }
@@ -156,18 +159,28 @@ impl DeviceOptions {
 
 /// Makes the engine of every generation.
 fn maker(options: DeviceOptions) -> Box<MakeEngine> {
-    let level = options.opt_level;
-    match options.engine {
-        EngineKind::Interpreter => Box::new(interpreter),
-        EngineKind::Jit | EngineKind::Auto => Box::new(move |program, state| {
-            let (engine, refused) =
-                jit::engine(program, state, jit::EngineKind::Jit, jit::Options { level });
-            if let Some(refused) = refused {
-                eprintln!("the interpreter runs {}: no machine code: {refused}", program.name);
-            }
-            engine
-        }),
+    let level = jit::Options { level: options.opt_level };
+    if options.engine == EngineKind::Auto && options.background {
+        return Box::new(move |program, state| {
+            let name = program.name.clone();
+            jit::background(program, state, level, Box::new(move |refused| tell(&name, &refused)))
+        });
     }
+    let kind = match options.engine {
+        EngineKind::Interpreter => jit::EngineKind::Interp,
+        EngineKind::Jit | EngineKind::Auto => jit::EngineKind::Jit,
+    };
+    Box::new(move |program, state| {
+        let (engine, refused) = jit::engine(program, state, kind, level);
+        if let Some(refused) = refused {
+            tell(&program.name, &refused);
+        }
+        engine
+    })
+}
+
+fn tell(program: &str, refused: &jit::Refused) {
+    eprintln!("wireyard: the interpreter runs {program}: no machine code: {refused}");
 }
 
 impl Loaded {

@@ -1,7 +1,8 @@
-//! Every packet test of `programs/` on every engine, and each program checked without a warning.
+//! Every packet test of `programs/` on every engine at every level, and each program checked without a warning.
 
 use std::path::PathBuf;
 
+use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_tests::workspace_root;
@@ -38,6 +39,12 @@ fn every_program_is_clean_and_loads() {
     }
 }
 
+/// Every engine at every optimisation level.
+fn ways() -> impl Iterator<Item = (EngineKind, u8)> {
+    let levels = || 0..=LEVEL_MAX;
+    EngineKind::ALL.into_iter().flat_map(move |engine| levels().map(move |level| (engine, level)))
+}
+
 #[test]
 fn every_packet_test_passes() {
     let mut failures = Vec::new();
@@ -46,11 +53,11 @@ fn every_packet_test_passes() {
         let scripts = scripts(&folder);
         assert!(!scripts.is_empty(), "{} has no packet test", folder.display());
         for script in scripts {
-            for engine in EngineKind::ALL {
-                match run_file(&script, engine, &[]) {
+            for (engine, level) in ways() {
+                match run_file(&script, engine, level, &[]) {
                     Outcome::Passed { packets } => packets_sent += packets,
                     Outcome::Failed(report) | Outcome::Malformed(report) => {
-                        failures.push(format!("{} on {}", report, engine.name()));
+                        failures.push(format!("{report} on {} at level {level}", engine.name()));
                     }
                 }
             }

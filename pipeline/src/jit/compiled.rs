@@ -8,6 +8,7 @@
 use super::emit::path::PathPlan;
 use super::emit::{Emit, Refused};
 use super::frame::{CounterBase, Frame};
+use super::listing::{self, Spans};
 use super::runtime::{HELPERS, step};
 use super::{Options, Text};
 use crate::exec::{Descriptor, Intrinsic};
@@ -33,6 +34,8 @@ pub(super) struct Tables {
     pub(super) widths: Vec<Vec<u32>>,
     /// Table, action, words of the key.
     pub(super) learns: Vec<(TableId, ActionId, usize)>,
+    /// Where code was written, when a listing is wanted.
+    pub(super) spans: Option<Spans>,
 }
 
 /// What the generator may take for constant about a state.
@@ -57,7 +60,8 @@ pub(super) struct TableFacts {
 }
 
 impl Facts {
-    fn new(state: &State) -> Facts {
+    /// Looks at a state.
+    pub(super) fn new(state: &State) -> Facts {
         let program = state.program();
         let snapshot = state.tables().snapshot();
         let tables = snapshot.tables().map(|view| TableFacts {
@@ -134,11 +138,11 @@ impl Compiled {
     /// Compiles a program for a state.
     pub(super) fn new(
         program: &Program,
-        state: &State,
+        facts: Facts,
         options: Options,
         text: Option<&mut Text>,
     ) -> Result<Compiled, Refused> {
-        let mut builder = Builder::new(program, state, options, text)?;
+        let mut builder = Builder::new(program, facts, options, text)?;
         let ingress = builder.control(false, options)?;
         let egress = builder.control(true, options)?;
         builder.module.finalize_definitions().map_err(system)?;
@@ -220,7 +224,7 @@ impl Drop for Compiled {
 impl<'p> Builder<'p> {
     fn new(
         program: &'p Program,
-        state: &State,
+        facts: Facts,
         options: Options,
         text: Option<&'p mut Text>,
     ) -> Result<Builder<'p>, Refused> {
@@ -253,8 +257,8 @@ impl<'p> Builder<'p> {
             module,
             helpers,
             program,
-            facts: Facts::new(state),
-            lists: Tables::default(),
+            facts,
+            lists: Tables { spans: text.is_some().then(Spans::default), ..Tables::default() },
             text,
         })
     }
@@ -310,15 +314,18 @@ impl<'p> Builder<'p> {
             return Err(refused);
         }
         let id = self.module.declare_function(name, Linkage::Local, &signature).map_err(system)?;
-        if self.text.is_some() {
+        let spans = self.lists.spans.as_ref();
+        if let (Some(text), Some(spans)) = (&mut self.text, spans) {
             self.context.set_disasm(true);
-        }
-        let clif = self.text.as_ref().map(|_| self.context.func.display().to_string());
-        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
-        if let (Some(text), Some(clif)) = (&mut self.text, clif) {
+            let clif = listing::clif(self.program, spans, &self.context.func);
             text.clif.push_str(&format!("; {name}\n{clif}\n"));
-            let code = self.context.compiled_code().and_then(|code| code.vcode.clone());
-            text.asm.push_str(&format!("; {name}\n{}\n", code.unwrap_or_default()));
+        }
+        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
+        if let (Some(text), Some(spans), Some(code)) =
+            (&mut self.text, spans, self.context.compiled_code())
+        {
+            let asm = listing::asm(self.program, spans, &self.context.func, code);
+            text.asm.push_str(&format!("; {name}\n{asm}\n"));
         }
         Ok(id)
     }

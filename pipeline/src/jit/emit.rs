@@ -23,7 +23,7 @@ use super::frame::{VALUE_BYTES, VALUES_MAX};
 use super::runtime::Helper;
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::Program;
+use crate::ir::{Program, SourceSpan};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16, I32, I64, I128};
 use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Type, Value};
@@ -214,6 +214,13 @@ impl<'g> Emit<'g> {
     fn finish(mut self) {
         self.b.seal_all_blocks();
         self.b.finalize(self.target);
+    }
+
+    /// What is generated from here on was written there; for listings.
+    pub(super) fn at(&mut self, span: Option<SourceSpan>) {
+        if let Some(spans) = &mut self.lists.spans {
+            self.b.set_srcloc(spans.number(span));
+        }
     }
 
     pub(super) fn spend(&mut self, operations: usize) -> Result<(), Refused> {

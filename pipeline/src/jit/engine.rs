@@ -1,7 +1,7 @@
 //! The engine: bursts to compiled code, packets that are traced to the interpreter.
 #![allow(unsafe_code)]
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Facts};
 use super::frame::Frame;
 use super::{Options, Refused, Text};
 use crate::exec::{Context, Descriptor, Engine, Intrinsic};
@@ -18,14 +18,33 @@ pub struct Jit {
     state: u64,
 }
 
+/// All that compiling needs, without the state itself: another thread can do it.
+pub(super) struct Recipe {
+    program: Arc<Program>,
+    facts: Facts,
+    state: u64,
+    options: Options,
+}
+
+impl Recipe {
+    pub(super) fn new(program: &Arc<Program>, state: &State, options: Options) -> Recipe {
+        let (program, facts) = (program.clone(), Facts::new(state));
+        Recipe { program, facts, state: state.id(), options }
+    }
+
+    pub(super) fn compile(self) -> Result<Jit, Refused> {
+        let compiled = Compiled::new(&self.program, self.facts, self.options, None)?;
+        Ok(Jit { compiled, interp: Interp::new(self.program), state: self.state })
+    }
+}
+
 impl Jit {
     /// Compiles a program that the verifier accepts, for the state it will run with.
     ///
     /// # Errors
     /// See [`Refused`]; the interpreter runs it then.
     pub fn new(program: &Arc<Program>, state: &State, options: Options) -> Result<Jit, Refused> {
-        let compiled = Compiled::new(program, state, options, None)?;
-        Ok(Jit { compiled, interp: Interp::new(program.clone()), state: state.id() })
+        Recipe::new(program, state, options).compile()
     }
 
     /// The code of a program as text, for people.
@@ -34,7 +53,7 @@ impl Jit {
     /// As [`Jit::new`].
     pub fn text(program: &Program, state: &State, options: Options) -> Result<Text, Refused> {
         let mut text = Text::default();
-        Compiled::new(program, state, options, Some(&mut text))?;
+        Compiled::new(program, Facts::new(state), options, Some(&mut text))?;
         Ok(text)
     }
 

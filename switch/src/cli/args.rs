@@ -75,12 +75,12 @@ pub struct ProgramArgs {
 /// How packets are run.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// The engine.
+    /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none.
     #[arg(long, value_enum, default_value_t = EngineChoice::Interp)]
     pub engine: EngineChoice,
-    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
-    #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
-    pub opt_level: u8,
+    /// Optimisation level: 0 none, 1 cheap passes, 2 all [default: 2; of a trace: 0].
+    #[arg(long, value_name = "0..2", value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub opt_level: Option<u8>,
 }
 
 /// An engine by name.
@@ -104,6 +104,9 @@ pub struct CheckArgs {
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub engine: EngineArgs,
     /// Warnings fail the check.
     #[arg(long)]
     pub strict: bool,
@@ -158,8 +161,12 @@ pub struct DumpArgs {
 pub enum Stage {
     /// The syntax tree.
     Ast,
-    /// The intermediate representation.
+    /// The intermediate representation, as the passes of the level leave it.
     Ir,
+    /// The code generator's form, with the lines of the program.
+    Clif,
+    /// Machine code, with the lines of the program.
+    Asm,
 }
 
 /// `graph`.
@@ -257,6 +264,9 @@ pub struct TraceArgs {
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub engine: EngineArgs,
     /// The capture file with the frame.
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     pub pcap: Option<PathBuf>,
@@ -286,6 +296,15 @@ pub struct TestArgs {
     /// Look for included libraries in this folder too.
     #[arg(long = "include", value_name = "DIR")]
     pub include: Vec<PathBuf>,
+    /// The engine [default: every engine].
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineChoice>,
+    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
+    #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub opt_level: u8,
+    /// At every optimisation level.
+    #[arg(long, conflicts_with = "opt_level")]
+    pub every_level: bool,
     /// Results as JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,8 +2,8 @@
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, json};
 
-use super::args::CheckArgs;
-use super::load::{place, show};
+use super::args::{CheckArgs, MacControl};
+use super::load::{device, place, show};
 use super::{Status, print, print_json};
 use crate::program::{self, DeviceOptions};
 
@@ -13,7 +13,9 @@ pub(super) fn run(args: &CheckArgs) -> Status {
     match program::load(&place) {
         Ok(loaded) => {
             // Building the device finds what only the tables know: entries that collide, or too many.
-            if let Err(message) = loaded.device(DeviceOptions::default()) {
+            let engine = Some(&args.engine);
+            let made = device(&loaded, engine, MacControl::Port, DeviceOptions::default());
+            if let Err(message) = made {
                 super::complain(&message);
                 return Status::Failed;
             }

@@ -1,11 +1,16 @@
 //! `dump`: a program in one of its compiled forms.
 
+use std::sync::Arc;
+
 use wireyard_pipeline::ir::print as ir_print;
+use wireyard_pipeline::jit::{self, Jit};
+use wireyard_pipeline::state::{State, StateOptions};
 use wireyard_pipeline::{ast, passes};
 
 use super::args::{DumpArgs, Stage};
 use super::load::load;
-use super::{Status, print};
+use super::{Status, complain, print};
+use crate::program::Loaded;
 
 pub(super) fn run(args: &DumpArgs) -> Status {
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
@@ -14,12 +19,27 @@ pub(super) fn run(args: &DumpArgs) -> Status {
             print(&ast::print::units(&loaded.parsed.units));
         }
         Stage::Ir => {
-            let mut program = (*loaded.program).clone();
-            let options =
-                if args.opt_level == 0 { passes::Options::none() } else { passes::Options::all() };
-            passes::run(&mut program, &options);
-            print(&ir_print::program(&program));
+            print(&ir_print::program(&passes::optimised(&loaded.program, args.opt_level)));
         }
+        Stage::Clif | Stage::Asm => match code(&loaded, args.opt_level) {
+            Ok(text) if args.stage == Stage::Clif => print(&text.clif),
+            Ok(text) => print(&text.asm),
+            Err(message) => {
+                complain(&message);
+                return Status::Failed;
+            }
+        },
     }
     Status::Success
+}
+
+/// The code of a program, for a state with its entries.
+fn code(loaded: &Loaded, level: u8) -> Result<jit::Text, String> {
+    let program = Arc::new(passes::optimised(&loaded.program, level));
+    let state = State::new(&loaded.program, StateOptions::default()).map_err(|e| e.to_string())?;
+    if let Some(entries) = &loaded.entries {
+        entries.apply(&state)?;
+    }
+    let text = Jit::text(&program, &state, jit::Options { level });
+    text.map_err(|refused| format!("no machine code: {refused}"))
 }

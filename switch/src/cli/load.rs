@@ -59,12 +59,8 @@ pub(super) fn device(
     mut options: DeviceOptions,
 ) -> Result<Core, String> {
     if let Some(args) = engine {
-        options.opt_level = args.opt_level;
-        options.engine = match args.engine {
-            EngineChoice::Auto => EngineKind::Auto,
-            EngineChoice::Interp => EngineKind::Interpreter,
-            EngineChoice::Jit => EngineKind::Jit,
-        };
+        options.opt_level = args.opt_level.unwrap_or(options.opt_level);
+        options.engine = args.engine.kind();
     }
     let mut core = loaded.device(options)?;
     core.mac_control = match mac_control {
@@ -72,4 +68,15 @@ pub(super) fn device(
         MacControl::Pass => MacControlPolicy::Pass,
     };
     Ok(core)
+}
+
+impl EngineChoice {
+    /// The same for a device.
+    pub(super) fn kind(self) -> EngineKind {
+        match self {
+            EngineChoice::Auto => EngineKind::Auto,
+            EngineChoice::Interp => EngineKind::Interpreter,
+            EngineChoice::Jit => EngineKind::Jit,
+        }
+    }
 }

@@ -26,7 +26,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     let specs = port_specs(&args.ports, loaded.config.as_ref())?;
     let duration = duration(args.duration)?;
-    let options = DeviceOptions::default();
+    let options = DeviceOptions { background: true, ..DeviceOptions::default() };
     let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
     for (number, spec) in &specs {
         let opened = ports::open(spec, core.memory()).map_err(|e| e.to_string())?;

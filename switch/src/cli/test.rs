@@ -1,4 +1,4 @@
-//! `test`: packet tests on every engine.
+//! `test`: packet tests on every engine, at one level or all.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +6,7 @@ use super::args::TestArgs;
 use super::{Status, complain, print, print_json};
 use crate::program::EngineKind;
 use crate::stf::run::{Outcome, run_file};
+use wireyard_pipeline::passes::LEVEL_MAX;
 
 pub(super) fn run(args: &TestArgs) -> Status {
     let mut scripts = Vec::new();
@@ -19,32 +20,33 @@ pub(super) fn run(args: &TestArgs) -> Status {
         complain("no .stf file there: a test is a script beside a program (programs/STF.md)");
         return Status::Wrong;
     }
+    let ways = ways(args);
     let mut worst = Status::Success;
     let (mut passed, mut failed) = (0, 0);
     let mut rows = Vec::new();
     for script in &scripts {
-        for engine in EngineKind::ALL {
-            let outcome = run_file(script, engine, &args.include);
-            let name = script.display();
+        for (engine, level) in &ways {
+            let outcome = run_file(script, *engine, *level, &args.include);
+            let name = format!("{} [{} at level {level}]", script.display(), engine.name());
             let text = match &outcome {
                 Outcome::Passed { packets } => {
                     passed += 1;
-                    format!("ok    {name} [{}] {packets} packets\n", engine.name())
+                    format!("ok    {name} {packets} packets\n")
                 }
                 Outcome::Failed(report) => {
                     failed += 1;
                     worst = if worst == Status::Wrong { worst } else { Status::Failed };
-                    format!("FAIL  {name} [{}]\n{report}\n", engine.name())
+                    format!("FAIL  {name}\n{report}\n")
                 }
                 Outcome::Malformed(message) => {
                     failed += 1;
                     worst = Status::Wrong;
-                    format!("ERROR {name} [{}]\n{message}\n", engine.name())
+                    format!("ERROR {name}\n{message}\n")
                 }
             };
             if args.json {
                 rows.push(serde_json::json!({
-                    "script": script, "engine": engine.name(),
+                    "script": script, "engine": engine.name(), "opt_level": level,
                     "passed": matches!(outcome, Outcome::Passed { .. }), "report": text,
                 }));
             } else {
@@ -58,6 +60,16 @@ pub(super) fn run(args: &TestArgs) -> Status {
         print(&format!("{passed} passed, {failed} failed\n"));
     }
     worst
+}
+
+/// Engines and levels that each script runs on.
+fn ways(args: &TestArgs) -> Vec<(EngineKind, u8)> {
+    let engines = args.engine.map_or(EngineKind::ALL.to_vec(), |engine| vec![engine.kind()]);
+    let levels = if args.every_level { 0..=LEVEL_MAX } else { args.opt_level..=args.opt_level };
+    engines
+        .into_iter()
+        .flat_map(|engine| levels.clone().map(move |level| (engine, level)))
+        .collect()
 }
 
 /// A script, or every script below a folder, in the order of their names.

@@ -86,8 +86,9 @@ fn bytes(digits: &str) -> Result<Vec<u8>, String> {
 fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String> {
     let longest = frames.frames.iter().map(Vec::len).max().unwrap_or(0) as u32;
     let memory = MemoryConfig::for_frames(256, longest.max(9216), 256);
-    let options = DeviceOptions { memory, ..DeviceOptions::default() };
-    let core = device(loaded, None, MacControl::Port, options)?;
+    // Without passes the story has every statement of the program.
+    let options = DeviceOptions { memory, opt_level: 0, ..DeviceOptions::default() };
+    let core = device(loaded, Some(&args.engine), MacControl::Port, options)?;
     let configured = loaded.config.iter().flat_map(|config| config.ports.keys().copied());
     let mut numbers: Vec<u16> = configured.collect();
     if numbers.is_empty() {

@@ -28,8 +28,10 @@ impl Emit<'_> {
         for (id, block) in body.blocks.entries() {
             self.b.switch_to_block(blocks[id.index()]);
             for op in &block.ops {
+                self.at(op.span);
                 self.op(&op.op)?;
             }
+            self.at(block.span);
             self.term(&block.term, &blocks, done)?;
         }
         self.locals = outer;

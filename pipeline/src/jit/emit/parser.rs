@@ -42,6 +42,7 @@ impl Emit<'_> {
         };
         for (id, state) in parser.states.entries() {
             self.b.switch_to_block(states[id.index()]);
+            self.at(state.span);
             self.count_state(visited, parser.max_states);
             for op in &state.ops {
                 self.parser_op(op)?;

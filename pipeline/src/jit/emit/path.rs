@@ -281,6 +281,7 @@ impl Emit<'_> {
             return Ok(());
         }
         self.in_place = Some(path);
+        self.at(state.span);
         for op in &state.ops {
             self.spend(1)?;
             match op {
