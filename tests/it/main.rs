@@ -1,6 +1,7 @@
 //! Integration tests of the whole product.
 mod captures;
 mod cli;
+mod differ;
 mod errors;
 mod frames;
 mod ir;

@@ -2,6 +2,7 @@
 
 pub mod binary;
 pub mod capture;
+pub mod differ;
 pub mod live;
 
 use std::path::PathBuf;

@@ -1,0 +1,381 @@
+//! Random programs that the front end accepts, mostly, and packets for them.
+
+use serde_json::{Map, Value, json};
+
+use super::random::Random;
+use super::{Case, Packet};
+
+/// A header instance as expressions see it.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// Name of the instance.
+    pub name: String,
+    /// Scalar fields with their widths; the first is `kind`, the key of selects.
+    pub fields: Vec<(String, u32)>,
+    /// Elements and their width of the array `arr`.
+    pub array: Option<(u32, u32)>,
+    /// It has a field `sum` for a checksum.
+    pub sum: bool,
+    /// Another instance of the same type.
+    pub twin: Option<String>,
+}
+
+/// A header stack.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Its name.
+    pub name: String,
+    /// Elements.
+    pub len: usize,
+    /// Scalar fields of an element.
+    pub fields: Vec<(String, u32)>,
+}
+
+/// Which code is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A parser state.
+    Parser,
+    /// The ingress control, and actions and tables of it.
+    Ingress,
+    /// The same of egress.
+    Egress,
+    /// What both controls evaluate: keys of shared tables, values that sums cover.
+    Both,
+}
+
+/// What code may name.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Where it is.
+    pub place: Place,
+    /// Locals and parameters with their widths.
+    pub locals: Vec<(String, u32)>,
+    /// Inside an action: no table is applied there.
+    pub in_action: bool,
+    /// Actions that may be called: those before this one.
+    pub actions: usize,
+}
+
+/// An action as its callers see it.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Its name.
+    pub name: String,
+    /// Widths of its parameters.
+    pub params: Vec<u32>,
+    /// The control it is for.
+    pub place: Place,
+}
+
+/// A table as the controls see it.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// The control that applies it.
+    pub place: Place,
+    /// Its actions.
+    pub actions: Vec<Action>,
+    /// Widths of its keys when the data plane may insert into it.
+    pub learnable: Option<Vec<u32>>,
+}
+
+/// A program under construction.
+pub struct Gen {
+    pub(super) random: Random,
+    pub(super) headers: Vec<Header>,
+    pub(super) stack: Option<Stack>,
+    pub(super) trailer: bool,
+    pub(super) metas: Vec<(String, u32)>,
+    pub(super) register: Vec<u32>,
+    pub(super) actions: Vec<Action>,
+    pub(super) tables: Vec<Table>,
+    pub(super) crc: Option<String>,
+    pub(super) entries: Map<String, Value>,
+    pub(super) names: usize,
+    /// Nothing that keeps the compiled engine from working in place.
+    pub(super) simple: bool,
+}
+
+/// Makes the case of a seed.
+pub fn case(seed: u64) -> Case {
+    let mut random = Random::new(seed);
+    let simple = random.chance(40);
+    let mut generator = Gen {
+        random,
+        headers: Vec::new(),
+        stack: None,
+        trailer: false,
+        metas: Vec::new(),
+        register: Vec::new(),
+        actions: Vec::new(),
+        tables: Vec::new(),
+        crc: None,
+        entries: Map::new(),
+        names: 0,
+        simple,
+    };
+    let program = generator.program();
+    let entries = (!generator.entries.is_empty()).then(|| Value::Object(generator.entries.clone()));
+    let random = &mut generator.random;
+    let burst = random.pick(&[1, 3, 16]);
+    let traced = if random.chance(25) { 3 } else { 0 };
+    let packets = (0..random.pick(&[30, 60, 120])).map(|_| packet(random)).collect();
+    Case { program, entries, packets, burst, traced }
+}
+
+fn packet(random: &mut Random) -> Packet {
+    let len = match random.below(4) {
+        0 => random.below(40),
+        1 => random.below(20),
+        _ => 30 + random.below(150),
+    };
+    let few = random.chance(70);
+    let byte = |random: &mut Random| match few && random.chance(70) {
+        true => random.below(4) as u8,
+        false => random.next() as u8,
+    };
+    let bytes = match random.chance(12) {
+        true => Vec::new(),
+        false => (0..len.max(1)).map(|_| byte(random)).collect(),
+    };
+    Packet { port: 1 + random.below(3) as u16, mark: random.chance(30), bytes }
+}
+
+impl Gen {
+    /// A fresh name.
+    pub(super) fn name(&mut self, prefix: &str) -> String {
+        self.names += 1;
+        format!("{prefix}{}", self.names)
+    }
+
+    fn program(&mut self) -> Value {
+        let mut top = Map::new();
+        top.insert("pipeline".into(), "random".into());
+        self.headers(&mut top);
+        self.metadata(&mut top);
+        self.state(&mut top);
+        top.insert("parser".into(), self.parser());
+        if self.random.chance(25) {
+            top.insert("on_parser_error".into(), "drop".into());
+        }
+        self.deparser(&mut top);
+        self.sums(&mut top);
+        self.actions_and_tables(&mut top);
+        for (key, place) in [("ingress", Place::Ingress), ("egress", Place::Egress)] {
+            let empty = place == Place::Egress && self.random.chance(20);
+            let mut scope = Scope { place, locals: vec![], in_action: false, actions: usize::MAX };
+            let mut body = match empty {
+                true => Vec::new(),
+                false => self.statements(&mut scope, 3, 8),
+            };
+            if place == Place::Ingress {
+                let port = self.random.below(4);
+                body.insert(0, json!(format!("std.egress_port = {port}")));
+            }
+            top.insert(key.into(), Value::Array(body));
+        }
+        if self.random.chance(40) {
+            let header = self.random.pick(&self.headers.clone());
+            let (field, bits) = self.random.pick(&header.fields);
+            if bits >= 6 {
+                top.insert(
+                    "qos".into(),
+                    json!({ "dscp": format!("{}.{field}[5:0]", header.name) }),
+                );
+            }
+        }
+        Value::Object(top)
+    }
+
+    fn headers(&mut self, top: &mut Map<String, Value>) {
+        let mut types = Map::new();
+        let mut instances = Map::new();
+        for n in 0..2 + self.random.below(3) {
+            let name = format!("h{n}");
+            let (declared, mut header) = self.header(&name);
+            if self.random.chance(25) {
+                let twin = format!("{name}b");
+                instances.insert(twin.clone(), json!(name));
+                header.twin = Some(twin);
+            }
+            types.insert(name, declared);
+            self.headers.push(header);
+        }
+        if self.random.chance(if self.simple { 15 } else { 40 }) {
+            types.insert("tag".into(), json!({ "fields": { "kind": 8, "more": 24 } }));
+            let len = 2 + self.random.below(3);
+            instances.insert("tags".into(), json!({ "header": "tag", "stack": len }));
+            let fields = vec![("kind".into(), 8), ("more".into(), 24)];
+            self.stack = Some(Stack { name: "tags".into(), len, fields });
+        }
+        self.trailer = !self.simple && self.random.chance(35);
+        if self.trailer {
+            types.insert("tail".into(), json!({ "fields": { "kind": 8, "crc": 32 } }));
+        }
+        top.insert("headers".into(), Value::Object(types));
+        if !instances.is_empty() {
+            top.insert("instances".into(), Value::Object(instances));
+        }
+        // Twins are headers of their own for code.
+        let twins: Vec<Header> = self
+            .headers
+            .iter()
+            .filter_map(|h| {
+                let twin = h.twin.clone()?;
+                Some(Header { name: twin, twin: Some(h.name.clone()), ..h.clone() })
+            })
+            .collect();
+        self.headers.extend(twins);
+    }
+
+    fn header(&mut self, name: &str) -> (Value, Header) {
+        let shape = self.random.below(if self.simple { 7 } else { 10 });
+        let mut header = Header {
+            name: name.into(),
+            fields: vec![("kind".into(), 8)],
+            array: None,
+            sum: false,
+            twin: None,
+        };
+        if shape == 0 {
+            return (self.words(&mut header), header);
+        }
+        let mut fields = Map::new();
+        fields.insert("kind".into(), 8.into());
+        let mut bits = 8;
+        for n in 0..self.random.below(6) {
+            let width = self.random.width();
+            fields.insert(format!("f{n}"), width.into());
+            header.fields.push((format!("f{n}"), width));
+            bits += width;
+        }
+        if bits % 8 != 0 {
+            fields.insert("pad".into(), (8 - bits % 8).into());
+            header.fields.push(("pad".into(), 8 - bits % 8));
+        }
+        if self.random.chance(50) {
+            fields.insert("sum".into(), 16.into());
+            header.fields.push(("sum".into(), 16));
+            header.sum = true;
+        }
+        match shape {
+            7 => {
+                let width = self.random.pick(&[8u32, 12, 4, 64]);
+                fields.insert("arr".into(), json!({ "array": 4, "bits": width }));
+                header.array = Some((4, width));
+            }
+            8 => {
+                fields.insert("len".into(), 8.into());
+                header.fields.push(("len".into(), 8));
+                let length = self.random.pick(&[
+                    "bit<32>(len) * 8",
+                    "bit<32>(len & 7) * 8",
+                    "bit<32>(len) * 4",
+                ]);
+                fields.insert("rest".into(), json!({ "varbits": 160, "length": length }));
+            }
+            9 => _ = fields.insert("blob".into(), 136.into()),
+            _ => {}
+        }
+        (json!({ "fields": fields }), header)
+    }
+
+    /// A header of words with a byte order; some fields lie in two places.
+    fn words(&mut self, header: &mut Header) -> Value {
+        let order = self.random.pick(&["little", "big"]);
+        header.fields.extend([("a".into(), 24), ("b".into(), 12), ("c".into(), 20)]);
+        json!({
+            "bytes": 8,
+            "word": { "bits": 32, "order": order },
+            "fields": {
+                "kind": if order == "little" { "w0[7:0]" } else { "w0[31:24]" },
+                "a": if order == "little" { json!(["w1[3:0]", "w0[27:8]"]) } else { json!(["w1[3:0]", "w0[19:0]"]) },
+                "b": "w1[15:4]",
+                "c": if order == "little" { json!(["w0[31:28]", "w1[31:16]"]) } else { json!(["w0[23:20]", "w1[31:16]"]) },
+            },
+        })
+    }
+
+    fn metadata(&mut self, top: &mut Map<String, Value>) {
+        let mut metadata = Map::new();
+        let mut carried = 0;
+        for n in 0..4 {
+            let bits = self.random.width();
+            let bytes = bits.div_ceil(8);
+            let carry = carried + bytes <= 16 && self.random.chance(50);
+            carried += if carry { bytes } else { 0 };
+            metadata.insert(format!("m{n}"), json!({ "bits": bits, "carried": carry }));
+            self.metas.push((format!("meta.m{n}"), bits));
+        }
+        metadata.insert("colour".into(), 2.into());
+        self.metas.push(("meta.colour".into(), 2));
+        top.insert("metadata".into(), Value::Object(metadata));
+        top.insert("errors".into(), json!(["odd", "bad"]));
+    }
+
+    fn state(&mut self, top: &mut Map<String, Value>) {
+        self.register = (0..2).map(|_| 1 + self.random.below(64) as u32).collect();
+        let cells: Map<String, Value> =
+            self.register.iter().enumerate().map(|(n, b)| (format!("x{n}"), (*b).into())).collect();
+        top.insert("registers".into(), json!({ "reg": { "struct": cells, "size": 8 } }));
+        top.insert("counters".into(), json!({ "cnt": { "size": 8 } }));
+        let kind = self.random.pick(&["trtcm", "srtcm"]);
+        let unit = self.random.pick(&["bytes", "packets"]);
+        top.insert("meters".into(), json!({ "mtr": { "size": 4, "type": kind, "unit": unit } }));
+        let scope = self.scope(Place::Both);
+        let values: Map<String, Value> =
+            (0..2).map(|n| (format!("d{n}"), json!(self.leaf_of_any_width(&scope)))).collect();
+        top.insert("digests".into(), json!({ "dig": values }));
+        let values: Vec<u64> = (0..self.random.below(3) as u64).collect();
+        top.insert(
+            "value_sets".into(),
+            json!({ "vs": { "bits": 8, "size": 4, "values": values } }),
+        );
+        let rates = match kind {
+            "trtcm" => json!({ "cir": 1000, "cbs": 300, "pir": 3000, "pbs": 600 }),
+            _ => json!({ "cir": 1000, "cbs": 300, "ebs": 600 }),
+        };
+        if self.random.chance(60) {
+            self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));
+        }
+    }
+
+    /// An empty scope.
+    pub(super) fn scope(&self, place: Place) -> Scope {
+        Scope { place, locals: vec![], in_action: false, actions: 0 }
+    }
+
+    fn deparser(&mut self, top: &mut Map<String, Value>) {
+        let mut emit: Vec<String> = self.headers.iter().map(|h| h.name.clone()).collect();
+        emit.extend(self.stack.iter().map(|stack| stack.name.clone()));
+        if !self.simple && self.random.chance(40) {
+            let by = self.random.below(emit.len());
+            emit.rotate_left(by);
+        }
+        let mut deparser = Map::new();
+        deparser.insert("emit".into(), json!(emit));
+        if self.trailer {
+            let mut after = Vec::new();
+            if self.random.chance(60) {
+                let pad = self.random.pick(&[
+                    "(4 - (std.emit_length & 3)) & 3",
+                    "3",
+                    "(8 - ((std.emit_length + 5) & 7)) & 7",
+                ]);
+                let mut pad = json!({ "pad": pad, "fill": self.random.below(3) });
+                if self.random.chance(50) {
+                    pad["when"] = json!("tail.valid");
+                }
+                after.push(pad);
+            }
+            after.push(json!("tail"));
+            deparser.insert("after".into(), json!(after));
+        }
+        if self.random.chance(30) {
+            deparser.insert("slack".into(), "strip".into());
+        }
+        top.insert("deparser".into(), Value::Object(deparser));
+    }
+}

@@ -1,0 +1,61 @@
+//! Decisions from a seed.
+
+/// A source of decisions: splitmix64, so that a seed means the same everywhere.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The decisions of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random { state: seed ^ 0x9e37_79b9_7f4a_7c15 }
+    }
+
+    /// 64 random bits.
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    /// True so often.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of a list that is not empty.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        let at = self.below(from.len());
+        from[at].clone()
+    }
+
+    /// A value of a width: small, nearly all ones, or anything.
+    pub fn value(&mut self, bits: u32) -> u128 {
+        let wide = u128::from(self.next()) << 64 | u128::from(self.next());
+        let small = u128::from(self.next() % 5);
+        let ones = u128::MAX >> (128 - bits);
+        match self.below(4) {
+            0 | 1 => small & ones,
+            2 => ones.wrapping_sub(small) & ones,
+            _ => wide & ones,
+        }
+    }
+
+    /// A width: ordinary ones, odd ones, and some above a word.
+    pub fn width(&mut self) -> u32 {
+        match self.below(7) {
+            0 => 1,
+            1 | 2 => self.pick(&[8, 16, 32, 48, 64, 128]),
+            3 => 65 + self.below(64) as u32,
+            _ => 1 + self.below(64) as u32,
+        }
+    }
+}

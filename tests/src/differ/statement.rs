@@ -1,0 +1,263 @@
+//! Random statements of controls and actions.
+
+use serde_json::{Value, json};
+
+use super::generate::{Gen, Place, Scope};
+
+impl Gen {
+    /// Statements in order; those after a `let` see it.
+    pub(super) fn statements(&mut self, scope: &mut Scope, depth: u32, most: usize) -> Vec<Value> {
+        let outer = scope.locals.len();
+        let mut all = Vec::new();
+        for _ in 0..1 + self.random.below(most) {
+            all.extend(self.statement(scope, depth));
+        }
+        scope.locals.truncate(outer);
+        all
+    }
+
+    fn statement(&mut self, scope: &mut Scope, depth: u32) -> Vec<Value> {
+        if depth > 0 && self.random.chance(45) {
+            return self.compound(scope, depth - 1);
+        }
+        if !self.simple && self.random.chance(35) {
+            return self.structural(scope).into_iter().map(Value::String).collect();
+        }
+        vec![Value::String(self.simple_statement(scope))]
+    }
+
+    /// Statements that keep the layout of the packet.
+    fn simple_statement(&mut self, scope: &mut Scope) -> String {
+        let header = self.random.pick(&self.headers.clone());
+        match self.random.below(13) {
+            0..4 => {
+                let (field, bits) = self.random.pick(&header.fields);
+                format!("{}.{field} = {}", header.name, self.expr(scope, bits, 3))
+            }
+            4 => {
+                let (field, bits) = self.random.pick(&header.fields);
+                let low = self.random.below(bits as usize) as u32;
+                let high = low + self.random.below((bits - low) as usize) as u32;
+                let value = self.expr(scope, high - low + 1, 2);
+                format!("{}.{field}[{high}:{low}] = {value}", header.name)
+            }
+            5 => {
+                let (meta, bits) = self.random.pick(&self.metas.clone());
+                format!("{meta} = {}", self.expr(scope, bits, 3))
+            }
+            6 => {
+                let bits = self.random.width();
+                let name = self.name("l");
+                let value = self.expr(scope, bits, 2);
+                scope.locals.push((name.clone(), bits));
+                format!("let {name} = bit<{bits}>({value})")
+            }
+            7 => {
+                let index = self.index(scope, 8);
+                format!("count(cnt, {index})")
+            }
+            8 if scope.place == Place::Ingress => {
+                let fields = [
+                    ("traffic_class", 3),
+                    ("priority_group", 3),
+                    ("ect", 1),
+                    ("color", 2),
+                    ("not_before_ns", 64),
+                    ("hold_packets", 16),
+                    ("hold_timeout_ns", 64),
+                    ("egress_port", 16),
+                    ("multicast_group", 16),
+                ];
+                let (field, bits) = self.random.pick(&fields);
+                format!("std.{field} = {}", self.expr(scope, bits, 2))
+            }
+            9 => {
+                let index = self.index(scope, 4);
+                let colour = match self.random.chance(50) {
+                    true => format!(", {}", self.expr(scope, 2, 1)),
+                    false => String::new(),
+                };
+                format!("meta.colour = execute(mtr, {index}{colour})")
+            }
+            10 => {
+                let cell = self.random.below(2);
+                let bits = self.register[cell];
+                let index = self.index(scope, 8);
+                match self.random.chance(50) {
+                    true => format!("reg[{index}].x{cell} = {}", self.expr(scope, bits, 2)),
+                    false => {
+                        let name = self.name("l");
+                        scope.locals.push((name.clone(), bits));
+                        format!("let {name} = reg[{index}].x{cell}")
+                    }
+                }
+            }
+            11 => match header.array {
+                Some((count, bits)) => {
+                    let index = self.index(scope, count);
+                    format!("{}.arr[{index}] = {}", header.name, self.expr(scope, bits, 2))
+                }
+                None => format!("{}.kind = {}", header.name, self.expr(scope, 8, 2)),
+            },
+            _ => {
+                let (meta, bits) = self.random.pick(&self.metas.clone());
+                let low = self.random.value(bits) / 2;
+                format!("{meta} = random({bits}w{low}, {bits}w{})", low + low / 2)
+            }
+        }
+    }
+
+    /// Statements that change what headers there are, or what becomes of the packet.
+    fn structural(&mut self, scope: &mut Scope) -> Option<String> {
+        let header = self.random.pick(&self.headers.clone());
+        let stack = self.stack.clone();
+        Some(match self.random.below(15) {
+            0 | 1 => format!("set_valid({})", header.name),
+            2 | 3 => format!("set_invalid({})", header.name),
+            4 => format!("{} = {}", header.name, header.twin?),
+            5 => format!("push({}, {})", stack?.name, 1 + self.random.below(2)),
+            6 => format!("pop({}, {})", stack?.name, 1 + self.random.below(2)),
+            7 => {
+                let stack = stack?;
+                let (field, bits) = self.random.pick(&stack.fields);
+                let value = self.expr(scope, bits, 2);
+                format!("{}[{}].{field} = {value}", stack.name, self.random.below(stack.len))
+            }
+            8 => match self.random.chance(50) {
+                true => format!("truncate({})", self.random.below(120)),
+                false => format!("truncate({})", self.expr(scope, 32, 1)),
+            },
+            9 => format!("clone({})", 1 + self.random.below(5)),
+            10 => "digest(dig)".into(),
+            11 if scope.place == Place::Ingress && self.random.chance(30) => "resubmit()".into(),
+            12 if self.random.chance(30) => "recirculate()".into(),
+            13 => format!("update_crc({})", self.crc.clone()?),
+            _ => format!(
+                "tail.crc = {}",
+                if self.trailer { self.expr(scope, 32, 2) } else { return None }
+            ),
+        })
+    }
+
+    fn compound(&mut self, scope: &mut Scope, depth: u32) -> Vec<Value> {
+        match self.random.below(9) {
+            0..3 => {
+                let condition = self.expr(scope, 1, 3);
+                let mut then = self.statements(scope, depth, 4);
+                then.extend(self.end(scope));
+                let mut both = json!({ "if": condition, "then": then });
+                if self.random.chance(50) {
+                    both["else"] = json!(self.statements(scope, depth, 4));
+                }
+                vec![both]
+            }
+            3 => {
+                let bits = self.random.pick(&[2, 8, 70]);
+                let value = self.expr(scope, bits, 2);
+                let first = self.statements(scope, depth, 3);
+                let second = self.statements(scope, depth, 3);
+                let default = self.statements(scope, depth, 3);
+                vec![json!({
+                    "switch": value,
+                    "cases": { "0": first, "1": second },
+                    "default": default,
+                })]
+            }
+            4 => self.update(scope),
+            5 => self.call(scope),
+            6 => self.learn(scope),
+            _ => self.apply(scope, depth),
+        }
+    }
+
+    /// The pass or the body may end here.
+    fn end(&mut self, scope: &Scope) -> Option<Value> {
+        let ends = ["drop", "drop odd_one", "punt strange", "exit", "return"];
+        let punts = scope.place == Place::Ingress;
+        let end = self.random.pick(&ends);
+        (self.random.chance(20) && (punts || !end.starts_with("punt"))).then(|| json!(end))
+    }
+
+    /// An atomic change of a register, with conditions inside.
+    fn update(&mut self, scope: &mut Scope) -> Vec<Value> {
+        let name = self.name("r");
+        let index = self.index(scope, 8);
+        let outer = scope.locals.len();
+        for (cell, bits) in self.register.clone().into_iter().enumerate() {
+            scope.locals.push((format!("{name}.x{cell}"), bits));
+        }
+        let mut body = Vec::new();
+        for cell in 0..1 + self.random.below(2) {
+            let value = self.expr(scope, self.register[cell], 2);
+            let set = json!(format!("{name}.x{cell} = {value}"));
+            body.push(match self.random.chance(50) {
+                true => {
+                    let condition = self.expr(scope, 1, 2);
+                    let header = self.random.pick(&self.headers.clone());
+                    let (field, bits) = self.random.pick(&header.fields);
+                    let copy = self.expr(scope, bits, 1);
+                    let copy = json!(format!("{}.{field} = {copy}", header.name));
+                    json!({ "if": condition, "then": [set], "else": [copy] })
+                }
+                false => set,
+            });
+        }
+        scope.locals.truncate(outer);
+        vec![json!({ "update": format!("reg[{index}]"), "as": name, "do": body })]
+    }
+
+    fn call(&mut self, scope: &mut Scope) -> Vec<Value> {
+        let known = self.actions.iter().take(scope.actions);
+        let known: Vec<_> = known.filter(|action| action.place == scope.place).cloned().collect();
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let action = self.random.pick(&known);
+        let args: Vec<String> =
+            action.params.iter().map(|bits| self.expr(scope, *bits, 2)).collect();
+        match args.is_empty() {
+            true => vec![json!(action.name)],
+            false => vec![json!(format!("{}({})", action.name, args.join(", ")))],
+        }
+    }
+
+    fn learn(&mut self, scope: &mut Scope) -> Vec<Value> {
+        let known = self.tables.iter().filter(|table| table.learnable.is_some());
+        let known: Vec<_> = known.cloned().collect();
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let table = self.random.pick(&known);
+        let widths = table.learnable.clone().unwrap_or_default();
+        let key: Vec<String> = widths.iter().map(|bits| self.expr(scope, *bits, 1)).collect();
+        let action = self.random.pick(&table.actions);
+        let args: Vec<String> =
+            action.params.iter().map(|bits| self.expr(scope, *bits, 1)).collect();
+        let call = format!("{}({})", action.name, args.join(", "));
+        vec![json!({ "learn": table.name, "key": key, "action": call })]
+    }
+
+    fn apply(&mut self, scope: &mut Scope, depth: u32) -> Vec<Value> {
+        let known = self.tables.iter().filter(|table| table.place == scope.place);
+        let known: Vec<_> = known.cloned().collect();
+        if scope.in_action || known.is_empty() {
+            return Vec::new();
+        }
+        let table = self.random.pick(&known);
+        let mut apply = json!({ "apply": table.name });
+        match self.random.below(3) {
+            0 => {
+                apply["hit"] = json!(self.statements(scope, depth, 3));
+                apply["miss"] = json!(self.statements(scope, depth, 3));
+            }
+            1 => {
+                let action = self.random.pick(&table.actions).name;
+                let (some, others) =
+                    (self.statements(scope, depth, 3), self.statements(scope, depth, 2));
+                apply["actions"] = json!({ action: some, "default": others });
+            }
+            _ => {}
+        }
+        vec![apply]
+    }
+}
