@@ -246,8 +246,10 @@ fn no_source_file_is_dead() {
     let problems: Vec<String> = files
         .iter()
         .filter(|path| !reached.contains(*path))
-        // Benches, fuzz targets and a crate's own `tests/` are roots by themselves.
-        .filter(|path| !["/benches/", "/fuzz/"].iter().any(|part| path.contains(part)))
+        // Benches, examples, fuzz targets and a crate's own `tests/` are roots by themselves.
+        .filter(|path| {
+            !["/benches/", "/examples/", "/fuzz/"].iter().any(|part| path.contains(part))
+        })
         .filter(|path| !CRATES.iter().any(|c| path.starts_with(&format!("{c}/tests/"))))
         .map(|path| format!("{path}: no `mod` line leads to it"))
         .collect();

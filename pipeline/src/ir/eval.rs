@@ -136,7 +136,7 @@ mod tests {
             left: u64, right: u64, bits in 1u32..=64, small: bool,
         ) {
             let (left, right) = (left & ones_word(bits), right & ones_word(bits));
-            let right = if small { right % 70 & ones_word(bits) } else { right };
+            let right = if small { (right % 70) & ones_word(bits) } else { right };
             for op in ALL {
                 let wide = binary(op, left.into(), right.into(), bits);
                 proptest::prop_assert_eq!(u128::from(binary_word(op, left, right, bits)), wide);

@@ -147,7 +147,7 @@ impl Rig {
     }
 
     /// The bytes of a packet.
-    pub fn bytes<'r>(&'r self, packet: &Descriptor) -> &'r [u8] {
+    pub fn bytes<'r>(&'r self, packet: &'r Descriptor) -> &'r [u8] {
         let buf = packet.buf.as_ref();
         buf.map_or(&[], |buf| self.memory.frame(buf, packet.data_off, packet.len))
     }
