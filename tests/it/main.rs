@@ -1,11 +1,16 @@
 //! Integration tests of the whole product.
 mod captures;
 mod cli;
+mod decode;
 mod differ;
+mod emitted;
 mod errors;
 mod frames;
 mod ir;
+mod links;
+mod mutations;
 mod packets;
+mod pages;
 mod ports;
 mod programs;
 mod replay;
