@@ -1,6 +1,7 @@
 //! `switch.yaml`: which program a switch runs, with which entries, on which ports, with which queues.
 
 mod node;
+pub mod notification;
 pub mod qos;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 
 use crate::ports::LinkType;
+use notification::Notification;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
 static SWITCH: MapShape = MapShape {
@@ -23,6 +25,7 @@ static SWITCH: MapShape = MapShape {
         key("entries", Shape::Text, "The entries file, relative to this file."),
         key("ports", Shape::MapOf(&Shape::Map(&PORT)), "Ports by number."),
         key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
+        key("congestion_notification", Shape::Text, "How CNPs are paced and what they look like."),
     ],
 };
 
@@ -66,6 +69,8 @@ pub struct SwitchConfig {
     pub ports: BTreeMap<u16, ConfiguredPort>,
     /// The `qos:` section.
     pub qos: Option<QosConfig>,
+    /// The `congestion_notification:` section.
+    pub notification: Notification,
 }
 
 impl SwitchConfig {
@@ -113,6 +118,9 @@ impl SwitchConfig {
             if let Some(ports) = fields.get("ports") {
                 config.ports = read_ports(&mut decoder, ports)?;
             }
+            let notification = fields.get("congestion_notification");
+            config.notification =
+                notification.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
         }
         (found.counts().0 == before).then_some(config)

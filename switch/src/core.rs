@@ -16,7 +16,9 @@
 
 mod dispatch;
 mod manager;
+mod notify;
 mod pause;
+mod queues;
 mod receive;
 mod slot;
 mod transmit;
@@ -35,11 +37,14 @@ use wireyard_tables::time::Time;
 
 use crate::config::qos::Qos;
 use crate::device::DeviceState;
+use crate::device::notify::Notifier;
+use crate::frames::Frames;
 use crate::ports::{LinkState, Port, PortError, RxFrame};
 use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
 
 use manager::{Manager, port_id};
+pub use queues::{NotificationReport, QueueingReport};
 pub use slot::PortReport;
 use slot::{Slot, SlotSet};
 
@@ -113,6 +118,8 @@ pub struct Core {
     active: SlotSet,
     /// Source addresses of ports' own frames, where they were given.
     macs: BTreeMap<u16, [u8; 6]>,
+    /// Builders and readers of the device's own frames.
+    frames: Arc<Frames>,
     /// The time of this call.
     now: Time,
     /// Packets from the control plane.
@@ -151,6 +158,7 @@ impl Core {
             manager,
             active: SlotSet::default(),
             macs: BTreeMap::new(),
+            frames: Frames::shared().unwrap_or_else(|why| unreachable!("tested: {why}")),
             now: Time::ZERO,
             cpu: Ledger::default(),
             reasons,
@@ -317,6 +325,7 @@ impl Core {
     /// What has to be done after packets passed the program or the buffer.
     fn after_pass(&mut self) {
         self.handle_events();
+        self.send_notices();
     }
 
     /// When the device has something to do by itself, ports aside: a packet that may leave, a timer
@@ -326,7 +335,14 @@ impl Core {
         if !self.again.is_empty() || self.active.iter().any(is_waiting) {
             return Some(Time::ZERO);
         }
-        self.manager.next_deadline()
+        let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
+        let notices = notices.filter(|at| *at != Time::MAX);
+        self.manager.next_deadline().into_iter().chain(notices).min()
+    }
+
+    /// True while a port has not taken all that was ready for it.
+    pub fn waits_for_room(&self) -> bool {
+        self.active.next(0).is_some()
     }
 
     /// The earliest time at which [`Core::poll`] has something to do: [`Core::next_timer`], or the

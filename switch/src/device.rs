@@ -3,12 +3,17 @@
 //! `pipeline` checks the call against [`externs`] and never knows what it does; this is where it is
 //! done. Digests wait here for control, up to a limit; what finds no room is counted.
 
+pub mod notify;
+
 use std::collections::VecDeque;
 
 use wireyard_pipeline::check::ExternRegistry;
 use wireyard_pipeline::exec::{Descriptor, Device};
-use wireyard_pipeline::ids::{DigestId, ExternId};
+use wireyard_pipeline::ids::{DigestId, ExternId, Id};
+use wireyard_pipeline::ir::{Display, ExternSignature, Param};
 use wireyard_tables::time::Time;
+
+use notify::{Half, Notifier};
 
 /// Digests that wait at most.
 const DIGESTS_MAX: usize = 4096;
@@ -23,17 +28,38 @@ pub struct DigestMessage {
 }
 
 /// Digests and externs of one worker.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct DeviceState {
     listening: bool,
     digests: VecDeque<DigestMessage>,
     /// Digests lost because nobody read them in time.
     pub digests_lost: u64,
+    /// The notification point; without one, reported congestion is not answered.
+    pub notifier: Option<Notifier>,
+    /// Which half of the program runs.
+    pub half: Half,
 }
 
-/// The externs that this device offers to programs.
+/// Parameters of `notify_congestion`: addresses as a FlowKey has them, the BTH's DestQP and opcode, the
+/// kind of mark (0 IP CE, 1 FECN), and the sender's queue pair (0 is unknown).
+const NOTIFY: [(&str, u32); 6] =
+    [("src", 128), ("dst", 128), ("dest_qp", 24), ("opcode", 8), ("mark", 1), ("sender_qp", 24)];
+
+/// The externs that this device offers to programs, by their ids.
 pub fn externs() -> ExternRegistry {
-    ExternRegistry::new()
+    let mut registry = ExternRegistry::new();
+    let param = |&(name, bits): &(&str, u32)| Param {
+        name: name.to_owned(),
+        bits,
+        display: Display::default(),
+    };
+    registry.add(ExternSignature {
+        name: "notify_congestion".to_owned(),
+        params: NOTIFY.iter().map(param).collect(),
+        result_bits: None,
+        controls: (true, true),
+    });
+    registry
 }
 
 impl DeviceState {
@@ -57,7 +83,18 @@ impl Device for DeviceState {
         self.digests.push_back(DigestMessage { digest, values: values.to_vec() });
     }
 
-    fn call(&mut self, _: ExternId, _: &[u128], _: &Descriptor, _: &[u8], _: Time) -> u128 {
+    fn call(
+        &mut self,
+        external: ExternId,
+        args: &[u128],
+        packet: &Descriptor,
+        bytes: &[u8],
+        now: Time,
+    ) -> u128 {
+        // The registry has one extern, with id 0.
+        if let (0, Some(notifier)) = (external.index(), &mut self.notifier) {
+            notifier.report(args, packet, bytes, self.half, now);
+        }
         0
     }
 }

@@ -90,6 +90,11 @@ impl Frames {
     }
 }
 
+/// True for any frame with the EtherType of MAC control, whatever its address.
+pub fn has_mac_control_type(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&MAC_CONTROL_TYPE)
+}
+
 /// True for a MAC control frame (PAUSE, PFC): it ends at the port that received it.
 pub fn is_mac_control(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&MAC_CONTROL_TYPE) && frame.get(..6) == Some(&MAC_CONTROL_ADDRESS)

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
@@ -18,8 +18,14 @@ use crate::ports::sys::poll;
 
 /// Empty polls before the loop sleeps: about 50 us of spinning.
 const SPINS: u32 = 64;
-/// Longest sleep in milliseconds: how late a message about a link may be.
-const SLEEP_MS: u32 = 100;
+/// Longest sleep: how late a message about a link may be.
+const LONGEST_SLEEP: Span = Span::from_ms(100);
+/// Shorter waits are spent awake: the system takes so long to wake anybody.
+const SPIN_BELOW: Span = Span::from_us(60);
+/// How often a port that takes no more is asked again.
+const LOOK_FOR_ROOM: Span = Span::from_ms(1);
+/// How long packets in queues may take to leave at the end.
+const DRAIN_MOST: Span = Span::from_ms(500);
 /// How often links and idle entries are looked at.
 const CHECK_EVERY: Span = Span::from_ms(200);
 
@@ -100,12 +106,28 @@ pub fn run(
             std::hint::spin_loop();
             continue;
         }
+        let sleep = until_next(core, now).min(end.since(now));
+        if sleep < SPIN_BELOW {
+            std::hint::spin_loop();
+            continue;
+        }
         core.rest();
-        let left_ms = end.since(now).as_ns() / 1_000_000 + 1;
-        // A port without room tells nobody when it has some again.
-        let most = if progress.queued > 0 { 1 } else { SLEEP_MS };
-        poll::wait(&core.poll_fds(), most.min(u32::try_from(left_ms).unwrap_or(SLEEP_MS)))?;
+        poll::wait(&core.poll_fds(), Duration::from_nanos(sleep.as_ns()))?;
+    }
+    let limit = clock() + DRAIN_MOST;
+    while core.queued() > 0 && clock() < limit {
+        core.poll_timers(clock(), None);
     }
     core.drain(clock());
     Ok(())
+}
+
+/// How long nothing will happen but frames that arrive on live ports. The system wakes late: the last
+/// part of a wait for a timer is spent awake.
+fn until_next(core: &mut Core, now: Time) -> Span {
+    let next = core.next_event_at(now);
+    let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
+    // A port without room tells nobody when it has some again.
+    let room = if core.waits_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
+    timer.min(room).min(LONGEST_SLEEP)
 }

@@ -15,7 +15,7 @@ use wireyard_pipeline::state::StateOptions;
 
 use crate::config::SwitchConfig;
 use crate::core::Core;
-use crate::device;
+use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
 
 /// Where a program is, and what goes with it.
@@ -218,6 +218,8 @@ impl Loaded {
         }
         let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
         let mut core = Core::new(memory, generations.executor(0));
+        let notification = self.config.as_ref().map(|config| config.notification.clone());
+        core.device.notifier = Some(Notifier::new(&notification.unwrap_or_default())?);
         if let Some(entries) = &self.entries {
             entries.apply(&generations.current().state)?;
             core.replication.fill(entries)?;

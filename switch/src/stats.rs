@@ -156,11 +156,19 @@ pub enum DeviceReason {
     MacControl,
     /// Consumed: sent to the CPU port by `std.egress_port`.
     ToCpu,
+    /// Consumed, not obeyed: a MAC control frame of a wrong length.
+    MacControlLength,
+    /// Consumed, not obeyed: a MAC control frame to another address than 01:80:c2:00:00:01.
+    MacControlAddress,
+    /// Consumed, not obeyed: a MAC control frame that is neither PAUSE nor PFC.
+    MacControlOpcode,
+    /// Consumed, not obeyed: a PFC frame for more than eight priorities.
+    PfcVector,
 }
 
 impl DeviceReason {
     /// Every reason with its name.
-    pub const ALL: [(DeviceReason, &'static str); 9] = [
+    pub const ALL: [(DeviceReason, &'static str); 13] = [
         (DeviceReason::NoSuchPort, "no_such_port"),
         (DeviceReason::NoSuchGroup, "no_such_group"),
         (DeviceReason::EmptyGroup, "empty_group"),
@@ -170,6 +178,10 @@ impl DeviceReason {
         (DeviceReason::TxFull, "tx_full"),
         (DeviceReason::MacControl, "mac_control"),
         (DeviceReason::ToCpu, "to_cpu"),
+        (DeviceReason::MacControlLength, "mac_control_length"),
+        (DeviceReason::MacControlAddress, "mac_control_address"),
+        (DeviceReason::MacControlOpcode, "mac_control_opcode"),
+        (DeviceReason::PfcVector, "pfc_vector"),
     ];
 
     /// Its index in every [`Reasons`] made by [`device_reasons`].

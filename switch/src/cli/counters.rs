@@ -2,13 +2,20 @@
 
 use std::fmt::Write;
 
-use crate::core::{Core, PortReport};
+use crate::core::{Core, PortReport, QueueingReport};
 use crate::stats::LedgerReport;
 
 /// Everything a device counted, for `--json`.
 pub(super) fn json(core: &mut Core) -> serde_json::Value {
     let ports = core.port_reports();
-    serde_json::json!({ "total": core.report(), "ports": ports })
+    let mut all = serde_json::json!({ "total": core.report(), "ports": ports });
+    if let (Some(queues), Some(map)) = (core.queueing_report(), all.as_object_mut()) {
+        map.insert("queueing".into(), serde_json::json!(queues));
+    }
+    if let (Some(report), Some(map)) = (core.notification_report(), all.as_object_mut()) {
+        map.insert("notification".into(), serde_json::json!(report));
+    }
+    all
 }
 
 /// Everything a device counted.
@@ -37,7 +44,77 @@ pub(super) fn table(core: &mut Core) -> String {
     );
     reasons(&mut out, "dropped", &total.dropped);
     reasons(&mut out, "consumed", &total.consumed);
+    if let Some(report) = core.queueing_report() {
+        queueing(&mut out, &report);
+    }
+    if let Some(n) = core.notification_report() {
+        let _ = writeln!(
+            out,
+            "congestion: {} reported, {} CNPs sent, {} suppressed, {} without a queue pair, {} never \
+             answered",
+            n.reported, n.cnp_sent, n.cnp_suppressed, n.cnp_no_qp_pair, n.ignored
+        );
+    }
     out
+}
+
+fn queueing(out: &mut String, report: &QueueingReport) {
+    let _ = writeln!(
+        out,
+        "{:>5} {:>5} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10}",
+        "port", "queue", "waiting B", "peak B", "sent", "marked", "of ECT", "refused", "dropped"
+    );
+    for port in &report.ports {
+        for q in &port.queues {
+            let _ = writeln!(
+                out,
+                "{:>5} {:>5} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10} {:>10}{}",
+                port.port,
+                q.queue,
+                q.waiting_bytes,
+                q.peak_bytes,
+                q.sent + q.passed,
+                q.marked,
+                q.eligible,
+                q.refused,
+                q.dropped,
+                if q.paused { "  paused" } else { "" }
+            );
+        }
+    }
+    for port in &report.ports {
+        for g in &port.groups {
+            let _ = writeln!(
+                out,
+                "port {} priority group {}: peak {} B, headroom peak {} B, {} XOFF, {} XON, {} packets \
+                 after a pause that was not honoured",
+                port.port,
+                g.group,
+                g.peak_bytes,
+                g.peak_headroom_bytes,
+                g.xoff,
+                g.xon,
+                g.not_honoured
+            );
+        }
+        for p in &port.pauses {
+            let _ = writeln!(
+                out,
+                "port {} priority {}: {} pauses and {} resumes sent, {} and {} received, {} ns paused",
+                port.port,
+                p.priority,
+                p.sent,
+                p.resumes_sent,
+                p.received,
+                p.resumes_received,
+                p.paused_ns
+            );
+        }
+    }
+    for pool in &report.pools {
+        let used = pool.reserved_bytes + pool.shared_bytes + pool.headroom_bytes;
+        let _ = writeln!(out, "pool {}: {used} B in use, peak {} B", pool.name, pool.peak_bytes);
+    }
 }
 
 fn row(out: &mut String, port: &PortReport) {

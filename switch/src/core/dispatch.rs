@@ -7,6 +7,7 @@ use wireyard_pipeline::trace::TraceSink;
 
 use super::manager::{Charge, OWN, Offered, Wanted};
 use super::{Core, PASSES_MAX, PuntedPacket};
+use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 
@@ -17,6 +18,7 @@ impl Core {
             return;
         }
         let (mut burst, mut meta) = self.take_burst();
+        self.device.half = Half::Ingress;
         self.executor.ingress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
         for (mut descriptor, mut intrinsic) in burst.drain(..).zip(meta.drain(..)) {
             let from = self.slot(descriptor.ingress_port);

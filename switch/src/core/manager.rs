@@ -16,6 +16,7 @@ use crate::tm::{
     Admitted, Arrival, Color, DropReason, FlowControlConfig, PortConfig, PortId, Refused,
     SharedCharge, Tm, Wait,
 };
+use crate::units::BitsPerSec;
 
 /// A packet that the device made itself: it sees no egress processing. A bit of
 /// [`Descriptor::flags`] that programs do not have.
@@ -72,6 +73,8 @@ pub(super) struct Manager {
     pub(super) configured: bool,
     /// By traffic manager port.
     maps: Vec<Classifier>,
+    /// Bits per second, by traffic manager port.
+    rates: Vec<Option<u64>>,
     /// What ports get.
     qos: Qos,
     /// A port that no configuration names.
@@ -138,6 +141,7 @@ impl Manager {
             tm: Tm::new(qos.tm.clone()),
             configured,
             maps: Vec::new(),
+            rates: Vec::new(),
             template: unnamed(&like),
             qos,
             charge: Charge::Own,
@@ -152,6 +156,7 @@ impl Manager {
     fn add(&mut self, port: &QosPort) -> Result<(), String> {
         self.tm.add_port(port.tm.clone()).map_err(|error| error.to_string())?;
         self.maps.push(port.classifier.clone());
+        self.rates.push(port.tm.rate.map(BitsPerSec::get));
         Ok(())
     }
 
@@ -289,6 +294,16 @@ impl Manager {
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.tm.slots().0 as usize
+    }
+
+    /// Names of the pools, by their numbers.
+    pub(super) fn pool_names(&self) -> impl Iterator<Item = &str> {
+        self.qos.report.pools.iter().map(|pool| pool.name.as_str())
+    }
+
+    /// The rate of a slot's port.
+    pub(super) fn rate_bps(&self, slot: usize) -> Option<u64> {
+        self.rates.get(slot + 1).copied().flatten()
     }
 
     /// When it has something to do.

@@ -10,6 +10,7 @@ use wireyard_tables::time::Time;
 
 use super::manager::{OWN, port_id, slot_of};
 use super::{BACKLOG_MAX, Core, lend};
+use crate::device::notify::Half;
 use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
 use crate::tm::{CONTROL_QUEUE, Departure, DropReason, PortId};
@@ -52,6 +53,7 @@ impl Core {
                 });
             }
             let (mut burst, mut meta) = self.take_burst();
+            self.device.half = Half::Egress;
             let sink = lend(&mut trace);
             self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
             for (packet, intrinsic) in burst.drain(..).zip(meta.drain(..)) {
@@ -123,6 +125,7 @@ impl Core {
         let (mut burst, mut meta) = self.take_burst();
         burst.push(departure.packet);
         meta.push(intrinsic);
+        self.device.half = Half::Egress;
         self.executor.egress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
         let done = burst.pop().zip(meta.pop());
         (self.burst, self.meta) = (burst, meta);

@@ -242,6 +242,18 @@ impl TransportFrames {
         }
     }
 
+    /// Who sends a frame to whom, without a look at its CRCs: for packets on their way.
+    ///
+    /// # Errors
+    /// It is no transport packet, or too short for one.
+    pub fn address_of(&self, link: LinkType, frame: &[u8]) -> Result<Address, Refused> {
+        let shape = self.shape_of(link, frame)?;
+        if frame.len() < shape.head_bytes {
+            return Err(Refused::TooShort);
+        }
+        Ok(shape.origin(frame).address)
+    }
+
     /// Reads and checks a received frame.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use super::checked;
 
@@ -33,12 +34,23 @@ impl Waiter {
 ///
 /// # Errors
 /// The system has no memory for the list.
-pub fn wait(fds: &[RawFd], timeout_ms: u32) -> io::Result<()> {
+pub fn wait(fds: &[RawFd], timeout: Duration) -> io::Result<()> {
     let mut list: Vec<libc::pollfd> =
         fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let timeout = i32::try_from(timeout_ms).unwrap_or(i32::MAX);
-    // SAFETY: the pointer and length are those of `list`, which the kernel writes during the call.
-    let result = unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, timeout) };
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+    };
+    // SAFETY: the pointer and length are those of `list`, which the kernel writes during the call; it
+    // reads the timeout, and a null signal mask changes nothing.
+    let result = unsafe {
+        libc::ppoll(
+            list.as_mut_ptr(),
+            list.len() as libc::nfds_t,
+            &raw const timeout,
+            std::ptr::null(),
+        )
+    };
     match checked(result) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(()),

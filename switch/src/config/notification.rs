@@ -1,0 +1,123 @@
+//! The `congestion_notification:` section: how CNPs are paced and what they look like.
+
+use serde::Deserialize;
+use wireyard_tables::time::Span;
+
+use crate::frames::cnp::CnpConfig;
+use crate::frames::envelope::Class;
+use crate::roce::np::{NpConfig, Pacing, Role, WindowEnd};
+use crate::units::Interval;
+
+/// `role`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum RoleWord {
+    #[default]
+    Switch,
+    Nic,
+}
+
+/// `pacing`: what one CNP per interval is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum PacingWord {
+    #[default]
+    Flow,
+    Pair,
+    Port,
+}
+
+/// `window_end`: what becomes of marks inside an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum WindowEndWord {
+    #[default]
+    SendPending,
+    Forget,
+}
+
+/// The section; everything may be absent.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Notification {
+    /// Where the notification point sits (default switch).
+    pub role: RoleWord,
+    /// Least time between two CNPs (default 50 us); "0 us" answers every mark.
+    pub interval: Option<Interval>,
+    /// One CNP per interval for each flow, address pair or port (default flow).
+    pub pacing: PacingWord,
+    /// Marks inside an interval: one CNP at its end, or none (default send_pending).
+    pub window_end: WindowEndWord,
+    /// Flows whose interval may run at the same time (default 65536).
+    pub max_windows: Option<u32>,
+    /// DSCP of CNPs (default 48).
+    pub dscp: Option<Dscp>,
+    /// ECN field of CNPs (default 2, ECT(0), as ConnectX).
+    pub ecn: Option<Ecn>,
+    /// VLAN priority of CNPs (default 6).
+    pub priority: Option<Priority>,
+}
+
+/// A number up to a limit, with a name for messages.
+macro_rules! limited {
+    ($name:ident, $max:literal, $what:literal) => {
+        #[doc = $what]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+        #[serde(try_from = "u8")]
+        pub struct $name(u8);
+
+        impl TryFrom<u8> for $name {
+            type Error = String;
+
+            fn try_from(value: u8) -> Result<$name, String> {
+                if value <= $max {
+                    return Ok($name(value));
+                }
+                Err(format!(concat!("{} is too much for ", $what, ": at most ", $max), value))
+            }
+        }
+    };
+}
+
+limited!(Dscp, 63, "a DSCP");
+limited!(Ecn, 3, "an ECN field");
+limited!(Priority, 7, "a VLAN priority");
+
+impl Notification {
+    /// For the notification point.
+    pub fn np(&self) -> NpConfig {
+        let default = NpConfig::default();
+        NpConfig {
+            interval: self.interval.map_or(Span::from_us(50), |interval| interval.span()),
+            pacing: match self.pacing {
+                PacingWord::Flow => Pacing::PerFlow,
+                PacingWord::Pair => Pacing::PerPair,
+                PacingWord::Port => Pacing::PerPort,
+            },
+            window_end: match self.window_end {
+                WindowEndWord::SendPending => WindowEnd::SendPending,
+                WindowEndWord::Forget => WindowEnd::Forget,
+            },
+            role: match self.role {
+                RoleWord::Switch => Role::Switch,
+                RoleWord::Nic => Role::Nic,
+            },
+            max_windows: self.max_windows.map_or(default.max_windows, |windows| windows as usize),
+        }
+    }
+
+    /// For the builder of CNPs.
+    pub fn cnp(&self) -> CnpConfig {
+        let default = CnpConfig::default();
+        let class = Class {
+            dscp: self.dscp.map_or(default.class.dscp, |dscp| dscp.0),
+            ecn: self.ecn.map_or(default.class.ecn, |ecn| ecn.0),
+            pcp: self.priority.map_or(default.class.pcp, |priority| priority.0),
+            ..default.class
+        };
+        CnpConfig { class, ..default }
+    }
+}

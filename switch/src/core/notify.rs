@@ -1,0 +1,47 @@
+//! CNPs that the device sends for congestion that its program reported.
+
+use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT};
+
+use super::Core;
+use super::manager::{OWN, Wanted};
+use crate::device::notify::{Notice, Via};
+use crate::frames::cnp::CnpConfig;
+
+impl Core {
+    /// Sends the CNPs that are due.
+    pub(super) fn send_notices(&mut self) {
+        while let Some(notifier) = &mut self.device.notifier {
+            if notifier.next_deadline() > self.now {
+                return;
+            }
+            let class = notifier.cnp_config();
+            let Some(notice) = notifier.poll(self.now) else { return };
+            self.send_notice(&notice, &class);
+        }
+    }
+
+    fn send_notice(&mut self, notice: &Notice, config: &CnpConfig) {
+        let (Via::Out(number) | Via::In(number)) = notice.via;
+        // The port may be gone, or the mark was on a packet of the CPU port.
+        let Some(slot) = self.slot(number) else { return };
+        let Some(mut packet) = self.own_packet(slot, notice.frame()) else { return };
+        match notice.via {
+            Via::Out(_) => {
+                let intrinsic = Intrinsic {
+                    dscp: config.class.dscp,
+                    pcp: config.class.pcp,
+                    ..Intrinsic::default()
+                };
+                self.manager.classify(Some(slot), &mut packet, &intrinsic);
+                self.offer(slot, packet, Wanted::Now);
+            }
+            Via::In(_) => {
+                packet.flags &= !OWN;
+                packet.ingress_link = self.slots[slot].link_code();
+                let packet = Descriptor { egress_port: NO_PORT, ..packet };
+                let now_ns = self.now.as_ns();
+                self.again.push((packet, Intrinsic { now_ns, ..Intrinsic::default() }));
+            }
+        }
+    }
+}
