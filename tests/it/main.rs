@@ -13,6 +13,7 @@ mod packets;
 mod pages;
 mod ports;
 mod programs;
+mod queues;
 mod replay;
 mod run;
 mod tidy;

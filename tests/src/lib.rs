@@ -5,6 +5,7 @@ pub mod capture;
 pub mod differ;
 pub mod live;
 pub mod scripts;
+pub mod wires;
 
 use std::path::PathBuf;
 

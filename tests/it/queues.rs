@@ -1,0 +1,77 @@
+//! The device with real queues, from outside: marking, pauses, schedulers, delays, copies.
+//!
+//! Everything is in virtual time: the same run gives the same bytes.
+
+mod delays;
+mod marking;
+mod pauses;
+
+use std::fs;
+
+use wireyard_pipeline::packet::MemoryConfig;
+use wireyard_switch::core::Core;
+use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
+use wireyard_tests::wires::{Far, Line, open_line};
+use wireyard_tests::workspace_root;
+
+/// A device that runs a program of the library with this `switch.yaml`.
+fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("switch.yaml");
+    fs::write(&path, config).expect("a file");
+    let program = workspace_root().join("programs").join(program);
+    let place = Place { program, config: Some(path), ..Place::default() };
+    let loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
+    let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
+    let options = DeviceOptions { engine: EngineKind::Auto, memory, ..DeviceOptions::default() };
+    let mut core = loaded.device(options).expect("a device");
+    loaded.set_queues(&mut core, numbers).unwrap_or_else(|why| panic!("{why}"));
+    core
+}
+
+/// The same with open ports 1 to `ports`.
+fn device_with_ports(program: &str, config: &str, ports: u16) -> (Core, Vec<Far>) {
+    let numbers: Vec<u16> = (1..=ports).collect();
+    let mut core = device(program, config, &numbers);
+    let mut fars = Vec::new();
+    for number in numbers {
+        let (near, far): (Line, Far) = open_line();
+        core.add_port(number, Box::new(near)).expect("a free number");
+        fars.push(far);
+    }
+    (core, fars)
+}
+
+/// A RoCEv2 frame of `len` bytes from host `from` to host `to`, with this DSCP and ECN field.
+fn frame(from: u8, to: u8, dscp: u8, ecn: u8, psn: u32, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0u8; len];
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
+    bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+    let ip_len = (len - 14) as u16;
+    bytes[14..24].copy_from_slice(&[0x45, dscp << 2 | ecn, 0, 0, 0, 0, 0x40, 0, 64, 17]);
+    bytes[16..18].copy_from_slice(&ip_len.to_be_bytes());
+    bytes[26..34].copy_from_slice(&[10, 0, 0, from, 10, 0, 0, to]);
+    let sum = !checksum(&bytes[14..34]);
+    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+    bytes[34..38].copy_from_slice(&[0xc0, 0, 0x12, 0xb7]);
+    bytes[38..40].copy_from_slice(&(ip_len - 20).to_be_bytes());
+    // BTH: RC SEND only, destination QP 0x11.
+    bytes[42..54].copy_from_slice(&[4, 0, 0xff, 0xff, 0, 0, 0, 0x11, 0, 0, 0, 0]);
+    bytes[51..54].copy_from_slice(&psn.to_be_bytes()[1..]);
+    bytes
+}
+
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 =
+        bytes.chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// True if the IPv4 header says that congestion was met, and its checksum is right.
+fn is_ce(frame: &[u8]) -> bool {
+    assert_eq!(checksum(&frame[14..34]), 0xffff, "the header checksum of {frame:02x?}");
+    frame[15] & 3 == 3
+}
