@@ -10,6 +10,7 @@ mod decode;
 mod dump;
 mod explain;
 mod graph;
+mod lab;
 mod load;
 mod replay;
 mod run;
@@ -45,6 +46,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Lab(args) => lab::run(&args),
     };
     match status {
         Status::Success => ExitCode::SUCCESS,

@@ -127,6 +127,11 @@ impl SwitchConfig {
     }
 }
 
+/// Reads a `qos:` section of another file; what is wrong goes to the diagnostics.
+pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig> {
+    node::read(node, found)
+}
+
 fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, ConfiguredPort>> {
     let mut ports = BTreeMap::new();
     for (key, value) in decoder.pairs(node, "ports by number")? {

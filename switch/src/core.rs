@@ -42,6 +42,7 @@ use crate::frames::Frames;
 use crate::ports::{LinkState, Port, PortError, RxFrame};
 use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
+use crate::tm::{PortId, Tm};
 
 use manager::{Manager, port_id};
 pub use queues::{NotificationReport, QueueingReport};
@@ -248,6 +249,26 @@ impl Core {
     /// The source address of the frames that a port itself sends; ports may be added later.
     pub fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
         self.macs.insert(number, mac);
+    }
+
+    /// The traffic manager, to be read: depths, counters, who waits for whom.
+    pub fn traffic(&self) -> &Tm<Descriptor> {
+        &self.manager.tm
+    }
+
+    /// The traffic manager, for who observes or changes its congestion points.
+    pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
+        &mut self.manager.tm
+    }
+
+    /// A port as the traffic manager numbers it.
+    pub fn traffic_port(&self, number: u16) -> Option<PortId> {
+        self.slot(number).map(port_id)
+    }
+
+    /// The port behind a number of the traffic manager; `None` is the CPU port.
+    pub fn port_of_traffic(&self, id: PortId) -> Option<u16> {
+        self.numbers.get(manager::slot_of(id)?).copied()
     }
 
     fn slot(&self, number: u16) -> Option<usize> {

@@ -4,6 +4,8 @@
 //! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
 //! forwarding rule and prints nothing itself: messages go to the caller.
 
+pub mod progress;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -207,6 +207,15 @@ impl Loaded {
     /// # Errors
     /// A table or an entry that cannot be as it is declared, or no memory.
     pub fn device(&self, options: DeviceOptions) -> Result<Core, String> {
+        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
+        self.device_on(memory, options)
+    }
+
+    /// The same on a packet memory that others use too.
+    ///
+    /// # Errors
+    /// A table or an entry that cannot be as it is declared.
+    pub fn device_on(&self, memory: PacketMemory, options: DeviceOptions) -> Result<Core, String> {
         let state = StateOptions { seed: options.seed, workers: 1, ..StateOptions::default() };
         let generations = Generations::new(Arc::clone(&self.program), state, maker(options))
             .map_err(|error| error.to_string())?;
@@ -216,7 +225,6 @@ impl Loaded {
                         the interpreter"
                 .into());
         }
-        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
         let mut core = Core::new(memory, generations.executor(0));
         let notification = self.config.as_ref().map(|config| config.notification.clone());
         core.device.notifier = Some(Notifier::new(&notification.unwrap_or_default())?);

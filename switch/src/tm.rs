@@ -82,7 +82,7 @@ pub use read::{GroupStatus, PortStatus, QueueStatus};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
 pub use transmit::{Departure, Transmission};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
-pub use wred::{Curve, DecideAt, NotEct, WredConfig, WredCounters};
+pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
 use buffer::Pool;
 use deadlines::{Deadlines, ReadyPorts};

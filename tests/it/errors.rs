@@ -2,7 +2,7 @@
 //!
 //! `NAME.yaml` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
 //! rendering. `BLESS=1 cargo test -p wireyard-tests errors` writes the renderings anew: read the
-//! difference before you commit it.
+//! difference before you commit it. A file that begins with `lab:` is a scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,12 @@ fn programs() -> Vec<PathBuf> {
 /// What `wireyard check` says about a program and its entries.
 fn findings(path: &Path) -> String {
     let loader = Loader::new(vec![HEADERS.into()], &[]);
+    if fs::read_to_string(path).is_ok_and(|text| text.starts_with("lab:")) {
+        return match wireyard_switch::lab::scenario::read(path, &loader) {
+            Err(rejected) => rejected.to_string(),
+            Ok(_) => String::new(),
+        };
+    }
     let parsed = match parse_program(path, &loader) {
         Err(rejected) => return rejected.to_string(),
         Ok(parsed) => parsed,

@@ -7,6 +7,7 @@ mod emitted;
 mod errors;
 mod frames;
 mod ir;
+mod lab;
 mod links;
 mod mutations;
 mod packets;

@@ -57,6 +57,44 @@ pub enum Command {
         Omni-Path 16B (147, LINKTYPE_USER0). Field names are those of the header libraries \
         (programs/headers). A comparison is false where the header of a field is not there.")]
     Decode(DecodeArgs),
+    /// Run a scenario of the laboratory in virtual time: hosts, switches, congestion control.
+    #[command(
+        after_help = "Examples:\n  wireyard lab programs/lab/incast.yaml -o out\n  wireyard lab \
+        programs/lab/fixed_point.yaml --seeds 8 --jobs 2\n\nThe same build, seed and scenario give the same \
+        bytes. Exit status 1: a check or an expectation failed."
+    )]
+    Lab(LabArgs),
+}
+
+/// `lab`.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// The scenario.
+    pub scenario: PathBuf,
+    /// Instead of the scenario's seed.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// So many runs, with this seed and the next ones.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// So many runs at a time; the results are the same.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub jobs: usize,
+    /// Write report.html, report.json, series.csv, tables, captures and entries into this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Read, build, check every expectation, and run nothing.
+    #[arg(long)]
+    pub check: bool,
+    /// No progress line.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The report as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The program under work.
@@ -140,6 +178,8 @@ pub enum SchemaKind {
     Program,
     /// entries.yaml.
     Entries,
+    /// A scenario of the laboratory.
+    Scenario,
 }
 
 /// `dump`.

@@ -40,6 +40,9 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
     print_json(&match args.kind {
         SchemaKind::Program => schema::program(),
         SchemaKind::Entries => schema::entries(),
+        SchemaKind::Scenario => {
+            schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
+        }
     });
     Status::Success
 }

@@ -1,12 +1,14 @@
 //! What programs, control and reports can read: depths, watermarks, counters.
 
+use wireyard_tables::time::{Span, Time};
+
 use super::Tm;
 use super::buffer::{AccountUse, PoolUse};
 use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
 use super::pfc::PauseCounters;
 use super::port::{GroupCounters, QueueCounters};
 use super::watchdog::WatchdogCounters;
-use super::wred::WredCounters;
+use super::wred::{MarkingHistogram, Wred, WredConfig, WredCounters};
 
 /// One queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,65 @@ impl<P> Tm<P> {
             control: port.control_counters,
             drops: port.drops,
         })
+    }
+
+    /// Packets that a queue's congestion point has marked; 0 without one.
+    pub fn marked(&self, port: PortId, queue: u8) -> u64 {
+        let port = self.ports.get(port.index());
+        let wred = port.and_then(|port| port.queues.get(usize::from(queue))?.wred.as_ref());
+        wred.map_or(0, |wred| wred.counters.marked)
+    }
+
+    /// Priority groups of a port that are lossless, bit n for group n.
+    pub fn lossless_groups(&self, port: PortId) -> u8 {
+        let groups = self.ports.get(port.index()).map(|port| &port.groups);
+        let lossless = groups.into_iter().flatten().map(|group| group.lossless.is_some());
+        lossless.enumerate().fold(0, |mask, (g, is)| mask | u8::from(is) << g)
+    }
+
+    /// Time that each priority of a port has been kept from sending, up to now.
+    pub fn paused_time(&self, port: PortId, now: Time) -> Option<[Span; CLASSES]> {
+        let port = self.ports.get(port.index())?;
+        Some(std::array::from_fn(|p| {
+            let since = port.pause_rx.paused_since(p as u8).map_or(Span::ZERO, |at| now.since(at));
+            port.pauses.paused[p] + since
+        }))
+    }
+
+    /// Counts marks by depth from now on, in these buckets; without them, no longer.
+    pub fn observe_marking(
+        &mut self,
+        port: PortId,
+        queue: u8,
+        histogram: Option<MarkingHistogram>,
+    ) {
+        if let Some(wred) = self.wred_mut(port, queue) {
+            wred.histogram = histogram;
+        }
+    }
+
+    /// Marks by depth, since [`Tm::observe_marking`].
+    pub fn marking(&self, port: PortId, queue: u8) -> Option<&MarkingHistogram> {
+        let port = self.ports.get(port.index())?;
+        port.queues.get(usize::from(queue))?.wred.as_ref()?.histogram.as_ref()
+    }
+
+    /// The congestion point of a queue, as configured.
+    pub fn wred(&self, port: PortId, queue: u8) -> Option<WredConfig> {
+        let port = self.ports.get(port.index())?;
+        port.queues.get(usize::from(queue))?.wred.as_ref().map(|wred| wred.config)
+    }
+
+    /// Changes the congestion point of a queue that has one; its counters and its randomness go on.
+    pub fn set_wred(&mut self, port: PortId, queue: u8, config: WredConfig) {
+        if let Some(wred) = self.wred_mut(port, queue) {
+            wred.config = config;
+        }
+    }
+
+    fn wred_mut(&mut self, port: PortId, queue: u8) -> Option<&mut Wred> {
+        let port = self.ports.get_mut(port.index())?;
+        port.queues.get_mut(usize::from(queue))?.wred.as_mut()
     }
 
     /// Sets all watermarks (pools, groups, queues) to the present occupancy: clear-on-read for a caller

@@ -97,6 +97,37 @@ pub struct WredCounters {
     pub dropped: u64,
 }
 
+/// How often packets were marked, by the depth of the queue that the decision read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkingHistogram {
+    bucket_bytes: u64,
+    buckets: Vec<(u64, u64)>,
+}
+
+impl MarkingHistogram {
+    /// Depths below `buckets` times `bucket_bytes` (above zero), and one bucket for all that are deeper.
+    pub fn new(bucket_bytes: u64, buckets: usize) -> MarkingHistogram {
+        MarkingHistogram { bucket_bytes: bucket_bytes.max(1), buckets: vec![(0, 0); buckets + 1] }
+    }
+
+    /// Width of a bucket.
+    pub fn bucket_bytes(&self) -> u64 {
+        self.bucket_bytes
+    }
+
+    /// ECN-capable packets and marked ones of each bucket; the last is open.
+    pub fn buckets(&self) -> &[(u64, u64)] {
+        &self.buckets
+    }
+
+    fn count(&mut self, queue_bytes: u64, is_marked: bool) {
+        let last = self.buckets.len() - 1;
+        let index = usize::try_from(queue_bytes / self.bucket_bytes).map_or(last, |n| n.min(last));
+        self.buckets[index].0 += 1;
+        self.buckets[index].1 += u64::from(is_marked);
+    }
+}
+
 /// The decision for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
@@ -110,12 +141,14 @@ pub(crate) enum Decision {
 pub(crate) struct Wred {
     pub(crate) config: WredConfig,
     pub(crate) counters: WredCounters,
+    /// Kept only for who asked.
+    pub(crate) histogram: Option<MarkingHistogram>,
     stream: Stream,
 }
 
 impl Wred {
     pub(crate) fn new(config: WredConfig, stream: Stream) -> Wred {
-        Wred { config, counters: WredCounters::default(), stream }
+        Wred { config, counters: WredCounters::default(), histogram: None, stream }
     }
 
     /// Decides for a packet of `color` at depth `queue_bytes` and counts.
@@ -127,6 +160,9 @@ impl Wred {
         let curve = self.config.curves[color as usize];
         let chosen = curve.is_some_and(|curve| curve.chooses(queue_bytes, draw));
         self.counters.eligible += u64::from(ect);
+        if ect && let Some(histogram) = &mut self.histogram {
+            histogram.count(queue_bytes, chosen);
+        }
         match (chosen, ect, self.config.not_ect) {
             (true, true, _) => {
                 self.counters.marked += 1;

@@ -156,3 +156,28 @@ fn without_ect_wred_drops_or_leaves_alone() {
         }
     }
 }
+
+#[test]
+fn marks_are_counted_by_depth_for_who_asks() {
+    let mut out = port(100);
+    let curve = Curve::new(5_000, 5_000, Probability::ONE);
+    out.queues[3].wred = Some(WredConfig {
+        curves: [curve; 3],
+        decide_at: DecideAt::Dequeue,
+        not_ect: NotEct::Pass,
+    });
+    let mut tm = manager([(1_000_000, 0), (1_000_000, 0)], &[port(100), out]);
+    tm.observe_marking(PortId(1), 3, Some(MarkingHistogram::new(2_000, 4)));
+    for ect in [true, true, true, true, true, true, true, true, true, true, true, true, false] {
+        tm.enqueue(Time::ZERO, 1_000, &Arrival { ect, ..to(3, 1_000) }).unwrap();
+    }
+    drain(&mut tm, Time::ZERO, Time::MAX);
+    // Depths 12 to 1 KB behind the packets with ECT: marked above 5; from 8 KB on it is one bucket.
+    let counted = tm.marking(PortId(1), 3).unwrap().buckets();
+    assert_eq!(counted, [(1, 0), (2, 0), (2, 0), (2, 2), (5, 5)]);
+    tm.set_wred(PortId(1), 3, WredConfig { curves: [None; 3], ..tm.wred(PortId(1), 3).unwrap() });
+    assert_eq!(tm.wred(PortId(1), 3).unwrap().curves, [None; 3]);
+    assert_eq!(tm.port(PortId(1)).unwrap().queues[3].wred.unwrap().marked, 7);
+    tm.observe_marking(PortId(1), 3, None);
+    assert!(tm.marking(PortId(1), 3).is_none());
+}

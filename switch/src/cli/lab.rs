@@ -1,0 +1,152 @@
+//! `lab`: scenarios in virtual time.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::diag::{Diagnostics, Files, codes};
+use wireyard_pipeline::source::Loader;
+
+use super::args::{EngineChoice, LabArgs};
+use super::load::show;
+use super::{Status, complain, print, print_json, say};
+use crate::lab::build::Options;
+use crate::lab::results::About;
+use crate::lab::scenario::{self, Scenario};
+use crate::lab::sweep::{self, CheckError, Run};
+use crate::lab::{Outcome, output};
+use crate::library::LIBRARIES;
+use crate::live::progress::Progress;
+use crate::program::EngineKind;
+use crate::report::expect::ExpectError;
+use crate::report::{json, text};
+
+pub(super) fn run(args: &LabArgs) -> Status {
+    let loader = Loader::new(Vec::new(), LIBRARIES);
+    let (scenario, files) = match scenario::read(&args.scenario, &loader) {
+        Ok(read) => read,
+        Err(rejected) => {
+            show(&rejected.diagnostics, &rejected.files);
+            complain(&format!("{}: nothing was run", args.scenario.display()));
+            return Status::Wrong;
+        }
+    };
+    match start(args, Arc::new(scenario), &files) {
+        Ok(status) => status,
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, String> {
+    let engine = match args.engine {
+        EngineChoice::Auto => EngineKind::Auto,
+        EngineChoice::Interp => EngineKind::Interpreter,
+        EngineChoice::Jit => EngineKind::Jit,
+    };
+    let about =
+        About { version: env!("CARGO_PKG_VERSION").to_owned(), engine: engine.name().to_owned() };
+    let options = Options { engine, seed: args.seed };
+    if let Err(error) = sweep::check(&scenario, options, &about) {
+        return refuse(error, &scenario, files);
+    }
+    if args.check {
+        say(&format!("{}: nothing is wrong with it", args.scenario.display()));
+        return Ok(Status::Success);
+    }
+    let mut progress = Progress::start(args.quiet).map_err(|error| error.to_string())?;
+    let first = args.seed.unwrap_or(scenario.seed);
+    let runs = if args.seeds > 1 {
+        let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
+        sweep::run_all(&scenario, engine, &seeds, args.jobs, &about, &progress.stop_flag())?
+    } else {
+        let pulse = &mut |pulse: crate::lab::Pulse| progress.pulse(pulse.now, pulse.end);
+        vec![sweep::run(&scenario, options, &about, pulse)?]
+    };
+    progress.clear();
+    tell_speed(&runs, progress.seconds());
+    finish(args, &runs)
+}
+
+/// Shows what is wrong at its place.
+fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, String> {
+    let wrong = match error {
+        CheckError::Build(message) => return Err(message),
+        CheckError::Expect(wrong) => wrong,
+    };
+    let mut found = Diagnostics::new();
+    for bad in wrong {
+        let span = scenario.expect[bad.index].span;
+        match &bad.error {
+            ExpectError::NoFigure(name) => {
+                found
+                    .error(codes::UNKNOWN, span, format!("there is no figure `{name}`"))
+                    .did_you_mean(name, bad.known.iter().map(String::as_str));
+            }
+            ExpectError::Condition(problem) => {
+                found.error(codes::SCENARIO, span, problem.clone());
+            }
+        }
+    }
+    show(&found, files);
+    Err("expectations that cannot be asked: nothing was run".to_owned())
+}
+
+/// How fast it was: on standard error, because it is different each time.
+fn tell_speed(runs: &[Run], seconds: f64) {
+    let sum = |name: &str| -> f64 {
+        runs.iter().filter_map(|run| run.report.find(name)).map(|figure| figure.value).sum()
+    };
+    let (virtual_s, events) = (sum("run.time"), sum("run.events"));
+    let packets = sum("run.delivered");
+    say(&format!(
+        "{:.3} ms in {seconds:.2} s: {:.0} times slower than real; {:.3} million data packets delivered per second, \
+         {:.2} million events per second",
+        virtual_s * 1e3,
+        seconds / virtual_s.max(f64::MIN_POSITIVE),
+        packets / seconds / 1e6,
+        events / seconds / 1e6,
+    ));
+}
+
+fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
+    for run in runs {
+        if let Some(folder) = &args.output {
+            let folder = match runs.len() {
+                1 => folder.clone(),
+                _ => folder.join(format!("seed-{}", run.seed)),
+            };
+            let written = output::write(&folder, run)?;
+            say(&format!("{} files in {}", written.len(), folder.display()));
+        }
+        if let Outcome::Failed(violation) = &run.outcome {
+            complain(&format!(
+                "check {} failed at {} with seed {}: {}",
+                violation.check, violation.at, run.seed, violation.what
+            ));
+        }
+    }
+    match (args.json, runs) {
+        (true, [run]) => print_json(&json::value(&run.report)),
+        (true, runs) => {
+            print_json(&runs.iter().map(|run| json::value(&run.report)).collect::<Vec<_>>());
+        }
+        (false, [run]) => print(&text::summary(&run.report)),
+        (false, runs) => {
+            print(&text::table(&sweep::spread(runs)));
+            for run in runs {
+                let failed: Vec<String> = run
+                    .report
+                    .verdicts
+                    .iter()
+                    .filter(|verdict| !verdict.passed)
+                    .map(|verdict| format!("{}: {}", verdict.name, verdict.found))
+                    .collect();
+                let word = if failed.is_empty() { "PASS" } else { "FAIL" };
+                print(&format!("{word}  seed {} {}\n", run.seed, failed.join("; ")));
+            }
+        }
+    }
+    let passed = runs.iter().all(|run| run.report.passed());
+    Ok(if passed { Status::Success } else { Status::Failed })
+}

@@ -1,0 +1,221 @@
+//! From a scenario to devices: programs, tables, queues, links, hosts.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::diag::{Diagnostics, Files, render};
+use wireyard_pipeline::entries;
+use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::source::{Loader, parse_entries};
+use wireyard_tables::time::Span;
+
+use super::addresses::port_mac;
+use super::fabric::{Fabric, NodeKind};
+use super::host::{self, Connection};
+use super::link::{self, Direction, LinkPort};
+use super::scenario::{Scenario, Transport};
+use super::tap::Tap;
+use super::ways::Ways;
+use crate::config::qos::{PortLink, PortSection, Qos, QosConfig};
+use crate::core::Core;
+use crate::ports::LinkType;
+use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
+use crate::units::{Bytes, Length};
+
+/// Bytes in front of a frame in packet memory.
+const HEADROOM: u32 = 256;
+/// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
+pub const HEADERS_MAX: u64 = 128;
+/// Chunks of packet memory: at least so many, and at most.
+const CHUNKS: (u64, u64) = (1 << 14, 1 << 20);
+/// A cable delays by 5 ns a metre.
+const PS_PER_METRE: u64 = 5_000;
+
+/// How a lab is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// What runs packets.
+    pub engine: EngineKind,
+    /// Instead of the scenario's seed.
+    pub seed: Option<u64>,
+}
+
+/// The devices of a lab.
+pub(super) struct Devices {
+    pub(super) mem: PacketMemory,
+    /// By node.
+    pub(super) cores: Vec<Core>,
+    /// By flow.
+    pub(super) flows: Vec<Connection>,
+    /// By link: from its first end to its second, and back.
+    pub(super) links: Vec<[Arc<Direction>; 2]>,
+    /// Entries files of the switches, by name: for who wants to look.
+    pub(super) entries: Vec<(String, String)>,
+}
+
+/// Builds everything.
+///
+/// # Errors
+/// What cannot be, in words.
+pub(super) fn devices(scenario: &Scenario, options: Options) -> Result<Devices, String> {
+    let seed = options.seed.unwrap_or(scenario.seed);
+    let memory = PacketMemory::new(memory(scenario)).map_err(|error| error.to_string())?;
+    let (base, adapter) = (load_program(scenario)?, host::load(scenario)?);
+    let ways = Ways::new(&scenario.fabric);
+    let mut devices = Devices {
+        mem: memory,
+        cores: Vec::new(),
+        flows: Vec::new(),
+        links: Vec::new(),
+        entries: Vec::new(),
+    };
+    let mut ports = link_ports(scenario, seed, &mut devices)?;
+    for (node, description) in scenario.fabric.nodes.iter().enumerate() {
+        let own = std::mem::take(&mut ports[node]);
+        let device = DeviceOptions {
+            engine: options.engine,
+            seed: seed.wrapping_mul(1 << 16).wrapping_add(node as u64),
+            ..DeviceOptions::default()
+        };
+        let core = match description.kind {
+            NodeKind::Switch => {
+                let text = ways.entries(&scenario.fabric, node, scenario.host.transport);
+                let loaded = with_entries(&base, &description.name, &text)?;
+                devices.entries.push((description.name.clone(), text));
+                let core = loaded.device_on(devices.mem.worker(), device)?;
+                switch(scenario, node, core, own, seed)?
+            }
+            NodeKind::Host => {
+                host::build(scenario, node, &adapter, devices.mem.worker(), device, own)?
+            }
+        };
+        devices.cores.push(core);
+    }
+    for spec in &scenario.flows {
+        let flow = host::connect(scenario, spec, &mut devices.cores)
+            .map_err(|problem| format!("a flow of {}: {problem}", scenario.name))?;
+        devices.flows.push(flow);
+    }
+    Ok(devices)
+}
+
+/// Room for what the buffers can hold, in chunks that hold the longest frame.
+fn memory(scenario: &Scenario) -> MemoryConfig {
+    let frame = scenario.host.path_mtu.get() + HEADERS_MAX;
+    let switches = scenario.fabric.switches().count() as u64;
+    let hosts = scenario.fabric.hosts().count() as u64;
+    let pools = scenario.switch.qos.buffer_pools.values().map(|pool| pool.size.get());
+    let buffer = pools.max().unwrap_or(16 << 20);
+    let chunks = (switches * buffer / frame.max(512) + 1024 * hosts).clamp(CHUNKS.0, CHUNKS.1);
+    MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM)
+}
+
+fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
+    let place =
+        Place { program: scenario.switch.program.clone(), no_entries: true, ..Place::default() };
+    program::load(&place).map_err(|rejected| rejected.to_string())
+}
+
+/// The program with these entries, which go the way of every entries file.
+fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, String> {
+    let name = format!("entries of {switch}, made from the topology");
+    let loader = Loader::in_memory([(name.as_str(), text)], &[]);
+    let mut files: Files = base.files.clone();
+    let mut found = Diagnostics::new();
+    let read = parse_entries(name.as_ref(), &loader, &mut files, &mut found);
+    let resolved = read.and_then(|ast| entries::resolve(&ast, &base.program, &mut found));
+    if found.has_errors() || resolved.is_none() {
+        let why = render::plain(&found, &files);
+        return Err(format!("the program does not take the lab's entries:\n{why}"));
+    }
+    Ok(Loaded {
+        parsed: base.parsed.clone(),
+        program: Arc::clone(&base.program),
+        entries: resolved,
+        config: None,
+        warnings: Diagnostics::new(),
+        files: base.files.clone(),
+    })
+}
+
+/// The ends of all links, by node, in the order of the nodes' ports.
+fn link_ports(
+    scenario: &Scenario,
+    seed: u64,
+    devices: &mut Devices,
+) -> Result<Vec<Vec<LinkPort>>, String> {
+    let fabric = &scenario.fabric;
+    let mut ports: Vec<Vec<LinkPort>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
+    let kind = link_type(scenario.host.transport);
+    for (number, link) in fabric.links.iter().enumerate() {
+        let [a, b] = link.ends.map(|node| fabric.nodes[node].name.clone());
+        let names = [format!("{a}-{b}"), format!("{b}-{a}")];
+        let (ends, directions) = link::join(names.clone(), kind, link.setup, (seed, number as u64));
+        if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
+            for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
+                direction.capture(tap);
+            }
+        }
+        for (node, end) in link.ends.into_iter().zip(ends) {
+            ports[node].push(end);
+        }
+        devices.links.push(directions);
+    }
+    Ok(ports)
+}
+
+/// What frames of this transport are on a link.
+pub fn link_type(transport: Transport) -> LinkType {
+    match transport {
+        Transport::RoceV2 | Transport::RoceV1 => LinkType::Ethernet,
+        Transport::Infiniband => LinkType::Infiniband,
+    }
+}
+
+fn switch(
+    scenario: &Scenario,
+    node: usize,
+    mut core: Core,
+    ports: Vec<LinkPort>,
+    seed: u64,
+) -> Result<Core, String> {
+    let name = &scenario.fabric.nodes[node].name;
+    let numbers: Vec<u16> = (1..=ports.len() as u16).collect();
+    let mut qos = switch_qos(&scenario.switch.qos, &scenario.fabric, node)
+        .map_err(|problem| format!("queues of {name}: {problem}"))?;
+    qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
+    core.set_qos(&qos)?;
+    for (number, port) in numbers.into_iter().zip(ports) {
+        core.set_mac(number, port_mac(node, number));
+        core.add_port(number, Box::new(port))?;
+    }
+    Ok(core)
+}
+
+/// The queues of a switch: what the scenario says, with rate, cable and longest frame of every link.
+///
+/// # Errors
+/// Contradictions, with their numbers; a pool that cannot hold a frame.
+pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qos, String> {
+    let mut config = config.clone();
+    let mut links = Vec::new();
+    for (index, &link) in fabric.nodes[node].links.iter().enumerate() {
+        let setup = &fabric.links[link].setup;
+        let name = (index + 1).to_string();
+        let section = PortSection {
+            cable: Some(cable(setup.delay)),
+            mtu: Some(Bytes::new(setup.mtu.get() + 4)),
+            ..PortSection::default()
+        };
+        // The scenario's own words win over what the link says, and its defaults over that.
+        let own = config.ports.get(&name).cloned().unwrap_or_default();
+        let own = own.over(&config.port_defaults).over(&section);
+        config.ports.insert(name.clone(), own);
+        links.push(PortLink { name, rate: Some(setup.rate) });
+    }
+    config.resolve(&links).map_err(|report| format!("\n{report}"))
+}
+
+/// The cable that delays so long.
+pub(super) fn cable(delay: Span) -> Length {
+    Length::metres(u32::try_from(delay.as_ps() / PS_PER_METRE).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,333 @@
+//! Checks that know nothing of the model: what must hold whatever the scenario is.
+//!
+//! * conservation: every device's ledger balances, every link's frames are arrived, lost or under way, the buffers add up;
+//! * lossless: nothing of a lossless class is dropped while the sender honours its pause;
+//! * pauses: XOFF and XON alternate;
+//! * rates: no link carries more than its rate, no reaction point leaves its bounds;
+//! * order: on a fabric without faults no flow is overtaken by itself;
+//! * marking: nothing is marked that did not say it can be;
+//! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
+
+use wireyard_tables::time::{Span, Time};
+
+use super::engine::Lab;
+use super::fabric::{Fabric, NodeKind};
+use super::host;
+use super::scenario::{FaultKind, Scenario, Transport};
+use crate::core::Core;
+use crate::tm::{CLASSES, PortStatus};
+use crate::units::Bytes;
+
+/// Samples between two full audits of the buffers.
+const AUDIT_EVERY: u64 = 256;
+/// Nothing delivered for so long, while flows want to send, is a standstill.
+const STANDSTILL: Span = Span::from_ms(2);
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which check.
+    pub check: &'static str,
+    /// When it was found.
+    pub at: Time,
+    /// What, with names and numbers.
+    pub what: String,
+}
+
+impl Violation {
+    /// A broken promise.
+    pub fn new(check: &'static str, at: Time, what: impl Into<String>) -> Violation {
+        Violation { check, at, what: what.into() }
+    }
+}
+
+/// What checks remember between samples.
+#[derive(Clone, Debug, Default)]
+pub struct Checks {
+    samples: u64,
+    /// Bytes delivered by all flows, and since when there were no more.
+    delivered: (u64, Time),
+    /// By link and direction: frames, bytes, instant of the last look.
+    links: Vec<[(u64, u64); 2]>,
+    looked: Time,
+    /// Checks that were made, for the report.
+    pub made: u64,
+}
+
+impl Lab {
+    /// The checks of every sample.
+    pub(super) fn check_sample(&mut self) -> Result<(), Violation> {
+        self.checks.samples += 1;
+        self.checks.made += 1;
+        self.check_links()?;
+        self.check_standstill()?;
+        if self.checks.samples.is_multiple_of(AUDIT_EVERY) {
+            self.check_all()?;
+        }
+        Ok(())
+    }
+
+    /// Every check.
+    pub(super) fn check_all(&mut self) -> Result<(), Violation> {
+        self.checks.made += 1;
+        let fabric = &self.scenario.fabric;
+        for (node, core) in self.cores.iter().enumerate() {
+            let name = &fabric.nodes[node].name;
+            self.check_device(name, core)?;
+            self.check_groups(node, core)?;
+        }
+        self.check_flows()
+    }
+
+    fn violation(&self, check: &'static str, what: String) -> Violation {
+        Violation::new(check, self.now(), what)
+    }
+
+    fn check_device(&self, name: &str, core: &Core) -> Result<(), Violation> {
+        let ledger = core.report();
+        if !ledger.balanced {
+            let what = format!("the ledger of `{name}` does not balance: {ledger:?}");
+            return Err(self.violation("conservation", what));
+        }
+        let audit = core.traffic().audit();
+        audit.map_err(|error| self.violation("conservation", format!("`{name}`: {error}")))
+    }
+
+    /// Lossless groups and their pauses.
+    fn check_groups(&self, node: usize, core: &Core) -> Result<(), Violation> {
+        let fabric = &self.scenario.fabric;
+        for port in 1..=fabric.nodes[node].links.len() as u16 {
+            let Some(id) = core.traffic_port(port) else { continue };
+            let Some(status) = core.traffic().port(id) else { continue };
+            let name = port_name(fabric, node, port);
+            for (group, status) in status.groups.iter().enumerate() {
+                let (xoff, xon) = (status.counters.xoff, status.counters.xon);
+                if xoff.checked_sub(xon) != Some(u64::from(status.xoff)) {
+                    let what = format!(
+                        "{name} priority group {group}: {xoff} XOFF and {xon} XON, and it {}",
+                        if status.xoff { "is stopped" } else { "is not stopped" }
+                    );
+                    return Err(self.violation("pauses", what));
+                }
+            }
+            for (queue, status) in status.queues.iter().enumerate() {
+                if let Some(wred) = status.wred.filter(|wred| wred.marked > wred.eligible) {
+                    let what = format!("{name} queue {queue}: {wred:?}");
+                    return Err(self.violation("marking", what));
+                }
+            }
+            self.check_lossless(&name, core.traffic().lossless_groups(id), &status)?;
+        }
+        Ok(())
+    }
+
+    /// A lossless group takes everything; the queue of its class too.
+    fn check_lossless(
+        &self,
+        name: &str,
+        lossless: u8,
+        status: &PortStatus,
+    ) -> Result<(), Violation> {
+        for class in (0..CLASSES).filter(|class| lossless & 1 << class != 0) {
+            let group = &status.groups[class].counters;
+            let refused = group.refused.packets + status.queues[class].counters.refused.packets;
+            if refused > 0 {
+                let what = format!(
+                    "{name}: {refused} packets of lossless class {class} were dropped; {} came after XOFF, {} of \
+                     them later than a peer that obeys would send",
+                    group.after_xoff, group.not_honoured
+                );
+                return Err(self.violation("lossless", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames add up, and no direction carried more than its rate since the last look.
+    fn check_links(&mut self) -> Result<(), Violation> {
+        let now = self.now();
+        let elapsed = now.since(self.checks.looked);
+        self.checks.looked = now;
+        self.checks.links.resize(self.links.len(), [(0, 0); 2]);
+        let overhead = if self.scenario.host.transport == Transport::Infiniband { 0 } else { 24 };
+        for (link, directions) in self.links.iter().enumerate() {
+            let setup = &self.scenario.fabric.links[link].setup;
+            for (side, direction) in directions.iter().enumerate() {
+                let counters = direction.counters();
+                if counters.under_way().is_none() {
+                    let what = format!("{}: {counters:?}", self.scenario.fabric.link_name(link));
+                    return Err(self.violation("conservation", what));
+                }
+                let before = self.checks.links[link][side];
+                self.checks.links[link][side] = (counters.sent, counters.sent_bytes);
+                // Least cost on the wire: check sequence, preamble, gap. A frame handed over now may still be leaving.
+                let least =
+                    overhead * (counters.sent - before.0) + (counters.sent_bytes - before.1);
+                let slack = 2 * (setup.mtu.get() + 24);
+                let needed = setup.rate.time_for(Bytes::new(least.saturating_sub(slack)));
+                if needed > elapsed {
+                    let what = format!(
+                        "{}: {least} bytes in {elapsed} are more than {}",
+                        self.scenario.fabric.link_name(link),
+                        setup.rate
+                    );
+                    return Err(Violation::new("rates", now, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_flows(&mut self) -> Result<(), Violation> {
+        let statuses = self.statuses();
+        let clean = is_clean(&self.scenario);
+        for (number, (spec, status)) in self.scenario.flows.iter().zip(statuses).enumerate() {
+            let name = flow_name(&self.scenario.fabric, spec.from, spec.to, number);
+            if clean && status.out_of_order > 0 {
+                let what = format!("{name}: {} packets came out of order", status.out_of_order);
+                return Err(self.violation("order", what));
+            }
+            if !self.scenario.host.ecn && status.cnps > 0 {
+                let what =
+                    format!("{name} says that it cannot be marked, and got {} CNPs", status.cnps);
+                return Err(self.violation("marking", what));
+            }
+            let (low, high) = host::rate_bounds(&self.scenario, spec);
+            if let Some(rate) = status.rate
+                && !(rate.rate_bps >= low && rate.rate_bps <= high)
+            {
+                let what = format!("{name}: {} bit/s is not from {low} to {high}", rate.rate_bps);
+                return Err(self.violation("rates", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Something must arrive as long as there is something to send and nobody was told to stand still.
+    fn check_standstill(&mut self) -> Result<(), Violation> {
+        let now = self.now();
+        let statuses = self.statuses();
+        let delivered: u64 = statuses.iter().map(|flow| flow.delivered_bytes).sum();
+        let is_open = |flow: &host::FlowStatus| {
+            flow.started.is_some() && flow.finished.is_none() && !flow.failed
+        };
+        let wants = statuses.iter().any(is_open);
+        let excused = self.scenario.faults.iter().any(|fault| {
+            let over = fault.until.map_or(Time::MAX, |until| until + STANDSTILL);
+            fault.kind != FaultKind::EcnOff && fault.at <= now && now <= over
+        });
+        if delivered != self.checks.delivered.0 || !wants || excused {
+            self.checks.delivered = (delivered, now);
+            return Ok(());
+        }
+        if now.since(self.checks.delivered.1) < patience(&self.scenario) {
+            return Ok(());
+        }
+        let since = self.checks.delivered.1;
+        let why = match self.deadlock() {
+            Some(circle) => format!("a deadlock of pauses: {circle}"),
+            None => self.who_waits(),
+        };
+        Err(self.violation("liveness", format!("nothing was delivered since {since}: {why}")))
+    }
+
+    /// A circle of queues of which each waits for the next.
+    pub(super) fn deadlock(&self) -> Option<String> {
+        let fabric = &self.scenario.fabric;
+        let mut edges = Vec::new();
+        for (node, core) in self.cores.iter().enumerate() {
+            for edge in core.traffic().wait_edges() {
+                let (Some(inward), Some(outward)) =
+                    (core.port_of_traffic(edge.ingress), core.port_of_traffic(edge.egress))
+                else {
+                    continue;
+                };
+                let Some(&link) = fabric.nodes[node].links.get(usize::from(inward) - 1) else {
+                    continue;
+                };
+                let far = fabric.far(link, node);
+                let far_port = fabric.port(far, link);
+                for priority in (0..CLASSES as u8).filter(|p| edge.priorities & 1 << p != 0) {
+                    edges.push(((far, far_port, priority), (node, outward, edge.queue)));
+                }
+            }
+        }
+        let circle = crate::tm::pfc::find_cycle(&edges)?;
+        let mut names: Vec<String> = circle
+            .iter()
+            .map(|&(node, port, queue)| format!("{} queue {queue}", port_name(fabric, node, port)))
+            .collect();
+        names.push(names.first().cloned().unwrap_or_default());
+        Some(names.join(" waits for "))
+    }
+
+    /// What is known about a standstill that is no circle.
+    fn who_waits(&self) -> String {
+        let fabric = &self.scenario.fabric;
+        let mut paused = Vec::new();
+        for (node, core) in self.cores.iter().enumerate() {
+            for port in 1..=fabric.nodes[node].links.len() as u16 {
+                let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+                for (queue, status) in status.iter().flat_map(|s| s.queues.iter().enumerate()) {
+                    if status.paused && status.packets > 0 {
+                        let name = port_name(fabric, node, port);
+                        paused.push(format!(
+                            "{name} queue {queue} is paused with {} packets",
+                            status.packets
+                        ));
+                    }
+                }
+            }
+        }
+        match paused.as_slice() {
+            [] => {
+                let mut drops = Vec::new();
+                for (node, core) in self.cores.iter().enumerate() {
+                    let report = core.report();
+                    for (reason, count) in report.dropped {
+                        drops.push(format!(
+                            "{} dropped {count} as {reason}",
+                            fabric.nodes[node].name
+                        ));
+                    }
+                }
+                drops.truncate(8);
+                match drops.as_slice() {
+                    [] => "no queue is paused, nothing was dropped".to_owned(),
+                    drops => drops.join("; "),
+                }
+            }
+            paused => paused[..paused.len().min(8)].join("; "),
+        }
+    }
+}
+
+/// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
+fn patience(scenario: &Scenario) -> Span {
+    let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
+    if is_clean(scenario) { STANDSTILL } else { STANDSTILL + timeout + timeout + timeout + timeout }
+}
+
+/// Nothing in the scenario loses, turns over or overtakes packets.
+pub(super) fn is_clean(scenario: &Scenario) -> bool {
+    let quiet = |link: &super::fabric::Link| {
+        let zero = crate::units::Probability::ZERO;
+        link.setup.loss == zero && link.setup.corruption == zero && link.setup.reordering == zero
+    };
+    scenario.fabric.links.iter().all(quiet)
+        && scenario.faults.iter().all(|fault| fault.kind == FaultKind::EcnOff)
+}
+
+/// `s1->h2`.
+pub(super) fn port_name(fabric: &Fabric, node: usize, port: u16) -> String {
+    let here = &fabric.nodes[node];
+    let link = here.links.get(usize::from(port) - 1);
+    let far = link.map_or("?", |&link| fabric.nodes[fabric.far(link, node)].name.as_str());
+    format!("{}->{far}", here.name)
+}
+
+/// `h1->sink`, with its number where there are several between the same hosts.
+pub(super) fn flow_name(fabric: &Fabric, from: usize, to: usize, number: usize) -> String {
+    debug_assert_eq!(fabric.nodes[from].kind, NodeKind::Host);
+    format!("{}->{} ({})", fabric.nodes[from].name, fabric.nodes[to].name, number + 1)
+}

@@ -1,0 +1,379 @@
+//! Virtual time: who is next, until the end.
+//!
+//! Sources of events, in the order in which equal instants are served: faults, nodes (by number), samples. A node's next
+//! instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send. Polling a
+//! node can bring its neighbours forward, by frames that will arrive; nothing else can change them.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::{Span, Time};
+
+use super::agenda::Agenda;
+use super::build::{self, Options};
+use super::checks::{Checks, Violation};
+use super::host::{self, Connection, FlowStatus};
+use super::link::Direction;
+use super::sampler::Sampler;
+use super::scenario::{FaultKind, FlowSpec, Scenario};
+use crate::core::Core;
+use crate::tm::WredConfig;
+use crate::units::Bytes;
+
+/// Source of faults.
+const FAULTS: usize = 0;
+/// Source of node 0; the others follow.
+const NODES: usize = 1;
+/// Polls of one node at one instant after which it does not stop by itself.
+const POLLS_MAX: u32 = 100_000;
+
+/// How far a run is: for progress lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    /// Now.
+    pub now: Time,
+    /// Where it ends.
+    pub end: Time,
+    /// Polls of nodes so far.
+    pub events: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// At the end of the scenario.
+    Complete,
+    /// Earlier: every flow was done and nothing was under way.
+    Drained,
+    /// The caller stopped it.
+    Interrupted,
+    /// A check failed, or nothing could go on.
+    Failed(Violation),
+}
+
+/// A fault that begins or ends.
+#[derive(Clone, Debug)]
+struct Change {
+    at: Time,
+    fault: usize,
+    begins: bool,
+}
+
+/// A lab that can be run.
+pub struct Lab {
+    pub(super) scenario: Arc<Scenario>,
+    pub(super) seed: u64,
+    pub(super) mem: PacketMemory,
+    pub(super) cores: Vec<Core>,
+    pub(super) flows: Vec<Connection>,
+    pub(super) links: Vec<[Arc<Direction>; 2]>,
+    /// By node: directions away from it, and who is there.
+    out: Vec<Vec<(Arc<Direction>, usize)>>,
+    pub(super) entries: Vec<(String, String)>,
+    agenda: Agenda,
+    changes: Vec<Change>,
+    pub(super) sampler: Sampler,
+    pub(super) checks: Checks,
+    now: Time,
+    /// Counters of all flows when they were last asked for.
+    pub(super) last: Vec<FlowStatus>,
+    pub(super) events: u64,
+    /// The node polled last, and how often at this instant.
+    repeated: (usize, u32),
+    /// Hosts that keep their switch paused, the priority, and when they say so next.
+    storms: Vec<(usize, u8, Time)>,
+    /// Marking as configured, while it is switched off: node, port, queue.
+    unmarked: Vec<(usize, u16, u8, WredConfig)>,
+}
+
+impl Lab {
+    /// Builds the devices of a scenario.
+    ///
+    /// # Errors
+    /// What cannot be built, in words.
+    pub fn new(scenario: Arc<Scenario>, options: Options) -> Result<Lab, String> {
+        let devices = build::devices(&scenario, options)?;
+        let fabric = &scenario.fabric;
+        let out = (0..fabric.nodes.len())
+            .map(|node| {
+                let links = fabric.nodes[node].links.iter();
+                let away = |&link: &usize| {
+                    let side = usize::from(fabric.links[link].ends[0] != node);
+                    (Arc::clone(&devices.links[link][side]), fabric.far(link, node))
+                };
+                links.map(away).collect()
+            })
+            .collect();
+        let mut lab = Lab {
+            seed: options.seed.unwrap_or(scenario.seed),
+            mem: devices.mem,
+            cores: devices.cores,
+            flows: devices.flows,
+            links: devices.links,
+            out,
+            entries: devices.entries,
+            agenda: Agenda::new(fabric.nodes.len() + 2),
+            changes: changes(&scenario),
+            sampler: Sampler::new(&scenario),
+            checks: Checks::default(),
+            now: Time::ZERO,
+            last: Vec::new(),
+            events: 0,
+            repeated: (usize::MAX, 0),
+            storms: Vec::new(),
+            unmarked: Vec::new(),
+            scenario,
+        };
+        lab.sampler.prepare(&mut lab.cores);
+        for node in 0..lab.cores.len() {
+            lab.agenda.set(NODES + node, Time::ZERO);
+        }
+        lab.agenda.set(lab.samples(), Time::ZERO);
+        lab.plan_faults();
+        lab.last = lab.statuses();
+        Ok(lab)
+    }
+
+    /// The shortest time in which a flow's bytes could be delivered and acknowledged: the slowest link of the way busy
+    /// with nothing else, one packet after the other, and the way back of an acknowledgement.
+    pub(super) fn least_time(&self, spec: &FlowSpec, size: Bytes) -> f64 {
+        let fabric = &self.scenario.fabric;
+        let way = fabric.way(spec.from, spec.to).unwrap_or_default();
+        let mtu = self.scenario.host.path_mtu.get();
+        let packets = size.get().div_ceil(mtu);
+        // Headers, check sequence, preamble and gap of a RoCEv2 packet.
+        let (data, ack) = (mtu + 82, 86);
+        let all = Bytes::new(size.get() + 82 * packets);
+        let setups = || way.iter().map(|&link| fabric.links[link].setup);
+        let slowest = setups().map(|setup| setup.rate.time_for(all).as_ps()).max().unwrap_or(0);
+        let first: u64 = setups()
+            .skip(1)
+            .map(|setup| setup.rate.time_for(Bytes::new(data.min(all.get()))).as_ps())
+            .sum();
+        let back: u64 = setups()
+            .map(|setup| 2 * setup.delay.as_ps() + setup.rate.time_for(Bytes::new(ack)).as_ps())
+            .sum();
+        (slowest + first + back) as f64 / 1e12
+    }
+
+    fn samples(&self) -> usize {
+        NODES + self.cores.len()
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Now.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Entries files of the switches, by name, as they were loaded.
+    pub fn entries(&self) -> &[(String, String)] {
+        &self.entries
+    }
+
+    /// What was captured, by name of the link. The captures end.
+    pub fn captures(&mut self) -> Vec<(String, Vec<u8>)> {
+        let fabric = &self.scenario.fabric;
+        let captured = self.scenario.captures.iter().filter_map(|capture| {
+            let taps = self.links[capture.link].iter().map(|direction| direction.take_capture());
+            let file = taps.flatten().map(super::tap::Tap::bytes).find(|bytes| !bytes.is_empty());
+            Some((fabric.link_name(capture.link), file?))
+        });
+        captured.collect()
+    }
+
+    /// Runs to the end. `pulse` is told at every sample how far it is, and says whether to go on.
+    pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
+        let end = Time::ZERO + self.scenario.duration;
+        let samples = self.samples();
+        while let Some((at, source)) = self.agenda.first() {
+            if at > end {
+                break;
+            }
+            self.now = self.now.max(at);
+            if source == FAULTS {
+                self.change();
+            } else if source == samples {
+                self.agenda.set(samples, self.now + self.scenario.sample);
+                if let Err(violation) = self.sample() {
+                    return Outcome::Failed(violation);
+                }
+                if !pulse(Pulse { now: self.now, end, events: self.events }) {
+                    return Outcome::Interrupted;
+                }
+                if self.is_drained() {
+                    return self.finish(Outcome::Drained);
+                }
+            } else if let Err(violation) = self.poll(source - NODES) {
+                return Outcome::Failed(violation);
+            }
+        }
+        self.now = end;
+        self.finish(Outcome::Complete)
+    }
+
+    /// The last checks.
+    fn finish(&mut self, outcome: Outcome) -> Outcome {
+        self.last = self.statuses();
+        match self.check_all() {
+            Ok(()) => outcome,
+            Err(violation) => Outcome::Failed(violation),
+        }
+    }
+
+    /// Lets a node do what is due.
+    fn poll(&mut self, node: usize) -> Result<(), Violation> {
+        self.events += 1;
+        self.repeated = match self.repeated {
+            (last, count) if last == node && self.agenda.at(NODES + node) == self.now => {
+                (node, count + 1)
+            }
+            _ => (node, 0),
+        };
+        if self.repeated.1 > POLLS_MAX {
+            let name = &self.scenario.fabric.nodes[node].name;
+            let what = format!("`{name}` wants to be polled again and again without time passing");
+            return Err(Violation::new("progress", self.now, what));
+        }
+        let core = &mut self.cores[node];
+        core.poll(self.now, None);
+        let next = core.next_event_at(self.now).unwrap_or(Time::MAX);
+        self.agenda.set(NODES + node, next);
+        for (direction, far) in &self.out[node] {
+            self.agenda.not_after(NODES + far, direction.next_arrival());
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self) -> Result<(), Violation> {
+        let warm = Time::ZERO + self.scenario.warm_up;
+        if self.now >= warm && !self.sampler.is_warm() {
+            self.begin_measurement();
+        }
+        self.sampler.sample(self.now, &mut self.cores, &self.flows);
+        self.check_sample()
+    }
+
+    /// The warm-up is over: figures count from here.
+    fn begin_measurement(&mut self) {
+        self.sampler.begin(self.now, &mut self.cores, &self.flows);
+    }
+
+    /// The counters of every flow.
+    pub fn statuses(&mut self) -> Vec<FlowStatus> {
+        self.flows.iter().map(|flow| flow.status(&mut self.cores)).collect()
+    }
+
+    /// Every flow is done and nothing is on its way.
+    fn is_drained(&mut self) -> bool {
+        self.scenario.flows.iter().all(|flow| flow.size.is_some())
+            && self.statuses().iter().all(|flow| flow.finished.is_some() || flow.failed)
+            && self.links.iter().flatten().all(|link| link.next_arrival() == Time::MAX)
+            && self.cores.iter().all(|core| core.queued() == 0)
+    }
+
+    fn plan_faults(&mut self) {
+        let next = self.changes.first().map_or(Time::MAX, |change| change.at);
+        let storm = self.storms.iter().map(|storm| storm.2).min().unwrap_or(Time::MAX);
+        self.agenda.set(FAULTS, next.min(storm));
+    }
+
+    /// Applies the faults that are due.
+    fn change(&mut self) {
+        while self.changes.first().is_some_and(|change| change.at <= self.now) {
+            let change = self.changes.remove(0);
+            let kind = self.scenario.faults[change.fault].kind.clone();
+            self.apply(&kind, change.begins);
+        }
+        for index in 0..self.storms.len() {
+            let (host, priority, at) = self.storms[index];
+            if at <= self.now {
+                let again = host::pause_once(
+                    &self.scenario,
+                    host,
+                    priority,
+                    &mut self.cores[host],
+                    self.now,
+                );
+                self.storms[index].2 = self.now + again;
+                self.wake(host);
+            }
+        }
+        self.plan_faults();
+    }
+
+    fn apply(&mut self, kind: &FaultKind, begins: bool) {
+        match *kind {
+            FaultKind::LinkDown { link } => {
+                for direction in &self.links[link] {
+                    direction.set_up(!begins, &mut self.mem);
+                }
+                for node in self.scenario.fabric.links[link].ends {
+                    self.cores[node].check_links(self.now);
+                    self.wake(node);
+                }
+            }
+            FaultKind::PauseStorm { host, priority } => {
+                self.storms.retain(|storm| storm.0 != host);
+                if begins {
+                    self.storms.push((host, priority, self.now));
+                }
+            }
+            FaultKind::SlowReceiver { host } => {
+                self.cores[host].block(self.now, host::END_POINT, begins);
+                self.wake(host);
+            }
+            FaultKind::EcnOff => self.set_marking(!begins),
+        }
+    }
+
+    /// Switches every congestion point off, or on again as it was.
+    fn set_marking(&mut self, on: bool) {
+        if on {
+            for (node, port, queue, config) in self.unmarked.drain(..) {
+                let core = &mut self.cores[node];
+                if let Some(id) = core.traffic_port(port) {
+                    core.traffic_mut().set_wred(id, queue, config);
+                }
+            }
+            return;
+        }
+        for node in self.scenario.fabric.switches() {
+            let core = &mut self.cores[node];
+            for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
+                let Some(id) = core.traffic_port(port) else { continue };
+                for queue in 0..8 {
+                    let Some(config) = core.traffic().wred(id, queue) else { continue };
+                    self.unmarked.push((node, port, queue, config));
+                    let none = WredConfig { curves: [None; 3], ..config };
+                    core.traffic_mut().set_wred(id, queue, none);
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self, node: usize) {
+        self.agenda.not_after(NODES + node, self.now);
+    }
+
+    /// Time that figures are about.
+    pub(super) fn measured(&self) -> Span {
+        self.now.since(Time::ZERO + self.scenario.warm_up)
+    }
+}
+
+fn changes(scenario: &Scenario) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (fault, what) in scenario.faults.iter().enumerate() {
+        changes.push(Change { at: what.at, fault, begins: true });
+        if let Some(at) = what.until {
+            changes.push(Change { at, fault, begins: false });
+        }
+    }
+    changes.sort_by_key(|change| (change.at, change.fault, change.begins));
+    changes
+}

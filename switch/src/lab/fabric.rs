@@ -1,0 +1,222 @@
+//! Nodes, links and ways: the topology as a graph.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wireyard_tables::time::Span;
+
+use crate::units::{BitsPerSec, Bytes, Probability};
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Sends and receives.
+    Host,
+    /// Forwards.
+    Switch,
+}
+
+/// A host or a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its links, in the order of its ports: port n is `links[n - 1]`.
+    pub links: Vec<usize>,
+}
+
+/// What a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSetup {
+    /// Bit rate.
+    pub rate: BitsPerSec,
+    /// From the last bit leaving to the last bit arriving.
+    pub delay: Span,
+    /// Longest frame, without its check sequence.
+    pub mtu: Bytes,
+    /// Frames that never arrive.
+    pub loss: Probability,
+    /// Frames that arrive with a bit wrong.
+    pub corruption: Probability,
+    /// Frames that arrive late.
+    pub reordering: Probability,
+    /// How late.
+    pub reorder_by: Span,
+}
+
+/// A link between two ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Nodes at its ends.
+    pub ends: [usize; 2],
+    /// What it is.
+    pub setup: LinkSetup,
+}
+
+/// A topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fabric {
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Links.
+    pub links: Vec<Link>,
+    /// Names for several nodes: `senders`.
+    pub groups: BTreeMap<String, Vec<usize>>,
+    /// The queue that the scenario is about: a switch, and the neighbour it sends to.
+    pub bottleneck: Option<(usize, usize)>,
+}
+
+impl Fabric {
+    /// Adds a node.
+    pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> usize {
+        self.nodes.push(Node { name: name.into(), kind, links: Vec::new() });
+        self.nodes.len() - 1
+    }
+
+    /// Joins two nodes.
+    pub fn join(&mut self, a: usize, b: usize, setup: LinkSetup) -> usize {
+        let link = self.links.len();
+        self.links.push(Link { ends: [a, b], setup });
+        self.nodes[a].links.push(link);
+        self.nodes[b].links.push(link);
+        link
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The link between two nodes, the first if there are several.
+    pub fn between(&self, a: usize, b: usize) -> Option<usize> {
+        self.links.iter().position(|link| link.ends == [a, b] || link.ends == [b, a])
+    }
+
+    /// The name of a link: `h1-s1`.
+    pub fn link_name(&self, link: usize) -> String {
+        let [a, b] = self.links[link].ends;
+        format!("{}-{}", self.nodes[a].name, self.nodes[b].name)
+    }
+
+    /// The other end of a link.
+    pub fn far(&self, link: usize, node: usize) -> usize {
+        let [a, b] = self.links[link].ends;
+        if a == node { b } else { a }
+    }
+
+    /// The port number of a link at a node.
+    pub fn port(&self, node: usize, link: usize) -> u16 {
+        let place = self.nodes[node].links.iter().position(|known| *known == link);
+        place.map_or(0, |index| index as u16 + 1)
+    }
+
+    /// Hosts in order.
+    pub fn hosts(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_host = |(_, node): &(usize, &Node)| node.kind == NodeKind::Host;
+        self.nodes.iter().enumerate().filter(is_host).map(|(index, _)| index)
+    }
+
+    /// Switches in order.
+    pub fn switches(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_switch = |(_, node): &(usize, &Node)| node.kind == NodeKind::Switch;
+        self.nodes.iter().enumerate().filter(is_switch).map(|(index, _)| index)
+    }
+
+    /// Links from each node to `host`: all that are first on a shortest way, none where there is no way. Ways lead
+    /// through switches only.
+    pub fn next_links(&self, host: usize) -> Vec<Vec<usize>> {
+        let mut hops = vec![usize::MAX; self.nodes.len()];
+        hops[host] = 0;
+        let mut line = VecDeque::from([host]);
+        while let Some(node) = line.pop_front() {
+            // A host forwards nothing.
+            if node != host && self.nodes[node].kind == NodeKind::Host {
+                continue;
+            }
+            for &link in &self.nodes[node].links {
+                let far = self.far(link, node);
+                if hops[far] == usize::MAX {
+                    hops[far] = hops[node] + 1;
+                    line.push_back(far);
+                }
+            }
+        }
+        let leads = |node: usize, link: &usize| {
+            let far = self.far(*link, node);
+            let passes = far == host || self.nodes[far].kind == NodeKind::Switch;
+            hops[node] != usize::MAX
+                && hops[far] != usize::MAX
+                && passes
+                && hops[far] + 1 == hops[node]
+        };
+        (0..self.nodes.len())
+            .map(|node| {
+                let links = &self.nodes[node].links;
+                links.iter().copied().filter(|link| leads(node, link)).collect()
+            })
+            .collect()
+    }
+
+    /// Links on one shortest way, the first of equals.
+    pub fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let next = self.next_links(to);
+        let (mut node, mut way) = (from, Vec::new());
+        while node != to {
+            let link = *next[node].first()?;
+            way.push(link);
+            node = self.far(link, node);
+        }
+        Some(way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup() -> LinkSetup {
+        LinkSetup {
+            rate: BitsPerSec::gbit(100),
+            delay: Span::from_us(1),
+            mtu: Bytes::new(1500),
+            loss: Probability::ZERO,
+            corruption: Probability::ZERO,
+            reordering: Probability::ZERO,
+            reorder_by: Span::ZERO,
+        }
+    }
+
+    /// Two leaves, two spines, two hosts on each leaf.
+    fn leaf_spine() -> Fabric {
+        let mut fabric = Fabric::default();
+        let leaves = [0, 1].map(|n| fabric.add(format!("leaf{n}"), NodeKind::Switch));
+        let spines = [0, 1].map(|n| fabric.add(format!("spine{n}"), NodeKind::Switch));
+        for leaf in leaves {
+            for spine in spines {
+                fabric.join(leaf, spine, setup());
+            }
+            for n in 0..2 {
+                let host = fabric.add(format!("h{leaf}{n}"), NodeKind::Host);
+                fabric.join(leaf, host, setup());
+            }
+        }
+        fabric
+    }
+
+    #[test]
+    fn every_shortest_way_is_known_and_none_leads_through_a_host() {
+        let mut fabric = leaf_spine();
+        let (from, to) = (fabric.find("h00").unwrap(), fabric.find("h11").unwrap());
+        let next = fabric.next_links(to);
+        assert_eq!(next[fabric.find("leaf0").unwrap()].len(), 2, "over either spine");
+        assert_eq!(fabric.way(from, to).unwrap().len(), 4);
+        // A second link of a host to the other leaf is no way for others.
+        let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
+        fabric.join(host, leaf, setup());
+        let next = fabric.next_links(to);
+        assert_eq!(next[fabric.find("leaf0").unwrap()].len(), 2);
+        let alone = fabric.add("alone", NodeKind::Host);
+        assert_eq!(fabric.way(alone, to), None);
+    }
+}

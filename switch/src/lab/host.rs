@@ -1,0 +1,393 @@
+//! A lab host: the adapter's program on a core, with the wire on port 1 and the end point on port 2.
+//!
+//! Nothing here decides how a host behaves: that is [`crate::host`] and [`crate::roce`]. This gives it addresses, queues,
+//! connections and flows, and reads its counters.
+
+use std::path::PathBuf;
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::{Span, Time};
+
+use super::addresses::{host_ip, host_lid, host_mac, port_mac};
+use super::build::link_type;
+use super::fabric::Fabric;
+use super::link::LinkPort;
+use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
+use crate::config::qos::{PortLink, PortSection, QosConfig};
+use crate::core::Core;
+use crate::frames::envelope::{Address, Class, Encap, mapped, udp_src_port};
+use crate::frames::{Frames, Mac};
+use crate::host::{
+    Classes, ConnectOptions, END_POINT_PORT, EndPointPort, FlowId, FlowOp, HostConfig, Peer,
+    WIRE_PORT, end_point,
+};
+use crate::program::{self, DeviceOptions, Loaded, Place};
+use crate::roce::memory::{Access, Synthetic};
+use crate::roce::np::{NpConfig, Pacing, WindowEnd};
+use crate::roce::opcode::Service;
+use crate::roce::qp::{PathMtu, QpConfig};
+use crate::roce::rp::{RateAlgorithm, RateState, dcqcn};
+use crate::roce::verbs::{Remote, Sge};
+use crate::tm::{FlowControlFrame, PfcFrame};
+use crate::units::{BitsPerSec, Bytes, Length, Quanta};
+
+/// The port of a host's end point.
+pub(super) const END_POINT: u16 = END_POINT_PORT;
+
+/// Queues of a host, where a scenario says nothing.
+const QUEUES: &str = include_str!("host/queues.json");
+/// The way between the adapter and its end point is so much faster than the wire.
+const INSIDE: u64 = 10;
+/// Messages of a flow that are posted at a time, so that the wire is busy between two.
+const DEPTH: u32 = 2;
+
+/// What a flow has done, as both ends count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowStatus {
+    /// When its first message was posted.
+    pub started: Option<Time>,
+    /// When its last one was completed.
+    pub finished: Option<Time>,
+    /// Messages completed.
+    pub completed: u64,
+    /// Sum of their times.
+    pub total: Span,
+    /// Shortest and longest of them.
+    pub extremes: Option<(Span, Span)>,
+    /// It ended in an error.
+    pub failed: bool,
+    /// Packets sent, repeats included.
+    pub sent_packets: u64,
+    /// Packets sent again.
+    pub retransmitted: u64,
+    /// CNPs that its sender received.
+    pub cnps: u64,
+    /// Payload that its receiver took, once and in order.
+    pub delivered_bytes: u64,
+    /// Packets that its receiver took in.
+    pub received_packets: u64,
+    /// Packets that came ahead of their turn.
+    pub out_of_order: u64,
+    /// State of its reaction point.
+    pub rate: Option<RateState>,
+}
+
+/// A flow between two hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    /// Sending host.
+    pub from: usize,
+    /// Receiving host.
+    pub to: usize,
+    flow: FlowId,
+    /// Queue pair of the receiver.
+    receiver: u32,
+}
+
+impl Connection {
+    /// What the flow has done.
+    pub fn status(&self, cores: &mut [Core]) -> FlowStatus {
+        let Some(report) = end_of(&mut cores[self.from]).and_then(|end| end.flow(self.flow)) else {
+            return FlowStatus::default();
+        };
+        let receiver = end_of(&mut cores[self.to]).and_then(|end| end.roce().qp(self.receiver));
+        let received = receiver.map(|qp| *qp.counters()).unwrap_or_default();
+        FlowStatus {
+            started: report.stats.started,
+            finished: report.stats.finished,
+            completed: report.stats.completed,
+            total: report.stats.total,
+            extremes: report.stats.shortest.zip(report.stats.longest),
+            failed: report.stats.failed.is_some(),
+            sent_packets: report.qp.sent_packets,
+            retransmitted: report.qp.retransmitted_packets,
+            cnps: report.qp.cnps_received,
+            delivered_bytes: received.accepted_payload_bytes,
+            received_packets: received.received_packets,
+            out_of_order: received.out_of_sequence,
+            rate: Some(report.rate),
+        }
+    }
+}
+
+/// The end point of a host.
+fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
+    end_point(core, END_POINT_PORT)
+}
+
+/// The adapter's program, read once.
+pub(super) fn load(scenario: &Scenario) -> Result<Loaded, String> {
+    let place = Place { program: program_path(scenario), no_entries: true, ..Place::default() };
+    program::load(&place).map_err(|rejected| rejected.to_string())
+}
+
+fn program_path(scenario: &Scenario) -> PathBuf {
+    scenario.path.parent().unwrap_or(std::path::Path::new("")).join(&scenario.host.program)
+}
+
+/// A host without flows.
+pub(super) fn build(
+    scenario: &Scenario,
+    node: usize,
+    base: &Loaded,
+    memory: PacketMemory,
+    device: DeviceOptions,
+    wires: Vec<LinkPort>,
+) -> Result<Core, String> {
+    let fabric = &scenario.fabric;
+    let name = &fabric.nodes[node].name;
+    let link = *fabric.nodes[node].links.first().ok_or_else(|| format!("`{name}` has no link"))?;
+    let setup = fabric.links[link].setup;
+    let mut core = base.device_on(memory, device)?;
+    let qos = queues(&scenario.host, setup.rate, super::build::cable(setup.delay), setup.mtu)
+        .map_err(|problem| format!("queues of `{name}`: {problem}"))?;
+    core.set_qos(&qos)?;
+    core.set_mac(WIRE_PORT, host_mac(node));
+    core.set_mac(END_POINT_PORT, host_mac(node));
+    let wire = wires.into_iter().next().ok_or_else(|| format!("`{name}` has no link"))?;
+    core.add_port(WIRE_PORT, Box::new(wire))?;
+    let config = host_config(scenario, node, setup.rate);
+    let end = EndPointPort::new(config, Frames::shared()?);
+    core.add_port(END_POINT_PORT, Box::new(end))?;
+    Ok(core)
+}
+
+/// Queues of an adapter: rate and cable of the wire, a fast way to the end point.
+fn queues(
+    host: &HostSetup,
+    rate: BitsPerSec,
+    cable: Length,
+    mtu: Bytes,
+) -> Result<crate::config::qos::Qos, String> {
+    let mut config: QosConfig = match &host.qos {
+        Some(config) => config.clone(),
+        None => serde_json::from_str(QUEUES).map_err(|error| error.to_string())?,
+    };
+    let longest = Some(Bytes::new(mtu.get() + 4));
+    let wire = PortSection { cable: Some(cable), mtu: longest, ..PortSection::default() };
+    let zero = Some(crate::units::Interval::new(Span::ZERO));
+    let inside = PortSection {
+        cable: Some(Length::metres(0)),
+        mtu: longest,
+        peer_response: zero,
+        interface_delay: zero,
+        ..PortSection::default()
+    };
+    let fast = BitsPerSec::new(rate.get() * INSIDE).unwrap_or(rate);
+    let mut links = Vec::new();
+    for (number, section, rate) in [(WIRE_PORT, wire, rate), (END_POINT_PORT, inside, fast)] {
+        let own = config.ports.entry(number.to_string()).or_default();
+        *own = own.over(&config.port_defaults).over(&section);
+        links.push(PortLink { name: number.to_string(), rate: Some(rate) });
+    }
+    config.resolve(&links).map_err(|report| format!("\n{report}"))
+}
+
+fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig {
+    let setup = &scenario.host;
+    let base = match setup.transport {
+        Transport::Infiniband => {
+            HostConfig::infiniband(&scenario.fabric.nodes[node].name, host_lid(node))
+        }
+        _ => HostConfig::ethernet(
+            &scenario.fabric.nodes[node].name,
+            Mac(host_mac(node)),
+            mapped(host_ip(node)),
+        ),
+    };
+    let ecn = if setup.ecn { 2 } else { 0 };
+    let plain = Classes::default();
+    let classes = Classes {
+        data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, ..plain.data },
+        cnp: Class { dscp: setup.cnp_dscp, ..plain.cnp },
+        ..plain
+    };
+    HostConfig {
+        link: link_type(setup.transport),
+        classes,
+        rate: Some(rate),
+        np: Some(notification(setup, rate)),
+        ..base
+    }
+}
+
+/// The notification point: that of the preset, with what the scenario says.
+fn notification(setup: &HostSetup, rate: BitsPerSec) -> NpConfig {
+    let plain = NpConfig::default();
+    let window_end = match setup.rate_control.as_str() {
+        "connectx" => WindowEnd::Forget,
+        _ => WindowEnd::SendPending,
+    };
+    let pacing = match setup.cnp_per {
+        CnpPer::Flow => Pacing::PerFlow,
+        CnpPer::Pair => Pacing::PerPair,
+        CnpPer::Port => Pacing::PerPort,
+    };
+    NpConfig { interval: cnp_interval(setup, rate), pacing, window_end, ..plain }
+}
+
+/// Least time between two CNPs: the scenario's, the preset's, the paper's.
+pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
+    let preset = dcqcn::preset::by_name(&setup.rate_control, rate.get() as f64).ok();
+    let interval = setup.cnp_interval.or(preset.map(|preset| preset.cnp_interval));
+    interval.unwrap_or(NpConfig::default().interval)
+}
+
+/// The rate control of a sender on a link of this rate; DCQCN parameters too, where it has them.
+pub fn rate_control(
+    setup: &HostSetup,
+    rate: BitsPerSec,
+) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), String> {
+    let line = rate.get() as f64;
+    if setup.rate_control == "fixed" {
+        let fixed = RateAlgorithm::fixed(line).map_err(|error| error.to_string())?;
+        return Ok((fixed, None));
+    }
+    let preset =
+        dcqcn::preset::by_name(&setup.rate_control, line).map_err(|error| error.to_string())?;
+    let mut parameters = preset.rp;
+    for (name, value) in &setup.parameters {
+        parameters.set(name, *value).map_err(|error| error.to_string())?;
+    }
+    let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
+    Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
+}
+
+/// Connects the two hosts of a flow and gives the sender its work.
+pub(super) fn connect(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    cores: &mut [Core],
+) -> Result<Connection, String> {
+    let fabric = &scenario.fabric;
+    let way = fabric.way(spec.from, spec.to).ok_or("there is no way")?;
+    let rate = fabric.links[way[0]].setup.rate;
+    let (algorithm, _) = rate_control(&scenario.host, rate)?;
+    let mtu = PathMtu::new(scenario.host.path_mtu.get() as u32).ok_or("no such path MTU")?;
+    let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
+    let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
+    let fcs = if there.encap.is_infiniband() { 0 } else { 4 };
+    let queue_pair = QpConfig {
+        ack_every: scenario.host.ack_every,
+        frame_overhead_bytes: there.encap.overhead_bytes(there.vlan.is_some()) + fcs,
+        ..QpConfig::new(algorithm)
+    };
+    let options = ConnectOptions {
+        path_mtu: mtu,
+        timeout: scenario.host.ack_timeout,
+        ..ConnectOptions::default()
+    };
+    let (messages, length) = messages(spec);
+    let [sender, receiver] = cores
+        .get_disjoint_mut([spec.from, spec.to])
+        .map_err(|error| error.to_string())?
+        .map(|core| end_of(core).ok_or("a host without an end point"));
+    let (sender, receiver) = (sender?, receiver?);
+    let create = |end: &mut EndPointPort| {
+        end.roce_mut().create_qp(Service::Rc, &queue_pair).ok_or("no number for a queue pair")
+    };
+    let (qp, receiver_qp) = (create(sender)?, create(receiver)?);
+    join(sender, (qp, receiver_qp), &there, &options)?;
+    join(receiver, (receiver_qp, qp), &back, &options)?;
+    let region = |end: &mut EndPointPort| {
+        let backing = Synthetic::new(u64::from(qp), u64::from(length));
+        end.roce_mut().memory_mut().register(0, Access::ALL, Box::new(backing)).ok_or("no key")
+    };
+    let (key, rkey) = (region(sender)?, region(receiver)?);
+    let local = Sge { key, va: 0, len: length };
+    let flow = sender.add_flow(crate::host::FlowSpec {
+        qp,
+        op: FlowOp::Write(Remote { va: 0, rkey }),
+        local,
+        messages,
+        depth: if spec.rounds > 1 { 1 } else { DEPTH },
+        start: spec.start,
+        end: Time::MAX,
+    });
+    Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp })
+}
+
+/// Rates that the reaction point of a flow may have, bit/s.
+pub(super) fn rate_bounds(scenario: &Scenario, spec: &FlowSpec) -> (f64, f64) {
+    let link = scenario.fabric.nodes[spec.from].links[0];
+    let line = scenario.fabric.links[link].setup.rate;
+    match rate_control(&scenario.host, line) {
+        Ok((_, Some(parameters))) => (parameters.min_rate_bps, parameters.line_rate_bps),
+        _ => (0.0, line.get() as f64),
+    }
+}
+
+/// Sends one pause from a host's wire, as a broken adapter does; gives the time after which it says so again.
+pub(super) fn pause_once(
+    scenario: &Scenario,
+    host: usize,
+    priority: u8,
+    core: &mut Core,
+    now: Time,
+) -> Span {
+    let link = scenario.fabric.nodes[host].links[0];
+    let rate = scenario.fabric.links[link].setup.rate;
+    let mut pause = PfcFrame { vector: 1 << priority, quanta: [Quanta::ZERO; 8] };
+    pause.quanta[usize::from(priority)] = Quanta::MAX;
+    if let Ok(frames) = Frames::shared() {
+        let frame = FlowControlFrame::Pfc(pause);
+        // From the CPU port, past the traffic manager's own idea of pauses.
+        core.inject(&frames.flow_control.build(Mac(host_mac(host)), &frame), now);
+    }
+    Span::from_ps(Quanta::MAX.span(rate).as_ps() / 2)
+}
+
+/// Takes one end of a connection to RTS. Its way is its own: next hops differ.
+fn join(
+    end: &mut EndPointPort,
+    (local, remote): (u32, u32),
+    address: &Address,
+    options: &ConnectOptions,
+) -> Result<(), String> {
+    let address = Address { udp_src_port: udp_src_port(local, remote), ..*address };
+    let path = end.add_path(&address).map_err(|error| format!("{error:?}"))?;
+    let peer = Peer { qpn: remote, psn: options.psn, path };
+    end.connect(local, &peer, options).map_err(|error| error.to_string())
+}
+
+/// Number and length of the messages of a flow.
+fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
+    const LONGEST: u64 = 1 << 30;
+    let Some(size) = spec.size else {
+        return (None, spec.message.get().min(LONGEST) as u32);
+    };
+    if spec.rounds > 1 {
+        return (Some(spec.rounds.into()), size.get().min(LONGEST) as u32);
+    }
+    // Messages of equal length, as near to what was asked as the size allows.
+    let count = size.get().div_ceil(spec.message.get().min(LONGEST));
+    (Some(count), size.get().div_ceil(count) as u32)
+}
+
+fn address(fabric: &Fabric, (from, to): (usize, usize), transport: Transport) -> Address {
+    let link = fabric.nodes[from].links[0];
+    let far = fabric.far(link, from);
+    // Switches route IP: the next hop is the switch's port. RoCEv1 is bridged.
+    let next_hop = match transport {
+        Transport::RoceV2 if far != to => port_mac(far, fabric.port(far, link)),
+        _ => host_mac(to),
+    };
+    let (encap, src, dst) = match transport {
+        Transport::RoceV2 => (Encap::RoceV2Ipv4, mapped(host_ip(from)), mapped(host_ip(to))),
+        Transport::RoceV1 => (Encap::RoceV1, mapped(host_ip(from)), mapped(host_ip(to))),
+        Transport::Infiniband => (Encap::IbLocal, host_lid(from).into(), host_lid(to).into()),
+    };
+    Address {
+        encap,
+        src_mac: Mac(host_mac(from)),
+        dst_mac: Mac(next_hop),
+        vlan: (transport == Transport::RoceV1).then_some(0),
+        src,
+        dst,
+        slid: host_lid(from),
+        dlid: host_lid(to),
+        udp_src_port: 0,
+        flow_label: 0,
+        hop_limit: 64,
+    }
+}

@@ -1,0 +1,375 @@
+//! A link in virtual time: two ports, and frames that are on their way.
+//!
+//! A frame that is handed over is at the far end one delay after its last bit left. The link may lose frames, turn a bit
+//! over, let a frame fall behind, or be cut; each of these draws from a stream of its own. Frames move as handles,
+//! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::Time;
+
+use super::fabric::LinkSetup;
+use super::tap::Tap;
+use crate::ports::{
+    ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
+    TxFrame,
+};
+use crate::tm::random::Stream;
+
+/// What happened on one direction of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Frames handed to it, and their bytes.
+    pub sent: u64,
+    /// Bytes of these.
+    pub sent_bytes: u64,
+    /// Frames that arrived.
+    pub arrived: u64,
+    /// Frames lost by chance.
+    pub lost: u64,
+    /// Frames lost because the link was cut.
+    pub cut: u64,
+    /// Frames that arrived with a wrong bit.
+    pub corrupted: u64,
+    /// Frames that fell behind.
+    pub reordered: u64,
+}
+
+impl LinkCounters {
+    /// Frames that are on their way.
+    pub fn under_way(&self) -> Option<u64> {
+        self.sent.checked_sub(self.arrived + self.lost + self.cut)
+    }
+}
+
+/// Frames on their way, and what may happen to them.
+#[derive(Debug)]
+struct Flight {
+    frames: VecDeque<(Time, TxFrame)>,
+    setup: LinkSetup,
+    loss: Stream,
+    corruption: Stream,
+    reordering: Stream,
+    up: bool,
+    counters: LinkCounters,
+    tap: Option<Tap>,
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct Direction {
+    /// When the first frame arrives, in picoseconds; `u64::MAX` when none is on its way. A copy of what is in `flight`, so
+    /// that an idle port costs one load.
+    next: AtomicU64,
+    flight: Mutex<Flight>,
+}
+
+impl Direction {
+    fn new(setup: LinkSetup, seed: u64, number: u64) -> Direction {
+        let stream = |purpose: u64| Stream::new(seed, (purpose << 32) | number);
+        let flight = Flight {
+            frames: VecDeque::with_capacity(64),
+            setup,
+            loss: stream(0x10),
+            corruption: stream(0x11),
+            reordering: stream(0x12),
+            up: true,
+            counters: LinkCounters::default(),
+            tap: None,
+        };
+        Direction { next: AtomicU64::new(u64::MAX), flight: Mutex::new(flight) }
+    }
+
+    fn flight(&self) -> MutexGuard<'_, Flight> {
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the first frame arrives; [`Time::MAX`] when none is on its way.
+    pub fn next_arrival(&self) -> Time {
+        Time::from_ps(self.next.load(Ordering::Relaxed))
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.flight().counters
+    }
+
+    /// Cuts the link, or joins it again. What was under way when it was cut is lost.
+    pub fn set_up(&self, up: bool, mem: &mut PacketMemory) {
+        let mut flight = self.flight();
+        flight.up = up;
+        if !up {
+            flight.counters.cut += flight.frames.len() as u64;
+            flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
+            self.next.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
+    /// Captures what is sent from now on.
+    pub fn capture(&self, tap: Tap) {
+        self.flight().tap = Some(tap);
+    }
+
+    /// What was captured.
+    pub fn take_capture(&self) -> Option<Tap> {
+        self.flight().tap.take()
+    }
+}
+
+impl Flight {
+    /// Takes a frame that leaves at its `end`.
+    fn take(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) {
+        self.counters.sent += 1;
+        self.counters.sent_bytes += u64::from(frame.len);
+        if let Some(tap) = &mut self.tap {
+            tap.record(frame.start, mem.frame(&frame.buf, frame.data_off, frame.len));
+        }
+        if !self.up {
+            self.counters.cut += 1;
+            return mem.free(frame.buf);
+        }
+        if happens(&mut self.loss, self.setup.loss.get()) {
+            self.counters.lost += 1;
+            return mem.free(frame.buf);
+        }
+        if happens(&mut self.corruption, self.setup.corruption.get()) {
+            self.corrupt(mem, &mut frame);
+        }
+        let mut arrival = frame.end + self.setup.delay;
+        if happens(&mut self.reordering, self.setup.reordering.get()) {
+            self.counters.reordered += 1;
+            arrival += self.setup.reorder_by;
+        }
+        // Nearly always the last: frames leave in order.
+        let place = self.frames.iter().rev().take_while(|(at, _)| *at > arrival).count();
+        let place = self.frames.len() - place;
+        self.frames.insert(place, (arrival, frame));
+    }
+
+    fn corrupt(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) {
+        let used = usize::from(frame.data_off)..usize::from(frame.data_off) + frame.len as usize;
+        let bit = (u64::from(self.corruption.next_u32()) * u64::from(frame.len) * 8) >> 32;
+        if mem.make_unique(&mut frame.buf, used).is_err() {
+            return;
+        }
+        if let Some(bytes) = mem.frame_mut(&mut frame.buf, frame.data_off, frame.len)
+            && let Some(byte) = bytes.get_mut((bit / 8) as usize)
+        {
+            *byte ^= 1 << (bit % 8);
+            self.counters.corrupted += 1;
+        }
+    }
+}
+
+/// Draws only where there is a chance, so that a fault elsewhere changes nothing here.
+fn happens(stream: &mut Stream, chance: u64) -> bool {
+    chance > 0 && u64::from(stream.next_u32()) < chance
+}
+
+/// One end of a link.
+#[derive(Debug)]
+pub struct LinkPort {
+    name: String,
+    link: LinkType,
+    mtu_bytes: u32,
+    inbound: Arc<Direction>,
+    outbound: Arc<Direction>,
+    stats: PortStats,
+}
+
+/// A link: its two ports, and its directions (from the first port to the second, and back).
+pub fn join(
+    names: [String; 2],
+    link: LinkType,
+    setup: LinkSetup,
+    (seed, number): (u64, u64),
+) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
+    let there = Arc::new(Direction::new(setup, seed, 2 * number));
+    let back = Arc::new(Direction::new(setup, seed, 2 * number + 1));
+    let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>| LinkPort {
+        name,
+        link,
+        mtu_bytes: setup.mtu.get() as u32,
+        inbound: Arc::clone(inbound),
+        outbound: Arc::clone(outbound),
+        stats: PortStats::default(),
+    };
+    let [one, other] = names;
+    ([port(one, &back, &there), port(other, &there, &back)], [there, back])
+}
+
+impl Port for LinkPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn caps(&self) -> PortCaps {
+        PortCaps { link: self.link, mtu_bytes: Some(self.mtu_bytes) }
+    }
+
+    fn rx_burst(
+        &mut self,
+        _mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        if self.inbound.next_arrival() > now {
+            return Ok(0);
+        }
+        let mut flight = self.inbound.flight();
+        let mut count = 0;
+        while count < max && flight.frames.front().is_some_and(|(at, _)| *at <= now) {
+            let Some((at, frame)) = flight.frames.pop_front() else { break };
+            self.stats.rx_bytes += u64::from(frame.len);
+            out.push(RxFrame {
+                buf: frame.buf,
+                data_off: frame.data_off,
+                len: frame.len,
+                wire_len: frame.wire_len,
+                timestamp: at,
+                checksum: ChecksumStatus::AsReceived,
+            });
+            count += 1;
+        }
+        flight.counters.arrived += count as u64;
+        self.stats.rx_frames += count as u64;
+        let next = flight.frames.front().map_or(u64::MAX, |(at, _)| at.as_ps());
+        self.inbound.next.store(next, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        _now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        let sent = frames.len();
+        let mut flight = self.outbound.flight();
+        for frame in frames.drain(..) {
+            self.stats.tx_bytes += u64::from(frame.len);
+            flight.take(mem, frame);
+        }
+        self.stats.tx_frames += sent as u64;
+        let next = flight.frames.front().map_or(u64::MAX, |(at, _)| at.as_ps());
+        self.outbound.next.store(next, Ordering::Relaxed);
+        Ok(TxDone { sent, dropped: 0 })
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        let next = self.inbound.next_arrival();
+        (next != Time::MAX).then_some(next)
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.stats
+    }
+
+    fn link_state(&mut self, _now: Time) -> LinkState {
+        if self.inbound.flight().up { LinkState::Up } else { LinkState::NoCarrier }
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        let mut flight = self.inbound.flight();
+        flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
+        self.inbound.next.store(u64::MAX, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wireyard_pipeline::packet::MemoryConfig;
+
+    use wireyard_tables::time::Span;
+
+    use super::*;
+    use crate::units::{BitsPerSec, Bytes, Probability};
+
+    fn setup() -> LinkSetup {
+        LinkSetup {
+            rate: BitsPerSec::gbit(100),
+            delay: Span::from_us(1),
+            mtu: Bytes::new(1500),
+            loss: Probability::ZERO,
+            corruption: Probability::ZERO,
+            reordering: Probability::ZERO,
+            reorder_by: Span::from_us(5),
+        }
+    }
+
+    fn memory() -> PacketMemory {
+        let config = MemoryConfig { chunks: 2048, chunk_bytes: 512, headroom_bytes: 64 };
+        PacketMemory::new(config).unwrap()
+    }
+
+    /// Sends frames of one byte value each, one every 100 ns, and gives what arrives by the end.
+    fn send(setup: LinkSetup, count: u64) -> (Vec<(Time, Vec<u8>)>, LinkCounters, PacketMemory) {
+        let mut mem = memory();
+        let names = ["a".to_owned(), "b".to_owned()];
+        let ([mut a, mut b], [there, _back]) = join(names, LinkType::Ethernet, setup, (7, 0));
+        for n in 0..count {
+            let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
+            let now = Time::from_ns(100 * n);
+            let mut frames = vec![TxFrame::at_once(buf, 64, 64, now)];
+            a.tx_burst(&mut mem, now, &mut frames).unwrap();
+        }
+        let mut got = Vec::new();
+        while there.next_arrival() != Time::MAX {
+            let (now, mut out) = (there.next_arrival(), Vec::new());
+            b.rx_burst(&mut mem, now, &mut out, 64).unwrap();
+            for frame in out {
+                got.push((frame.timestamp, mem.frame(&frame.buf, frame.data_off, 64).to_vec()));
+                mem.free(frame.buf);
+            }
+        }
+        (got, there.counters(), mem)
+    }
+
+    #[test]
+    fn a_frame_arrives_one_delay_after_it_left() {
+        let (got, counters, mem) = send(setup(), 3);
+        let times: Vec<u64> = got.iter().map(|(at, _)| at.as_ns()).collect();
+        assert_eq!(times, [1000, 1100, 1200]);
+        assert_eq!((counters.sent, counters.arrived, counters.under_way()), (3, 3, Some(0)));
+        assert_eq!(mem.free_chunks(), 2048);
+    }
+
+    #[test]
+    fn faults_happen_as_often_as_they_should_and_frames_are_accounted_for() {
+        let tenth = Probability::percent(10).unwrap();
+        let faulty = LinkSetup { loss: tenth, corruption: tenth, reordering: tenth, ..setup() };
+        let (got, counters, mem) = send(faulty, 1000);
+        assert_eq!(counters.sent, counters.arrived + counters.lost);
+        assert_eq!(counters.arrived, got.len() as u64);
+        let wrong = got.iter().filter(|(_, bytes)| bytes.iter().any(|b| *b != bytes[5])).count();
+        assert!(wrong as u64 <= counters.corrupted && wrong as u64 + 3 > counters.corrupted);
+        for count in [counters.lost, counters.corrupted, counters.reordered] {
+            // 100 expected, standard deviation 9.5.
+            assert!((60..=140).contains(&count), "{counters:?}");
+        }
+        let late = got.windows(2).filter(|pair| pair[0].1[40] > pair[1].1[40]).count();
+        assert!(late > 30, "{late} frames were overtaken");
+        assert_eq!(mem.free_chunks(), 2048);
+        let (again, ..) = send(faulty, 1000);
+        assert_eq!(got, again, "the same seed, the same faults");
+    }
+
+    #[test]
+    fn a_cut_link_loses_what_is_under_way() {
+        let mut mem = memory();
+        let names = ["a".to_owned(), "b".to_owned()];
+        let ([mut a, mut b], [there, _back]) = join(names, LinkType::Ethernet, setup(), (7, 0));
+        let buf = mem.alloc_frame(&[1; 64]).unwrap();
+        a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)])
+            .unwrap();
+        there.set_up(false, &mut mem);
+        assert_eq!(b.link_state(Time::ZERO), LinkState::NoCarrier);
+        assert_eq!(b.rx_burst(&mut mem, Time::from_ns(5_000), &mut Vec::new(), 8).unwrap(), 0);
+        assert_eq!((there.counters().cut, there.counters().under_way()), (1, Some(0)));
+        assert_eq!(mem.free_chunks(), 2048);
+    }
+}

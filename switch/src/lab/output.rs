@@ -1,0 +1,50 @@
+//! The files of a run: report, series, captures, tables.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::sweep::Run;
+use crate::report::{csv, html, json, text};
+
+/// Writes everything into a folder, which is made; gives the names of the files.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
+    let mut written = Vec::new();
+    let mut put = |name: String, bytes: &[u8]| {
+        let path = folder.join(name);
+        let result = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let result: io::Result<()> = result.and_then(|()| fs::write(&path, bytes));
+        result.map_err(|error| format!("{}: {error}", path.display()))?;
+        written.push(path);
+        Ok::<(), String>(())
+    };
+    let report = &run.report;
+    put("report.html".to_owned(), html::page(report).as_bytes())?;
+    put("report.txt".to_owned(), text::summary(report).as_bytes())?;
+    put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
+    put("series.csv".to_owned(), csv::series(report).as_bytes())?;
+    for table in &report.tables {
+        put(format!("tables/{}.csv", file_name(&table.title)), csv::table(table).as_bytes())?;
+    }
+    for (link, bytes) in &run.captures {
+        put(format!("captures/{}.pcapng", file_name(link)), bytes)?;
+    }
+    for (switch, text) in &run.entries {
+        put(format!("entries/{}.yaml", file_name(switch)), text.as_bytes())?;
+    }
+    Ok(written)
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// Letters, digits and dashes of a name.
+fn file_name(text: &str) -> String {
+    let kept =
+        |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    text.chars().map(kept).collect()
+}

@@ -1,0 +1,168 @@
+//! From what was measured to a report: figures, tables, plots.
+
+mod figures;
+mod flows;
+mod marking;
+mod queues;
+
+use super::engine::{Lab, Outcome};
+use super::sampler::QueueKey;
+use crate::report::expect::ExpectError;
+use crate::report::{Report, Unit};
+
+/// What one needs to know of a run besides its measurements.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Version of the program.
+    pub version: String,
+    /// Name of the engine.
+    pub engine: String,
+}
+
+/// An expectation that cannot be asked.
+#[derive(Clone, Debug)]
+pub struct BadExpectation {
+    /// Place in the list.
+    pub index: usize,
+    /// Why.
+    pub error: ExpectError,
+    /// Figures there are.
+    pub known: Vec<String>,
+}
+
+/// Interval means for measurements: (first sample, instants).
+pub(super) struct Window<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) first: usize,
+    pub(super) seconds: f64,
+}
+
+impl<'a> Window<'a> {
+    fn new(lab: &'a Lab) -> Window<'a> {
+        let first = if lab.sampler.is_warm() { lab.sampler.first } else { lab.sampler.times.len() };
+        Window { lab, first, seconds: lab.measured().as_ps() as f64 / 1e12 }
+    }
+
+    /// The part of a series after the warm-up.
+    pub(super) fn part<'v>(&self, values: &'v [f64]) -> &'v [f64] {
+        values.get(self.first..).unwrap_or_default()
+    }
+}
+
+/// The report of a lab as it is now.
+pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
+    lab.last = lab.statuses();
+    let lab = &*lab;
+    let scenario = lab.scenario();
+    let mut report =
+        Report { title: scenario.name.clone(), about: scenario.about.clone(), ..Report::default() };
+    facts(&mut report, lab, about);
+    let window = Window::new(lab);
+    report.sample_times.clone_from(&lab.sampler.times);
+    let bottleneck = bottleneck(lab);
+    flows::fill(&mut report, &window);
+    queues::fill(&mut report, &window, bottleneck);
+    marking::fill(&mut report, &window, bottleneck);
+    figures::fill(&mut report, &window);
+    match outcome {
+        Outcome::Failed(violation) => {
+            let found = format!("at {}: {}", violation.at, violation.what);
+            report.verdict(format!("check {}", violation.check), false, found);
+        }
+        Outcome::Interrupted => {
+            report.verdict("run", false, format!("stopped at {}", lab.now()));
+        }
+        Outcome::Complete | Outcome::Drained => {
+            let found = format!(
+                "{} times: conservation, lossless, pauses, rates, order, marking, liveness",
+                lab.checks.made
+            );
+            report.verdict("checks", true, found);
+        }
+    }
+    report
+}
+
+/// Adds a verdict for each expectation.
+///
+/// # Errors
+/// Expectations that cannot be asked of this report.
+pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> {
+    let mut wrong = Vec::new();
+    for (index, expect) in lab.scenario().expect.iter().enumerate() {
+        match expect.condition.judge(&expect.figure, report) {
+            Ok((passed, found)) => report.verdict(expect.figure.clone(), passed, found),
+            Err(error) => wrong.push(BadExpectation {
+                index,
+                error,
+                known: report.figures.iter().map(|figure| figure.name.clone()).collect(),
+            }),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+fn facts(report: &mut Report, lab: &Lab, about: &About) {
+    let scenario = lab.scenario();
+    let fabric = &scenario.fabric;
+    report.fact("scenario", scenario.path.display().to_string());
+    report.fact("seed", lab.seed.to_string());
+    report.fact("build", about.version.clone());
+    report.fact("engine", about.engine.clone());
+    let (hosts, switches) = (fabric.hosts().count(), fabric.switches().count());
+    report.fact(
+        "topology",
+        format!("{hosts} hosts, {switches} switches, {} links", fabric.links.len()),
+    );
+    let seconds =
+        |span: wireyard_tables::time::Span| Unit::Seconds.show(span.as_ps() as f64 / 1e12);
+    report.fact(
+        "time",
+        format!(
+            "{} of {}, figures from {} on, a sample every {}",
+            Unit::Seconds.show(super::sampler::seconds(lab.now())),
+            seconds(scenario.duration),
+            seconds(scenario.warm_up),
+            seconds(scenario.sample)
+        ),
+    );
+    let parameters: Vec<String> =
+        scenario.host.parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let control = match parameters.is_empty() {
+        true => scenario.host.rate_control.clone(),
+        false => format!("{} with {}", scenario.host.rate_control, parameters.join(", ")),
+    };
+    report.fact("rate control", control);
+}
+
+/// The queue that the scenario is about: named by the topology, on the class of data; else the fullest.
+fn bottleneck(lab: &Lab) -> Option<QueueKey> {
+    let fabric = &lab.scenario().fabric;
+    let mean = |key: &QueueKey| {
+        let track = lab.sampler.queues.get(key);
+        track.map_or(0.0, |track| track.bytes.iter().sum::<f64>())
+    };
+    let of_port = fabric.bottleneck.and_then(|(switch, neighbour)| {
+        let link = fabric.between(switch, neighbour)?;
+        Some((switch, fabric.port(switch, link)))
+    });
+    let keys: Vec<QueueKey> = match of_port {
+        Some((node, port)) => (0..8).map(|queue| (node, port, queue)).collect(),
+        None => fabric
+            .switches()
+            .flat_map(|node| {
+                let ports = 1..=fabric.nodes[node].links.len() as u16;
+                ports.flat_map(move |port| (0..8).map(move |queue| (node, port, queue)))
+            })
+            .collect(),
+    };
+    // Before anything ran, the one with a congestion point.
+    keys.into_iter().max_by(|a, b| {
+        let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
+        // Of equals the first: compared the other way round.
+        (mean(a), marks(a))
+            .partial_cmp(&(mean(b), marks(b)))
+            .unwrap_or(std::cmp::Ordering::Equal)
+            .then(b.cmp(a))
+    })
+}

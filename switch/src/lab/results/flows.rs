@@ -1,0 +1,253 @@
+//! Flows: completion times, throughput, fairness, rates over time.
+
+use super::Window;
+use crate::lab::checks::flow_name;
+use crate::lab::host::FlowStatus;
+use crate::lab::scenario::FlowSpec;
+use crate::report::{Axis, Column, Layer, Plot, Report, Series, Table, Unit, stats};
+
+/// Flows whose rates are drawn.
+const SHOWN_MAX: usize = 16;
+/// Samples of a mean rate in a picture: so many points at most.
+const POINTS: usize = 400;
+
+/// A flow with what it did after the warm-up.
+struct Measured<'a> {
+    name: String,
+    spec: &'a FlowSpec,
+    now: FlowStatus,
+    base: FlowStatus,
+    /// Completion time of a finished flow, or mean of its rounds.
+    completion: Option<f64>,
+    /// By how much that is longer than on an empty network.
+    slowdown: Option<f64>,
+    throughput: f64,
+}
+
+pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
+    let flows = measured(window);
+    table(report, &flows);
+    figures(report, window, &flows);
+    throughput_plot(report, window, &flows);
+    rate_plots(report, window, &flows);
+    distribution(report, &flows);
+}
+
+fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
+    let scenario = &window.lab.scenario;
+    let of = |(number, (spec, now)): (usize, (&'a FlowSpec, &FlowStatus))| {
+        let base = window.lab.sampler.flow_base.get(number).copied().unwrap_or_default();
+        let completion = match (now.started, now.finished) {
+            (Some(_), Some(_)) if spec.rounds > 1 => {
+                Some(now.total.as_ps() as f64 / 1e12 / now.completed as f64)
+            }
+            (Some(started), Some(finished)) => Some(finished.since(started).as_ps() as f64 / 1e12),
+            _ => None,
+        };
+        let best = spec.size.map(|size| window.lab.least_time(spec, size));
+        let bytes = now.delivered_bytes - base.delivered_bytes;
+        Measured {
+            name: flow_name(&scenario.fabric, spec.from, spec.to, number),
+            spec,
+            now: *now,
+            base,
+            completion,
+            slowdown: completion.zip(best).map(|(took, best)| took / best),
+            throughput: bytes as f64 * 8.0 / window.seconds,
+        }
+    };
+    scenario.flows.iter().zip(&window.lab.last).enumerate().map(of).collect()
+}
+
+fn table(report: &mut Report, flows: &[Measured<'_>]) {
+    let mut table = Table {
+        title: "Flows".to_owned(),
+        note: "Throughput is payload delivered after the warm-up. Slowdown compares with the same bytes on an empty network."
+            .to_owned(),
+        columns: vec![
+            Column::words("flow"),
+            Column::numbers("throughput", Unit::BitRate),
+            Column::numbers("completion", Unit::Seconds),
+            Column::numbers("slowdown", Unit::Plain),
+            Column::numbers("delivered", Unit::Bytes),
+            Column::numbers("CNPs", Unit::Count),
+            Column::numbers("sent again", Unit::Count),
+            Column::numbers("rate", Unit::BitRate),
+            Column::numbers("alpha", Unit::Plain),
+        ],
+        rows: Vec::new(),
+    };
+    for flow in flows {
+        let nan = f64::NAN;
+        table.rows.push(vec![
+            flow.name.clone().into(),
+            flow.throughput.into(),
+            flow.completion.unwrap_or(nan).into(),
+            flow.slowdown.unwrap_or(nan).into(),
+            (flow.now.delivered_bytes - flow.base.delivered_bytes).into(),
+            (flow.now.cnps - flow.base.cnps).into(),
+            (flow.now.retransmitted - flow.base.retransmitted).into(),
+            flow.now.rate.map_or(nan, |rate| rate.rate_bps).into(),
+            flow.now.rate.map_or(nan, |rate| rate.dcqcn_alpha).into(),
+        ]);
+    }
+    report.tables.push(table);
+}
+
+fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
+    let each =
+        |value: &dyn Fn(&Measured<'_>) -> f64| -> Vec<f64> { flows.iter().map(value).collect() };
+    let throughput = each(&|flow| flow.throughput);
+    let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
+    let sum = |values: &[f64]| values.iter().sum::<f64>();
+    report.figure("flows.count", flows.len() as f64, Unit::Count);
+    report.figure("flows.throughput", sum(&throughput), Unit::BitRate);
+    report.figure("flows.throughput_min", stats::smallest(&throughput), Unit::BitRate);
+    report.figure("flows.throughput_max", stats::largest(&throughput), Unit::BitRate);
+    report.figure("flows.jain", stats::jain(&throughput), Unit::Plain);
+    report.figure("flows.cnps", sum(&cnps), Unit::Count);
+    let rate = sum(&cnps) / flows.len() as f64 / window.seconds;
+    report.figure("flows.cnp_rate", rate, Unit::PerSecond);
+    report.figure(
+        "flows.sent_again",
+        sum(&each(&|f| (f.now.retransmitted - f.base.retransmitted) as f64)),
+        Unit::Count,
+    );
+    report.figure("flows.out_of_order", sum(&each(&|f| f.now.out_of_order as f64)), Unit::Count);
+    report.figure(
+        "flows.finished",
+        sum(&each(&|f| f64::from(f.now.finished.is_some()))),
+        Unit::Count,
+    );
+    report.figure("flows.failed", sum(&each(&|f| f64::from(f.now.failed))), Unit::Count);
+    report.figure(
+        "flows.packets",
+        sum(&each(&|f| (f.now.received_packets - f.base.received_packets) as f64)),
+        Unit::Count,
+    );
+    let delivered = sum(&each(&|f| f.now.delivered_bytes as f64));
+    let payload = window.lab.scenario.host.path_mtu.get() as f64;
+    report.figure("run.delivered", (delivered / payload).ceil(), Unit::Count);
+    report.figure("flows.alpha", stats::mean(&alphas(window)), Unit::Plain);
+    let times = stats::sorted(&flows.iter().filter_map(|f| f.completion).collect::<Vec<_>>());
+    let slow = stats::sorted(&flows.iter().filter_map(|f| f.slowdown).collect::<Vec<_>>());
+    for (name, percent) in [("p50", 50.0), ("p95", 95.0), ("p99", 99.0)] {
+        report.figure(
+            format!("flows.completion_{name}"),
+            stats::percentile(&times, percent),
+            Unit::Seconds,
+        );
+        report.figure(
+            format!("flows.slowdown_{name}"),
+            stats::percentile(&slow, percent),
+            Unit::Plain,
+        );
+    }
+    report.figure("flows.completion_max", times.last().copied().unwrap_or(f64::NAN), Unit::Seconds);
+    for flow in flows.iter().take(64) {
+        let from = &window.lab.scenario.fabric.nodes[flow.spec.from].name;
+        let to = &window.lab.scenario.fabric.nodes[flow.spec.to].name;
+        let name = format!("flow.{from}.{to}.throughput");
+        if report.find(&name).is_none() {
+            report.figure(name, flow.throughput, Unit::BitRate);
+        }
+    }
+}
+
+/// Alpha of all flows at all samples after the warm-up.
+fn alphas(window: &Window<'_>) -> Vec<f64> {
+    let tracks = window.lab.sampler.flows.iter();
+    tracks.flat_map(|track| window.part(&track.alpha).iter().copied()).collect()
+}
+
+fn throughput_plot(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
+    let times = &window.lab.sampler.times;
+    let step = times.len().div_ceil(POINTS).max(1);
+    let mut layers = Vec::new();
+    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
+        let rate = |index: usize| {
+            let bytes = track.delivered[index + step] - track.delivered[index];
+            bytes * 8.0 / (times[index + step] - times[index])
+        };
+        let ends = (0..times.len().saturating_sub(step)).step_by(step);
+        let points: Vec<(f64, f64)> = ends.map(|i| (times[i + step], rate(i))).collect();
+        if layers.len() < SHOWN_MAX {
+            layers.push(Layer::Line { name: flow.name.clone(), points });
+        }
+        report.series.push(Series {
+            name: format!("{} delivered", flow.name),
+            unit: Unit::Bytes,
+            values: track.delivered.clone(),
+        });
+    }
+    report.plots.push(Plot {
+        id: "throughput".to_owned(),
+        title: "Throughput of flows".to_owned(),
+        caption: "Payload delivered, as a mean over each step of the picture.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("throughput", Unit::BitRate),
+        layers,
+    });
+}
+
+fn rate_plots(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
+    let times = &window.lab.sampler.times;
+    let line = |values: &[f64]| times.iter().copied().zip(values.iter().copied()).collect();
+    let (mut rates, mut alphas) = (Vec::new(), Vec::new());
+    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
+        if rates.len() < SHOWN_MAX {
+            rates.push(Layer::Steps { name: flow.name.clone(), points: line(&track.rate) });
+            alphas.push(Layer::Steps { name: flow.name.clone(), points: line(&track.alpha) });
+        }
+        for (what, unit, values) in
+            [("rate", Unit::BitRate, &track.rate), ("alpha", Unit::Plain, &track.alpha)]
+        {
+            report.series.push(Series {
+                name: format!("{} {what}", flow.name),
+                unit,
+                values: values.clone(),
+            });
+        }
+    }
+    report.plots.push(Plot {
+        id: "rates".to_owned(),
+        title: "Rate at the reaction point".to_owned(),
+        caption: "What rate control allows each flow.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("rate", Unit::BitRate),
+        layers: rates,
+    });
+    if window.lab.scenario.host.rate_control != "fixed" {
+        report.plots.push(Plot {
+            id: "alpha".to_owned(),
+            title: "Congestion estimate".to_owned(),
+            caption: "Alpha of each flow.".to_owned(),
+            x: Axis::from_zero("time", Unit::Seconds),
+            y: Axis::from_zero("alpha", Unit::Plain),
+            layers: alphas,
+        });
+    }
+}
+
+fn distribution(report: &mut Report, flows: &[Measured<'_>]) {
+    let slow = stats::sorted(&flows.iter().filter_map(|f| f.slowdown).collect::<Vec<_>>());
+    let times = stats::sorted(&flows.iter().filter_map(|f| f.completion).collect::<Vec<_>>());
+    if times.len() < 2 {
+        return;
+    }
+    let mut add = |id: &str, title: &str, axis: Axis, values: &[f64]| {
+        report.plots.push(Plot {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption: "Share of flows that took no longer.".to_owned(),
+            x: axis,
+            y: Axis { to: Some(1.0), ..Axis::from_zero("share of flows", Unit::Share) },
+            layers: vec![Layer::Steps {
+                name: format!("{} flows", values.len()),
+                points: stats::distribution(values),
+            }],
+        });
+    };
+    add("completion", "Flow completion time", Axis::from_zero("time", Unit::Seconds), &times);
+    add("slowdown", "Slowdown", Axis::from_zero("slowdown", Unit::Plain), &slow);
+}

@@ -1,0 +1,311 @@
+//! Queues: depth over time, peaks, marks, pauses.
+
+use super::Window;
+use crate::lab::checks::port_name;
+use crate::lab::sampler::QueueKey;
+use crate::report::{Axis, Column, Layer, Plot, Report, Row, Series, Table, Timeline, Unit, stats};
+use crate::tm::{PortStatus, QueueStatus};
+
+/// Queues in a picture, and rows of a timeline.
+const SHOWN_MAX: usize = 8;
+const ROWS_MAX: usize = 24;
+
+pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+    let keys = busiest(window, bottleneck);
+    table(report, window, &keys);
+    bottleneck_figures(report, window, bottleneck);
+    plot(report, window, &keys);
+    spectrum(report, window, bottleneck);
+    series(report, window, &keys);
+    pauses(report, window);
+}
+
+/// Switch queues that held something, the bottleneck first, then by their mean.
+fn busiest(window: &Window<'_>, bottleneck: Option<QueueKey>) -> Vec<QueueKey> {
+    let mut keys: Vec<(f64, QueueKey)> = window
+        .lab
+        .sampler
+        .queues
+        .iter()
+        .map(|(key, track)| (stats::mean(window.part(&track.bytes)), *key))
+        .collect();
+    keys.sort_by(|a, b| {
+        let is = |key: &QueueKey| Some(*key) == bottleneck;
+        is(&b.1).cmp(&is(&a.1)).then(b.0.total_cmp(&a.0)).then(a.1.cmp(&b.1))
+    });
+    keys.into_iter().map(|(_, key)| key).collect()
+}
+
+/// `s1->sink queue 3`.
+pub(super) fn name(window: &Window<'_>, (node, port, queue): QueueKey) -> String {
+    format!("{} queue {queue}", port_name(&window.lab.scenario().fabric, node, port))
+}
+
+/// Counters now, and at the end of the warm-up.
+pub(super) fn status(
+    window: &Window<'_>,
+    key: QueueKey,
+) -> Option<(QueueStatus, Option<QueueStatus>)> {
+    let (node, port, queue) = key;
+    let now = port_status(window, node, port)?;
+    let base = window.lab.sampler.base.get(&(node, port));
+    let of = |status: &PortStatus| status.queues[usize::from(queue)];
+    Some((of(&now), base.map(of)))
+}
+
+fn port_status(window: &Window<'_>, node: usize, port: u16) -> Option<PortStatus> {
+    let core = &window.lab.cores[node];
+    core.traffic_port(port).and_then(|id| core.traffic().port(id))
+}
+
+/// Packets that left, and marks, since the warm-up.
+pub(super) fn marks(window: &Window<'_>, key: QueueKey) -> Option<(u64, u64)> {
+    let (now, base) = status(window, key)?;
+    let (wred, before) = (now.wred?, base.and_then(|base| base.wred).unwrap_or_default());
+    Some((wred.eligible - before.eligible, wred.marked - before.marked))
+}
+
+fn table(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
+    let mut table = Table {
+        title: "Queues".to_owned(),
+        note: "Bytes waiting, as the traffic manager counts them: without the frame on the wire."
+            .to_owned(),
+        columns: vec![
+            Column::words("queue"),
+            Column::numbers("mean", Unit::Bytes),
+            Column::numbers("p50", Unit::Bytes),
+            Column::numbers("p99", Unit::Bytes),
+            Column::numbers("peak", Unit::Bytes),
+            Column::numbers("packets", Unit::Count),
+            Column::numbers("marked", Unit::Count),
+            Column::numbers("marking", Unit::Share),
+            Column::numbers("dropped", Unit::Count),
+        ],
+        rows: Vec::new(),
+    };
+    for &key in keys {
+        let Some((now, base)) = status(window, key) else { continue };
+        let track = &window.lab.sampler.queues[&key];
+        let depths = stats::sorted(window.part(&track.bytes));
+        let before = base.map(|base| base.counters).unwrap_or_default();
+        let departed = now.counters.departed.packets - before.departed.packets;
+        let lost = |c: &crate::tm::QueueCounters| c.dropped.packets + c.refused.packets;
+        let marks = marks(window, key);
+        let share = marks.filter(|(n, _)| *n > 0).map(|(n, m)| m as f64 / n as f64);
+        table.rows.push(vec![
+            name(window, key).into(),
+            stats::mean(&depths).into(),
+            stats::percentile(&depths, 50.0).into(),
+            stats::percentile(&depths, 99.0).into(),
+            now.peak_bytes.into(),
+            departed.into(),
+            marks.map_or(f64::NAN, |(_, marked)| marked as f64).into(),
+            share.unwrap_or(f64::NAN).into(),
+            (lost(&now.counters) - lost(&before)).into(),
+        ]);
+    }
+    report.tables.push(table);
+}
+
+fn bottleneck_figures(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+    let Some(key) = bottleneck else { return };
+    let empty = Default::default();
+    let track = window.lab.sampler.queues.get(&key).unwrap_or(&empty);
+    let depths = window.part(&track.bytes);
+    let peak = status(window, key).map_or(0, |(now, _)| now.peak_bytes);
+    let (eligible, marked) = marks(window, key).unwrap_or((0, 0));
+    let sorted = stats::sorted(depths);
+    report.figure("bottleneck.queue_mean", stats::mean(depths), Unit::Bytes);
+    report.figure("bottleneck.queue_deviation", stats::deviation(depths), Unit::Bytes);
+    report.figure("bottleneck.queue_p50", stats::percentile(&sorted, 50.0), Unit::Bytes);
+    report.figure("bottleneck.queue_p99", stats::percentile(&sorted, 99.0), Unit::Bytes);
+    report.figure("bottleneck.queue_peak", peak as f64, Unit::Bytes);
+    report.figure("bottleneck.packets", eligible as f64, Unit::Count);
+    report.figure("bottleneck.marked", marked as f64, Unit::Count);
+    let probability = if eligible == 0 { f64::NAN } else { marked as f64 / eligible as f64 };
+    report.figure("bottleneck.marking_probability", probability, Unit::Share);
+    report.fact("bottleneck", name(window, key));
+}
+
+fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
+    let times = &window.lab.sampler.times;
+    let fabric = &window.lab.scenario().fabric;
+    let of_switch =
+        |key: &&QueueKey| fabric.nodes[key.0].kind == crate::lab::fabric::NodeKind::Switch;
+    let layers = keys.iter().filter(of_switch).take(SHOWN_MAX).map(|key| {
+        let bytes = &window.lab.sampler.queues[key].bytes;
+        Layer::Line {
+            name: name(window, *key),
+            points: times.iter().copied().zip(bytes.iter().copied()).collect(),
+        }
+    });
+    report.plots.push(Plot {
+        id: "queues".to_owned(),
+        title: "Queue depth".to_owned(),
+        caption: "Bytes that wait in the fullest queues of switches.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("depth", Unit::Bytes),
+        layers: layers.collect(),
+    });
+}
+
+/// Where the queue swings: a peak is an oscillation, a flat line is noise.
+fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+    let track = bottleneck.and_then(|key| window.lab.sampler.queues.get(&key));
+    let scenario = window.lab.scenario();
+    let step = scenario.sample.as_ps() as f64 / 1e12;
+    let depths = track.map_or(&[][..], |track| window.part(&track.bytes));
+    let powers = stats::spectrum(depths, step, scenario.spectrum_window);
+    let peak = powers.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (frequency, share) = peak.unwrap_or((f64::NAN, f64::NAN));
+    report.figure("bottleneck.spectrum_peak", frequency, Unit::Hertz);
+    report.figure("bottleneck.spectrum_peak_share", near(&powers, frequency, share), Unit::Share);
+    if powers.is_empty() {
+        return;
+    }
+    let shown = powers.len().min(scenario.spectrum_window / 8);
+    report.plots.push(Plot {
+        id: "spectrum".to_owned(),
+        title: "Spectrum of the bottleneck queue".to_owned(),
+        caption: "Share of the queue's variance at each frequency. A peak is an oscillation of the control loop.".to_owned(),
+        x: Axis::from_zero("frequency", Unit::Hertz),
+        y: Axis::from_zero("share of variance", Unit::Share),
+        layers: vec![Layer::Line { name: "bottleneck".to_owned(), points: powers[..shown].to_vec() }],
+    });
+}
+
+/// Variance within a third of the peak's frequency, which a window smears.
+fn near(powers: &[(f64, f64)], frequency: f64, share: f64) -> f64 {
+    if !share.is_finite() {
+        return share;
+    }
+    let close = |f: f64| (f / frequency - 1.0).abs() <= 1.0 / 3.0;
+    powers.iter().filter(|(f, _)| close(*f)).map(|(_, power)| power).sum()
+}
+
+fn series(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
+    for &key in keys.iter().take(32) {
+        let track = &window.lab.sampler.queues[&key];
+        let base = name(window, key);
+        let is_marking = window.lab.sampler.curve(key).is_some();
+        let add = |report: &mut Report, what: &str, unit, values: &[f64]| {
+            report.series.push(Series {
+                name: format!("{base} {what}"),
+                unit,
+                values: values.to_vec(),
+            });
+        };
+        add(report, "depth", Unit::Bytes, &track.bytes);
+        if is_marking {
+            add(report, "marked", Unit::Count, &track.marked);
+        }
+    }
+    for (&(node, port, priority), track) in window.lab.sampler.pauses.iter().take(32) {
+        let port = port_name(&window.lab.scenario().fabric, node, port);
+        report.series.push(Series {
+            name: format!("{port} priority {priority} paused"),
+            unit: Unit::Seconds,
+            values: track.paused.clone(),
+        });
+    }
+}
+
+/// Pauses by port, received ones over time, and their sums.
+fn pauses(report: &mut Report, window: &Window<'_>) {
+    let mut table = Table {
+        title: "Pauses".to_owned(),
+        note: "What a port was told by its peer, and what it told its peer, since the warm-up; refreshed XOFFs are counted.".to_owned(),
+        columns: vec![
+            Column::words("port"),
+            Column::numbers("XOFF received", Unit::Count),
+            Column::numbers("XON received", Unit::Count),
+            Column::numbers("time paused", Unit::Seconds),
+            Column::numbers("XOFF sent", Unit::Count),
+            Column::numbers("XON sent", Unit::Count),
+        ],
+        rows: Vec::new(),
+    };
+    let fabric = &window.lab.scenario().fabric;
+    let (mut all, mut paused_seconds) = ([0u64; 4], 0.0);
+    for (node, description) in fabric.nodes.iter().enumerate() {
+        for port in 1..=description.links.len() as u16 {
+            let Some(now) = port_status(window, node, port) else { continue };
+            let base = window.lab.sampler.base.get(&(node, port)).map(|base| base.pauses);
+            let base = base.unwrap_or_default();
+            let sum = |now: &[u64; 8], base: &[u64; 8]| {
+                now.iter().sum::<u64>() - base.iter().sum::<u64>()
+            };
+            let counts = [
+                sum(&now.pauses.rx_xoff, &base.rx_xoff),
+                sum(&now.pauses.rx_xon, &base.rx_xon),
+                sum(&now.pauses.tx_xoff, &base.tx_xoff),
+                sum(&now.pauses.tx_xon, &base.tx_xon),
+            ];
+            let spent = window.lab.sampler.pauses.range((node, port, 0)..=(node, port, 7));
+            let spent: f64 = spent.map(|(_, track)| spent_in(window.part(&track.paused))).sum();
+            (0..4).for_each(|n| all[n] += counts[n]);
+            paused_seconds += spent;
+            if counts.iter().any(|count| *count > 0) || spent > 0.0 {
+                let [rx_off, rx_on, tx_off, tx_on] = counts;
+                table.rows.push(vec![
+                    port_name(fabric, node, port).into(),
+                    rx_off.into(),
+                    rx_on.into(),
+                    spent.into(),
+                    tx_off.into(),
+                    tx_on.into(),
+                ]);
+            }
+        }
+    }
+    report.figure("pauses.xoff_sent", all[2] as f64, Unit::Count);
+    report.figure("pauses.xon_sent", all[3] as f64, Unit::Count);
+    report.figure("pauses.time", paused_seconds, Unit::Seconds);
+    if table.rows.is_empty() {
+        return;
+    }
+    report.tables.push(table);
+    timeline(report, window);
+}
+
+fn spent_in(values: &[f64]) -> f64 {
+    values.last().unwrap_or(&0.0) - values.first().unwrap_or(&0.0)
+}
+
+fn timeline(report: &mut Report, window: &Window<'_>) {
+    let fabric = &window.lab.scenario().fabric;
+    let times = &window.lab.sampler.times;
+    let mut tracks: Vec<_> = window.lab.sampler.pauses.iter().collect();
+    tracks
+        .sort_by(|a, b| spent_in(&b.1.paused).total_cmp(&spent_in(&a.1.paused)).then(a.0.cmp(b.0)));
+    let row =
+        |(&(node, port, priority), track): (&QueueKey, &crate::lab::sampler::PauseTrack)| Row {
+            name: format!("{} p{priority}", port_name(fabric, node, port)),
+            spans: merged(times, &track.paused),
+        };
+    let rows: Vec<Row> = tracks.into_iter().take(ROWS_MAX).map(row).collect();
+    let end = times.last().copied().unwrap_or(0.0);
+    report.timelines.push(Timeline {
+        id: "pauses".to_owned(),
+        title: "Pauses".to_owned(),
+        caption: "When a port was kept from sending a priority; the height says for how much of the time.".to_owned(),
+        range: (0.0, end),
+        rows,
+    });
+}
+
+/// At most 240 spans, each with the share of it that was paused.
+fn merged(times: &[f64], paused: &[f64]) -> Vec<(f64, f64, f64)> {
+    let step = times.len().div_ceil(240).max(1);
+    let mut spans = Vec::new();
+    let mut start = 0;
+    while start + 1 < times.len().min(paused.len()) {
+        let end = (start + step).min(times.len().min(paused.len()) - 1);
+        let share = (paused[end] - paused[start]) / (times[end] - times[start]);
+        if share > 0.0 {
+            spans.push((times[start], times[end], share));
+        }
+        start = end;
+    }
+    spans
+}

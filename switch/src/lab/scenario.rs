@@ -1,0 +1,221 @@
+//! A scenario: what is built, who sends what to whom, what goes wrong when, what must come out.
+//!
+//! The file is YAML with located errors, like every file of Wireyard; its shapes are in [`read`] and make its JSON
+//! Schema too. Every quantity carries its unit. What a reader may rely on: every flow has a way, every rate is above
+//! zero, every queue holds a frame, every name that is used exists.
+
+mod flows;
+mod quantity;
+mod read;
+mod shapes;
+mod topology;
+
+use std::path::PathBuf;
+
+use wireyard_pipeline::ir::SourceSpan;
+use wireyard_tables::time::{Span, Time};
+
+use super::fabric::Fabric;
+use crate::config::qos::QosConfig;
+use crate::report::expect::Condition;
+use crate::units::Bytes;
+
+pub use read::read;
+pub use shapes::SCENARIO;
+
+/// What the hosts speak on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// RoCEv2 over IPv4: CE, CNP.
+    #[default]
+    RoceV2,
+    /// RoCEv1: no marking, so priority flow control alone.
+    RoceV1,
+    /// Native InfiniBand: FECN, BECN.
+    Infiniband,
+}
+
+impl Transport {
+    /// Names in scenarios.
+    pub const NAMES: &'static [&'static str] = &["rocev2", "rocev1", "infiniband"];
+
+    /// The transport of this name.
+    pub fn by_name(name: &str) -> Option<Transport> {
+        match name {
+            "rocev2" => Some(Transport::RoceV2),
+            "rocev1" => Some(Transport::RoceV1),
+            "infiniband" => Some(Transport::Infiniband),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Transport::NAMES[self as usize]
+    }
+}
+
+/// What every switch is.
+#[derive(Clone, Debug)]
+pub struct SwitchSetup {
+    /// Folder or file of its program.
+    pub program: PathBuf,
+    /// Its queues.
+    pub qos: QosConfig,
+    /// Where the program is named, for errors found later.
+    pub span: Option<SourceSpan>,
+}
+
+/// Whether a host paces by flow, address pair or port when it sends CNPs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CnpPer {
+    /// One interval for each queue pair.
+    #[default]
+    Flow,
+    /// One for each pair of addresses.
+    Pair,
+    /// One for the port.
+    Port,
+}
+
+/// What every host is.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// What it speaks.
+    pub transport: Transport,
+    /// Program of the adapter, relative to the scenario.
+    pub program: PathBuf,
+    /// Its queues; those of the lab when absent.
+    pub qos: Option<QosConfig>,
+    /// Rate control: `fixed` or a preset.
+    pub rate_control: String,
+    /// Parameters that differ from the preset.
+    pub parameters: Vec<(String, f64)>,
+    /// Least time between two CNPs; that of the preset when absent.
+    pub cnp_interval: Option<Span>,
+    /// What that time is kept for.
+    pub cnp_per: CnpPer,
+    /// Payload of a full packet.
+    pub path_mtu: Bytes,
+    /// DSCP of data.
+    pub data_dscp: u8,
+    /// DSCP of CNPs.
+    pub cnp_dscp: u8,
+    /// VLAN priority of data, where the transport has no DSCP.
+    pub data_pcp: u8,
+    /// Whether data says that it can be marked.
+    pub ecn: bool,
+    /// An acknowledgement is asked for with every so many packets.
+    pub ack_every: u32,
+    /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
+    pub ack_timeout: u8,
+}
+
+/// One flow: a stream of messages from one host to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSpec {
+    /// Sending host.
+    pub from: usize,
+    /// Receiving host.
+    pub to: usize,
+    /// Bytes of one round; `None` sends until the end.
+    pub size: Option<Bytes>,
+    /// Bytes of a message (one work request).
+    pub message: Bytes,
+    /// When the first round starts.
+    pub start: Time,
+    /// Rounds, each after the one before has completed.
+    pub rounds: u32,
+    /// Where it is written.
+    pub span: SourceSpan,
+}
+
+/// Something that goes wrong, or changes.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// When it begins.
+    pub at: Time,
+    /// When it is over; `None` lasts to the end.
+    pub until: Option<Time>,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The link carries nothing.
+    LinkDown {
+        /// Link.
+        link: usize,
+    },
+    /// A host keeps its switch paused.
+    PauseStorm {
+        /// Host.
+        host: usize,
+        /// Priority.
+        priority: u8,
+    },
+    /// A host takes nothing from its wire.
+    SlowReceiver {
+        /// Host.
+        host: usize,
+    },
+    /// Switches mark nothing.
+    EcnOff,
+}
+
+/// An expectation.
+#[derive(Clone, Debug)]
+pub struct Expect {
+    /// Figure.
+    pub figure: String,
+    /// What must be true of it.
+    pub condition: Condition,
+    /// Where it is written.
+    pub span: SourceSpan,
+}
+
+/// A capture of a link.
+#[derive(Clone, Debug)]
+pub struct CaptureSpec {
+    /// Link.
+    pub link: usize,
+    /// Most frames kept.
+    pub frames: u64,
+}
+
+/// A scenario that can be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// Its file, for reports.
+    pub path: PathBuf,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// How long it runs.
+    pub duration: Span,
+    /// Figures count from here on.
+    pub warm_up: Span,
+    /// Time between samples.
+    pub sample: Span,
+    /// Samples in one window of the spectrum.
+    pub spectrum_window: usize,
+    /// Nodes and links.
+    pub fabric: Fabric,
+    /// Every switch.
+    pub switch: SwitchSetup,
+    /// Every host.
+    pub host: HostSetup,
+    /// Flows.
+    pub flows: Vec<FlowSpec>,
+    /// Faults, in order of time.
+    pub faults: Vec<Fault>,
+    /// Expectations.
+    pub expect: Vec<Expect>,
+    /// Captures.
+    pub captures: Vec<CaptureSpec>,
+}

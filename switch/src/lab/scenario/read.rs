@@ -1,0 +1,394 @@
+//! A scenario file to its model, with everything that is wrong at its place.
+
+use std::path::{Path, PathBuf};
+
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
+use wireyard_pipeline::source::{Loader, read_yaml};
+use wireyard_tables::time::{Span, Time};
+
+use super::quantity::{bounded, instant, positive_span, quantity, span};
+use super::{
+    CaptureSpec, CnpPer, Expect, Fault, FaultKind, HostSetup, SCENARIO, Scenario, SwitchSetup,
+    Transport, flows, shapes, topology,
+};
+use crate::config::qos::QosConfig;
+use crate::lab::fabric::Fabric;
+use crate::report::expect::Condition;
+use crate::roce::rp::dcqcn::{PARAMS, preset};
+use crate::units::Bytes;
+
+/// The program of a switch, where a scenario names none.
+const PROGRAM: &str = "../rocev2_lossless";
+/// The program of a host's adapter, where a scenario names none.
+const ADAPTER: &str = "../roce_nic";
+/// Frames of a capture at most.
+const CAPTURE_MAX: u64 = 10_000_000;
+
+/// Reads a scenario.
+///
+/// # Errors
+/// Everything that is wrong, with its places.
+pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected> {
+    let mut files = Files::new();
+    let mut found = Diagnostics::new();
+    let node = read_yaml(path, loader, &mut files, &mut found);
+    let scenario = node.and_then(|node| {
+        let reader = Reader { path, loader };
+        reader.scenario(&mut Decoder::new(&files, &mut found), &node)
+    });
+    match scenario {
+        Some(scenario) if !found.has_errors() => Ok((scenario, files)),
+        _ => Err(Rejected { diagnostics: found, files }),
+    }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    loader: &'a Loader,
+}
+
+impl Reader<'_> {
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    fn scenario(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<Scenario> {
+        let fields = decoder.map(node, &SCENARIO)?;
+        let name = fields.get("lab").and_then(|node| decoder.name(node));
+        let about = fields.get("about").and_then(|node| decoder.word(node));
+        let seed = match fields.get("seed") {
+            Some(node) => decoder.count(node).map(|seed| seed.value),
+            None => Some(1),
+        };
+        let duration =
+            fields.get("duration").and_then(|node| positive_span(decoder, node, "a run"));
+        let warm_up = self.warm_up(decoder, &fields, duration);
+        let sample = match fields.get("sample") {
+            Some(node) => positive_span(decoder, node, "the time between samples"),
+            None => Some(Span::from_us(10)),
+        };
+        let spectrum_window = match fields.get("spectrum_window") {
+            Some(node) => bounded(decoder, node, "spectrum_window", (8, 1 << 16)),
+            None => Some(2048),
+        };
+        let link = match fields.get("link") {
+            Some(node) => topology::link(decoder, node, &topology::plain_link()),
+            None => Some(topology::plain_link()),
+        };
+        let fabric = match (fields.get("topology"), link) {
+            (Some(node), Some(link)) => topology::read(decoder, node, link),
+            _ => None,
+        };
+        let switch = self.switch(decoder, fields.get("switch"));
+        let host = host(decoder, fields.get("host"));
+        let expect = fields.get("expect").map(|node| expectations(decoder, node));
+        let fabric = fabric?;
+        let context = flows::Context {
+            fabric: &fabric,
+            seed: seed.unwrap_or(1),
+            folder: self.folder(),
+            loader: self.loader,
+        };
+        let flows = fields.get("flows").map(|node| flows::read(decoder, node, &context));
+        let faults = match fields.get("faults") {
+            Some(node) => faults(decoder, node, &fabric),
+            None => Vec::new(),
+        };
+        let captures = match fields.get("captures") {
+            Some(node) => captures(decoder, node, &fabric),
+            None => Vec::new(),
+        };
+        Some(Scenario {
+            name: name?.value,
+            about: about.map(|about| about.value).unwrap_or_default(),
+            path: self.path.to_owned(),
+            seed: seed?,
+            duration: duration?,
+            warm_up: warm_up?,
+            sample: sample?,
+            spectrum_window: spectrum_window? as usize,
+            fabric,
+            switch: switch?,
+            host: host?,
+            flows: flows?,
+            faults,
+            expect: expect.unwrap_or_default(),
+            captures,
+        })
+    }
+
+    fn warm_up(
+        &self,
+        decoder: &mut Decoder<'_>,
+        fields: &Fields<'_>,
+        duration: Option<Span>,
+    ) -> Option<Span> {
+        let Some(node) = fields.get("warm_up") else { return Some(Span::ZERO) };
+        let found = span(decoder, node)?;
+        if duration.is_some_and(|duration| found >= duration) {
+            let message = "nothing is left after `warm_up`: it is not shorter than `duration`";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            return None;
+        }
+        Some(found)
+    }
+
+    fn switch(&self, decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<SwitchSetup> {
+        let mut setup = SwitchSetup {
+            program: self.folder().join(PROGRAM),
+            qos: QosConfig::default(),
+            span: None,
+        };
+        let Some(node) = node else { return Some(setup) };
+        let fields = decoder.map(node, &shapes::SWITCH)?;
+        if let Some(node) = fields.get("program") {
+            let program: PathBuf = self.folder().join(decoder.word(node)?.value);
+            if !program.exists() {
+                let message = format!("there is no program {}", program.display());
+                decoder
+                    .diagnostics
+                    .error(codes::FILE_NOT_READ, node.span, message)
+                    .note("the path is relative to the scenario");
+                return None;
+            }
+            setup.program = program;
+            setup.span = Some(node.span);
+        }
+        if let Some(node) = fields.get("qos") {
+            setup.qos = crate::config::read_qos(node, decoder.diagnostics)?;
+        }
+        Some(setup)
+    }
+}
+
+fn host(decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
+    let mut setup = HostSetup {
+        transport: Transport::default(),
+        program: ADAPTER.into(),
+        qos: None,
+        rate_control: "dcqcn".to_owned(),
+        parameters: Vec::new(),
+        cnp_interval: None,
+        cnp_per: CnpPer::default(),
+        path_mtu: Bytes::new(1024),
+        data_dscp: 26,
+        cnp_dscp: 48,
+        data_pcp: 3,
+        ecn: true,
+        ack_every: 64,
+        ack_timeout: 14,
+    };
+    let Some(node) = node else { return Some(setup) };
+    let fields = decoder.map(node, &shapes::HOST)?;
+    if let Some(node) = fields.get("program") {
+        setup.program = decoder.word(node)?.value.into();
+    }
+    if let Some(node) = fields.get("ack_timeout") {
+        setup.ack_timeout = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
+    }
+    if let Some(node) = fields.get("ack_every") {
+        setup.ack_every =
+            bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))? as u32;
+    }
+    if let Some(node) = fields.get("transport") {
+        let name = decoder.choice(node, Transport::NAMES)?;
+        setup.transport = Transport::by_name(&name.value)?;
+    }
+    if let Some(node) = fields.get("qos") {
+        setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
+    }
+    if let Some(node) = fields.get("rate_control") {
+        setup.rate_control = rate_control(decoder, node)?;
+    }
+    if let Some(node) = fields.get("parameters") {
+        setup.parameters = parameters(decoder, node);
+    }
+    if let Some(node) = fields.get("cnp_interval") {
+        setup.cnp_interval = Some(span(decoder, node)?);
+    }
+    if let Some(node) = fields.get("cnp_per") {
+        setup.cnp_per = match decoder.choice(node, shapes::CNP_PER)?.value.as_str() {
+            "flow" => CnpPer::Flow,
+            "pair" => CnpPer::Pair,
+            _ => CnpPer::Port,
+        };
+    }
+    if let Some(node) = fields.get("path_mtu") {
+        setup.path_mtu = path_mtu(decoder, node)?;
+    }
+    if let Some(node) = fields.get("data_dscp") {
+        setup.data_dscp = bounded(decoder, node, "a DSCP", (0, 63))? as u8;
+    }
+    if let Some(node) = fields.get("cnp_dscp") {
+        setup.cnp_dscp = bounded(decoder, node, "a DSCP", (0, 63))? as u8;
+    }
+    if let Some(node) = fields.get("data_pcp") {
+        setup.data_pcp = bounded(decoder, node, "a VLAN priority", (0, 7))? as u8;
+    }
+    if let Some(node) = fields.get("ecn") {
+        setup.ecn = decoder.flag(node)?;
+    }
+    Some(setup)
+}
+
+/// The sizes of IBTA 9.7.2.
+fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
+    let found = quantity::<Bytes>(decoder, node)?.value;
+    if ![256, 512, 1024, 2048, 4096].contains(&found.get()) {
+        let message = format!("a path MTU of {found}");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, node.span, message)
+            .note("InfiniBand knows 256 B, 512 B, 1024 B, 2048 B and 4096 B of payload");
+        return None;
+    }
+    Some(found)
+}
+
+fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
+    let name = decoder.word(node)?;
+    let known = || preset::NAMES.iter().copied().chain(["fixed"]);
+    if known().all(|preset| preset != name.value) {
+        let names: Vec<&str> = known().collect();
+        decoder
+            .diagnostics
+            .error(
+                codes::UNKNOWN_CHOICE,
+                name.span,
+                format!("there is no rate control `{}`", name.value),
+            )
+            .note(format!("there are {}", names.join(", ")))
+            .did_you_mean(&name.value, known());
+        return None;
+    }
+    Some(name.value)
+}
+
+fn parameters(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "parameters by name").unwrap_or_default() {
+        let name = key.scalar.text.clone();
+        let Some(known) = PARAMS.iter().find(|param| param.name == name) else {
+            decoder
+                .diagnostics
+                .error(codes::UNKNOWN_KEY, key.span, format!("there is no parameter `{name}`"))
+                .did_you_mean(&name, PARAMS.iter().map(|param| param.name));
+            continue;
+        };
+        let Some(number) = decoder.real(value) else { continue };
+        let (low, high) = known.range;
+        if number.value < low || number.value > high {
+            let message = format!("{name}: {} is not from {low} to {high}", number.value);
+            decoder.diagnostics.error(codes::SCENARIO, number.span, message);
+            continue;
+        }
+        found.push((name, number.value));
+    }
+    found
+}
+
+fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "figures").unwrap_or_default() {
+        let Some(text) = decoder.word(value) else { continue };
+        match Condition::parse(&text.value) {
+            Ok(condition) => {
+                found.push(Expect { figure: key.scalar.text.clone(), condition, span: key.span });
+            }
+            Err(problem) => {
+                decoder.diagnostics.error(codes::SCENARIO, text.span, problem);
+            }
+        }
+    }
+    found
+}
+
+fn faults(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Vec<Fault> {
+    let mut found = decoder.each(node, "a fault", |decoder, item| fault(decoder, item, fabric));
+    found.sort_by_key(|fault| fault.at);
+    found
+}
+
+fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Fault> {
+    let fields = decoder.map(node, &shapes::FAULT)?;
+    let at = Time::ZERO + instant(decoder, fields.get("at")?)?;
+    let until = match fields.get("until") {
+        Some(node) => {
+            let until = Time::ZERO + instant(decoder, node)?;
+            if until <= at {
+                let message = "`until` is not after `at`";
+                decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+                return None;
+            }
+            Some(until)
+        }
+        None => None,
+    };
+    let kinds = ["link_down", "pause_storm", "slow_receiver", "ecn_off"];
+    let mut written = kinds.into_iter().filter(|kind| fields.get(kind).is_some());
+    let (Some(kind), other) = (written.next(), written.next()) else {
+        let message = format!("a fault of what kind? write one of `{}`", kinds.join("`, `"));
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    };
+    if let Some(other) = other {
+        decoder.exclude(&fields, kind, other);
+        return None;
+    }
+    let node = fields.get(kind)?;
+    let host = |decoder: &mut Decoder<'_>| {
+        let name = decoder.word(node)?;
+        flows::host(decoder, &name, fabric)
+    };
+    let kind = match kind {
+        "link_down" => FaultKind::LinkDown { link: link_named(decoder, node, fabric)? },
+        "pause_storm" => {
+            let priority = match fields.get("priority") {
+                Some(node) => bounded(decoder, node, "a priority", (0, 7))? as u8,
+                None => 3,
+            };
+            FaultKind::PauseStorm { host: host(decoder)?, priority }
+        }
+        "slow_receiver" => FaultKind::SlowReceiver { host: host(decoder)? },
+        _ => {
+            decoder.flag(node)?;
+            FaultKind::EcnOff
+        }
+    };
+    Some(Fault { at, until, kind })
+}
+
+/// A link by the names of its ends: `h1-s1`.
+fn link_named(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<usize> {
+    let name = decoder.word(node)?;
+    let found = (0..fabric.links.len()).find(|&link| names_of(fabric, link).contains(&name.value));
+    if found.is_none() {
+        let names: Vec<String> = (0..fabric.links.len()).map(|n| fabric.link_name(n)).collect();
+        decoder
+            .diagnostics
+            .error(codes::UNKNOWN, name.span, format!("there is no link `{}`", name.value))
+            .note("a link is named by its ends, as in `h1-s1`")
+            .did_you_mean(&name.value, names.iter().map(String::as_str));
+    }
+    found
+}
+
+fn names_of(fabric: &Fabric, link: usize) -> [String; 2] {
+    let [a, b] = fabric.links[link].ends.map(|node| fabric.nodes[node].name.as_str());
+    [format!("{a}-{b}"), format!("{b}-{a}")]
+}
+
+fn captures(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Vec<CaptureSpec> {
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "links").unwrap_or_default() {
+        let name = Node { kind: YamlKind::Scalar(key.scalar.clone()), span: key.span, alias: None };
+        let link = link_named(decoder, &name, fabric);
+        let frames = bounded(decoder, value, "frames", (1, CAPTURE_MAX));
+        if let (Some(link), Some(frames)) = (link, frames) {
+            found.push(CaptureSpec { link, frames });
+        }
+    }
+    found
+}

@@ -1,0 +1,228 @@
+//! The keys of a scenario: what the reader accepts and the JSON Schema offers.
+
+use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
+
+/// A scenario file.
+pub static SCENARIO: MapShape = MapShape {
+    name: "scenario",
+    what: "a scenario",
+    keys: &[
+        needed("lab", Shape::Name, "Its name."),
+        key("about", Shape::Text, "What it shows, in a paragraph or two."),
+        key("seed", Shape::Count, "Seed of everything random; 1 when absent."),
+        needed("duration", Shape::Text, "How long it runs: `60 ms`."),
+        key("warm_up", Shape::Text, "Figures count from here on; 0 when absent."),
+        key("sample", Shape::Text, "Time between samples; 10 us when absent."),
+        key(
+            "spectrum_window",
+            Shape::Count,
+            "Samples in a window of the spectrum; 2048 when absent.",
+        ),
+        key("link", Shape::Map(&LINK), "What every link is that does not say otherwise."),
+        needed("topology", Shape::Map(&TOPOLOGY), "Hosts, switches and links."),
+        key("switch", Shape::Map(&SWITCH), "What every switch is."),
+        key("host", Shape::Map(&HOST), "What every host is."),
+        needed("flows", Shape::OneOrMore(&Shape::Map(&FLOW)), "Who sends what to whom."),
+        key("faults", Shape::List(&Shape::Map(&FAULT)), "What goes wrong, or changes."),
+        key("captures", Shape::MapOf(&Shape::Count), "Links that are captured: most frames kept."),
+        key("expect", Shape::MapOf(&Shape::Text), "Figures and what must be true of them."),
+    ],
+};
+
+/// What `qos` holds: the model behind it has its own reader ([`crate::config::qos`]).
+const QOS: Shape = Shape::MapOf(&QOS_TABLE);
+const QOS_TABLE: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_ENTRY)]);
+const QOS_ENTRY: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_PART)]);
+const QOS_PART: Shape = Shape::Either(&[QOS_VALUE, Shape::MapOf(&QOS_VALUE)]);
+const QOS_VALUE: Shape = Shape::OneOrMore(&Shape::Text);
+
+/// A link, or what it has in common with others.
+pub(super) static LINK: MapShape = MapShape {
+    name: "link",
+    what: "a link",
+    keys: &[
+        key("ends", Shape::List(&Shape::Name), "The two nodes, in a list of links."),
+        key("rate", Shape::Text, "Bit rate; 100 Gbit/s when absent."),
+        key("delay", Shape::Text, "From last bit out to last bit in; 1 us when absent."),
+        key("mtu", Shape::Text, "Longest frame without check sequence; 9216 B when absent."),
+        key("loss", Shape::Text, "Share of frames that never arrive."),
+        key("corruption", Shape::Text, "Share of frames that arrive with a bit wrong."),
+        key("reordering", Shape::Text, "Share of frames that arrive late."),
+        key("reorder_by", Shape::Text, "How late; 10 us when absent."),
+    ],
+};
+
+/// One of the generators, or nodes and links by name.
+pub(super) static TOPOLOGY: MapShape = MapShape {
+    name: "topology",
+    what: "a topology",
+    keys: &[
+        key("incast", Shape::Map(&INCAST), "N senders, one switch, one receiver."),
+        key("dumbbell", Shape::Map(&DUMBBELL), "N hosts on either side of one link."),
+        key(
+            "parking_lot",
+            Shape::Map(&PARKING_LOT),
+            "A row of switches, with cross traffic on each hop.",
+        ),
+        key(
+            "leaf_spine",
+            Shape::Map(&LEAF_SPINE),
+            "Leaves with hosts, every leaf joined to every spine.",
+        ),
+        key("fat_tree", Shape::Map(&FAT_TREE), "A fat tree of k-port switches with k^3/4 hosts."),
+        key("ring", Shape::Map(&RING), "Switches in a ring, one host on each."),
+        key("hosts", Shape::OneOrMore(&Shape::Name), "Hosts by name."),
+        key("switches", Shape::OneOrMore(&Shape::Name), "Switches by name."),
+        key("links", Shape::List(&Shape::Map(&LINK)), "Links by their ends."),
+        key(
+            "bottleneck",
+            Shape::List(&Shape::Name),
+            "The queue in question: switch, neighbour it sends to.",
+        ),
+    ],
+};
+
+pub(super) static INCAST: MapShape = MapShape {
+    name: "incast",
+    what: "an incast",
+    keys: &[
+        needed("senders", Shape::Count, "Hosts `h1`, `h2`, ...: group `senders`."),
+        key("last_hop", Shape::Map(&LINK), "The link to the receiver `sink`."),
+    ],
+};
+
+pub(super) static DUMBBELL: MapShape = MapShape {
+    name: "dumbbell",
+    what: "a dumbbell",
+    keys: &[
+        needed("pairs", Shape::Count, "Hosts `a1`.. (group `left`) and `b1`.. (group `right`)."),
+        key("middle", Shape::Map(&LINK), "The link between the switches `s1` and `s2`."),
+    ],
+};
+
+pub(super) static PARKING_LOT: MapShape = MapShape {
+    name: "parking_lot",
+    what: "a parking lot",
+    keys: &[
+        needed(
+            "hops",
+            Shape::Count,
+            "Links between switches; hosts `long`, `end`, `x1`.., `y1`...",
+        ),
+        key("middle", Shape::Map(&LINK), "The links between the switches."),
+    ],
+};
+
+pub(super) static LEAF_SPINE: MapShape = MapShape {
+    name: "leaf_spine",
+    what: "a leaf-spine fabric",
+    keys: &[
+        needed("leaves", Shape::Count, "Leaf switches `leaf1`..."),
+        needed("spines", Shape::Count, "Spine switches `spine1`..."),
+        needed("hosts", Shape::Count, "Hosts on each leaf, `h1`... through all."),
+        key("uplink", Shape::Map(&LINK), "The links between leaves and spines."),
+    ],
+};
+
+pub(super) static FAT_TREE: MapShape = MapShape {
+    name: "fat_tree",
+    what: "a fat tree",
+    keys: &[needed("k", Shape::Count, "Ports of a switch, an even number.")],
+};
+
+pub(super) static RING: MapShape = MapShape {
+    name: "ring",
+    what: "a ring",
+    keys: &[needed("switches", Shape::Count, "Switches `s1`.. with hosts `h1`...")],
+};
+
+/// What every switch is.
+pub(super) static SWITCH: MapShape = MapShape {
+    name: "lab_switch",
+    what: "a switch of the lab",
+    keys: &[
+        key("program", Shape::Text, "Its program, relative to the scenario."),
+        key("qos", QOS, "Queues, buffers, marking: as `qos` in switch.yaml."),
+    ],
+};
+
+/// What every host is.
+pub(super) static HOST: MapShape = MapShape {
+    name: "lab_host",
+    what: "a host of the lab",
+    keys: &[
+        key(
+            "transport",
+            Shape::Choice(super::Transport::NAMES),
+            "What it speaks; `rocev2` when absent.",
+        ),
+        key("qos", QOS, "Its queues, as in switch.yaml."),
+        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset; `dcqcn` when absent."),
+        key("parameters", Shape::MapOf(&Shape::Real), "Parameters that differ from the preset."),
+        key(
+            "cnp_interval",
+            Shape::Text,
+            "Least time between CNPs; that of the preset when absent.",
+        ),
+        key("cnp_per", Shape::Choice(CNP_PER), "What that time is kept for; `flow` when absent."),
+        key(
+            "path_mtu",
+            Shape::Text,
+            "Payload of a full packet: 256 B to 4096 B; 1024 B when absent.",
+        ),
+        key("data_dscp", Shape::Count, "DSCP of data; 26 when absent."),
+        key("cnp_dscp", Shape::Count, "DSCP of CNPs; 48 when absent."),
+        key("data_pcp", Shape::Count, "VLAN priority of data without DSCP; 3 when absent."),
+        key("ecn", Shape::Flag, "Data says that it can be marked; true when absent."),
+        key(
+            "ack_every",
+            Shape::Count,
+            "Packets for each acknowledgement asked for; 64 when absent.",
+        ),
+        key(
+            "ack_timeout",
+            Shape::Count,
+            "Sent again after 4.096 us x 2^n; 14 (67 ms) when absent.",
+        ),
+        key("program", Shape::Text, "The adapter's program, relative to the scenario."),
+    ],
+};
+
+pub(super) const CNP_PER: &[&str] = &["flow", "pair", "port"];
+pub(super) const PATTERNS: &[&str] = &["each", "pairs", "all_to_all", "permutation"];
+
+/// Flows of one kind.
+pub(super) static FLOW: MapShape = MapShape {
+    name: "flow",
+    what: "a flow",
+    keys: &[
+        key("file", Shape::Text, "Flows from a CSV file: from,to,bytes,start_us."),
+        key(
+            "pattern",
+            Shape::Choice(PATTERNS),
+            "Who with whom; `each` when absent: every `from` to every `to`.",
+        ),
+        key("from", Shape::OneOrMore(&Shape::Name), "Hosts or groups that send."),
+        key("to", Shape::OneOrMore(&Shape::Name), "Hosts or groups that receive."),
+        key("size", Shape::Text, "Bytes of a round; without it, sending never ends."),
+        key("message", Shape::Text, "Bytes of a message; 1 MB, or the size, when absent."),
+        key("start", Shape::Text, "When it starts; 0 when absent."),
+        key("stagger", Shape::Text, "Each next flow starts this much later."),
+        key("rounds", Shape::Count, "So many rounds, each after the last has completed."),
+    ],
+};
+
+/// A fault.
+pub(super) static FAULT: MapShape = MapShape {
+    name: "fault",
+    what: "a fault",
+    keys: &[
+        needed("at", Shape::Text, "When."),
+        key("until", Shape::Text, "When it is over; lasts to the end when absent."),
+        key("link_down", Shape::Text, "This link carries nothing: `h1-s1`."),
+        key("pause_storm", Shape::Name, "This host keeps its switch paused."),
+        key("priority", Shape::Count, "Priority of the storm; 3 when absent."),
+        key("slow_receiver", Shape::Name, "This host takes nothing from its wire."),
+        key("ecn_off", Shape::Flag, "Switches mark nothing."),
+    ],
+};

@@ -1,0 +1,327 @@
+//! Generators of topologies, and topologies written out.
+
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::Node;
+use wireyard_tables::time::Span;
+
+use super::quantity::{bounded, chance, rate, size, span};
+use super::shapes;
+use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
+use crate::units::{BitsPerSec, Bytes, Probability};
+
+/// Most nodes of a lab.
+const NODES_MAX: u64 = 1 << 12;
+
+/// What a link is that says nothing.
+pub(super) fn plain_link() -> LinkSetup {
+    LinkSetup {
+        rate: BitsPerSec::gbit(100),
+        delay: Span::from_us(1),
+        mtu: Bytes::new(9216),
+        loss: Probability::ZERO,
+        corruption: Probability::ZERO,
+        reordering: Probability::ZERO,
+        reorder_by: Span::from_us(10),
+    }
+}
+
+/// A link that differs from `base` in what is written.
+pub(super) fn link(decoder: &mut Decoder<'_>, node: &Node, base: &LinkSetup) -> Option<LinkSetup> {
+    let fields = decoder.map(node, &shapes::LINK)?;
+    Some(differing(decoder, &fields, base))
+}
+
+fn differing(decoder: &mut Decoder<'_>, fields: &Fields<'_>, base: &LinkSetup) -> LinkSetup {
+    let mut link = *base;
+    let set = |name| fields.get(name);
+    if let Some(found) = set("rate").and_then(|node| rate(decoder, node)) {
+        link.rate = found;
+    }
+    if let Some(found) = set("delay").and_then(|node| span(decoder, node)) {
+        link.delay = found;
+    }
+    if let Some(found) = set("mtu").and_then(|node| size(decoder, node, "frames")) {
+        link.mtu = found;
+    }
+    if let Some(found) = set("loss").and_then(|node| chance(decoder, node)) {
+        link.loss = found;
+    }
+    if let Some(found) = set("corruption").and_then(|node| chance(decoder, node)) {
+        link.corruption = found;
+    }
+    if let Some(found) = set("reordering").and_then(|node| chance(decoder, node)) {
+        link.reordering = found;
+    }
+    if let Some(found) = set("reorder_by").and_then(|node| span(decoder, node)) {
+        link.reorder_by = found;
+    }
+    link
+}
+
+/// Reads a topology. `base` is what a link is that does not say otherwise.
+pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, base: LinkSetup) -> Option<Fabric> {
+    let fields = decoder.map(node, &shapes::TOPOLOGY)?;
+    let generators = ["incast", "dumbbell", "parking_lot", "leaf_spine", "fat_tree", "ring"];
+    let chosen: Vec<&str> =
+        generators.into_iter().filter(|name| fields.get(name).is_some()).collect();
+    let mut fabric = match chosen.as_slice() {
+        [] => Fabric::default(),
+        [one] => generated(decoder, one, fields.get(one)?, base)?,
+        [one, other, ..] => {
+            decoder.exclude(&fields, one, other);
+            return None;
+        }
+    };
+    written(decoder, &fields, base, &mut fabric)?;
+    if fabric.links.is_empty() {
+        let choices = generators.join("`, `");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, fields.span, "a topology without links")
+            .help(format!("take one of `{choices}`, or write `hosts`, `switches` and `links`"));
+        return None;
+    }
+    Some(fabric)
+}
+
+fn generated(
+    decoder: &mut Decoder<'_>,
+    kind: &str,
+    node: &Node,
+    base: LinkSetup,
+) -> Option<Fabric> {
+    let shape = match kind {
+        "incast" => &shapes::INCAST,
+        "dumbbell" => &shapes::DUMBBELL,
+        "parking_lot" => &shapes::PARKING_LOT,
+        "leaf_spine" => &shapes::LEAF_SPINE,
+        "fat_tree" => &shapes::FAT_TREE,
+        _ => &shapes::RING,
+    };
+    let fields = decoder.map(node, shape)?;
+    let special = |decoder: &mut Decoder<'_>, name| match fields.get(name) {
+        Some(node) => link(decoder, node, &base),
+        None => Some(base),
+    };
+    let count = |decoder: &mut Decoder<'_>, name, least| {
+        bounded(decoder, fields.get(name)?, name, (least, NODES_MAX)).map(|n| n as usize)
+    };
+    Some(match kind {
+        "incast" => incast(count(decoder, "senders", 1)?, base, special(decoder, "last_hop")?),
+        "dumbbell" => dumbbell(count(decoder, "pairs", 1)?, base, special(decoder, "middle")?),
+        "parking_lot" => parking_lot(count(decoder, "hops", 1)?, base, special(decoder, "middle")?),
+        "leaf_spine" => {
+            let leaves = count(decoder, "leaves", 1)?;
+            let (spines, hosts) = (count(decoder, "spines", 1)?, count(decoder, "hosts", 1)?);
+            leaf_spine(leaves, spines, hosts, base, special(decoder, "uplink")?)
+        }
+        "fat_tree" => {
+            let k = bounded(decoder, fields.get("k")?, "k", (2, 16))? as usize;
+            if !k.is_multiple_of(2) {
+                let span = fields.get("k")?.span;
+                decoder.diagnostics.error(codes::SCENARIO, span, "k of a fat tree is even");
+                return None;
+            }
+            fat_tree(k, base)
+        }
+        _ => ring(count(decoder, "switches", 3)?, base),
+    })
+}
+
+fn incast(senders: usize, base: LinkSetup, last_hop: LinkSetup) -> Fabric {
+    let mut fabric = Fabric::default();
+    let switch = fabric.add("s1", NodeKind::Switch);
+    let mut group = Vec::new();
+    for n in 1..=senders {
+        let host = fabric.add(format!("h{n}"), NodeKind::Host);
+        fabric.join(host, switch, base);
+        group.push(host);
+    }
+    let sink = fabric.add("sink", NodeKind::Host);
+    fabric.join(switch, sink, last_hop);
+    fabric.groups.insert("senders".to_owned(), group);
+    fabric.bottleneck = Some((switch, sink));
+    fabric
+}
+
+fn dumbbell(pairs: usize, base: LinkSetup, middle: LinkSetup) -> Fabric {
+    let mut fabric = Fabric::default();
+    let (s1, s2) = (fabric.add("s1", NodeKind::Switch), fabric.add("s2", NodeKind::Switch));
+    fabric.join(s1, s2, middle);
+    for (group, letter, switch) in [("left", "a", s1), ("right", "b", s2)] {
+        let mut members = Vec::new();
+        for n in 1..=pairs {
+            let host = fabric.add(format!("{letter}{n}"), NodeKind::Host);
+            fabric.join(host, switch, base);
+            members.push(host);
+        }
+        fabric.groups.insert(group.to_owned(), members);
+    }
+    fabric.bottleneck = Some((s1, s2));
+    fabric
+}
+
+/// `long` crosses every hop to `end`; `xN` enters and `yN` leaves at hop N.
+fn parking_lot(hops: usize, base: LinkSetup, middle: LinkSetup) -> Fabric {
+    let mut fabric = Fabric::default();
+    let switches: Vec<usize> =
+        (1..=hops + 1).map(|n| fabric.add(format!("s{n}"), NodeKind::Switch)).collect();
+    for pair in switches.windows(2) {
+        fabric.join(pair[0], pair[1], middle);
+    }
+    let host = |fabric: &mut Fabric, name: String, switch| {
+        let host = fabric.add(name, NodeKind::Host);
+        fabric.join(host, switch, base);
+        host
+    };
+    host(&mut fabric, "long".to_owned(), switches[0]);
+    host(&mut fabric, "end".to_owned(), switches[hops]);
+    let (mut enter, mut leave) = (Vec::new(), Vec::new());
+    for n in 1..=hops {
+        enter.push(host(&mut fabric, format!("x{n}"), switches[n - 1]));
+        leave.push(host(&mut fabric, format!("y{n}"), switches[n]));
+    }
+    fabric.groups.insert("enter".to_owned(), enter);
+    fabric.groups.insert("leave".to_owned(), leave);
+    fabric.bottleneck = Some((switches[0], switches[1]));
+    fabric
+}
+
+fn leaf_spine(
+    leaves: usize,
+    spines: usize,
+    hosts: usize,
+    base: LinkSetup,
+    uplink: LinkSetup,
+) -> Fabric {
+    let mut fabric = Fabric::default();
+    let spine: Vec<usize> =
+        (1..=spines).map(|n| fabric.add(format!("spine{n}"), NodeKind::Switch)).collect();
+    for n in 1..=leaves {
+        let leaf = fabric.add(format!("leaf{n}"), NodeKind::Switch);
+        for &spine in &spine {
+            fabric.join(leaf, spine, uplink);
+        }
+        for h in 1..=hosts {
+            let host = fabric.add(format!("h{}", (n - 1) * hosts + h), NodeKind::Host);
+            fabric.join(leaf, host, base);
+        }
+    }
+    fabric
+}
+
+/// Al-Fares et al. 2008: k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 core switches.
+fn fat_tree(k: usize, base: LinkSetup) -> Fabric {
+    let half = k / 2;
+    let mut fabric = Fabric::default();
+    let core: Vec<usize> =
+        (1..=half * half).map(|n| fabric.add(format!("core{n}"), NodeKind::Switch)).collect();
+    let mut hosts = 0;
+    for pod in 1..=k {
+        let above: Vec<usize> =
+            (1..=half).map(|n| fabric.add(format!("agg{pod}.{n}"), NodeKind::Switch)).collect();
+        for (n, &switch) in above.iter().enumerate() {
+            for &core in &core[n * half..(n + 1) * half] {
+                fabric.join(switch, core, base);
+            }
+        }
+        for n in 1..=half {
+            let edge = fabric.add(format!("edge{pod}.{n}"), NodeKind::Switch);
+            for &above in &above {
+                fabric.join(edge, above, base);
+            }
+            for _ in 0..half {
+                hosts += 1;
+                let host = fabric.add(format!("h{hosts}"), NodeKind::Host);
+                fabric.join(edge, host, base);
+            }
+        }
+    }
+    fabric
+}
+
+fn ring(count: usize, base: LinkSetup) -> Fabric {
+    let mut fabric = Fabric::default();
+    let switches: Vec<usize> =
+        (1..=count).map(|n| fabric.add(format!("s{n}"), NodeKind::Switch)).collect();
+    for n in 0..count {
+        fabric.join(switches[n], switches[(n + 1) % count], base);
+    }
+    for (n, &switch) in switches.iter().enumerate() {
+        let host = fabric.add(format!("h{}", n + 1), NodeKind::Host);
+        fabric.join(host, switch, base);
+    }
+    fabric
+}
+
+/// Nodes and links by name, added to what was generated.
+fn written(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    base: LinkSetup,
+    fabric: &mut Fabric,
+) -> Option<()> {
+    for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
+        let Some(list) = fields.get(key) else { continue };
+        for name in decoder.each(list, "a name", Decoder::word) {
+            if fabric.find(&name.value).is_some() {
+                let message = format!("there is a node `{}` already", name.value);
+                decoder.diagnostics.error(codes::TWICE, name.span, message);
+                continue;
+            }
+            fabric.add(name.value, kind);
+        }
+    }
+    for item in fields.get("links").map(|node| decoder.one_or_more(node, "a link")).unwrap_or(&[]) {
+        let Some(link_fields) = decoder.map(item, &shapes::LINK) else { continue };
+        let setup = differing(decoder, &link_fields, &base);
+        let Some(ends) = link_fields.get("ends") else {
+            let message = "a link of the list needs its two `ends`";
+            decoder.diagnostics.error(codes::MISSING_KEY, link_fields.span, message);
+            continue;
+        };
+        if let Some((a, b)) = two_nodes(decoder, ends, fabric) {
+            fabric.join(a, b, setup);
+        }
+    }
+    if let Some(node) = fields.get("bottleneck") {
+        let (switch, neighbour) = two_nodes(decoder, node, fabric)?;
+        let joined = fabric.between(switch, neighbour).is_some();
+        if fabric.nodes[switch].kind != NodeKind::Switch || !joined {
+            let message = "a bottleneck is a switch and the neighbour that it sends to";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            return None;
+        }
+        fabric.bottleneck = Some((switch, neighbour));
+    }
+    Some(())
+}
+
+fn two_nodes(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<(usize, usize)> {
+    let items = decoder.items(node, "two nodes")?;
+    let [a, b] = items else {
+        decoder.diagnostics.error(codes::WRONG_TYPE, node.span, "two different nodes are needed");
+        return None;
+    };
+    let (one, other) = (node_named(decoder, a, fabric), node_named(decoder, b, fabric));
+    let (one, other) = (one?, other?);
+    if one == other {
+        decoder.diagnostics.error(codes::WRONG_TYPE, node.span, "two different nodes are needed");
+        return None;
+    }
+    Some((one, other))
+}
+
+/// The node of the name that is written.
+pub(super) fn node_named(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<usize> {
+    let name = decoder.word(node)?;
+    let found = fabric.find(&name.value);
+    if found.is_none() {
+        decoder
+            .diagnostics
+            .error(codes::UNKNOWN, name.span, format!("there is no node `{}`", name.value))
+            .did_you_mean(&name.value, fabric.nodes.iter().map(|node| node.name.as_str()));
+    }
+    found
+}

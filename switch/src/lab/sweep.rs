@@ -1,0 +1,139 @@
+//! Several runs of one scenario, on several processors: the same results in the same order, whoever computes them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::build::Options;
+use super::engine::{Lab, Outcome, Pulse};
+use super::results::{self, About, BadExpectation};
+use super::scenario::Scenario;
+use crate::program::EngineKind;
+use crate::report::{Column, Report, Table, Unit, stats};
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its seed.
+    pub seed: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its report, with verdicts.
+    pub report: Report,
+    /// Captures by name of the link.
+    pub captures: Vec<(String, Vec<u8>)>,
+    /// Entries files of the switches.
+    pub entries: Vec<(String, String)>,
+}
+
+/// Builds a lab and asks every expectation of a report without measurements: names and units must fit.
+///
+/// # Errors
+/// What cannot be built, or asked.
+pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
+    let mut lab = Lab::new(Arc::clone(scenario), options).map_err(CheckError::Build)?;
+    let mut report = results::report(&mut lab, &Outcome::Complete, about);
+    results::judge(&mut report, &lab).map_err(CheckError::Expect)
+}
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug)]
+pub enum CheckError {
+    /// A device cannot be built.
+    Build(String),
+    /// Expectations that cannot be asked.
+    Expect(Vec<BadExpectation>),
+}
+
+/// Runs a scenario once.
+///
+/// # Errors
+/// What cannot be built.
+pub fn run(
+    scenario: &Arc<Scenario>,
+    options: Options,
+    about: &About,
+    pulse: &mut dyn FnMut(Pulse) -> bool,
+) -> Result<Run, String> {
+    let mut lab = Lab::new(Arc::clone(scenario), options)?;
+    let outcome = lab.run(pulse);
+    let mut report = results::report(&mut lab, &outcome, about);
+    if !matches!(outcome, Outcome::Interrupted) {
+        // Names and units were checked before the run.
+        results::judge(&mut report, &lab).map_err(|wrong| format!("{wrong:?}"))?;
+    }
+    Ok(Run {
+        seed: options.seed.unwrap_or(scenario.seed),
+        outcome,
+        report,
+        captures: lab.captures(),
+        entries: lab.entries().to_vec(),
+    })
+}
+
+/// Runs a scenario with each seed, `jobs` at a time; results are in the order of the seeds.
+///
+/// # Errors
+/// What cannot be built.
+pub fn run_all(
+    scenario: &Arc<Scenario>,
+    engine: EngineKind,
+    seeds: &[u64],
+    jobs: usize,
+    about: &About,
+    stop: &AtomicBool,
+) -> Result<Vec<Run>, String> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<Result<Run, String>>>> =
+        Mutex::new(seeds.iter().map(|_| None).collect());
+    let work = || {
+        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let options = Options { engine, seed: Some(seed) };
+            let result = run(scenario, options, about, &mut |_| !stop.load(Ordering::Relaxed));
+            let index = seeds.iter().position(|known| *known == seed).unwrap_or(0);
+            done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, seeds.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.into_iter().map(|result| result.unwrap_or_else(|| Err("not run".to_owned()))).collect()
+}
+
+/// How figures differ between runs.
+pub fn spread(runs: &[Run]) -> Table {
+    let mut table = Table {
+        title: format!("Figures of {} runs", runs.len()),
+        note: "One row for each figure that is not the same in all runs, or that is expected."
+            .to_owned(),
+        columns: vec![
+            Column::words("figure"),
+            Column::words("least"),
+            Column::words("mean"),
+            Column::words("largest"),
+            Column::numbers("deviation of mean", Unit::Share),
+        ],
+        rows: Vec::new(),
+    };
+    let Some(first) = runs.first() else { return table };
+    for figure in &first.report.figures {
+        let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
+        let values: Vec<f64> = runs.iter().map(of).filter(|value| value.is_finite()).collect();
+        let expected = first.report.verdicts.iter().any(|verdict| verdict.name == figure.name);
+        let (least, most) = (stats::smallest(&values), stats::largest(&values));
+        if values.is_empty() || least == most && !expected {
+            continue;
+        }
+        let mean = stats::mean(&values);
+        table.rows.push(vec![
+            figure.name.clone().into(),
+            figure.unit.show(least).into(),
+            figure.unit.show(mean).into(),
+            figure.unit.show(most).into(),
+            (stats::deviation(&values) / mean.abs()).into(),
+        ]);
+    }
+    table
+}

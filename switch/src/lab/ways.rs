@@ -1,0 +1,140 @@
+//! Forwarding tables of lab switches, as the text of an entries file.
+//!
+//! The ways come from the topology, shortest first; where several are equally short they make a group, and the program
+//! chooses. The text goes the way of every entries file: it is parsed, checked against the program, and loaded.
+
+use std::fmt::Write;
+
+use super::addresses::{host_ip, host_lid, host_mac, mac_text, port_mac};
+use super::fabric::Fabric;
+use super::scenario::Transport;
+
+/// All ways of a topology, computed once.
+pub struct Ways {
+    /// By host, by node: links that lead there.
+    next: Vec<(usize, Vec<Vec<usize>>)>,
+}
+
+impl Ways {
+    /// The ways to every host.
+    pub fn new(fabric: &Fabric) -> Ways {
+        Ways { next: fabric.hosts().map(|host| (host, fabric.next_links(host))).collect() }
+    }
+
+    /// The entries file of a switch.
+    pub fn entries(&self, fabric: &Fabric, switch: usize, transport: Transport) -> String {
+        match transport {
+            Transport::RoceV2 => self.routed(fabric, switch),
+            Transport::RoceV1 => self.bridged(fabric, switch),
+            Transport::Infiniband => self.by_lid(fabric, switch),
+        }
+    }
+
+    /// Ports that lead from a switch to each host; a host without a way is left out.
+    fn ports<'a>(
+        &'a self,
+        fabric: &'a Fabric,
+        switch: usize,
+    ) -> impl Iterator<Item = (usize, Vec<u16>)> + 'a {
+        let ports = move |links: &[usize]| -> Vec<u16> {
+            links.iter().map(|&link| fabric.port(switch, link)).collect()
+        };
+        let ways = self.next.iter().map(move |(host, next)| (*host, ports(&next[switch])));
+        ways.filter(|(_, ports)| !ports.is_empty())
+    }
+
+    /// Every port is an interface of a router, every host a route; programs like `rocev2_lossless`.
+    fn routed(&self, fabric: &Fabric, switch: usize) -> String {
+        let links = &fabric.nodes[switch].links;
+        let mut out = "entries:\n  interfaces:\n".to_owned();
+        for number in 1..=links.len() as u16 {
+            let mac = mac_text(port_mac(switch, number));
+            let _ = writeln!(
+                out,
+                "    - {{ match: {{ std.ingress_port: {number} }}, priority: 10, action: routed_port({mac}) }}"
+            );
+        }
+        // Hosts that are reached the same way share a next hop.
+        let mut hops: Vec<Vec<u16>> = Vec::new();
+        out += "  routes4:\n";
+        for (host, ports) in self.ports(fabric, switch) {
+            let known = hops.iter().position(|hop| *hop == ports);
+            let hop = known.unwrap_or_else(|| {
+                hops.push(ports);
+                hops.len() - 1
+            });
+            let ip = host_ip(host);
+            let _ = writeln!(
+                out,
+                "    - {{ match: {{ ipv4.dst: {ip}/32 }}, action: via({}) }}",
+                hop + 1
+            );
+        }
+        out += "  next_hops:\n";
+        for (index, ports) in hops.iter().enumerate() {
+            let target = match ports.as_slice() {
+                [port] => format!("member({port})"),
+                _ => format!("group({})", index + 1),
+            };
+            let _ = writeln!(
+                out,
+                "    - {{ match: {{ meta.next_hop: {} }}, action: {target} }}",
+                index + 1
+            );
+        }
+        out += TRANSPORT_CLASSES;
+        out += "members:\n  next_hops:\n";
+        for (index, &link) in links.iter().enumerate() {
+            let number = index as u16 + 1;
+            let far = fabric.far(link, switch);
+            let to = match fabric.nodes[far].kind {
+                super::fabric::NodeKind::Host => host_mac(far),
+                super::fabric::NodeKind::Switch => port_mac(far, fabric.port(far, link)),
+            };
+            let (from, to) = (mac_text(port_mac(switch, number)), mac_text(to));
+            let _ = writeln!(out, "    {number}: send({number}, 0, {from}, {to})");
+        }
+        let groups: Vec<(usize, &Vec<u16>)> =
+            hops.iter().enumerate().filter(|(_, ports)| ports.len() > 1).collect();
+        if !groups.is_empty() {
+            out += "groups:\n  next_hops:\n";
+        }
+        for (index, ports) in groups {
+            let members: Vec<String> = ports.iter().map(u16::to_string).collect();
+            let _ = writeln!(out, "    {}: [{}]", index + 1, members.join(", "));
+        }
+        out
+    }
+
+    /// Every host's MAC address by its port; of several ways the first, as a bridge has it.
+    fn bridged(&self, fabric: &Fabric, switch: usize) -> String {
+        let mut out = "entries:\n  fdb:\n".to_owned();
+        for (host, ports) in self.ports(fabric, switch) {
+            let mac = mac_text(host_mac(host));
+            let _ = writeln!(
+                out,
+                "    - {{ match: {{ meta.vid: 0, ethernet.dst: {mac} }}, action: forward({}) }}",
+                ports[0]
+            );
+        }
+        out
+    }
+
+    /// Linear forwarding by LID; equal ways are dealt out by LID, as subnet managers do.
+    fn by_lid(&self, fabric: &Fabric, switch: usize) -> String {
+        let mut out = "entries:\n  lft:\n".to_owned();
+        for (host, ports) in self.ports(fabric, switch) {
+            let lid = host_lid(host);
+            let port = ports[usize::from(lid) % ports.len()];
+            let _ =
+                writeln!(out, "    - {{ match: {{ lrh.dlid: {lid} }}, action: forward({port}) }}");
+        }
+        out
+    }
+}
+
+/// CNPs and acknowledgements in classes of their own, as `rocev2_lossless` is delivered.
+const TRANSPORT_CLASSES: &str = "  transport_class:
+    - { match: { bth.opcode: 0x81..0x81 }, priority: 1, action: class(6) }
+    - { match: { bth.opcode: 0x11..0x12 }, priority: 1, action: class(5) }
+";

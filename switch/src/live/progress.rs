@@ -1,0 +1,89 @@
+//! What a person sees while something lasts: how far it is, how fast, how long still; and Ctrl-C.
+//!
+//! The only clock beside a run in virtual time. It changes nothing in it but whether it goes on.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use wireyard_tables::time::Time;
+
+/// Time between two lines.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Watches a run.
+#[derive(Debug)]
+pub struct Progress {
+    began: Instant,
+    told: Instant,
+    is_shown: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Begins now. Lines are shown on a terminal only, unless told to be `quiet`.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn start(quiet: bool) -> std::io::Result<Progress> {
+        let stop = Arc::<AtomicBool>::default();
+        for signal in [SIGINT, SIGTERM] {
+            // A second one ends the process at once.
+            flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+            flag::register(signal, Arc::clone(&stop))?;
+        }
+        let now = Instant::now();
+        let is_shown = !quiet && std::io::stderr().is_terminal();
+        Ok(Progress { began: now, told: now, is_shown, stop })
+    }
+
+    /// True when the user wants it to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The flag behind [`Progress::is_stopped`], for other threads.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Real time so far, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Virtual time is `now` of `end`; says so now and then. False when the user wants it to end.
+    pub fn pulse(&mut self, now: Time, end: Time) -> bool {
+        if self.is_shown && self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            let (virtual_s, real_s) = (now.as_ps() as f64 / 1e12, self.seconds());
+            let share = virtual_s / (end.as_ps() as f64 / 1e12).max(f64::MIN_POSITIVE);
+            let left = if share > 0.0 { real_s / share - real_s } else { f64::NAN };
+            let text = format!(
+                "\r\x1b[K{:.1} ms of {:.1} ms, {:.1} % | {:.0} times slower than real | {left:.0} s left",
+                virtual_s * 1e3,
+                end.as_ps() as f64 / 1e9,
+                share * 100.0,
+                real_s / virtual_s.max(f64::MIN_POSITIVE),
+            );
+            self.say(&text);
+        }
+        !self.is_stopped()
+    }
+
+    /// Removes the line.
+    pub fn clear(&self) {
+        if self.is_shown {
+            self.say("\r\x1b[K");
+        }
+    }
+
+    fn say(&self, text: &str) {
+        let mut out = std::io::stderr().lock();
+        // A terminal that went away needs no progress.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}

@@ -1,0 +1,190 @@
+//! Reports: one model of what was measured, and its forms for people and programs.
+//!
+//! A [`Report`] is plain data: figures with names and units, verdicts, tables, plots, time series. Whoever measured
+//! (the laboratory, the demonstration) fills it; [`text`], [`json`], [`csv`] and [`html`] write it, and know nothing of
+//! where it came from. Values are in base units (bytes, bit/s, seconds, shares of one); only the forms choose KB or %.
+//! Nothing here reads a clock or a file, so the same measurements give the same bytes.
+
+pub mod csv;
+pub mod expect;
+pub mod html;
+pub mod json;
+pub mod plot;
+pub mod stats;
+pub mod svg;
+pub mod text;
+pub mod unit;
+
+pub use plot::{Axis, Layer, Plot, Row, Timeline};
+pub use unit::Unit;
+
+/// A number that an expectation can be about: `bottleneck.queue_mean`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Words with dots between, unique in a report.
+    pub name: String,
+    /// The value in the base unit; NaN where there was nothing to measure.
+    pub value: f64,
+    /// What it counts.
+    pub unit: Unit,
+}
+
+/// A check or an expectation, with its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was asked.
+    pub name: String,
+    /// Whether it holds.
+    pub passed: bool,
+    /// What was found, with the numbers.
+    pub found: String,
+}
+
+/// What stands in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A word.
+    Text(String),
+    /// A number in the unit of its column.
+    Number(f64),
+    /// Nothing to say.
+    Empty,
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Cell {
+        Cell::Number(number)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Cell {
+        Cell::Number(number as f64)
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// The unit of its numbers; `None` for a column of words.
+    pub unit: Option<Unit>,
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(name: &str) -> Column {
+        Column { name: name.to_owned(), unit: None }
+    }
+
+    /// A column of numbers.
+    pub fn numbers(name: &str, unit: Unit) -> Column {
+        Column { name: name.to_owned(), unit: Some(unit) }
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Its heading.
+    pub title: String,
+    /// What to know when reading it; may be empty.
+    pub note: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// The text of a cell, `-` where there is nothing.
+    pub fn shown(&self, row: usize, column: usize) -> String {
+        match self.rows.get(row).and_then(|cells| cells.get(column)) {
+            Some(Cell::Text(text)) => text.clone(),
+            Some(Cell::Number(number)) if number.is_finite() => {
+                let unit = self.columns.get(column).and_then(|column| column.unit);
+                unit.unwrap_or(Unit::Plain).show(*number)
+            }
+            _ => "-".to_owned(),
+        }
+    }
+}
+
+/// A quantity sampled over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Words with dots between, unique in a report: `queue.s1.2.3.bytes`.
+    pub name: String,
+    /// What it counts.
+    pub unit: Unit,
+    /// One value for each sample instant of the report; NaN where there was none.
+    pub values: Vec<f64>,
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What was run.
+    pub title: String,
+    /// What it shows, in a paragraph or two.
+    pub about: String,
+    /// What one needs to run it again: seed, build, parameters.
+    pub facts: Vec<(String, String)>,
+    /// Figures, in the order of report.
+    pub figures: Vec<Figure>,
+    /// Checks, then expectations.
+    pub verdicts: Vec<Verdict>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Plots.
+    pub plots: Vec<Plot>,
+    /// Rows of intervals over time.
+    pub timelines: Vec<Timeline>,
+    /// Instants of the samples, in seconds.
+    pub sample_times: Vec<f64>,
+    /// What was sampled.
+    pub series: Vec<Series>,
+}
+
+impl Report {
+    /// Adds a figure.
+    pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: Unit) {
+        self.figures.push(Figure { name: name.into(), value, unit });
+    }
+
+    /// The figure of this name.
+    pub fn find(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.name == name)
+    }
+
+    /// Adds a fact.
+    pub fn fact(&mut self, name: &str, value: impl Into<String>) {
+        self.facts.push((name.to_owned(), value.into()));
+    }
+
+    /// Adds a verdict.
+    pub fn verdict(&mut self, name: impl Into<String>, passed: bool, found: impl Into<String>) {
+        self.verdicts.push(Verdict { name: name.into(), passed, found: found.into() });
+    }
+
+    /// True when every check and expectation holds.
+    pub fn passed(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Expectations: a figure of a report, and what must be true of it.
+//!
+//! ```text
+//! flows.jain:                     ">= 0.98"
+//! bottleneck.queue_mean:          "20.9 KB +- 15 % or 4 KB"      the wider of the two
+//! bottleneck.marking_probability: "theory.marking_probability +- 12 %"
+//! drops.lossless:                 "== 0"
+//! ```
+//!
+//! Quantities carry the unit of the figure; `%` after `+-` is always a part of the value in the middle.
+
+use super::{Figure, Report, Unit};
+
+/// A condition on a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Compare(Comparison, Operand),
+    Near { middle: Operand, tolerances: Vec<Tolerance> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+    Equal,
+    NotEqual,
+}
+
+/// Longest sign first.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    (">=", Comparison::AtLeast),
+    ("<=", Comparison::AtMost),
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    (">", Comparison::Above),
+    ("<", Comparison::Below),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    /// A quantity, read with the figure's unit.
+    Quantity(String),
+    /// Another figure.
+    Figure(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Tolerance {
+    Part(f64),
+    Quantity(String),
+}
+
+/// Why a condition cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectError {
+    /// The report has no such figure.
+    NoFigure(String),
+    /// Something in the condition cannot be read.
+    Condition(String),
+}
+
+impl Condition {
+    /// Reads a condition; quantities are read when the figure is known.
+    ///
+    /// # Errors
+    /// What is missing, with the forms there are.
+    pub fn parse(text: &str) -> Result<Condition, String> {
+        let text = text.trim();
+        for (sign, comparison) in COMPARISONS {
+            if let Some(rest) = text.strip_prefix(sign) {
+                return Ok(Condition { kind: Kind::Compare(comparison, operand(rest)?) });
+            }
+        }
+        let Some((middle, tolerances)) = text.split_once("+-") else {
+            return Err(format!(
+                "`{text}` is no condition: write `>= 0.98`, `== 0`, or `20 KB +- 15 % or 4 KB`"
+            ));
+        };
+        let tolerances = tolerances.split(" or ").map(tolerance).collect::<Result<_, _>>()?;
+        Ok(Condition { kind: Kind::Near { middle: operand(middle)?, tolerances } })
+    }
+
+    /// Checks names and units against a report, whatever its values are.
+    ///
+    /// # Errors
+    /// A figure that is not there, or a quantity of another unit.
+    pub fn check(&self, name: &str, report: &Report) -> Result<(), ExpectError> {
+        self.judge(name, report).map(|_| ())
+    }
+
+    /// Whether the figure meets the condition, and what was found. A figure that was not measured does not.
+    ///
+    /// # Errors
+    /// As [`Condition::check`].
+    pub fn judge(&self, name: &str, report: &Report) -> Result<(bool, String), ExpectError> {
+        let figure = report.find(name).ok_or_else(|| ExpectError::NoFigure(name.to_owned()))?;
+        let unit = figure.unit;
+        match &self.kind {
+            Kind::Compare(comparison, operand) => {
+                let wanted = value(operand, figure, report)?;
+                let passed = comparison.holds(figure.value, wanted);
+                let text = format!(
+                    "{}, wanted {} {}",
+                    unit.show(figure.value),
+                    comparison.sign(),
+                    unit.show(wanted)
+                );
+                Ok((passed, text))
+            }
+            Kind::Near { middle, tolerances } => {
+                let middle = value(middle, figure, report)?;
+                let mut allowed = 0f64;
+                for tolerance in tolerances {
+                    allowed = allowed.max(match tolerance {
+                        Tolerance::Part(part) => middle.abs() * part,
+                        Tolerance::Quantity(text) => read(unit, text)?,
+                    });
+                }
+                let away = figure.value - middle;
+                let text = format!(
+                    "{}, wanted {} within {}; {} % away",
+                    unit.show(figure.value),
+                    unit.show(middle),
+                    unit.show(allowed),
+                    super::unit::digits(100.0 * away / middle.abs().max(f64::MIN_POSITIVE), 3)
+                );
+                // NaN on either side is not near.
+                Ok((away.abs() <= allowed, text))
+            }
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, found: f64, wanted: f64) -> bool {
+        match self {
+            Comparison::AtLeast => found >= wanted,
+            Comparison::AtMost => found <= wanted,
+            Comparison::Above => found > wanted,
+            Comparison::Below => found < wanted,
+            Comparison::Equal => found == wanted,
+            // NaN differs from everything, but what was not measured proves nothing.
+            Comparison::NotEqual => found != wanted && !found.is_nan(),
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        let known = COMPARISONS.iter().find(|(_, comparison)| *comparison == self);
+        known.map_or("", |(sign, _)| sign)
+    }
+}
+
+fn operand(text: &str) -> Result<Operand, String> {
+    let text = text.trim();
+    match text.chars().next() {
+        None => Err("a quantity is missing".to_owned()),
+        Some(c) if c.is_ascii_alphabetic() => Ok(Operand::Figure(text.to_owned())),
+        Some(_) => Ok(Operand::Quantity(text.to_owned())),
+    }
+}
+
+fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let text = text.trim();
+    match text.strip_suffix('%') {
+        Some(number) => {
+            let part = number.trim().parse::<f64>().ok().filter(|p| p.is_finite() && *p >= 0.0);
+            let part = part.ok_or_else(|| format!("`{text}` is no tolerance"))?;
+            Ok(Tolerance::Part(part / 100.0))
+        }
+        None if text.is_empty() => Err("a tolerance is missing after `+-`".to_owned()),
+        None => Ok(Tolerance::Quantity(text.to_owned())),
+    }
+}
+
+fn value(operand: &Operand, figure: &Figure, report: &Report) -> Result<f64, ExpectError> {
+    match operand {
+        Operand::Quantity(text) => read(figure.unit, text),
+        Operand::Figure(name) => {
+            let other = report.find(name).ok_or_else(|| ExpectError::NoFigure(name.clone()))?;
+            if other.unit != figure.unit {
+                return Err(ExpectError::Condition(format!(
+                    "`{}` is in {}, `{name}` in {}",
+                    figure.name,
+                    figure.unit.name(),
+                    other.unit.name()
+                )));
+            }
+            Ok(other.value)
+        }
+    }
+}
+
+fn read(unit: Unit, text: &str) -> Result<f64, ExpectError> {
+    unit.read(text).map_err(ExpectError::Condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(name: &str, condition: &str) -> Result<bool, ExpectError> {
+        let report = crate::report::tests::sample();
+        let condition = Condition::parse(condition).unwrap();
+        condition.judge(name, &report).map(|(passed, _)| passed)
+    }
+
+    #[test]
+    fn conditions_hold_or_not() {
+        assert_eq!(judged("queue_mean", "20 KB +- 1 %"), Ok(true));
+        assert_eq!(judged("queue_mean", "20 KB +- 0.1 %"), Ok(false));
+        assert_eq!(judged("queue_mean", "20 KB +- 0.1 % or 1 KB"), Ok(true));
+        assert_eq!(judged("queue_mean", "theory +- 5 %"), Ok(true));
+        assert_eq!(judged("queue_mean", "< theory"), Ok(true));
+        assert_eq!(judged("queue_mean", ">= 21 KB"), Ok(false));
+        assert_eq!(judged("queue_mean", "== 20151 B"), Ok(true));
+        for condition in ["<= 1 s", ">= 0 s", "!= 1 s", "1 s +- 1 s"] {
+            assert_eq!(judged("nothing", condition), Ok(false), "nothing was measured");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_an_error() {
+        assert!(matches!(judged("queue_maen", "> 1 KB"), Err(ExpectError::NoFigure(_))));
+        assert!(matches!(judged("queue_mean", "> 5k"), Err(ExpectError::Condition(_))));
+        assert!(matches!(judged("queue_mean", "> nothing"), Err(ExpectError::Condition(_))));
+        assert!(Condition::parse("about 5").is_err());
+        assert!(Condition::parse(">=").is_err());
+        assert!(Condition::parse("5 +- ").is_err());
+        assert!(Condition::parse("5 +- x %").is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! One page of HTML with everything in it: no script, no font, no picture from elsewhere.
+//!
+//! Dark text on white; pictures side by side on a desk, one below the other on a phone and in print.
+
+use std::fmt::Write;
+
+use super::svg::{self, escaped};
+use super::{Report, Table};
+
+const STYLE: &str = "
+:root{color-scheme:light}
+body{margin:0 auto;padding:1rem;max-width:68rem;font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}
+h1{font-size:1.5rem;line-height:1.2;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
+figure{margin:0;break-inside:avoid}figcaption{font-size:.9rem;color:#333}figure h2{margin:.5rem 0}
+svg{width:100%;height:auto;display:block}
+.grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
+th{border-bottom:2px solid #888}.w{text-align:left}
+ul{list-style:none;padding:0}li{padding:.1rem 0}.pass b{color:#00604a}.fail b{color:#a3170d}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dd{margin:0;overflow-wrap:anywhere}
+@media print{body{max-width:none;font-size:11px}.grid{grid-template-columns:1fr 1fr}h2{break-after:avoid}.wide{overflow:visible}}
+";
+
+/// The page.
+pub fn page(report: &Report) -> String {
+    let title = escaped(&report.title);
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+    );
+    for paragraph in report.about.split("\n\n").filter(|text| !text.trim().is_empty()) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(paragraph.trim()));
+    }
+    verdicts(&mut out, report);
+    pictures(&mut out, report);
+    for table in &report.tables {
+        self::table(&mut out, table);
+    }
+    out.push_str("<h2>To run it again</h2><dl>");
+    for (name, value) in &report.facts {
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
+    }
+    out.push_str("</dl>\n</body></html>\n");
+    out
+}
+
+fn verdicts(out: &mut String, report: &Report) {
+    if report.verdicts.is_empty() {
+        return;
+    }
+    let failed = report.verdicts.iter().filter(|verdict| !verdict.passed).count();
+    let heading = match failed {
+        0 => "All checks and expectations hold".to_owned(),
+        n => format!("{n} of {} checks and expectations fail", report.verdicts.len()),
+    };
+    let _ = write!(out, "<h2>{heading}</h2><ul>");
+    for verdict in &report.verdicts {
+        let (class, word) = if verdict.passed { ("pass", "holds") } else { ("fail", "FAILS") };
+        let _ = write!(
+            out,
+            "<li class=\"{class}\"><b>{word}</b> {}: {}</li>",
+            escaped(&verdict.name),
+            escaped(&verdict.found)
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
+fn pictures(out: &mut String, report: &Report) {
+    let plots = report.plots.iter().map(|p| (&p.id, &p.title, &p.caption, svg::plot(p)));
+    let lines = report.timelines.iter().map(|t| (&t.id, &t.title, &t.caption, svg::timeline(t)));
+    out.push_str("<div class=\"grid\">\n");
+    for (id, title, caption, picture) in plots.chain(lines) {
+        let _ = writeln!(
+            out,
+            "<figure id=\"{}\"><h2>{}</h2>{picture}<figcaption>{}</figcaption></figure>",
+            escaped(id),
+            escaped(title),
+            escaped(caption)
+        );
+    }
+    out.push_str("</div>\n");
+}
+
+fn table(out: &mut String, table: &Table) {
+    let class = |column: usize| match table.columns[column].unit {
+        None => " class=\"w\"",
+        Some(_) => "",
+    };
+    let _ = write!(out, "<h2>{}</h2><div class=\"wide\"><table><tr>", escaped(&table.title));
+    for (index, column) in table.columns.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}</th>", class(index), escaped(&column.name));
+    }
+    out.push_str("</tr>");
+    for row in 0..table.rows.len() {
+        out.push_str("\n<tr>");
+        for column in 0..table.columns.len() {
+            let text = escaped(&table.shown(row, column));
+            let _ = write!(out, "<td{}>{text}</td>", class(column));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</table></div>\n");
+    if !table.note.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&table.note));
+    }
+}

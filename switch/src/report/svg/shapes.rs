@@ -1,0 +1,162 @@
+//! Lines, steps, bands and bars on two scales.
+
+use std::fmt::Write;
+
+use super::scale::Scale;
+use super::{COLOURS, at, style};
+use crate::report::plot::Layer;
+
+/// A line has at most so many columns; in each the first, least, most and last value are drawn.
+const COLUMNS: usize = 480;
+
+/// Every x of the layers.
+pub(super) fn xs(layers: &[Layer]) -> Vec<f64> {
+    layers.iter().flat_map(|layer| points(layer).into_iter().map(|(x, _)| x)).collect()
+}
+
+/// Every y of the layers, intervals included.
+pub(super) fn ys(layers: &[Layer]) -> Vec<f64> {
+    layers.iter().flat_map(|layer| points(layer).into_iter().map(|(_, y)| y)).collect()
+}
+
+/// True when there is nothing to draw.
+pub(super) fn is_empty(layer: &Layer) -> bool {
+    points(layer).iter().all(|(_, y)| !y.is_finite())
+}
+
+fn points(layer: &Layer) -> Vec<(f64, f64)> {
+    match layer {
+        Layer::Line { points, .. }
+        | Layer::Steps { points, .. }
+        | Layer::Reference { points, .. } => points.clone(),
+        Layer::Measured { points, .. } => {
+            points.iter().flat_map(|&(x, low, _, high)| [(x, low), (x, high)]).collect()
+        }
+    }
+}
+
+/// Draws a layer in the n-th style.
+pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y: &Scale) {
+    match layer {
+        Layer::Line { points, .. } => {
+            let _ = write!(out, "{}", path(&thinned(points), x, y, false, &style(index), 1.3));
+        }
+        Layer::Steps { points, .. } => {
+            let _ = write!(out, "{}", path(&thinned(points), x, y, true, &style(index), 1.5));
+        }
+        Layer::Reference { points, .. } => {
+            let dashed = format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]);
+            let _ = write!(out, "{}", path(points, x, y, false, &dashed, 1.5));
+        }
+        Layer::Measured { points, .. } => measured(out, points, index, x, y),
+    }
+}
+
+/// The mark of a layer in the legend.
+pub(super) fn key(out: &mut String, layer: &Layer, index: usize, left: f64, line: f64) {
+    let look = match layer {
+        Layer::Reference { .. } => format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]),
+        _ => style(index),
+    };
+    let _ = write!(
+        out,
+        "<line x1=\"{}\" x2=\"{}\" y1=\"{2}\" y2=\"{2}\" {look} stroke-width=\"2\"/>",
+        at(left),
+        at(left + 18.0),
+        at(line)
+    );
+}
+
+/// Bars of a timeline row; the height says how much of the span it was so.
+pub(super) fn spans(
+    out: &mut String,
+    spans: &[(f64, f64, f64)],
+    x: &Scale,
+    (top, height): (f64, f64),
+    index: usize,
+) {
+    let mut path = String::new();
+    for &(begin, end, share) in spans.iter().filter(|span| span.2 > 0.0) {
+        let (left, right) = (x.place(begin), x.place(end));
+        let tall = (height * share.clamp(0.0, 1.0)).max(1.0);
+        let (width, tall_text) = (at((right - left).max(0.3)), at(tall));
+        let _ = write!(path, "M{} {}h{width}v-{tall_text}h-{width}z", at(left), at(top + height));
+    }
+    if !path.is_empty() {
+        let _ = write!(out, "<path d=\"{path}\" fill=\"{}\"/>", COLOURS[index % COLOURS.len()]);
+    }
+}
+
+fn measured(out: &mut String, points: &[(f64, f64, f64, f64)], index: usize, x: &Scale, y: &Scale) {
+    let colour = COLOURS[index % COLOURS.len()];
+    let mut band = String::new();
+    let upper = points.iter().map(|p| (p.0, p.3));
+    let lower = points.iter().rev().map(|p| (p.0, p.1));
+    for (n, (px, py)) in upper.chain(lower).enumerate() {
+        let letter = if n == 0 { 'M' } else { 'L' };
+        let _ = write!(band, "{letter}{} {}", at(x.place(px)), at(y.place(py)));
+    }
+    if !band.is_empty() {
+        let _ = write!(out, "<path d=\"{band}z\" fill=\"{colour}\" fill-opacity=\"0.18\"/>");
+    }
+    for &(px, _, value, _) in points {
+        let (cx, cy) = (at(x.place(px)), at(y.place(value)));
+        let _ = write!(out, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.2\" fill=\"{colour}\"/>");
+    }
+}
+
+fn path(
+    points: &[(f64, f64)],
+    x: &Scale,
+    y: &Scale,
+    steps: bool,
+    look: &str,
+    width: f64,
+) -> String {
+    let mut d = String::new();
+    let mut down = false;
+    for &(px, py) in points {
+        if !py.is_finite() {
+            down = false;
+            continue;
+        }
+        let (px, py) = (at(x.place(px)), at(y.place(py)));
+        let _ = match (down, steps) {
+            (false, _) => write!(d, "M{px} {py}"),
+            (true, false) => write!(d, "L{px} {py}"),
+            (true, true) => write!(d, "H{px}V{py}"),
+        };
+        down = true;
+    }
+    format!(
+        "<path d=\"{d}\" fill=\"none\" {look} stroke-width=\"{width}\" stroke-linejoin=\"round\"/>"
+    )
+}
+
+/// No more points than can be told apart: of each column the first, least, most and last.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= 4 * COLUMNS {
+        return points.to_vec();
+    }
+    let (first, last) = (points[0].0, points[points.len() - 1].0);
+    let column = |x: f64| ((x - first) / (last - first) * COLUMNS as f64) as usize;
+    let mut kept = Vec::with_capacity(4 * COLUMNS);
+    let mut start = 0;
+    while start < points.len() {
+        let here = column(points[start].0);
+        let length = points[start..].iter().take_while(|(x, _)| column(*x) == here).count().max(1);
+        let part = &points[start..start + length];
+        let by_y = |a: &usize, b: &usize| part[*a].1.total_cmp(&part[*b].1);
+        let least = (0..length).min_by(by_y).unwrap_or(0);
+        let most = (0..length).max_by(by_y).unwrap_or(0);
+        let mut chosen = [0, least, most, length - 1];
+        chosen.sort_unstable();
+        for (n, &i) in chosen.iter().enumerate() {
+            if n == 0 || chosen[n - 1] != i {
+                kept.push(part[i]);
+            }
+        }
+        start += length;
+    }
+    kept
+}

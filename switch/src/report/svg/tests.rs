@@ -1,0 +1,40 @@
+use super::*;
+use crate::report::{Layer, Unit};
+
+fn plot_of(layers: Vec<Layer>) -> Plot {
+    Plot {
+        id: "queue".to_owned(),
+        title: "Queue <1>".to_owned(),
+        caption: String::new(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("queue", Unit::Bytes),
+        layers,
+    }
+}
+
+#[test]
+fn a_picture_has_axes_in_fitting_units_and_escapes_its_text() {
+    let points = vec![(0.0, 0.0), (0.005, 20_151.0), (0.01, 15_000.0)];
+    let text = plot(&plot_of(vec![Layer::Line { name: "s1 & s2".to_owned(), points }]));
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>"));
+    assert!(text.contains("queue (KB)") && text.contains("time (ms)"), "{text}");
+    assert!(text.contains("Queue &lt;1&gt;") && text.contains("s1 &amp; s2"));
+    assert!(text.contains(">25<") && text.contains(">10<"), "round ticks up to the next: {text}");
+}
+
+#[test]
+fn a_long_line_is_thinned_and_keeps_its_peak() {
+    let mut points: Vec<(f64, f64)> = (0..100_000).map(|i| (i as f64, 1.0)).collect();
+    points[54_321].1 = 7.0;
+    points[77_777].1 = f64::NAN;
+    let text = plot(&plot_of(vec![Layer::Line { name: "q".to_owned(), points }]));
+    assert!(text.len() < 60_000, "{} bytes", text.len());
+    assert!(text.contains(">7<") || text.contains(">8<"), "the axis reaches the peak");
+}
+
+#[test]
+fn nothing_measured_is_said() {
+    assert!(plot(&plot_of(Vec::new())).contains("nothing was measured"));
+    let nan = Layer::Steps { name: "q".to_owned(), points: vec![(0.0, f64::NAN)] };
+    assert!(plot(&plot_of(vec![nan])).contains("nothing was measured"));
+}

@@ -1,0 +1,126 @@
+use super::stats;
+use super::unit::digits;
+use super::*;
+
+#[test]
+fn numbers_read_as_people_write_them() {
+    assert_eq!(Unit::Bytes.show(20_151.3), "20.15 KB");
+    assert_eq!(Unit::BitRate.show(99.53e9), "99.53 Gbit/s");
+    assert_eq!(Unit::Seconds.show(83.84e-9), "83.84 ns");
+    assert_eq!(Unit::Seconds.show(0.0), "0 us");
+    assert_eq!(Unit::Share.show(0.000_777), "0.0777 %");
+    assert_eq!(Unit::PerSecond.show(1851.8), "1.852k/s");
+    assert_eq!(Unit::Count.show(1_234_567.0), "1234567");
+    assert_eq!(Unit::Plain.show(f64::NAN), "-");
+    assert_eq!(digits(0.1, 4), "0.1");
+    for (unit, text, value) in [
+        (Unit::Bytes, "20 KB", 20_000.0),
+        (Unit::BitRate, "40 Gbit/s", 40e9),
+        (Unit::Seconds, "55 us", 55e-6),
+        (Unit::PerSecond, "1850/s", 1850.0),
+        (Unit::Plain, "0.98", 0.98),
+    ] {
+        assert!((unit.read(text).unwrap() - value).abs() < value * 1e-12, "{text}");
+    }
+    assert!((Unit::Share.read("0.0777 %").unwrap() - 0.000_777).abs() < 1e-9);
+    assert!(Unit::Bytes.read("5k").unwrap_err().contains("of what?"));
+    assert!(Unit::Count.read("many").is_err());
+}
+
+#[test]
+fn statistics_of_known_sets() {
+    let values = stats::sorted(&[5.0, 1.0, 4.0, 2.0, 3.0]);
+    assert_eq!((stats::percentile(&values, 50.0), stats::percentile(&values, 99.0)), (3.0, 5.0));
+    assert_eq!((stats::mean(&values), stats::deviation(&values)), (3.0, 2f64.sqrt()));
+    assert!(stats::percentile(&[], 50.0).is_nan());
+    assert_eq!(stats::jain(&[3.0, 3.0, 3.0]), 1.0);
+    assert!((stats::jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
+    let (low, high) = stats::wilson(10, 1000);
+    // Wilson's interval for 1 % of 1000: 0.54 % to 1.83 % (Newcombe 1998, method 3).
+    assert!((low - 0.005_44).abs() < 1e-4 && (high - 0.018_3).abs() < 1e-4, "{low} {high}");
+    assert_eq!(stats::wilson(0, 0), (0.0, 1.0));
+    assert_eq!(stats::distribution(&values)[4], (5.0, 1.0));
+}
+
+#[test]
+fn the_spectrum_finds_a_tone_and_spreads_noise() {
+    let step = 10e-6;
+    let tone: Vec<f64> =
+        (0..8192).map(|i| (std::f64::consts::TAU * 2_000.0 * i as f64 * step).sin()).collect();
+    let spectrum = stats::spectrum(&tone, step, 1024);
+    let peak = spectrum.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    assert!((peak.0 - 2_000.0).abs() < 100.0 && peak.1 > 0.4, "{peak:?}");
+    let mut state = 1u64;
+    let noise: Vec<f64> = (0..8192)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 40) as f64
+        })
+        .collect();
+    let flat = stats::spectrum(&noise, step, 1024);
+    assert!(flat.iter().all(|(_, power)| *power < 0.02));
+    assert!(stats::spectrum(&[1.0; 100], step, 1024).is_empty());
+}
+
+/// A report with something of everything.
+pub(super) fn sample() -> Report {
+    let mut report =
+        Report { title: "two <flows>".into(), about: "a & b".into(), ..Report::default() };
+    report.fact("seed", "1");
+    report.figure("queue_mean", 20_151.0, Unit::Bytes);
+    report.figure("theory", 20_900.0, Unit::Bytes);
+    report.figure("nothing", f64::NAN, Unit::Seconds);
+    report.verdict("no loss", true, "0 dropped");
+    report.tables.push(Table {
+        title: "Flows".into(),
+        note: String::new(),
+        columns: vec![Column::words("flow"), Column::numbers("rate", Unit::BitRate)],
+        rows: vec![vec!["f1".into(), 20e9.into()], vec!["f2".into(), Cell::Empty]],
+    });
+    report.sample_times = vec![0.0, 1e-5];
+    report.series.push(Series {
+        name: "queue".into(),
+        unit: Unit::Bytes,
+        values: vec![0.0, 1048.0],
+    });
+    report.plots.push(Plot {
+        id: "queue".into(),
+        title: "Queue".into(),
+        caption: "depth".into(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("queue", Unit::Bytes),
+        layers: vec![Layer::Steps { name: "q".into(), points: vec![(0.0, 0.0), (1e-5, 1048.0)] }],
+    });
+    report.timelines.push(Timeline {
+        id: "pauses".into(),
+        title: "Pauses".into(),
+        caption: String::new(),
+        range: (0.0, 1e-5),
+        rows: vec![Row { name: "s1".into(), spans: vec![(0.0, 5e-6, 0.5)] }],
+    });
+    report
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside() {
+    let page = html::page(&sample());
+    for outside in ["http://", "https://", "src=", "@import", "<script", "<link"] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(outside), "the page has {outside}");
+    }
+    assert!(page.contains("two &lt;flows&gt;") && page.contains("a &amp; b"));
+    assert!(page.contains("20 Gbit/s") && page.contains("no loss") && page.contains("<svg"));
+}
+
+#[test]
+fn terminal_json_and_csv_say_the_same() {
+    let report = sample();
+    let shown = text::summary(&report);
+    assert!(shown.contains("20 Gbit/s") && shown.contains("PASS  no loss"), "{shown}");
+    let value = json::value(&report);
+    assert_eq!(value["figures"]["queue_mean"]["value"], 20_151.0);
+    assert!(value["figures"]["nothing"]["value"].is_null());
+    assert_eq!(value["passed"], true);
+    assert_eq!(csv::series(&report), "time (seconds),queue (bytes)\n0,0\n0.00001,1048\n");
+    assert_eq!(csv::table(&report.tables[0]), "flow,rate (bit/s)\nf1,20000000000\nf2,\n");
+}

@@ -1,0 +1,147 @@
+//! `wireyard lab`: scenarios of the library, what they promise, and that they repeat.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use wireyard_tests::binary::{Ended, run};
+use wireyard_tests::workspace_root;
+
+const LIBRARY: &str = "programs/lab";
+
+/// Scenarios that are short enough for every test run, with the seconds of the others beside them in CI.
+const SHORT: [&str; 1] = ["dumbbell"];
+
+fn library() -> Vec<PathBuf> {
+    let folder = workspace_root().join(LIBRARY);
+    let entries = fs::read_dir(folder).expect("the library of scenarios");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    paths.sort();
+    paths
+}
+
+fn lab(arguments: &[&str]) -> Ended {
+    let mut all = vec!["lab", "--quiet"];
+    all.extend(arguments);
+    run(&all)
+}
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).expect("a file"));
+        }
+    }
+    found
+}
+
+/// The same with names relative to the folder.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let name = |path: &Path| path.strip_prefix(folder).expect("below").display().to_string();
+    files(folder).into_iter().map(|(path, bytes)| (name(&path), bytes)).collect()
+}
+
+fn figure(report: &Value, name: &str) -> f64 {
+    report["figures"][name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}"))
+}
+
+/// A scenario of its own, beside the programs that it names.
+fn scenario(folder: &Path, text: &str) -> String {
+    let programs = workspace_root().join("programs");
+    let text = text.replace("PROGRAMS", &programs.display().to_string());
+    let path = folder.join("scenario.yaml");
+    fs::write(&path, text).expect("writes the scenario");
+    path.display().to_string()
+}
+
+#[test]
+fn every_scenario_of_the_library_can_be_built_and_asked() {
+    for path in library() {
+        let ended = lab(&["--check", &path.display().to_string()]);
+        assert_eq!(ended.status, Some(0), "{}: {}", path.display(), ended.err);
+    }
+}
+
+#[test]
+fn short_scenarios_keep_their_promises() {
+    for name in SHORT {
+        let ended = lab(&[&format!("{LIBRARY}/{name}.yaml")]);
+        assert_eq!(ended.status, Some(0), "{name}: {}{}", ended.out, ended.err);
+    }
+}
+
+#[test]
+fn two_runs_give_the_same_bytes_and_another_seed_does_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let once = |name: &str, more: &[&str]| {
+        let out = folder.path().join(name);
+        let out_text = out.display().to_string();
+        let scenario = format!("{LIBRARY}/dumbbell.yaml");
+        let mut arguments = vec![scenario.as_str(), "-o", &out_text];
+        arguments.extend(more);
+        let ended = lab(&arguments);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        (contents(&out), ended.out)
+    };
+    let (one, other) = (once("one", &[]), once("other", &[]));
+    assert!(one.0.contains_key("report.html") && one.0.contains_key("series.csv"));
+    assert!(one == other, "the same seed gives other bytes");
+    let seeds = ["--seeds", "2", "--jobs", "2"];
+    let (swept, _) = once("swept", &seeds);
+    assert_eq!(swept["seed-1/series.csv"], one.0["series.csv"], "a sweep gives other bytes");
+    assert_ne!(swept["seed-2/series.csv"], one.0["series.csv"], "the seed changes nothing");
+}
+
+const LOSSY: &str = "
+lab: lossy
+duration: 3 ms
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B, loss: 1 %, corruption: 1 % }
+topology: { incast: { senders: 2 } }
+switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }
+host: { program: PROGRAMS/roce_nic, rate_control: fixed, ack_timeout: 4 }
+captures: { h1-s1: 50 }
+flows: { from: senders, to: sink, size: 200 KB }
+expect:
+  flows.finished: '== 2'
+  flows.sent_again: '> 0'
+  links.lost: '> 0'
+  links.corrupted: '> 0'
+";
+
+#[test]
+fn lost_and_damaged_packets_are_sent_again_and_captured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = scenario(folder.path(), LOSSY);
+    let out = folder.path().join("out").display().to_string();
+    let ended = lab(&[&path, "-o", &out, "--json"]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!(figure(&report, "flows.failed"), 0.0);
+    let capture = format!("{out}/captures/h1-s1.pcapng");
+    let decoded = run(&["decode", &capture]);
+    assert_eq!(decoded.status, Some(0), "{}", decoded.err);
+    assert_eq!(decoded.out.lines().count(), 50, "{}", decoded.out);
+}
+
+#[test]
+fn an_expectation_that_fails_is_exit_status_1_and_a_wrong_one_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = LOSSY;
+    let path = scenario(folder.path(), &text.replace("'== 2'", "'== 3'"));
+    let ended = lab(&[&path]);
+    assert_eq!(ended.status, Some(1), "{}", ended.err);
+    assert!(ended.out.contains("FAIL  flows.finished: 2, wanted == 3"), "{}", ended.out);
+    let path = scenario(folder.path(), &text.replace("flows.finished", "flows.finnished"));
+    let ended = lab(&[&path]);
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("did you mean `flows.finished`?"), "{}", ended.err);
+    let path = scenario(folder.path(), &text.replace("'> 0'", "'> 5 KB'"));
+    assert_eq!(lab(&[&path]).status, Some(2), "bytes are no count");
+}
