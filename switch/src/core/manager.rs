@@ -234,9 +234,12 @@ impl Manager {
                 self.tm.enqueue_copy(now, packet, memory, arrival)
             }
             // Held copies are rare: each pays for itself.
-            (Wanted::Until(at), _) => self.hold(now, packet, arrival, Wait::Until(at)),
+            (Wanted::Until(at), _) => {
+                self.tm.hold(now, packet, arrival, Wait::Until(at)).map(|()| Admitted::Queued)
+            }
             (Wanted::Behind(packets, timeout), _) => {
-                self.hold(now, packet, arrival, Wait::Behind { group, packets, timeout })
+                let wait = Wait::Behind { group, packets, timeout };
+                self.tm.hold(now, packet, arrival, wait).map(|()| Admitted::Queued)
             }
         };
         match result {
@@ -251,16 +254,6 @@ impl Manager {
             }
             Err(Refused { packet, reason }) => Offered::Refused(packet, self.reason(reason)),
         }
-    }
-
-    fn hold(
-        &mut self,
-        now: Time,
-        packet: Descriptor,
-        arrival: &Arrival,
-        wait: Wait,
-    ) -> Result<Admitted<Descriptor>, Refused<Descriptor>> {
-        self.tm.hold(now, packet, arrival, wait).map(|()| Admitted::Queued)
     }
 
     /// Charges the memory of a packet once for the copies that follow, until [`Manager::end_copies`].

@@ -210,7 +210,7 @@ fn queue_report(q: u8, status: &PortStatus) -> Option<QueueReport> {
     let wred = queue.wred.unwrap_or_default();
     let storms = status.watchdog.map_or(0, |counters| counters[usize::from(q)].detected);
     let seen = counters.admitted.packets + counters.passed.packets + counters.refused.packets;
-    (seen > 0 || queue.paused || storms > 0).then(|| QueueReport {
+    (seen > 0 || queue.paused || storms > 0).then_some(QueueReport {
         queue: q,
         waiting: queue.packets,
         waiting_bytes: queue.bytes,
