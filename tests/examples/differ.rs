@@ -1,6 +1,6 @@
 //! Runs the differential machine for long.
 //!
-//! `cargo run --release -p wireyard-tests --example differ -- --seed 1 --count 10000 [--out DIR]`
+//! `cargo run --release -p wireyard-tests --example differ -- --seed 1 --count 10000 [--packets N] [--out DIR]`
 //!
 //! Every case that differs is made small and written to the folder (default `tests/data/regressions`); the
 //! exit status is 1 then. `--file F` runs one file again, `--show` prints why programs are refused.
@@ -26,6 +26,7 @@ fn outcome(case: &Case) -> Outcome {
 #[derive(Default)]
 struct Totals {
     executions: u64,
+    forwarded: u64,
     agreed: u64,
     refused: BTreeMap<String, u64>,
     differed: Vec<u64>,
@@ -54,9 +55,10 @@ fn main() -> ExitCode {
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/regressions"),
         PathBuf::from,
     );
+    let packets = after("--packets").and_then(|n| n.parse().ok());
     let mut totals = Totals::default();
     for seed in first..first + count {
-        one(seed, &folder, &mut totals);
+        one(seed, packets, &folder, &mut totals);
         if (seed - first + 1).is_multiple_of(500) {
             let Totals { executions, agreed, differed, .. } = &totals;
             println!(
@@ -64,10 +66,10 @@ fn main() -> ExitCode {
             );
         }
     }
-    let Totals { executions, agreed, refused, differed } = &totals;
+    let Totals { executions, forwarded, agreed, refused, differed } = &totals;
     println!(
-        "seeds {first} to {}: {agreed} programs agree in {executions} executions, {} were refused, \
-         {} differ: {differed:?}",
+        "seeds {first} to {}: {agreed} programs agree in {executions} executions \
+         ({forwarded} packets left), {} were refused, {} differ: {differed:?}",
         first + count - 1,
         refused.values().sum::<u64>(),
         differed.len(),
@@ -80,16 +82,20 @@ fn main() -> ExitCode {
     if differed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn one(seed: u64, folder: &std::path::Path, totals: &mut Totals) {
-    let case = generate::case(seed);
+fn one(seed: u64, packets: Option<usize>, folder: &std::path::Path, totals: &mut Totals) {
+    let case = generate::case_of(seed, packets);
     match outcome(&case) {
-        Outcome::Agree { executions } => {
+        Outcome::Agree { executions, forwarded } => {
             totals.executions += executions;
+            totals.forwarded += forwarded;
             totals.agreed += 1;
         }
         Outcome::Refused(why) => {
             let line = why.lines().find(|l| l.starts_with("error")).unwrap_or(&why).to_owned();
             *totals.refused.entry(line).or_default() += 1;
+            if std::env::args().any(|arg| arg == "--show") {
+                println!("seed {seed} is refused: {why}");
+            }
         }
         Outcome::Differ(report) => {
             totals.differed.push(seed);

@@ -16,7 +16,7 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
     let (mut agreed, mut refused, mut executions) = (0, 0, 0);
     for seed in first.. {
         match run(&generate::case(seed)) {
-            Outcome::Agree { executions: more } => {
+            Outcome::Agree { executions: more, .. } => {
                 agreed += 1;
                 executions += more;
             }
@@ -29,7 +29,7 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
     }
     println!("{agreed} programs agree in {executions} executions, {refused} were refused");
     assert!(agreed >= 5, "only {agreed} programs ran, {refused} were refused");
-    assert!(refused <= agreed * 4, "{refused} of {agreed} programs were refused");
+    assert!(refused * 10 <= agreed, "{refused} of {agreed} programs were refused");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::cx::Cx;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::std_meta::Access;
-use crate::ir::verify::{op_exprs, op_target};
+use crate::ir::verify::{op_exprs, op_target, pad_must_not_read};
 use crate::ir::*;
 use std::collections::BTreeSet;
 
@@ -52,6 +52,7 @@ impl Cx<'_> {
         let egress = self.control_reach(&self.ir.egress);
         self.check_region(Region::Egress, &egress);
         self.check_not_carried(&egress);
+        self.check_pads();
         let beside = self.beside_reach();
         self.check_region(Region::Ingress, &beside);
         self.check_region(Region::Egress, &beside);
@@ -101,6 +102,24 @@ impl Cx<'_> {
             self.add_expr(valid, &mut reach);
         }
         reach
+    }
+
+    /// Egress computes the length of a pad again, from what it knows.
+    fn check_pads(&mut self) {
+        let mut wrong = Vec::new();
+        for item in &self.ir.deparser.after {
+            if let AfterBody::Pad { bytes, when, .. } = item {
+                let values = [*bytes].into_iter().chain(*when);
+                wrong.extend(values.filter_map(|value| pad_must_not_read(&self.ir, value)));
+            }
+        }
+        for part in wrong {
+            let Some(span) = self.ir.exprs.get(part).and_then(|expr| expr.span) else { continue };
+            let text = "a pad cannot depend on this";
+            let note = "egress computes the pad again: from headers in front of the body, which \
+                        headers are there, carried metadata, `std.emit_length`, `std.body_length`";
+            self.report.error(codes::ACCESS, span, text).note(note);
+        }
     }
 
     fn control_reach(&self, body: &Body) -> Reach {

@@ -14,21 +14,30 @@
 //! * An assignment has the width of its target; so do arguments and parameters, table keys, action
 //!   data, meter colours, random bounds, digest values.
 //! * Blocks form a graph without cycles, every block is reached, jumps stay inside the body, the cases
-//!   of a switch fit and differ; tables are applied by controls only; a locked load and its store are
-//!   in one body with one index.
+//!   of a switch fit and differ; tables are applied by controls only; a locked load is followed by
+//!   its store, with the same index, on every path through its body that does not end the pass, and
+//!   nothing between them takes a lock.
 //! * Actions do not call themselves; `nop` and `drop` are the first two; parameters are the first
 //!   locals; defaults and entries name actions of the table with fitting data.
 //! * Parser states are all reached; a select has a pattern of fitting width for each key.
 //! * Carried metadata lies in its 16 bytes without overlap; each header is emitted at most once.
+//! * A pad depends on headers in front of the body, on which headers are there, on carried metadata and on
+//!   `std.emit_length` and `std.body_length`: on what egress computes alike.
 //!
 //! Not checked: that a loop of parser states moves the cursor, that intrinsic fields are used where
-//! they are known, that a store follows its load on every path (the checker sees to all three).
+//! they are known (the checker sees to both).
 
 mod code;
 mod decls;
 mod exprs;
+mod locks;
+mod pads;
+
+#[cfg(test)]
+mod tests;
 
 pub use code::{op_exprs, op_target};
+pub use pads::pad_must_not_read;
 
 use super::Program;
 
@@ -37,6 +46,7 @@ pub fn verify(program: &Program) -> Vec<String> {
     let mut verifier = Verifier { program, found: Vec::new() };
     verifier.exprs();
     verifier.decls();
+    verifier.pads();
     verifier.parser();
     verifier.controls();
     verifier.found

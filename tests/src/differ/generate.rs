@@ -98,8 +98,13 @@ pub struct Gen {
     pub(super) simple: bool,
 }
 
-/// Makes the case of a seed.
+/// Makes the case of a seed, with a few packets.
 pub fn case(seed: u64) -> Case {
+    case_of(seed, None)
+}
+
+/// Makes the case of a seed with so many packets. The program does not depend on their number.
+pub fn case_of(seed: u64, packets: Option<usize>) -> Case {
     let mut random = Random::new(seed);
     let simple = random.chance(40);
     let mut generator = Gen {
@@ -121,7 +126,8 @@ pub fn case(seed: u64) -> Case {
     let random = &mut generator.random;
     let burst = random.pick(&[1, 3, 16]);
     let traced = if random.chance(25) { 3 } else { 0 };
-    let packets = (0..random.pick(&[30, 60, 120])).map(|_| packet(random)).collect();
+    let few = random.pick(&[30, 60, 120]);
+    let packets = (0..packets.unwrap_or(few)).map(|_| packet(random)).collect();
     Case { program, entries, packets, burst, traced }
 }
 
@@ -333,9 +339,10 @@ impl Gen {
             "value_sets".into(),
             json!({ "vs": { "bits": 8, "size": 4, "values": values } }),
         );
+        let (slow, fast) = if unit == "bytes" { ("1MB/s", "3MB/s") } else { ("1kpps", "3kpps") };
         let rates = match kind {
-            "trtcm" => json!({ "cir": 1000, "cbs": 300, "pir": 3000, "pbs": 600 }),
-            _ => json!({ "cir": 1000, "cbs": 300, "ebs": 600 }),
+            "trtcm" => json!({ "cir": slow, "cbs": 300, "pir": fast, "pbs": 600 }),
+            _ => json!({ "cir": slow, "cbs": 300, "ebs": 600 }),
         };
         if self.random.chance(60) {
             self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));

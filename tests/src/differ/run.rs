@@ -34,6 +34,8 @@ pub enum Outcome {
     Agree {
         /// Packets times levels of the compiled engine.
         executions: u64,
+        /// Packets that came to the end of egress.
+        forwarded: u64,
     },
     /// They do not.
     Differ(String),
@@ -78,10 +80,11 @@ pub fn run(case: &Case) -> Outcome {
             Err(why) => return Outcome::Refused(why),
         }
     }
-    let mut bench = Bench { rigs, traced: case.traced, executions: 0, last: vec![0; 64] };
+    let mut bench =
+        Bench { rigs, traced: case.traced, executions: 0, forwarded: 0, last: vec![0; 64] };
     let ended = bench.packets(case).and_then(|()| bench.contents());
     match ended {
-        Ok(()) => Outcome::Agree { executions: bench.executions },
+        Ok(()) => Outcome::Agree { executions: bench.executions, forwarded: bench.forwarded },
         Err(report) => Outcome::Differ(report),
     }
 }
@@ -91,6 +94,7 @@ struct Bench {
     rigs: Vec<Rig>,
     traced: usize,
     executions: u64,
+    forwarded: u64,
     /// What the last packet that was forwarded left as.
     last: Vec<u8>,
 }
@@ -166,6 +170,8 @@ impl Bench {
     /// Egress; returns what enters ingress again.
     fn egress(&mut self, mut lanes: Lanes, mark: bool) -> Result<Lanes, String> {
         let metas = self.pass(&mut lanes, true, mark)?;
+        let out = metas.first().into_iter().flatten();
+        self.forwarded += out.filter(|meta| meta.verdict() == Verdict::Forward).count() as u64;
         let mut last = None;
         let mut again = Vec::new();
         for ((rig, lane), metas) in self.rigs.iter_mut().zip(lanes).zip(metas) {

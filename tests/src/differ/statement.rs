@@ -188,14 +188,14 @@ impl Gen {
         }
         let mut body = Vec::new();
         for cell in 0..1 + self.random.below(2) {
-            let value = self.expr(scope, self.register[cell], 2);
+            let value = self.pure(scope, self.register[cell]);
             let set = json!(format!("{name}.x{cell} = {value}"));
             body.push(match self.random.chance(50) {
                 true => {
-                    let condition = self.expr(scope, 1, 2);
+                    let condition = self.pure(scope, 1);
                     let header = self.random.pick(&self.headers.clone());
                     let (field, bits) = self.random.pick(&header.fields);
-                    let copy = self.expr(scope, bits, 1);
+                    let copy = self.pure(scope, bits);
                     let copy = json!(format!("{}.{field} = {copy}", header.name));
                     json!({ "if": condition, "then": [set], "else": [copy] })
                 }
@@ -204,6 +204,16 @@ impl Gen {
         }
         scope.locals.truncate(outer);
         vec![json!({ "update": format!("reg[{index}]"), "as": name, "do": body })]
+    }
+
+    /// An expression without an array index, which could end the pass under the lock.
+    fn pure(&mut self, scope: &Scope, bits: u32) -> String {
+        loop {
+            let value = self.expr(scope, bits, 2);
+            if !value.contains(".arr[") {
+                return value;
+            }
+        }
     }
 
     fn call(&mut self, scope: &mut Scope) -> Vec<Value> {

@@ -93,25 +93,6 @@ impl Verifier<'_> {
         self.locks(site);
     }
 
-    /// Locked loads and stores: as many of each register, with the same index and cells.
-    fn locks(&mut self, site: &Site<'_>) {
-        let (mut loads, mut stores) = (Vec::new(), Vec::new());
-        for op in site.body.blocks.iter().flat_map(|block| &block.ops) {
-            match &op.op {
-                Op::RegisterLoad { register, index, first, locked: true } => {
-                    loads.push((*register, *index, *first));
-                }
-                Op::RegisterStore { register, index, first, locked: true, .. } => {
-                    stores.push((*register, *index, *first));
-                }
-                _ => {}
-            }
-        }
-        loads.sort();
-        stores.sort();
-        self.ensure(loads == stores, || format!("{}: a lock without its release", site.name));
-    }
-
     fn term(&mut self, term: &Term, site: &Site<'_>, place: &str) {
         match term {
             Term::Branch { cond, .. } => {
