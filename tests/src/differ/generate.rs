@@ -340,9 +340,13 @@ impl Gen {
             json!({ "vs": { "bits": 8, "size": 4, "values": values } }),
         );
         let (slow, fast) = if unit == "bytes" { ("1MB/s", "3MB/s") } else { ("1kpps", "3kpps") };
+        let (small, large) = match unit {
+            "bytes" => (json!("300B"), json!("600B")),
+            _ => (json!(3), json!(6)),
+        };
         let rates = match kind {
-            "trtcm" => json!({ "cir": slow, "cbs": 300, "pir": fast, "pbs": 600 }),
-            _ => json!({ "cir": slow, "cbs": 300, "ebs": 600 }),
+            "trtcm" => json!({ "cir": slow, "cbs": small, "pir": fast, "pbs": large }),
+            _ => json!({ "cir": slow, "cbs": small, "ebs": large }),
         };
         if self.random.chance(60) {
             self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));
