@@ -125,6 +125,9 @@ fn load(word: &[u8]) -> u64 {
     }
 }
 
+/// The library's name for an opcode of which it knows no headers.
+const UNKNOWN_OPCODE: &str = "unknown_opcode";
+
 impl Layouts {
     /// Compiles the embedded libraries.
     ///
@@ -160,9 +163,9 @@ impl Layouts {
             let headers = found.headers().into_iter().filter(|h| h.instance != bth);
             let list = headers.filter_map(|h| Some((h.instance, behind(h.at)?)));
             let end = found.body_range().start;
-            all.push(
-                found.error().is_none().then(|| list.filter(|e| e.1 + stack.bytes < end).collect()),
-            );
+            // An opcode of headers only refuses the rest of this packet, and its headers are known.
+            let is_known = found.error() != Some(UNKNOWN_OPCODE);
+            all.push(is_known.then(|| list.filter(|e| e.1 + stack.bytes < end).collect()));
         }
         Ok(all)
     }
