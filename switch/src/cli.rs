@@ -10,6 +10,7 @@ mod decode;
 mod dump;
 mod explain;
 mod graph;
+mod host;
 mod lab;
 mod load;
 mod replay;
@@ -42,6 +43,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Dump(args) => dump::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Host(args) => host::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Test(args) => test::run(&args),

@@ -20,6 +20,7 @@ pub mod neighbour;
 pub mod transport;
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use layout::Layouts;
@@ -52,6 +53,22 @@ impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    /// Six octets in hexadecimal, separated by colons.
+    fn from_str(text: &str) -> Result<Mac, String> {
+        let hex = |octet: &&str| octet.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let octets = text.split(':').map(|octet| match octet.len() {
+            1..=2 => Some(octet).filter(hex).and_then(|o| u8::from_str_radix(o, 16).ok()),
+            _ => None,
+        });
+        let octets: Option<Vec<u8>> = octets.collect();
+        let mac = octets.and_then(|octets| octets.try_into().ok()).map(Mac);
+        mac.ok_or_else(|| format!("`{text}` is no MAC address: 02:00:00:00:00:01"))
     }
 }
 
@@ -120,5 +137,11 @@ mod tests {
         let mac = Mac([2, 0, 0, 0xab, 0, 1]);
         assert_eq!((u64::from(mac), Mac::from(u64::from(mac))), (0x0200_00ab_0001, mac));
         assert_eq!(mac.to_string(), "02:00:00:ab:00:01");
+        assert_eq!("02:00:00:ab:00:1".parse(), Ok(mac));
+        for wrong in
+            ["", "02:00:00:ab:00", "02:00:00:ab:00:01:02", "02:00:00:ab:00:+1", "0g:0:0:0:0:0"]
+        {
+            assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! * [`port`]: the port.
 //! * [`connect`]: what two ends exchange out of band, and a whole pair in one process.
 //! * [`flow`]: work that keeps queue pairs busy, with its counters.
+//! * [`session`]: commands of a person or a test, one JSON object a line.
 //!
 //! [`Port::next_arrival`]: crate::ports::Port::next_arrival
 
@@ -21,10 +22,20 @@ pub mod config;
 pub mod connect;
 pub mod flow;
 pub mod port;
+pub mod session;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
+use wireyard_pipeline::check::compile;
+use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::source::{Loader, parse_program};
+
 use crate::core::Core;
+use crate::device;
+use crate::library::LIBRARIES;
+use crate::program::Loaded;
 
 pub use config::{Classes, HostConfig};
 pub use connect::{ConnectError, ConnectOptions, PairSpec, Peer, connect_pair};
@@ -35,6 +46,24 @@ pub use port::{EndPointPort, HostCounters};
 pub const WIRE_PORT: u16 = 1;
 /// Port number of the end point in `programs/roce_nic`.
 pub const END_POINT_PORT: u16 = 2;
+
+/// `programs/roce_nic`, inside the binary: [`WIRE_PORT`] and [`END_POINT_PORT`].
+const NIC_PROGRAM: &str = include_str!("../../programs/roce_nic/program.yaml");
+
+/// The program of a host.
+///
+/// # Errors
+/// What is wrong in it: a build that passed its tests has nothing wrong.
+pub fn nic_program() -> Result<Loaded, Rejected> {
+    let loader = Loader::in_memory([("roce_nic.yaml", NIC_PROGRAM)], LIBRARIES);
+    let parsed = parse_program("roce_nic.yaml".as_ref(), &loader)?;
+    let compiled = compile(&parsed, &device::externs())
+        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
+    let files = parsed.files.clone();
+    let program = Arc::new(compiled.program);
+    let warnings = compiled.warnings;
+    Ok(Loaded { parsed, program, entries: None, config: None, warnings, files })
+}
 
 /// The end point on a port of a device, if that is what the port is.
 pub fn end_point(core: &mut Core, port: u16) -> Option<&mut EndPointPort> {

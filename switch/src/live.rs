@@ -38,6 +38,15 @@ pub enum Event<'a> {
     Message(String),
     /// SIGUSR1: the user wants the counters.
     Counters(&'a mut Core),
+    /// A turn is over: the caller may look at the device, give its ports work, or end the loop.
+    Turn {
+        /// The device.
+        core: &'a mut Core,
+        /// The time of this turn.
+        now: Time,
+        /// Set it to end the loop.
+        stop: &'a mut bool,
+    },
 }
 
 impl std::fmt::Debug for Core {
@@ -98,6 +107,11 @@ pub fn run(
         }
         for message in core.take_messages() {
             tell(Event::Message(message));
+        }
+        let mut stop = false;
+        tell(Event::Turn { core, now, stop: &mut stop });
+        if stop {
+            break;
         }
         if progress.received + progress.sent > 0 {
             idle = 0;

@@ -16,6 +16,22 @@ pub struct Cli {
     pub command: Command,
 }
 
+const HOST_HELP: &str = "\
+Example: wireyard host --port raw:tap0 --ip 10.77.0.2
+
+Commands are JSON objects, one a line, on standard input; each has one answer, a line on standard output.
+  {\"do\": \"memory\", \"bytes\": 4096, \"file\": \"data.bin\"}      register memory (file: its content) -> key, va
+  {\"do\": \"save\", \"key\": 257, \"file\": \"out.bin\"}          write memory to a file
+  {\"do\": \"queue_pair\"}                                   a reliable connection in RESET -> qp
+  {\"do\": \"connect\", \"qp\": 17, \"ip\": \"10.77.0.1\", \"peer_qp\": 18}
+                                        to RTS; also peer_psn, psn, mtu, timeout, vlan
+  {\"do\": \"recv\", \"qp\": 17, \"id\": 1, \"key\": 257, \"va\": 4294967296, \"bytes\": 4096}
+  {\"do\": \"send\", ...}   the same fields; write and read: also remote_key, remote_va;
+                        fetch_add: also add; cmp_swap: also compare, swap
+  {\"do\": \"wait\", \"completions\": 1, \"seconds\": 30}        -> completions
+  {\"do\": \"counters\"}
+  {\"do\": \"end\"}                                          as does the end of the input";
+
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -40,6 +56,9 @@ pub enum Command {
         picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
         them and leaves nothing behind.")]
     Run(RunArgs),
+    /// Run a RoCE end point on an interface, driven by JSON lines.
+    #[command(after_help = HOST_HELP)]
+    Host(HostArgs),
     /// Run a program on capture files: same input, same output, no privileges.
     #[command(after_help = "Example: wireyard replay programs/ipv4_router --in 1=in.pcap --out \
         2=out.pcap")]
@@ -267,6 +286,26 @@ pub enum MacControl {
     Port,
     /// The program sees them.
     Pass,
+}
+
+/// `host`.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// The interface, as in `run`: raw:tap0, tap:tap0, xdp:veth0.
+    #[arg(long, value_name = "SPEC")]
+    pub port: String,
+    /// Address of this host; ARP or neighbour discovery is answered for it.
+    #[arg(long, value_name = "ADDRESS")]
+    pub ip: std::net::IpAddr,
+    /// MAC address; default: 02:77 and the end of the IP address.
+    #[arg(long, value_name = "MAC")]
+    pub mac: Option<crate::frames::Mac>,
+    /// Rate of the link.
+    #[arg(long, value_name = "RATE", default_value = "1Gbit/s")]
+    pub rate: crate::units::BitsPerSec,
+    /// `fixed`, or the name of a DCQCN preset.
+    #[arg(long, value_name = "NAME", default_value = "fixed")]
+    pub rate_control: String,
 }
 
 /// `replay`.

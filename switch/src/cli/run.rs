@@ -47,6 +47,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let result = live::run(&mut core, duration, &mut |event| match event {
         Event::Message(message) => say(&message),
         Event::Counters(core) => report(core, json),
+        Event::Turn { .. } => {}
     });
     report(&mut core, json);
     result.map_err(|e| format!("the run loop: {e}"))?;

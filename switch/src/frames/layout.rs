@@ -50,12 +50,15 @@ deparser:
 /// Link code of InfiniBand in `std.ingress_link`.
 const LINK_INFINIBAND: u8 = 1;
 
+/// Headers behind a BTH and where they begin behind it.
+type Extension = Vec<(InstanceId, u32)>;
+
 /// The header libraries, compiled.
 #[derive(Debug)]
 pub struct Layouts {
     program: Arc<Program>,
-    /// By opcode, the headers behind the BTH and where they begin behind it.
-    extensions: Vec<Option<Vec<(InstanceId, u32)>>>,
+    /// By opcode; `None` where the library knows none.
+    extensions: Vec<Option<Extension>>,
 }
 
 /// Headers of fixed length, one behind the other.
@@ -147,7 +150,7 @@ impl Layouts {
     }
 
     /// Parses one InfiniBand packet of every opcode, and notes which headers are found where.
-    fn ask_for_extensions(&self) -> Result<Vec<Option<Vec<(InstanceId, u32)>>>, String> {
+    fn ask_for_extensions(&self) -> Result<Vec<Option<Extension>>, String> {
         const BYTES: usize = 128;
         let stack = self.stack(&["lrh", "bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
@@ -308,7 +311,7 @@ impl Wide {
     pub fn read(self, bytes: &[u8]) -> u128 {
         let at = (self.bit / 8) as usize;
         if self.bits == 128
-            && self.bit % 8 == 0
+            && self.bit.is_multiple_of(8)
             && let Some(whole) = bytes.get(at..).and_then(|rest| rest.first_chunk())
         {
             return u128::from_be_bytes(*whole);

@@ -162,7 +162,7 @@ impl TransportFrames {
     ) -> Result<usize, BuildError> {
         let shape = &self.shapes[usize::from(envelope.shape)];
         let pad = usize::from(headers.bth.pad);
-        if pad > 3 || (payload + pad) % 4 != 0 {
+        if pad > 3 || !(payload + pad).is_multiple_of(4) {
             return Err(BuildError::PadCount);
         }
         let bytes = self.frame_bytes(envelope, headers, payload).ok_or(BuildError::Headers)?;

@@ -1,0 +1,127 @@
+//! `host`: a RoCE end point on an interface, driven by JSON lines.
+
+use std::io::BufRead;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+
+use wireyard_tables::time::Time;
+
+use super::args::HostArgs;
+use super::{Status, complain, print, say};
+use crate::core::Core;
+use crate::frames::envelope::{Encap, mapped};
+use crate::frames::{Frames, Mac};
+use crate::host::session::Session;
+use crate::host::{END_POINT_PORT, EndPointPort, HostConfig, WIRE_PORT, end_point, nic_program};
+use crate::live::{self, Event};
+use crate::ports::{self, PortSpec};
+use crate::program::DeviceOptions;
+use crate::roce::qp::QpConfig;
+use crate::roce::rp::RateAlgorithm;
+
+/// Unacknowledged packets of a queue pair, as Linux rxe has.
+const OUTSTANDING_PACKETS: u32 = 128;
+
+pub(super) fn run(args: &HostArgs) -> Status {
+    match start(args) {
+        Ok(status) => status,
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+fn start(args: &HostArgs) -> Result<Status, String> {
+    let rate = args.rate;
+    let algorithm = RateAlgorithm::by_name(&args.rate_control, rate.get() as f64);
+    let algorithm = algorithm.map_err(|error| error.to_string())?;
+    let address = match args.ip {
+        IpAddr::V4(four) => mapped(four),
+        IpAddr::V6(six) => six.to_bits(),
+    };
+    let mac = args.mac.unwrap_or_else(|| mac_of(address));
+    let config = HostConfig { rate: Some(rate), ..HostConfig::ethernet("host", mac, address) };
+    let program = nic_program().map_err(|error| error.to_string())?;
+    let mut core = program.device(DeviceOptions::default())?;
+    let spec = PortSpec::parse(&args.port).map_err(|e| e.to_string())?;
+    let opened = ports::open(&spec, core.memory()).map_err(|e| e.to_string())?;
+    for notice in opened.notices {
+        say(&notice);
+    }
+    core.add_port(WIRE_PORT, opened.port)?;
+    let frames = Frames::shared()?;
+    core.add_port(END_POINT_PORT, Box::new(EndPointPort::new(config, frames)))?;
+    let overhead = match args.ip {
+        IpAddr::V4(_) => Encap::RoceV2Ipv4.overhead_bytes(false),
+        IpAddr::V6(_) => Encap::RoceV2Ipv6.overhead_bytes(false),
+    };
+    let session = Session::new(QpConfig {
+        max_outstanding_packets: OUTSTANDING_PACKETS,
+        frame_overhead_bytes: overhead + 4,
+        ..QpConfig::new(algorithm)
+    });
+    say(&format!("host {} ({mac}) runs on {}; commands on standard input", args.ip, args.port));
+    serve(&mut core, session)
+}
+
+/// A locally administered address made of the end of an IP address.
+fn mac_of(address: u128) -> Mac {
+    Mac::from(0x0277_0000_0000 | u64::from(address as u32))
+}
+
+fn serve(core: &mut Core, mut session: Session) -> Result<Status, String> {
+    let lines = read_lines();
+    let mut open = true;
+    let result = live::run(core, None, &mut |event| match event {
+        Event::Message(message) => say(&message),
+        Event::Counters(_) => {}
+        Event::Turn { core, now, stop } => {
+            let Some(end) = end_point(core, END_POINT_PORT) else { return };
+            turn(end, now, &mut session, &lines, &mut open);
+            *stop = session.is_ended() || !open && session.is_ready();
+        }
+    });
+    result.map_err(|e| format!("the run loop: {e}"))?;
+    Ok(Status::Success)
+}
+
+/// Takes the commands that are there and prints their answers.
+fn turn(
+    end: &mut EndPointPort,
+    now: Time,
+    session: &mut Session,
+    lines: &Receiver<String>,
+    open: &mut bool,
+) {
+    if let Some(answer) = session.poll(end, now) {
+        print(&format!("{answer}\n"));
+    }
+    while session.is_ready() {
+        match lines.try_recv() {
+            Ok(line) => {
+                if let Some(answer) = session.command(end, now, &line) {
+                    print(&format!("{answer}\n"));
+                }
+            }
+            Err(TryRecvError::Empty) => return,
+            Err(TryRecvError::Disconnected) => {
+                *open = false;
+                return;
+            }
+        }
+    }
+}
+
+fn read_lines() -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if !line.trim().is_empty() && send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
