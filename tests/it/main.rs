@@ -19,5 +19,6 @@ mod programs;
 mod queues;
 mod replay;
 mod run;
+mod rxe;
 mod tidy;
 mod vectors;

@@ -229,7 +229,7 @@ fn at_fifty_thousand(
 }
 
 /// Tests that need the whole machine wait for each other.
-static WHOLE_MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+pub(crate) static WHOLE_MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[test]
 fn nothing_is_lost_at_fifty_thousand_packets_a_second() {

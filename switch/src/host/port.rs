@@ -294,11 +294,10 @@ impl EndPointPort {
     }
 
     /// A frame for this end point.
-    fn take(&mut self, now: Time, frame: &[u8]) {
-        let frames = Arc::clone(&self.frames);
+    fn take(&mut self, now: Time, frame: &[u8], frames: &Frames) {
         match frames.transport.parse(self.config.link, frame) {
             Ok(received) => self.take_packet(now, &received),
-            Err(Refused::NotTransport) => self.take_other(now, frame, &frames),
+            Err(Refused::NotTransport) => self.take_other(now, frame, frames),
             Err(why) => self.counters.refused[why as usize] += 1,
         }
     }
@@ -419,9 +418,10 @@ impl Port for EndPointPort {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
         let sent = frames.len();
+        let layouts = Arc::clone(&self.frames);
         for frame in frames.drain(..) {
             self.stats.tx_bytes += u64::from(frame.len);
-            self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len));
+            self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len), &layouts);
             mem.free(frame.buf);
         }
         self.stats.tx_frames += sent as u64;

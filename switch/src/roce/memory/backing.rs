@@ -45,22 +45,39 @@ impl Backing for Bytes {
     }
 }
 
+/// Bytes of the pattern that are kept; every page of the region is this one, combined with a word of its own.
+const PAGE_BYTES: usize = 4096;
+
 /// Memory that is not there: byte `o` is a function of the seed and `o`, and what is written is compared
 /// with that function. Two regions with one seed are source and destination of a verified transfer
 /// at equal offsets, of any size.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     seed: u64,
+    page: Box<[u8]>,
     len_bytes: u64,
     verified_bytes: u64,
     wrong_bytes: u64,
     first_wrong_offset: Option<u64>,
 }
 
+/// The SplitMix64 finaliser.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The odd constant by which SplitMix64 steps.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 impl Synthetic {
     /// `len_bytes` of the pattern of `seed`.
     pub fn new(seed: u64, len_bytes: u64) -> Self {
-        Synthetic { seed, len_bytes, verified_bytes: 0, wrong_bytes: 0, first_wrong_offset: None }
+        let word = |n: u64| mix(seed.wrapping_add(n.wrapping_mul(STEP))).to_le_bytes();
+        let page = (0..PAGE_BYTES as u64 / 8).flat_map(word).collect();
+        let (verified_bytes, wrong_bytes, first_wrong_offset) = (0, 0, None);
+        Synthetic { seed, page, len_bytes, verified_bytes, wrong_bytes, first_wrong_offset }
     }
 
     /// Bytes written so far that were as expected.
@@ -78,26 +95,52 @@ impl Synthetic {
         self.first_wrong_offset
     }
 
-    /// Eight bytes of the pattern (SplitMix64 finaliser over the word number).
-    fn word(&self, index: u64) -> [u8; 8] {
-        let mut z = self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
-    }
-
-    /// Calls `each` with the pattern for every piece of `len` bytes from `offset`: (start in range, bytes).
-    fn pieces(&self, offset: u64, len: usize, mut each: impl FnMut(usize, &[u8])) {
+    /// Calls `each` for every piece of `len` bytes from `offset` that is in one page: its start in the range, the bytes
+    /// of the page there, and the word to combine them with, eight bytes at a time.
+    fn pieces(&self, offset: u64, len: usize, mut each: impl FnMut(usize, &[u8], [u8; 8])) {
         let mut at = 0;
         while at < len {
             let position = offset.wrapping_add(at as u64);
-            let word = self.word(position / 8);
-            let skip = (position % 8) as usize;
-            let take = (8 - skip).min(len - at);
-            each(at, &word[skip..skip + take]);
+            let start = (position % PAGE_BYTES as u64) as usize;
+            let take = (PAGE_BYTES - start).min(len - at);
+            let number = position / PAGE_BYTES as u64;
+            let salt = mix(self.seed ^ mix(number.wrapping_mul(STEP)));
+            let turned = salt.rotate_right(8 * (start % 8) as u32).to_le_bytes();
+            each(at, &self.page[start..start + take], turned);
             at += take;
         }
     }
+}
+
+/// Writes `page` combined with `salt`.
+fn combine(page: &[u8], salt: [u8; 8], out: &mut [u8]) {
+    let (words, tail) = page.as_chunks::<8>();
+    let (out_words, out_tail) = out.as_chunks_mut::<8>();
+    let salt_word = u64::from_ne_bytes(salt);
+    for (to, word) in out_words.iter_mut().zip(words) {
+        *to = (u64::from_ne_bytes(*word) ^ salt_word).to_ne_bytes();
+    }
+    for ((to, byte), salt) in out_tail.iter_mut().zip(tail).zip(salt) {
+        *to = byte ^ salt;
+    }
+}
+
+/// Bytes of `found` that are not `page` combined with `salt`, and the first of them.
+fn differences(page: &[u8], salt: [u8; 8], found: &[u8]) -> (u64, Option<usize>) {
+    let (words, tail) = page.as_chunks::<8>();
+    let (found_words, found_tail) = found.as_chunks::<8>();
+    let salt_word = u64::from_ne_bytes(salt);
+    let wrong = words.iter().zip(found_words).fold(0, |wrong, (word, found)| {
+        wrong | (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*found) ^ salt_word)
+    });
+    let tail_is_right = tail.iter().zip(found_tail).zip(salt).all(|((a, b), salt)| a ^ salt == *b);
+    if wrong == 0 && tail_is_right {
+        return (0, None);
+    }
+    let right = |n: usize| page[n] ^ salt[n % 8] == found[n];
+    let mut wrong = (0..page.len()).filter(|n| !right(*n));
+    let first = wrong.next();
+    (wrong.count() as u64 + 1, first)
 }
 
 impl Backing for Synthetic {
@@ -106,20 +149,19 @@ impl Backing for Synthetic {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) {
-        self.pieces(offset, out.len(), |at, bytes| {
+        self.pieces(offset, out.len(), |at, page, salt| {
             // `pieces` covers 0..out.len() exactly.
-            out[at..at + bytes.len()].copy_from_slice(bytes);
+            combine(page, salt, &mut out[at..at + page.len()]);
         });
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
         let (mut wrong, mut first) = (0, None);
-        self.pieces(offset, bytes.len(), |at, expected| {
-            let found = &bytes[at..at + expected.len()];
-            if found != expected {
-                let differ = found.iter().zip(expected).filter(|(a, b)| a != b).count();
-                wrong += differ as u64;
-                first.get_or_insert(offset + at as u64);
+        self.pieces(offset, bytes.len(), |at, page, salt| {
+            let (count, at_first) = differences(page, salt, &bytes[at..at + page.len()]);
+            wrong += count;
+            if let (None, Some(n)) = (first, at_first) {
+                first = Some(offset + (at + n) as u64);
             }
         });
         self.wrong_bytes += wrong;
