@@ -23,7 +23,8 @@ const PROGRAM: &str = "
 pipeline: frames
 include: [ethernet, arp, ip, l4, icmp, infiniband, roce]
 parser:
-  start: { select: std.ingress_link, cases: { link.infiniband: infiniband }, default: ethernet }
+  start: { select: std.ingress_link, cases: { link.infiniband: infiniband, link.opa: probe }, default: ethernet }
+  probe: { call: infiniband.headers }
   ethernet:
     call: ethernet.l2
     select: meta.ether_type
@@ -47,8 +48,11 @@ deparser:
   after: [icrc, vcrc]
 ";
 
-/// Link code of InfiniBand in `std.ingress_link`.
-const LINK_INFINIBAND: u8 = 1;
+/// The link code (`std.ingress_link`) by which the program above reads a BTH and what its opcode calls for.
+const LINK_PROBE: u8 = 2;
+
+/// More than a BTH with any extended headers.
+const PROBE_BYTES: usize = 128;
 
 /// Headers behind a BTH and where they begin behind it.
 type Extension = Vec<(InstanceId, u32)>;
@@ -128,9 +132,6 @@ fn load(word: &[u8]) -> u64 {
     }
 }
 
-/// The library's name for an opcode of which it knows no headers.
-const UNKNOWN_OPCODE: &str = "unknown_opcode";
-
 impl Layouts {
     /// Compiles the embedded libraries.
     ///
@@ -149,26 +150,20 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// Parses one InfiniBand packet of every opcode, and notes which headers are found where.
+    /// Parses a BTH of every opcode, and notes which headers are found where behind it.
     fn ask_for_extensions(&self) -> Result<Vec<Option<Extension>>, String> {
-        const BYTES: usize = 128;
-        let stack = self.stack(&["lrh", "bth"])?;
+        let stack = self.stack(&["bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
-        let mut packet = [0; BYTES + 2];
-        stack.write(&mut packet, "lrh.lnh", 2)?;
-        stack.write(&mut packet, "lrh.pktlen", (BYTES / 4) as u128)?;
+        let mut packet = [0; PROBE_BYTES];
         let mut decoder = Decoder::new(Arc::clone(&self.program))?;
         let mut all = Vec::new();
         for value in 0..=255 {
             opcode.write(&mut packet, value);
-            let found = decoder.parse(&packet, LINK_INFINIBAND).ok_or("a packet of 130 bytes")?;
+            let found = decoder.parse(&packet, LINK_PROBE).ok_or("the probe is too long")?;
             let behind = |at: u32| at.checked_sub(stack.bytes);
             let headers = found.headers().into_iter().filter(|h| h.instance != bth);
-            let list = headers.filter_map(|h| Some((h.instance, behind(h.at)?)));
-            let end = found.body_range().start;
-            // An opcode of headers only refuses the rest of this packet, and its headers are known.
-            let is_known = found.error() != Some(UNKNOWN_OPCODE);
-            all.push(is_known.then(|| list.filter(|e| e.1 + stack.bytes < end).collect()));
+            let list = headers.filter_map(|h| Some((h.instance, behind(h.at)?))).collect();
+            all.push(found.error().is_none().then_some(list));
         }
         Ok(all)
     }

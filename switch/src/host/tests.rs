@@ -19,6 +19,8 @@ use crate::units::{BitsPerSec, Quanta};
 
 use super::*;
 
+mod device;
+
 const MESSAGE: u32 = 10_000;
 
 fn ip(n: u8) -> u128 {

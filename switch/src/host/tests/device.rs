@@ -16,7 +16,8 @@ fn device(mem: &PacketMemory, n: u8, wire: Box<dyn Port>) -> Core {
     let program = nic_program().unwrap();
     let mut core = program.device_on(mem.worker(), DeviceOptions::default()).unwrap();
     let config: QosConfig = serde_json::from_str(QUEUES).unwrap();
-    let link = |name: &str, gbit| PortLink { name: name.into(), rate: Some(BitsPerSec::gbit(gbit)) };
+    let link =
+        |name: &str, gbit| PortLink { name: name.into(), rate: Some(BitsPerSec::gbit(gbit)) };
     let qos = config.resolve(&[link("1", 10), link("2", 100)]).unwrap();
     core.set_qos(&qos).unwrap();
     core.set_mac(END_POINT_PORT, mac(n).0);
@@ -73,7 +74,8 @@ fn its_own_device_holds_an_end_point_back_and_loses_nothing() {
     }
     let sender = end(&mut cores[0]);
     let pauses = sender.counters().pauses;
-    let sent: Vec<u64> = qps.iter().map(|qp| sender.roce().qp(*qp).unwrap().counters().sent_packets).collect();
+    let sent: Vec<u64> =
+        qps.iter().map(|qp| sender.roce().qp(*qp).unwrap().counters().sent_packets).collect();
     let again: u64 =
         qps.iter().map(|qp| sender.roce().qp(*qp).unwrap().counters().retransmitted_packets).sum();
     assert!(pauses > 100 && again == 0, "{pauses} pauses, {again} packets sent again");
