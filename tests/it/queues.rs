@@ -4,6 +4,7 @@
 
 mod delays;
 mod marking;
+mod notices;
 mod pauses;
 
 use std::fs;
@@ -11,10 +12,11 @@ use std::fs;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::core::Core;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
+use wireyard_tests::binary::run;
 use wireyard_tests::wires::{Far, Line, open_line};
 use wireyard_tests::workspace_root;
 
-/// A device that runs a program of the library with this `switch.yaml`.
+/// A device that runs a program of the library, or a file, with this `switch.yaml`.
 fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("switch.yaml");
@@ -74,4 +76,42 @@ fn checksum(bytes: &[u8]) -> u16 {
 fn is_ce(frame: &[u8]) -> bool {
     assert_eq!(checksum(&frame[14..34]), 0xffff, "the header checksum of {frame:02x?}");
     frame[15] & 3 == 3
+}
+
+/// `check` prints the thresholds, refuses contradictions with their numbers, and points at mistakes.
+#[test]
+fn check_prints_thresholds_and_refuses_contradictions() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |text: &str, more: &[&str]| {
+        let path = folder.path().join("switch.yaml");
+        fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap();
+        let mut arguments = vec!["check", "programs/rocev2_lossless", "--config", path];
+        arguments.extend(more);
+        run(&arguments)
+    };
+    let good = "ports: { 1: { rate: 100Gbps, cable: 40 m }, 2: { rate: 25Gbps } }\n\
+                qos: { preset: sonic_azure }\n";
+    let shown = check(good, &[]).expect(0, &[]).out.clone();
+    assert!(shown.contains("port 1 priority group 3 (ingress_lossless): xoff at"), "{shown}");
+    assert!(shown.contains("port 2 queue 4 (AZURE_LOSSLESS): kmin 1 MiB, kmax 2 MiB"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&check(good, &["--json"]).out).unwrap();
+    assert_eq!(json["queues"]["groups"][0]["headroom_bytes"], 50_176, "{json:#}");
+
+    let small = good.replace("}\n\
+                ", "}\n").replace(
+        "preset: sonic_azure }",
+        "preset: sonic_azure, buffer_profiles: { ingress_lossless: { pool: ingress_lossless_pool, \
+         static_th: 100 KB, headroom: 10 KB, xon_at: 50 KB } } }",
+    );
+    let refused = check(&small, &[]).expect(1, &[]).out.clone();
+    assert!(refused.contains("error: port 1, priority group 3"), "{refused}");
+    assert!(refused.contains("headroom 10 KB is below the 49 KiB"), "{refused}");
+
+    let here = |text: &str, place: &str, message: &str| {
+        check(text, &[]).expect(1, &[place, message]);
+    };
+    here(&good.replace("40 m", "40"), "switch.yaml:1:43", "40 of what?");
+    here(&good.replace("rate: 25", "rat: 25"), "switch.yaml:1:53", "did you mean `rate`?");
+    here(&good.replace("azure", "azur"), "switch.yaml:2:16", "did you mean `sonic_azure`?");
 }

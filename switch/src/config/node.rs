@@ -56,7 +56,13 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
         Err(error) => {
             let unknown = error.message.starts_with("unknown field");
             let code = if unknown { codes::UNKNOWN_KEY } else { codes::WRONG_TYPE };
-            found.error(code, error.span.unwrap_or(node.span), error.message);
+            // serde names what it found, and then what there is, in backticks.
+            let mut names = error.message.split('`').skip(1).step_by(2);
+            let first = names.next().filter(|_| error.message.starts_with("unknown "));
+            let report = found.error(code, error.span.unwrap_or(node.span), error.message.clone());
+            if let Some(first) = first {
+                report.did_you_mean(first, names);
+            }
             None
         }
     }
@@ -169,7 +175,10 @@ impl<'n> SeqAccess<'n> for Items<'n> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, NodeError> {
-        self.0.next().map(|item| seed.deserialize(NodeReader(item))).transpose()
+        let read = |item| {
+            seed.deserialize(NodeReader(item)).map_err(|error: NodeError| error.at(item.span))
+        };
+        self.0.next().map(read).transpose()
     }
 }
 
@@ -193,7 +202,9 @@ impl<'n> MapAccess<'n> for Pairs<'n> {
 
     fn next_value_seed<V: DeserializeSeed<'n>>(&mut self, seed: V) -> Result<V::Value, NodeError> {
         match self.value.take() {
-            Some(value) => seed.deserialize(NodeReader(value)),
+            Some(value) => {
+                seed.deserialize(NodeReader(value)).map_err(|error| error.at(value.span))
+            }
             None => Err(de::Error::custom("a value without a key")),
         }
     }

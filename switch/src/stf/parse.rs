@@ -34,6 +34,7 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
             "off" => Ok(Statement::CongestionMark(false)),
             _ => Err(format!("congestion_mark: expected `on` or `off`, found `{rest}`")),
         },
+        "config" => Ok(Statement::Config(one_word(rest, "a file")?)),
         "program" => Ok(Statement::Program(one_word(rest, "a file")?)),
         "entries" => {
             let file = one_word(rest, "a file or `none`")?;

@@ -148,6 +148,7 @@ impl Script {
         for line in lines {
             match &line.statement {
                 Statement::Program(file) => place.program = folder.join(file),
+                Statement::Config(file) => place.config = Some(folder.join(file)),
                 Statement::Entries(file) => place.entries = file.as_ref().map(|f| folder.join(f)),
                 Statement::Ports(list) => ports = list.clone(),
                 Statement::Link(port, link) => {
@@ -166,6 +167,7 @@ impl Script {
             ports.push(port);
         }
         let link = |port: u16| links.get(&port).copied().unwrap_or(LinkType::Ethernet);
+        loaded.set_queues(&mut core, &ports)?;
         let ports: Vec<_> = ports.into_iter().map(|port| (port, link(port))).collect();
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
@@ -190,6 +192,7 @@ impl Script {
     fn step(&mut self, statement: &Statement) -> Result<(), Stop> {
         match statement {
             Statement::Program(_)
+            | Statement::Config(_)
             | Statement::Entries(_)
             | Statement::Ports(_)
             | Statement::Link(..) => {}

@@ -72,6 +72,8 @@ pub enum CounterName {
 pub enum Statement {
     /// `program FILE`.
     Program(String),
+    /// Queues, ports and links of a `switch.yaml`, relative to the script.
+    Config(String),
     /// `entries FILE`, or `none`.
     Entries(Option<String>),
     /// `ports 1 2 3`.

@@ -183,7 +183,11 @@ fn shaper(rate: Option<BitsPerSec>, burst: Option<Bytes>) -> Option<ShaperConfig
 impl Resolver<'_> {
     /// Notes a contradiction.
     pub(super) fn refuse(&mut self, place: &str, message: String) {
-        self.report.problems.push(Problem { place: place.to_owned(), message });
+        let problem = Problem { place: place.to_owned(), message };
+        // A profile is wrong once, however many ports use it.
+        if !self.report.problems.contains(&problem) {
+            self.report.problems.push(problem);
+        }
     }
 
     /// Notes that a lossless promise cannot be kept: refused unless allowed.
