@@ -6,7 +6,8 @@
 //! finds its headers again from the validity mask, because ingress leaves the packet laid out in
 //! deparser order.
 //!
-//! Both structures are `repr(C)`: generated code reads and writes them at fixed offsets. An engine
+//! Both structures are `repr(C)`: generated code reads and writes them at fixed offsets. What a pass
+//! sets to a default stands together, so that a few wide stores do it. An engine
 //! implements [`Engine`] over bursts; it knows no socket and no clock, `now` is an argument.
 //!
 //! # What an engine does to them
@@ -65,12 +66,14 @@ pub struct Descriptor {
     pub ingress_ns: u64,
     /// Port the packet came in by.
     pub ingress_port: u16,
-    /// Port the packet leaves by; [`NO_PORT`] before it is decided.
-    pub egress_port: u16,
     /// Which copy of a multicast or mirrored packet.
     pub instance: u16,
     /// Generation of the program that did ingress and must do egress.
     pub generation: u16,
+    /// 0, or for a capture record that was cut the device's number for how many bytes are missing.
+    pub cut: u16,
+    /// Port the packet leaves by; [`NO_PORT`] before it is decided.
+    pub egress_port: u16,
     /// Internal class, 0 to 7.
     pub traffic_class: u8,
     /// Ingress accounting unit, 0 to 7.
@@ -83,8 +86,6 @@ pub struct Descriptor {
     pub passes: u8,
     /// Link type of the ingress port.
     pub ingress_link: u8,
-    /// 0, or for a capture record that was cut the device's number for how many bytes are missing.
-    pub cut: u16,
     /// Metadata fields declared `carried`.
     pub carried: [u8; 16],
 }
@@ -171,42 +172,42 @@ pub struct Intrinsic {
     pub not_before_ns: u64,
     /// Out: longest hold.
     pub hold_timeout_ns: u64,
-    /// In: bytes in the queue at arrival. Egress only.
-    pub enqueue_depth_bytes: u32,
-    /// In: bytes in the queue at departure. Egress only.
-    pub dequeue_depth_bytes: u32,
     /// Out: bit n when the n-th checksum was wrong.
     pub checksum_error: u32,
     /// Out: bit n when the n-th CRC was wrong.
     pub crc_error: u32,
     /// Out: the pass cut the packet to at most so many bytes; `u32::MAX` is not at all.
     pub truncate_to: u32,
-    /// Out: the packet as received, when ingress asked for a clone.
-    pub original: Option<Buf>,
-    /// Out: its length.
-    pub original_len: u32,
-    /// Out: its first byte in the chunk.
-    pub original_off: u16,
     /// Out: group, 0 is none. Ingress only.
     pub multicast_group: u16,
     /// Out: hold until so many later packets have passed.
     pub hold_packets: u16,
     /// Out: why it drops or is punted ([`ReasonId`]).
     pub reason: u16,
-    /// Out: mirror sessions of clones asked for.
-    pub clones: [u16; CLONES_MAX],
-    /// Out: how many of them.
+    /// Out: how many clones were asked for.
     pub clone_count: u8,
-    /// Out: [`Verdict`].
-    pub verdict: u8,
     /// Out: the parser error.
     pub parser_error: u8,
-    /// In: 1 when the traffic manager wants the packet marked. Egress only.
-    pub congestion_mark: u8,
+    /// Out: [`Verdict`].
+    pub verdict: u8,
     /// Out: DSCP for the device's maps; 0xff is none.
     pub dscp: u8,
     /// Out: PCP for the device's maps; 0xff is none.
     pub pcp: u8,
+    /// In: 1 when the traffic manager wants the packet marked. Egress only.
+    pub congestion_mark: u8,
+    /// In: bytes in the queue at arrival. Egress only.
+    pub enqueue_depth_bytes: u32,
+    /// In: bytes in the queue at departure. Egress only.
+    pub dequeue_depth_bytes: u32,
+    /// Out: the packet as received, when ingress asked for a clone.
+    pub original: Option<Buf>,
+    /// Out: its length.
+    pub original_len: u32,
+    /// Out: its first byte in the chunk.
+    pub original_off: u16,
+    /// Out: mirror sessions of clones asked for.
+    pub clones: [u16; CLONES_MAX],
 }
 
 impl Default for Intrinsic {

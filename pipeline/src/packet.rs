@@ -37,6 +37,9 @@ pub const BUF_INDEX_BITS: u32 = 20;
 pub const BUF_INDEX_MASK: u32 = (1 << BUF_INDEX_BITS) - 1;
 /// Alignment of the region in bytes: a page, as AF_XDP asks of a UMEM.
 pub const REGION_ALIGN_BYTES: usize = 4096;
+/// Bytes behind the last chunk that may be read: generated code looks at a header before it knows that
+/// the packet is long enough.
+pub const READABLE_BEHIND_BYTES: usize = 4096;
 
 /// The handle of one chunk (one reference to it). Linear: neither `Clone` nor `Copy`.
 ///
@@ -148,12 +151,14 @@ pub struct NoMemory;
 /// Where generated code and the kernel find the chunks. Valid while a handle of the memory lives.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionLayout {
-    /// First byte of chunk 0, aligned to [`REGION_ALIGN_BYTES`].
+    /// First byte of chunk 0, aligned to [`REGION_ALIGN_BYTES`] and to the chunk size.
     pub base: *mut u8,
     /// Bytes of the region.
     pub bytes: usize,
     /// log2 of the chunk size: chunk `i` starts at `base + (i << chunk_shift)`.
     pub chunk_shift: u32,
+    /// Number of chunks.
+    pub chunks: u32,
     /// References to each chunk, by its index.
     pub refs: *const AtomicU32,
     /// What is above [`BUF_INDEX_BITS`] in the handles of this memory.

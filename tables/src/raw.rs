@@ -32,7 +32,7 @@
 //!   b = 16 words at raw.cells[(cell - BUCKET) * 16 ..]
 //!   cell = b[0]
 //!   for e in b[4 .. 8], b[8 .. 12], b[12 .. 16]:
-//!     if (top 64 bits of rest ^ (e[0] << 32 | e[1])) >> e[3] == 0: cell = e[2]
+//!     if (top 64 bits of rest ^ the word of 64 bits at e[0]) >> e[3] == 0: cell = e[2]
 //! if cell == 0: cell = raw.zero_leaf
 //! if cell == 0: miss
 //! slot = cell - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]

@@ -10,9 +10,11 @@
 //!   validity and offsets are constants; fields are read and written in the packet. See [`super::path`].
 
 mod apply;
+mod burst;
 mod control;
 mod expr;
 mod field;
+mod known;
 mod ops;
 mod parser;
 pub(super) mod path;
@@ -82,6 +84,12 @@ pub(super) struct Emit<'g> {
     in_parser: bool,
     pub(super) egress: bool,
     in_place: Option<path::InPlace>,
+    /// In place, what ingress decides.
+    decisions: Option<burst::Decisions>,
+    /// In place, the checksums that follow changes on this path.
+    followed: Vec<sums::Followed>,
+    /// Fields that this control may write.
+    written: Vec<(InstanceId, FieldId)>,
     budget: usize,
 }
 
@@ -153,6 +161,9 @@ impl<'g> Emit<'g> {
             in_parser: false,
             egress,
             in_place: None,
+            decisions: None,
+            followed: Vec::new(),
+            written: known::written_fields(program, egress),
             budget: BUDGET,
         };
         for var in [valid, received, cursor_bits] {
@@ -297,6 +308,11 @@ impl<'g> Emit<'g> {
 
     /// Calls a helper with the frame and these arguments.
     pub(super) fn call(&mut self, helper: Helper, args: &[Value]) -> Value {
+        if self.in_place.is_some() {
+            let (packet, meta) = (self.packet, self.meta);
+            self.store_frame(packet, frame_offset!(packet));
+            self.store_frame(meta, frame_offset!(intrinsic));
+        }
         let mut all = vec![self.frame];
         all.extend_from_slice(args);
         let call = self.b.ins().call(self.helpers[helper as usize], &all);

@@ -9,7 +9,7 @@ use crate::exec::{Context, Descriptor, Intrinsic};
 use crate::interp::Interp;
 use crate::interp::bridge::Scalars;
 use crate::interp::phv::Slot;
-use crate::packet::RegionLayout;
+use crate::packet::{BUF_INDEX_BITS, RegionLayout};
 use crate::state::State;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::AtomicU64;
@@ -56,8 +56,9 @@ pub(super) struct Frame {
     pub(super) chunk_refs: *const u32,
     pub(super) chunk_shift: u64,
     pub(super) chunk_bytes: u64,
-    /// Tag of the region, in the bits above the chunk index.
-    pub(super) chunk_tag: u64,
+    /// The handle of chunk 0: a handle less this is an index, and one of another region is none.
+    pub(super) chunk_first: u64,
+    pub(super) chunk_count: u64,
     pub(super) lane: u64,
     pub(super) egress: u64,
     pub(super) cx: *mut Context<'static>,
@@ -165,7 +166,8 @@ impl Frame {
             chunk_refs: null(),
             chunk_shift: 0,
             chunk_bytes: 0,
-            chunk_tag: 0,
+            chunk_first: 0,
+            chunk_count: 0,
             lane: lane as u64,
             egress: 0,
             cx: null_mut(),
@@ -180,6 +182,7 @@ impl Frame {
         self.chunk_refs = region.refs.cast();
         self.chunk_shift = region.chunk_shift.into();
         self.chunk_bytes = 1 << region.chunk_shift;
-        self.chunk_tag = region.tag.into();
+        self.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
+        self.chunk_count = region.chunks.into();
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::depot::Depot;
 use super::{
-    BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, MemoryConfig, MemoryError, REGION_ALIGN_BYTES,
-    RegionLayout,
+    BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, MemoryConfig, MemoryError, READABLE_BEHIND_BYTES,
+    REGION_ALIGN_BYTES, RegionLayout,
 };
 
 /// Tags of regions: 1 to 4,095. A tag comes back only when no handle of its region was left.
@@ -62,11 +62,13 @@ impl Region {
         }
         let bytes = u64::from(chunks) * u64::from(chunk_bytes);
         let out_of_memory = MemoryError::OutOfMemory(bytes);
-        // One page more and aligned by hand: `calloc` gives pages that the system zeroes when they
-        // are touched, an aligned allocation would touch them all now.
+        // Longer and aligned by hand: `calloc` gives pages that the system zeroes when they are
+        // touched, an aligned allocation would touch them all now. Every chunk starts at a multiple of
+        // its size, and behind the last one are bytes that generated code may read.
+        let align = REGION_ALIGN_BYTES.max(chunk_bytes as usize);
         let layout = usize::try_from(bytes)
             .ok()
-            .and_then(|b| b.checked_add(REGION_ALIGN_BYTES))
+            .and_then(|b| b.checked_add(align + READABLE_BEHIND_BYTES))
             .and_then(|b| Layout::from_size_align(b, 16).ok())
             .ok_or_else(|| out_of_memory.clone())?;
         let tag = take_tag()?;
@@ -75,8 +77,8 @@ impl Region {
             give_tag(tag);
             return Err(out_of_memory);
         };
-        let skip = allocation.as_ptr().align_offset(REGION_ALIGN_BYTES) % REGION_ALIGN_BYTES;
-        // SAFETY: `skip` is less than the page by which the allocation is longer than the region.
+        let skip = allocation.as_ptr().align_offset(align) % align;
+        // SAFETY: `skip` is less than the alignment by which, and more, the allocation is longer.
         let base = unsafe { allocation.add(skip) };
         let refs = (0..chunks).map(|_| AtomicU32::new(0)).collect();
         Ok(Region { config, refs, depot: Depot::full(chunks), tag, base, allocation, layout })
@@ -88,6 +90,7 @@ impl Region {
             bytes: self.chunk_len() * self.config.chunks as usize,
             chunk_shift: self.config.chunk_bytes.trailing_zeros(),
             refs: self.refs.as_ptr(),
+            chunks: self.config.chunks,
             tag: self.tag.get(),
         }
     }

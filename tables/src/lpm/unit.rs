@@ -4,7 +4,7 @@
 pub(super) const UNIT_SHIFT: u32 = 4;
 
 /// A cache line: sixteen cells of a node, or a bucket. A bucket is `[leaf for the rest, number of
-/// entries, 0, 0]` and three entries `[high word, low word, leaf, shift]`: of the 64 bits that follow
+/// entries, 0, 0]` and three entries `[value, in memory order, leaf, shift]`: of the 64 bits that follow
 /// the bucket's cell, all but the low `shift` (0 to 63) must equal the entry's. Longer prefixes come
 /// later and win; unused entries come first and lead to the leaf for the rest.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,18 @@ pub(super) const UNIT_SHIFT: u32 = 4;
 pub(crate) struct Unit(pub(crate) [u32; 1 << UNIT_SHIFT]);
 
 pub(super) const BUCKET_ENTRIES: usize = 3;
+
+/// A value of 64 bits as it lies in two words of memory.
+#[inline(always)]
+fn value(words: [u32; 2]) -> u64 {
+    let [[a, b, c, d], [e, f, g, h]] = words.map(u32::to_ne_bytes);
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+fn halves(value: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = value.to_ne_bytes();
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+}
 
 impl Unit {
     pub(super) const EMPTY: Unit = Unit([0; 1 << UNIT_SHIFT]);
@@ -22,7 +34,7 @@ impl Unit {
         self.0[4..]
             .chunks_exact(4)
             .skip(BUCKET_ENTRIES - used)
-            .map(|words| (u64::from(words[0]) << 32 | u64::from(words[1]), words[2], 64 - words[3]))
+            .map(|words| (value([words[0], words[1]]), words[2], 64 - words[3]))
     }
 
     /// `entries` are in order of length.
@@ -33,7 +45,8 @@ impl Unit {
         let unused = std::iter::repeat_n((0, rest, 64), unused);
         let words = unit.0[4..].chunks_exact_mut(4);
         for (words, (value, leaf, len)) in words.zip(unused.chain(entries.iter().copied())) {
-            words.copy_from_slice(&[(value >> 32) as u32, value as u32, leaf, 64 - len]);
+            words[..2].copy_from_slice(&halves(value));
+            words[2..].copy_from_slice(&[leaf, 64 - len]);
         }
         unit
     }
@@ -47,9 +60,8 @@ impl Unit {
     #[inline(always)]
     pub(super) fn choose(&self, rest: u64) -> u32 {
         (0..BUCKET_ENTRIES).fold(self.0[0], |leaf, i| {
-            let [high, low, entry, shift] = [4, 5, 6, 7].map(|at| self.0[at + 4 * i]);
-            let value = u64::from(high) << 32 | u64::from(low);
-            if (rest ^ value) >> (shift & 63) == 0 { entry } else { leaf }
+            let [first, second, entry, shift] = [4, 5, 6, 7].map(|at| self.0[at + 4 * i]);
+            if (rest ^ value([first, second])) >> (shift & 63) == 0 { entry } else { leaf }
         })
     }
 
@@ -57,8 +69,12 @@ impl Unit {
     #[inline(always)]
     pub(super) fn choose_narrow(&self, rest: u32) -> u32 {
         (0..BUCKET_ENTRIES).fold(self.0[0], |leaf, i| {
-            let [high, entry, shift] = [4, 6, 7].map(|at| self.0[at + 4 * i]);
-            if (rest ^ high) >> (shift & 31) == 0 { entry } else { leaf }
+            let [first, second, entry, shift] = [4, 5, 6, 7].map(|at| self.0[at + 4 * i]);
+            if (rest ^ (value([first, second]) >> 32) as u32) >> (shift & 31) == 0 {
+                entry
+            } else {
+                leaf
+            }
         })
     }
 }

@@ -82,7 +82,7 @@ fn read_lpm(view: &TableView, address: u128) -> Option<u32> {
         let b = (cell - BUCKET) as usize * 16;
         cell = cells(b);
         for e in [b + 4, b + 8, b + 12] {
-            let value = u64::from(cells(e)) << 32 | u64::from(cells(e + 1));
+            let value = u64::from(cells(e)) | u64::from(cells(e + 1)) << 32;
             if ((rest >> 64) as u64 ^ value) >> cells(e + 3) == 0 {
                 cell = cells(e + 2);
             }

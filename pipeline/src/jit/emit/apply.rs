@@ -1,6 +1,6 @@
 //! Tables: keys in registers, lookups in the code, actions inlined where their table is applied.
 
-use super::{Emit, Refused, flags, frame_offset};
+use super::{Emit, Refused, descriptor, flags, frame_offset};
 use crate::ids::*;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -83,16 +83,18 @@ impl Emit<'_> {
             _ => self.lookup_call(id, &words, ways)?,
         }
 
-        // Both ways lead to one place where the action is run, unless the table knows no hit.
+        // Both ways lead to one place where the action is run. Whether it was a hit is told only
+        // where that matters.
         let run = self.b.create_block();
-        for _ in 0..3 {
+        let params = if hit == miss { 2 } else { 3 };
+        for _ in 0..params {
             self.b.append_block_param(run, I64);
         }
         self.b.switch_to_block(ways.hit);
         let found = self.hit(id, ways.hit)?;
         let one = self.num(1);
         let args: [BlockArg; 3] = [found.action.into(), found.data.into(), one.into()];
-        self.b.ins().jump(run, &args);
+        self.b.ins().jump(run, &args[..params]);
 
         self.b.switch_to_block(ways.miss);
         let default = self.load64(raw, offset_of!(RawTable, default) as i32);
@@ -100,7 +102,7 @@ impl Emit<'_> {
         let data = self.b.ins().iadd_imm_s(default, 8);
         let zero = self.num(0);
         let args: [BlockArg; 3] = [action.into(), data.into(), zero.into()];
-        self.b.ins().jump(run, &args);
+        self.b.ins().jump(run, &args[..params]);
 
         self.b.switch_to_block(run);
         let params = self.b.block_params(run).to_vec();
@@ -134,7 +136,15 @@ impl Emit<'_> {
         self.store_frame(data, frame_offset!(hit_data));
         let number = self.num(id.0.into());
         if known.has_meters {
+            if let Some(made) = self.decisions {
+                let (marks, packet) = (self.b.use_var(made.flags), self.packet);
+                self.store_word(marks, packet, descriptor!(flags), 1);
+            }
             self.call(Helper::HitMeter, &[number]);
+            if let Some(made) = self.decisions {
+                let marks = self.load_word(self.packet, descriptor!(flags), 1);
+                self.b.def_var(made.flags, marks);
+            }
         }
         if let Some(selector) = &table.selector {
             let hash = self.hash(selector.hash, &selector.keys)?;
@@ -161,7 +171,8 @@ impl Emit<'_> {
         hit: Block,
         miss: Block,
     ) -> Result<(), Refused> {
-        let [place, data, was_hit] = params[..] else { return Err(Refused::TooLarge) };
+        let [place, data] = params[..2] else { return Err(Refused::TooLarge) };
+        let was_hit = params.get(2).copied();
         let program = self.program;
         let actions = &program.tables[id].actions;
         for (n, action) in actions.iter().enumerate() {
@@ -174,7 +185,7 @@ impl Emit<'_> {
             self.b.switch_to_block(other);
         }
         // A place that does not exist is `nop`, as for the interpreter.
-        self.b.ins().brif(was_hit, hit, &[], miss, &[]);
+        self.go_by_hit(was_hit, hit, miss);
         Ok(())
     }
 
@@ -182,7 +193,7 @@ impl Emit<'_> {
         &mut self,
         action: ActionId,
         data: Value,
-        was_hit: Value,
+        was_hit: Option<Value>,
         by_action: &[(ActionId, Block)],
         hit: Block,
         miss: Block,
@@ -206,11 +217,19 @@ impl Emit<'_> {
         self.body(&declared.body, &args, done)?;
         self.b.switch_to_block(done);
         match by_action.iter().find(|(known, _)| *known == action) {
-            Some((_, to)) => self.b.ins().jump(*to, &[]),
-            None if hit == miss => self.b.ins().jump(hit, &[]),
-            None => self.b.ins().brif(was_hit, hit, &[], miss, &[]),
-        };
+            Some((_, to)) => {
+                self.b.ins().jump(*to, &[]);
+            }
+            None => self.go_by_hit(was_hit, hit, miss),
+        }
         Ok(())
+    }
+
+    fn go_by_hit(&mut self, was_hit: Option<Value>, hit: Block, miss: Block) {
+        match was_hit {
+            Some(was_hit) if hit != miss => self.b.ins().brif(was_hit, hit, &[], miss, &[]),
+            _ => self.b.ins().jump(hit, &[]),
+        };
     }
 
     fn lookup_call(&mut self, id: TableId, words: &[Value], ways: Ways) -> Result<(), Refused> {
@@ -265,30 +284,42 @@ impl Emit<'_> {
         let pair = self.b.ins().ushr(hash, shift);
         let (probe, found, next) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let same = self.b.create_block();
         let pair_param = self.b.append_block_param(probe, I64);
-        let cell_param = self.b.append_block_param(found, I64);
-        let (first_param, second_param) =
-            (self.b.append_block_param(next, I64), self.b.append_block_param(next, I64));
+        let (cell_param, head_param) =
+            (self.b.append_block_param(found, I64), self.b.append_block_param(found, I64));
         self.b.ins().jump(probe, &[pair.into()]);
 
+        // The second cell unless the first one has the key; then one look at the one that is left.
         self.b.switch_to_block(probe);
-        let bytes = self.num(cell_words as u64 * 16);
-        let offset = self.b.ins().imul(pair_param, bytes);
+        let bytes = cell_words as u64 * 16;
+        let offset = match bytes.is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(pair_param, i64::from(bytes.ilog2())),
+            false => self.b.ins().imul_imm_u(pair_param, bytes as i64),
+        };
         let first = self.b.ins().iadd(cells, offset);
-        let second = self.b.ins().iadd_imm_s(first, cell_words as i64 * 8);
-        let in_first = self.cell_matches(first, words);
-        let in_second = self.cell_matches(second, words);
-        let cell = self.b.ins().select(in_first, first, second);
-        let either = self.b.ins().bor(in_first, in_second);
-        let args: [BlockArg; 2] = [first.into(), second.into()];
-        self.b.ins().brif(either, found, &[cell.into()], next, &args);
+        let differs = self.cell_differs(first, words);
+        let zero = self.num(0);
+        let other = self.compare(IntCC::NotEqual, differs, zero);
+        let other = self.b.ins().uextend(I64, other);
+        let step = match (bytes / 2).is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(other, i64::from((bytes / 2).ilog2())),
+            false => self.b.ins().imul_imm_u(other, (bytes / 2) as i64),
+        };
+        let cell = self.b.ins().iadd(first, step);
+        let differs = self.cell_differs(cell, words);
+        self.b.ins().brif(differs, next, &[], same, &[]);
+        self.b.switch_to_block(same);
+        let head = self.load64(cell, 0);
+        self.b.ins().brif(head, found, &[cell.into(), head.into()], next, &[]);
 
         self.b.switch_to_block(next);
         self.b.set_cold_block(next);
-        let (first, second) = (self.load64(first_param, 0), self.load64(second_param, 0));
+        let first_head = self.load64(first, 0);
+        let second_head = self.load64(first, (bytes / 2) as i32);
         let zero = self.num(0);
-        let empty_first = self.compare(IntCC::Equal, first, zero);
-        let empty_second = self.compare(IntCC::Equal, second, zero);
+        let empty_first = self.compare(IntCC::Equal, first_head, zero);
+        let empty_second = self.compare(IntCC::Equal, second_head, zero);
         let empty = self.b.ins().bor(empty_first, empty_second);
         let mask = self.load64(raw, offset_of!(RawTable, pair_mask) as i32);
         let more = self.b.ins().iadd_imm_s(pair_param, 1);
@@ -296,7 +327,7 @@ impl Emit<'_> {
         self.b.ins().brif(empty, ways.miss, &[], probe, &[more.into()]);
 
         self.b.switch_to_block(found);
-        let head = self.load64(cell_param, 0);
+        let head = head_param;
         let action = self.b.ins().ushr_imm_u(head, 32);
         let slot = self.masked(head, 32);
         let slot = self.b.ins().iadd_imm_s(slot, -1);
@@ -311,22 +342,27 @@ impl Emit<'_> {
         self.b.ins().jump(ways.hit, &args);
     }
 
-    fn cell_matches(&mut self, cell: Value, words: &[Value]) -> Value {
-        let head = self.load64(cell, 0);
-        let zero = self.num(0);
-        let mut same = self.compare(IntCC::NotEqual, head, zero);
+    /// Zero when a cell has this key.
+    fn cell_differs(&mut self, cell: Value, words: &[Value]) -> Value {
+        let mut differs: Option<Value> = None;
         for (n, word) in words.iter().enumerate() {
             let stored = self.load64(cell, 8 + n as i32 * 8);
-            let this = self.compare(IntCC::Equal, stored, *word);
-            same = self.b.ins().band(same, this);
+            let this = self.b.ins().bxor(stored, *word);
+            differs = Some(match differs {
+                Some(differs) => self.b.ins().bor(differs, this),
+                None => this,
+            });
         }
-        same
+        differs.unwrap_or_else(|| self.num(0))
     }
 
     /// Address of a record, and of the data in it.
     fn record(&mut self, records: Value, slot: Value, record_words: usize) -> (Value, Value) {
-        let stride = self.num(record_words as u64 * 8);
-        let offset = self.b.ins().imul(slot, stride);
+        let bytes = record_words as u64 * 8;
+        let offset = match bytes.is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(slot, i64::from(bytes.ilog2())),
+            false => self.b.ins().imul_imm_u(slot, bytes as i64),
+        };
         let record = self.b.ins().iadd(records, offset);
         (record, self.b.ins().iadd_imm_s(record, 8))
     }
@@ -400,12 +436,10 @@ impl Emit<'_> {
         self.b.ins().jump(ways.hit, &args);
     }
 
-    /// `[top, bottom, leaf, shift]` at an offset of a bucket: its leaf if the rest matches.
+    /// `[value, value, leaf, shift]` at an offset of a bucket: its leaf if the rest matches.
     fn bucket_entry(&mut self, line: Value, at: i32, rest: Value, best: Value) -> Value {
-        let (top, bottom) = (self.load_word(line, at, 4), self.load_word(line, at + 4, 4));
+        let value = self.load64(line, at);
         let (leaf, shift) = (self.load_word(line, at + 8, 4), self.load_word(line, at + 12, 4));
-        let top = self.b.ins().ishl_imm_u(top, 32);
-        let value = self.b.ins().bor(top, bottom);
         let differs = self.b.ins().bxor(rest, value);
         let differs = self.b.ins().ushr(differs, shift);
         self.b.ins().select(differs, best, leaf)

@@ -22,6 +22,9 @@ impl Emit<'_> {
         self.spend(1)?;
         let expr = &self.program.exprs[id];
         let bits = expr.bits;
+        if let Some(known) = self.known_number(id) {
+            return Ok(self.constant(known, bits));
+        }
         let kind = expr.kind.clone();
         Ok(match kind {
             ExprKind::Const(value) => self.constant(value, bits),
@@ -43,9 +46,6 @@ impl Emit<'_> {
                 self.b.use_var(var)
             }
             ExprKind::Lookahead { offset_bits } => self.lookahead(id, offset_bits, bits)?,
-            ExprKind::Cursor if let Some((_, cursor, _)) = self.path_cursor() => {
-                self.num(cursor.into())
-            }
             ExprKind::Cursor => {
                 let cursor = self.b.use_var(self.cursor_bits);
                 let bytes = self.b.ins().ushr_imm_u(cursor, 3);
@@ -96,7 +96,7 @@ impl Emit<'_> {
     }
 
     /// Whether evaluating it may end the pass, or costs more than a few instructions.
-    fn must_be_lazy(&self, id: ExprId) -> bool {
+    pub(super) fn must_be_lazy(&self, id: ExprId) -> bool {
         match &self.program.exprs[id].kind {
             ExprKind::Element { .. } | ExprKind::Lookahead { .. } | ExprKind::Hash(..) => true,
             ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { value: a, .. } => {
@@ -145,49 +145,6 @@ impl Emit<'_> {
         Ok(value)
     }
 
-    /// A condition whose value follows from which headers are valid on this path.
-    pub(super) fn known(&self, id: ExprId) -> Option<bool> {
-        let path = self.in_place.as_ref()?;
-        match &self.program.exprs[id].kind {
-            ExprKind::Const(value) => Some(*value == 1),
-            ExprKind::Valid(instance) => Some(path.valid & crate::interp::phv::bit(*instance) != 0),
-            ExprKind::Std(StdField::ParserError) => Some(false),
-            ExprKind::Unary(UnOp::Not, a) => Some(!self.known(*a)?),
-            ExprKind::Binary(BinOp::LogicalAnd, a, b) => match (self.known(*a), self.known(*b)) {
-                (Some(false), _) => Some(false),
-                (_, Some(false)) if !self.must_be_lazy(*a) => Some(false),
-                (Some(true), Some(true)) => Some(true),
-                _ => None,
-            },
-            ExprKind::Binary(BinOp::LogicalOr, a, b) => match (self.known(*a), self.known(*b)) {
-                (Some(true), _) => Some(true),
-                (_, Some(true)) if !self.must_be_lazy(*a) => Some(true),
-                (Some(false), Some(false)) => Some(false),
-                _ => None,
-            },
-            ExprKind::Binary(op @ (BinOp::Eq | BinOp::Ne), a, b) => {
-                let (a, b) = (self.known_number(*a)?, self.known_number(*b)?);
-                Some((a == b) == (*op == BinOp::Eq))
-            }
-            _ => None,
-        }
-    }
-
-    fn known_number(&self, id: ExprId) -> Option<u128> {
-        let path = self.in_place.as_ref()?;
-        match &self.program.exprs[id].kind {
-            ExprKind::Const(value) => Some(*value),
-            ExprKind::Std(StdField::ParserError) => Some(0),
-            ExprKind::Field(instance, _)
-                if path.valid & crate::interp::phv::bit(*instance) == 0 =>
-            {
-                Some(0)
-            }
-            ExprKind::Cast(a) if self.bits(*a) <= self.bits(id) => self.known_number(*a),
-            _ => None,
-        }
-    }
-
     /// Goes to one of two blocks by a condition, looking at no more of it than needed.
     pub(super) fn branch(&mut self, id: ExprId, yes: Block, no: Block) -> Result<(), Refused> {
         if let Some(known) = self.known(id) {
@@ -208,12 +165,55 @@ impl Emit<'_> {
                 self.b.switch_to_block(more);
                 self.branch(b, yes, no)
             }
+            ExprKind::Binary(op @ (BinOp::Eq | BinOp::Ne), a, b) => {
+                let value = match self.raw_equality(op, a, b) {
+                    Some(value) => value,
+                    None => self.expr(id)?,
+                };
+                self.b.ins().brif(value, yes, &[], no, &[]);
+                Ok(())
+            }
             _ => {
                 let value = self.expr(id)?;
                 self.b.ins().brif(value, yes, &[], no, &[]);
                 Ok(())
             }
         }
+    }
+
+    /// A field compared with a constant as both are in memory.
+    fn raw_equality(&mut self, op: BinOp, a: ExprId, b: ExprId) -> Option<Value> {
+        let value = self.known_number(b)?;
+        let (field, mask) = match self.program.exprs[a].kind {
+            ExprKind::Field(instance, field) => ((instance, field), u128::MAX),
+            ExprKind::Slice { value: of, high, low } => match self.program.exprs[of].kind {
+                ExprKind::Field(instance, field) => {
+                    let mask = crate::ir::layout::ones(high - low + 1) << low;
+                    return self.raw_slice(op, (instance, field), value << low, mask);
+                }
+                _ => return None,
+            },
+            ExprKind::Binary(BinOp::And, of, mask) => match self.program.exprs[of].kind {
+                ExprKind::Field(instance, field) => ((instance, field), self.known_number(mask)?),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        if value & !mask != 0 {
+            return None;
+        }
+        self.raw_slice(op, field, value, mask)
+    }
+
+    fn raw_slice(
+        &mut self,
+        op: BinOp,
+        (instance, field): (InstanceId, FieldId),
+        value: u128,
+        mask: u128,
+    ) -> Option<Value> {
+        let cc = if op == BinOp::Eq { IntCC::Equal } else { IntCC::NotEqual };
+        self.raw_compare(cc, instance, field, value, mask)
     }
 
     fn binary(
@@ -436,16 +436,25 @@ impl Emit<'_> {
             StdField::EmitLength => self.left_to_interpreter(id)?,
             StdField::ChecksumError => self.of_meta(intrinsic!(checksum_error), 4),
             StdField::CrcError => self.of_meta(intrinsic!(crc_error), 4),
-            StdField::EgressPort => self.of_packet(descriptor!(egress_port), 2),
+            StdField::EgressPort => match self.decisions {
+                Some(made) => self.b.use_var(made.egress_port),
+                None => self.of_packet(descriptor!(egress_port), 2),
+            },
             StdField::MulticastGroup => self.of_meta(intrinsic!(multicast_group), 2),
-            StdField::TrafficClass => self.of_packet(descriptor!(traffic_class), 1),
-            StdField::PriorityGroup => self.of_packet(descriptor!(priority_group), 1),
+            StdField::TrafficClass => match self.decisions {
+                Some(made) => self.b.use_var(made.traffic_class),
+                None => self.of_packet(descriptor!(traffic_class), 1),
+            },
+            StdField::PriorityGroup => match self.decisions {
+                Some(made) => self.b.use_var(made.priority_group),
+                None => self.of_packet(descriptor!(priority_group), 1),
+            },
             StdField::Ect => {
-                let all = self.of_packet(descriptor!(flags), 1);
+                let all = self.packet_flags();
                 self.b.ins().band_imm_u(all, i64::from(packet_flags::ECT))
             }
             StdField::Color => {
-                let all = self.of_packet(descriptor!(flags), 1);
+                let all = self.packet_flags();
                 let down = self.b.ins().ushr_imm_u(all, i64::from(packet_flags::COLOR_SHIFT));
                 self.b.ins().band_imm_u(down, 3)
             }
@@ -471,20 +480,36 @@ impl Emit<'_> {
         self.masked(len, 32)
     }
 
+    fn packet_flags(&mut self) -> Value {
+        match self.decisions {
+            Some(made) => self.b.use_var(made.flags),
+            None => self.of_packet(descriptor!(flags), 1),
+        }
+    }
+
     /// Assigns intrinsic metadata.
     pub(super) fn assign_std(&mut self, field: StdField, value: Value) {
         let (packet, meta) = (self.packet, self.meta);
         match field {
-            StdField::EgressPort => self.store_word(value, packet, descriptor!(egress_port), 2),
+            StdField::EgressPort => match self.decisions {
+                Some(made) => self.b.def_var(made.egress_port, value),
+                None => self.store_word(value, packet, descriptor!(egress_port), 2),
+            },
             StdField::MulticastGroup => {
                 self.store_word(value, meta, intrinsic!(multicast_group), 2)
             }
             StdField::TrafficClass => {
-                self.store_word(value, packet, descriptor!(traffic_class), 1);
+                match self.decisions {
+                    Some(made) => self.b.def_var(made.traffic_class, value),
+                    None => self.store_word(value, packet, descriptor!(traffic_class), 1),
+                }
                 self.change_flags(!0, packet_flags::CLASS_ASSIGNED.into(), None);
             }
             StdField::PriorityGroup => {
-                self.store_word(value, packet, descriptor!(priority_group), 1);
+                match self.decisions {
+                    Some(made) => self.b.def_var(made.priority_group, value),
+                    None => self.store_word(value, packet, descriptor!(priority_group), 1),
+                }
                 self.change_flags(!0, packet_flags::GROUP_ASSIGNED.into(), None);
             }
             StdField::Ect => {
@@ -508,7 +533,7 @@ impl Emit<'_> {
     /// `flags = flags & keep | set | more`.
     pub(super) fn change_flags(&mut self, keep: u64, set: u64, more: Option<Value>) {
         let packet = self.packet;
-        let mut value = self.load_word(packet, descriptor!(flags), 1);
+        let mut value = self.packet_flags();
         if keep != !0 {
             value = self.b.ins().band_imm_u(value, (keep & 0xff) as i64);
         }
@@ -518,7 +543,10 @@ impl Emit<'_> {
         if let Some(more) = more {
             value = self.b.ins().bor(value, more);
         }
-        self.store_word(value, packet, descriptor!(flags), 1);
+        match self.decisions {
+            Some(made) => self.b.def_var(made.flags, value),
+            None => self.store_word(value, packet, descriptor!(flags), 1),
+        }
     }
 
     /// True for a field that is a scalar.

@@ -227,6 +227,10 @@ impl Emit<'_> {
                 Some(done)
             }
         };
+        if self.is_followed(instance) {
+            let old = self.read_field(instance, field);
+            self.follow_change(instance, field, old, value);
+        }
         self.write_field(instance, field, value);
         self.note_assigned(instance, field);
         if let Some(done) = done {
@@ -238,6 +242,10 @@ impl Emit<'_> {
 
     /// Remembers that a field that holds a checksum was assigned.
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {
+        // In place, nothing that is assigned holds a checksum that is written.
+        if self.in_place.is_some() {
+            return;
+        }
         let checksums = self.program.checksums.entries();
         let mask = checksums
             .filter(|(_, checksum)| checksum.field == (instance, field))

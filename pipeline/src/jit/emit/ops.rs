@@ -144,6 +144,10 @@ impl Emit<'_> {
     fn count(&mut self, counter: CounterId, index: ExprId) -> Result<(), Refused> {
         let (bits, index) = (self.bits(index), self.expr(index)?);
         let size = self.program.counters[counter].size;
+        if bits < 32 && size >= 1 << bits {
+            self.add_to_lane(counter.index(), index);
+            return Ok(());
+        }
         let limit = self.constant(size.into(), bits.max(33));
         let wide = self.resize(index, bits, bits.max(33));
         let in_range = self.compare(IntCC::UnsignedLessThan, wide, limit);

@@ -4,7 +4,7 @@ use super::{Emit, Refused, flags, frame_offset};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::interp::phv::{Slot, bit};
-use crate::ir::{BuiltinError, Case, ParserOp, Pattern, Target, Transition};
+use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -24,6 +24,9 @@ fn slot_at(instance: InstanceId) -> i32 {
 pub(super) fn reject(error: BuiltinError) -> u64 {
     end::REJECT | u64::from(error.id().0)
 }
+
+/// Generates what follows at a target, given what the keys are there.
+type Go<'f, E> = dyn FnMut(&mut E, Target, &[(ExprId, u128)]) -> Result<(), Refused> + 'f;
 
 impl Emit<'_> {
     /// Code of every state; a pass goes to `accept` or fails with an end.
@@ -50,7 +53,7 @@ impl Emit<'_> {
             if state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_))) {
                 self.must_be_whole_bytes();
             }
-            self.transition(&state.next, &mut |emit, target| {
+            self.transition(&state.next, &mut |emit, target, _| {
                 emit.go(target, &states, accept);
                 Ok(())
             })?;
@@ -168,55 +171,102 @@ impl Emit<'_> {
         }
     }
 
-    /// Evaluates the keys, and does what `go` does for the target of the first case that matches.
+    /// Does what `go` does for the target of the first case that matches; tells it which keys are
+    /// known to have which value.
     pub(super) fn transition(
         &mut self,
         next: &Transition,
-        go: &mut dyn FnMut(&mut Self, Target) -> Result<(), Refused>,
+        go: &mut Go<'_, Self>,
     ) -> Result<(), Refused> {
         let (keys, cases, default) = match next {
-            Transition::To(target) => return go(self, *target),
+            Transition::To(target) => return go(self, *target, &[]),
             Transition::Select { keys, cases, default } => (keys, cases, *default),
         };
         let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            values.push((self.expr(*key)?, self.bits(*key)));
+        for (n, key) in keys.iter().enumerate() {
+            let value = match cases.iter().all(|case| self.is_raw(*key, case.patterns.get(n))) {
+                true => None,
+                false => Some(self.expr(*key)?),
+            };
+            values.push((*key, value));
         }
-        let mut takers: Vec<(Target, Block)> = Vec::new();
+        let mut takers: Vec<(Target, Block, Vec<(ExprId, u128)>)> = Vec::new();
         for case in cases {
-            let known = takers.iter().find(|(target, _)| *target == case.to).map(|(_, b)| *b);
-            let taken = known.unwrap_or_else(|| self.b.create_block());
-            if known.is_none() {
-                takers.push((case.to, taken));
-            }
+            let known = takers.iter_mut().find(|(target, ..)| *target == case.to);
+            let taken = match known {
+                Some((_, block, facts)) => {
+                    facts.clear();
+                    *block
+                }
+                None => {
+                    let taken = self.b.create_block();
+                    let facts = keys.iter().zip(&case.patterns);
+                    let facts = facts.filter_map(|(key, pattern)| match pattern {
+                        Pattern::Value(value) => Some((*key, *value)),
+                        _ => None,
+                    });
+                    takers.push((case.to, taken, facts.collect()));
+                    taken
+                }
+            };
             let other = self.b.create_block();
             self.case(case, &values, taken, other)?;
             self.b.switch_to_block(other);
         }
-        go(self, default)?;
-        for (target, block) in takers {
+        go(self, default, &[])?;
+        for (target, block, facts) in takers {
             self.b.switch_to_block(block);
-            go(self, target)?;
+            go(self, target, &facts)?;
         }
         Ok(())
+    }
+
+    /// A key that is compared as it is in the packet.
+    fn is_raw(&self, key: ExprId, pattern: Option<&Pattern>) -> bool {
+        let any = matches!(pattern, None | Some(Pattern::Any));
+        any || self.known_number(key).is_some()
+            || matches!(pattern, Some(Pattern::Value(_) | Pattern::Mask { .. }))
+                && matches!(self.program.exprs[key].kind, ExprKind::Field(instance, field)
+                    if self.has_raw(instance, field))
     }
 
     fn case(
         &mut self,
         case: &Case,
-        values: &[(Value, u32)],
+        values: &[(ExprId, Option<Value>)],
         taken: Block,
         other: Block,
     ) -> Result<(), Refused> {
-        for (pattern, (key, bits)) in case.patterns.iter().zip(values) {
+        for (pattern, (key, value)) in case.patterns.iter().zip(values) {
             self.spend(1)?;
-            let Some(holds) = self.pattern(pattern, *key, *bits) else { continue };
+            let bits = self.bits(*key);
+            let holds = match (value, pattern) {
+                (_, Pattern::Any) => continue,
+                (Some(value), _) => self.pattern(pattern, *value, bits),
+                (None, _) if let Some(known) = self.known_number(*key) => {
+                    let value = self.constant(known, bits);
+                    self.pattern(pattern, value, bits)
+                }
+                (None, Pattern::Value(wanted)) => self.raw_key(*key, *wanted, u128::MAX),
+                (None, Pattern::Mask { value, mask }) => self.raw_key(*key, *value, *mask),
+                (None, _) => return Err(Refused::TooLarge),
+            };
+            let Some(holds) = holds else { return Err(Refused::TooLarge) };
             let more = self.b.create_block();
             self.b.ins().brif(holds, more, &[], other, &[]);
             self.b.switch_to_block(more);
         }
         self.b.ins().jump(taken, &[]);
         Ok(())
+    }
+
+    fn raw_key(&mut self, key: ExprId, value: u128, mask: u128) -> Option<Value> {
+        match self.program.exprs[key].kind {
+            ExprKind::Field(instance, field) => {
+                self.raw_compare(IntCC::Equal, instance, field, value, mask)
+            }
+            _ => None,
+        }
     }
 
     /// Whether a key matches; `None` if anything does.

@@ -9,21 +9,18 @@
 //!
 //! A dropped packet keeps what was written to it before the drop.
 
-use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic};
-use crate::exec::{Descriptor, Intrinsic, NO_PORT, Verdict};
+use super::{Emit, Refused, descriptor};
 use crate::ids::*;
-use crate::interp::bridge::end;
 use crate::interp::phv::bit;
-use crate::ir::{BuiltinReason, Crc, Op, ParserOp, Program, Target, Update, Verify};
-use crate::packet::{BUF_INDEX_BITS, BUF_INDEX_MASK};
+use crate::ir::{Crc, LValue, Op, ParserOp, Program, Target, Update, Verify};
+use crate::packet::READABLE_BEHIND_BYTES;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
-use cranelift_frontend::Variable;
-use std::mem::size_of;
+use cranelift_frontend::{Switch, Variable};
 
 /// Most operations and expressions of all paths together.
-const PATH_BUDGET: usize = 20_000;
+pub(super) const PATH_BUDGET: usize = 20_000;
 /// Most paths.
 const PATHS_MAX: usize = 48;
 
@@ -39,17 +36,25 @@ pub(in crate::jit) struct InPlace {
     /// Where each of them is.
     pub(super) at: Vec<u32>,
     /// In the order in which they are in the packet.
-    order: Vec<InstanceId>,
+    pub(super) order: Vec<InstanceId>,
     /// Bytes of all of them.
     pub(super) cursor: u32,
     /// States visited.
-    depth: u32,
+    pub(super) depth: u32,
+    /// Bytes that the packet is known to have.
+    pub(super) checked: u32,
+    /// Fields whose value is known, of those that this control never writes.
+    pub(super) facts: Vec<((InstanceId, FieldId), u128)>,
 }
+
+/// How far a header may be read before it is known that the packet is that long: behind every chunk
+/// is at least as much memory.
+const AHEAD_MAX: u32 = READABLE_BEHIND_BYTES as u32 / 2;
 
 /// How a control is compiled in place.
 pub(in crate::jit) struct PathPlan {
     /// Sets of headers that paths through the parser leave, as masks.
-    masks: Vec<u64>,
+    pub(super) masks: Vec<u64>,
     /// The control learns.
     pub(super) learns: bool,
 }
@@ -125,149 +130,16 @@ fn next_free(program: &Program, stack: StackId, valid: u64) -> Option<InstanceId
 
 /// Blocks of the loop over a burst.
 #[derive(Clone, Copy)]
-struct Loop {
+pub(super) struct Loop {
     /// The next packet.
-    next: Block,
+    pub(super) next: Block,
     /// This packet is left to the other code.
-    bail: Block,
+    pub(super) bail: Block,
 }
 
 impl Emit<'_> {
-    /// A loop over a burst; returns how many packets were done.
-    pub(in crate::jit) fn in_place_program(mut self, plan: PathPlan) -> Result<(), Refused> {
-        self.budget = PATH_BUDGET;
-        let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
-        let params = self.b.block_params(entry).to_vec();
-        let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
-        let count = self.b.ins().uextend(I64, count);
-        let index = self.b.declare_var(I64);
-        let zero = self.num(0);
-        self.b.def_var(index, zero);
-        let (head, packet, exit) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        let around = Loop { next: self.b.create_block(), bail: self.b.create_block() };
-        self.b.append_block_param(around.bail, I64);
-        self.b.set_cold_block(around.bail);
-        self.b.ins().jump(head, &[]);
-
-        self.b.switch_to_block(head);
-        let at = self.b.use_var(index);
-        let more = self.compare(IntCC::UnsignedLessThan, at, count);
-        self.b.ins().brif(more, packet, &[], exit, &[]);
-
-        self.b.switch_to_block(packet);
-        let offset = self.b.ins().imul_imm_u(at, size_of::<Descriptor>() as i64);
-        self.packet = self.b.ins().iadd(packets, offset);
-        let offset = self.b.ins().imul_imm_u(at, size_of::<Intrinsic>() as i64);
-        self.meta = self.b.ins().iadd(metas, offset);
-        self.packet_in_place(&plan, around)?;
-
-        self.b.switch_to_block(around.next);
-        let at = self.b.use_var(index);
-        let at = self.b.ins().iadd_imm_s(at, 1);
-        self.b.def_var(index, at);
-        if plan.learns {
-            let learned = self.load64(self.frame, frame_offset!(learned));
-            self.b.ins().brif(learned, exit, &[], head, &[]);
-        } else {
-            self.b.ins().jump(head, &[]);
-        }
-
-        for block in [around.bail, exit] {
-            self.b.switch_to_block(block);
-            let done = self.b.use_var(index);
-            self.b.ins().return_(&[done]);
-        }
-        self.finish();
-        Ok(())
-    }
-
-    /// One packet: whether it can be done here, then by its path.
-    fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
-        self.fail = around.bail;
-        self.store_frame(self.packet, frame_offset!(packet));
-        self.store_frame(self.meta, frame_offset!(intrinsic));
-        let (data, len) = self.packet_bytes();
-        self.defaults(plan);
-        let zero = self.num(0);
-        for (var, bits) in self.metas.clone() {
-            let zero = self.resize(zero, 64, bits);
-            self.b.def_var(var, zero);
-        }
-        let at = vec![0; self.program.instances.len()];
-        let path = InPlace { data, len, valid: 0, at, order: Vec::new(), cursor: 0, depth: 0 };
-        let program = self.program;
-        if self.egress {
-            return self.resume_in_place(&path, plan, around);
-        }
-        self.locals = program.parser.locals.iter().map(|l| self.new_local(l.bits, zero)).collect();
-        self.state_in_place(StateId(0), path, around)
-    }
-
-    /// Address and length of a packet that is ours alone.
-    fn packet_bytes(&mut self) -> (Value, Value) {
-        let (packet, frame) = (self.packet, self.frame);
-        let buf = self.load_word(packet, descriptor!(buf), 4);
-        let tag = self.b.ins().ushr_imm_u(buf, i64::from(BUF_INDEX_BITS));
-        let ours = self.load64(frame, frame_offset!(chunk_tag));
-        let foreign = self.compare(IntCC::NotEqual, tag, ours);
-        self.leave_if(foreign, 0);
-        let chunk = self.b.ins().band_imm_u(buf, i64::from(BUF_INDEX_MASK));
-        let refs = self.load64(frame, frame_offset!(chunk_refs));
-        let offset = self.b.ins().ishl_imm_u(chunk, 2);
-        let place = self.b.ins().iadd(refs, offset);
-        let count = self.load_word(place, 0, 4);
-        let shared = self.b.ins().icmp_imm_u(IntCC::NotEqual, count, 1);
-        self.leave_if(shared, 0);
-        let off = self.load_word(packet, descriptor!(data_off), 2);
-        let len = self.load_word(packet, descriptor!(len), 4);
-        let stop = self.b.ins().iadd(off, len);
-        let size = self.load64(frame, frame_offset!(chunk_bytes));
-        let over = self.compare(IntCC::UnsignedGreaterThan, stop, size);
-        self.leave_if(over, 0);
-        let shift = self.load64(frame, frame_offset!(chunk_shift));
-        let chunks = self.load64(frame, frame_offset!(chunks));
-        let start = self.b.ins().ishl(chunk, shift);
-        let start = self.b.ins().iadd(chunks, start);
-        (self.b.ins().iadd(start, off), len)
-    }
-
-    /// Every decision at its default.
-    fn defaults(&mut self, plan: &PathPlan) {
-        let (packet, meta) = (self.packet, self.meta);
-        let (zero, ones) = (self.num(0), self.num(u64::MAX));
-        for (offset, bytes) in [
-            (intrinsic!(not_before_ns), 8),
-            (intrinsic!(hold_timeout_ns), 8),
-            (intrinsic!(checksum_error), 4),
-            (intrinsic!(crc_error), 4),
-            (intrinsic!(multicast_group), 2),
-            (intrinsic!(hold_packets), 2),
-            (intrinsic!(clone_count), 1),
-            (intrinsic!(parser_error), 1),
-        ] {
-            self.store_word(zero, meta, offset, bytes);
-        }
-        self.store_word(ones, meta, intrinsic!(truncate_to), 4);
-        self.store_word(ones, meta, intrinsic!(dscp), 1);
-        self.store_word(ones, meta, intrinsic!(pcp), 1);
-        if !self.egress {
-            self.store_word(zero, meta, intrinsic!(congestion_mark), 1);
-            let none = self.num(NO_PORT.into());
-            self.store_word(none, packet, descriptor!(egress_port), 2);
-            for offset in
-                [descriptor!(traffic_class), descriptor!(priority_group), descriptor!(flags)]
-            {
-                self.store_word(zero, packet, offset, 1);
-            }
-        }
-        if plan.learns {
-            self.store_frame(zero, frame_offset!(learned));
-        }
-    }
-
     /// A state on a path, and everything behind it.
-    fn state_in_place(
+    pub(super) fn state_in_place(
         &mut self,
         id: StateId,
         mut path: InPlace,
@@ -296,7 +168,8 @@ impl Emit<'_> {
                         }
                     }
                 }
-                ParserOp::Set(to, value) => {
+                // A packet that is left to the other code later is as it came.
+                ParserOp::Set(to, value) if matches!(to, LValue::Meta(_) | LValue::Local(_)) => {
                     let value = self.expr(*value)?;
                     self.assign(to, value)?;
                 }
@@ -307,16 +180,19 @@ impl Emit<'_> {
                     self.b.switch_to_block(no);
                     self.leave(0);
                     self.b.switch_to_block(yes);
+                    self.learn_condition(*condition);
                 }
                 _ => return Err(Refused::TooLarge),
             }
         }
         let here = self.path()?.clone();
-        self.transition(&state.next, &mut |emit, target| {
+        self.transition(&state.next, &mut |emit, target, facts| {
             emit.in_place = Some(here.clone());
+            facts.iter().for_each(|(key, value)| emit.learn_equal(*key, *value));
+            let here = emit.path()?.clone();
             match target {
-                Target::State(next) => emit.state_in_place(next, here.clone(), around),
-                Target::Accept => emit.leaf(here.clone(), around),
+                Target::State(next) => emit.state_in_place(next, here, around),
+                Target::Accept => emit.leaf(here, around),
                 Target::Reject(_) => {
                     emit.leave(0);
                     Ok(())
@@ -325,23 +201,25 @@ impl Emit<'_> {
         })
     }
 
-    fn path(&self) -> Result<&InPlace, Refused> {
+    pub(super) fn path(&self) -> Result<&InPlace, Refused> {
         self.in_place.as_ref().ok_or(Refused::TooLarge)
     }
 
     fn extract_in_place(&mut self, instance: InstanceId) -> Result<(), Refused> {
         let program = self.program;
         let fixed = program.headers[program.instances[instance].header].fixed_bytes;
-        let (len, stop) = (self.path()?.len, self.path()?.cursor + fixed);
-        let need = self.num(stop.into());
-        let short = self.compare(IntCC::UnsignedLessThan, len, need);
-        self.leave_if(short, 0);
+        let stop = self.path()?.cursor + fixed;
+        if stop > AHEAD_MAX {
+            let path = self.path()?.clone();
+            self.must_have(&path, stop);
+            self.in_place.as_mut().ok_or(Refused::TooLarge)?.checked = stop;
+        }
         self.place(instance)
     }
 
     /// Notes that a header is at the cursor; one with a variable part that is not empty is left to
     /// the other code.
-    fn place(&mut self, instance: InstanceId) -> Result<(), Refused> {
+    pub(super) fn place(&mut self, instance: InstanceId) -> Result<(), Refused> {
         let program = self.program;
         let declared = &program.instances[instance];
         let fixed = program.headers[declared.header].fixed_bytes;
@@ -351,6 +229,21 @@ impl Emit<'_> {
         path.order.push(instance);
         path.cursor += fixed;
         if let Some(variable) = declared.variable_bits {
+            // One value of one field nearly always: no options.
+            if let Some((field, value)) = self.only_zero(instance, variable) {
+                if let Some(known) = self.known_field(instance, field) {
+                    if known != value {
+                        self.leave(0);
+                        let nowhere = self.b.create_block();
+                        self.b.switch_to_block(nowhere);
+                    }
+                    return Ok(());
+                }
+                let wrong = self.field_is_not(instance, field, value);
+                self.leave_if(wrong, 0);
+                self.learn_fact(instance, field, value);
+                return Ok(());
+            }
             // The expression may ask for what is there so far, which is the fixed part.
             let bits = self.expr(variable)?;
             let (bits, _) = self.words(bits, self.bits(variable));
@@ -360,7 +253,7 @@ impl Emit<'_> {
     }
 
     /// Egress: by the mask that ingress left, one copy for each that the parser can give.
-    fn resume_in_place(
+    pub(super) fn resume_in_place(
         &mut self,
         start: &InPlace,
         plan: &PathPlan,
@@ -373,82 +266,39 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(body_off, body_len);
         let slack = self.compare(IntCC::NotEqual, stop, start.len);
         self.leave_if(slack, 0);
+        let mut switch = Switch::new();
+        let mut blocks = Vec::new();
         for known in &plan.masks {
-            let (this, other) = (self.b.create_block(), self.b.create_block());
-            let value = self.num(*known);
-            let same = self.compare(IntCC::Equal, mask, value);
-            self.b.ins().brif(same, this, &[], other, &[]);
-            self.b.switch_to_block(this);
-            self.in_place = Some(start.clone());
-            for instance in &program.deparser.emit {
-                if known & bit(*instance) != 0 {
-                    let fixed = program.headers[program.instances[*instance].header].fixed_bytes;
-                    let need = self.num((self.path()?.cursor + fixed).into());
-                    let short = self.compare(IntCC::UnsignedLessThan, body_off, need);
-                    self.leave_if(short, 0);
-                    self.place(*instance)?;
-                }
+            let block = self.b.create_block();
+            switch.set_entry(u128::from(*known), block);
+            blocks.push((*known, block));
+        }
+        let other = self.b.create_block();
+        self.b.set_cold_block(other);
+        switch.emit(&mut self.b, mask, other);
+        self.b.switch_to_block(other);
+        self.leave(0);
+        for (known, block) in blocks {
+            self.b.switch_to_block(block);
+            let present = |i: &&InstanceId| known & bit(**i) != 0;
+            let fixed = |i: &InstanceId| program.headers[program.instances[*i].header].fixed_bytes;
+            let headers = program.deparser.emit.iter().filter(present).map(fixed).sum::<u32>();
+            let headers_value = self.num(headers.into());
+            let other = self.compare(IntCC::NotEqual, body_off, headers_value);
+            self.leave_if(other, 0);
+            self.in_place = Some(InPlace { checked: headers, ..start.clone() });
+            for instance in program.deparser.emit.iter().filter(present) {
+                self.place(*instance)?;
             }
             self.carried_in();
             let path = self.path()?.clone();
             self.leaf(path, around)?;
-            self.b.switch_to_block(other);
         }
-        self.leave(0);
         Ok(())
     }
 
-    /// Metadata that crossed the queue.
-    fn carried_in(&mut self) {
-        let program = self.program;
-        for (id, meta) in program.metadata.entries() {
-            let Some(at) = meta.carried_at else { continue };
-            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
-            let mut words = [self.num(0), self.num(0)];
-            let mut done = 0;
-            while done < count {
-                let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
-                let offset = descriptor!(carried) + (at + done) as i32;
-                let part = self.load_word(packet, offset, step);
-                let part = self.b.ins().ishl_imm_u(part, i64::from(done % 8 * 8));
-                let word = &mut words[(done / 8) as usize % 2];
-                *word = self.b.ins().bor(*word, part);
-                done += step;
-            }
-            let [low, high] = words;
-            let value = if meta.bits > 64 { self.b.ins().iconcat(low, high) } else { low };
-            let value = self.masked(value, meta.bits);
-            let (var, _) = self.metas[id.index()];
-            self.b.def_var(var, value);
-        }
-    }
-
-    /// Metadata that crosses the queue, also when the packet drops.
-    fn carried_out(&mut self) {
-        let program = self.program;
-        if self.egress {
-            return;
-        }
-        for (id, meta) in program.metadata.entries() {
-            let Some(at) = meta.carried_at else { continue };
-            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
-            let (var, bits) = self.metas[id.index()];
-            let value = self.b.use_var(var);
-            let (low, high) = self.words(value, bits);
-            let mut done = 0;
-            while done < count {
-                let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
-                let word = if done < 8 { low } else { high };
-                let part = self.b.ins().ushr_imm_u(word, i64::from(done % 8 * 8));
-                let offset = descriptor!(carried) + (at + done) as i32;
-                self.store_word(part, packet, offset, step);
-                done += step;
-            }
-        }
-    }
-
     /// The end of a path: checksums, the control, the verdict.
-    fn leaf(&mut self, path: InPlace, around: Loop) -> Result<(), Refused> {
+    pub(super) fn leaf(&mut self, path: InPlace, around: Loop) -> Result<(), Refused> {
         let program = self.program;
         let emitted = program.deparser.emit.iter().filter(|i| path.valid & bit(**i) != 0);
         if !emitted.eq(&path.order) {
@@ -456,116 +306,28 @@ impl Emit<'_> {
             return Ok(());
         }
         let bail = self.fail;
+        self.must_have(&path, path.cursor);
         self.in_place = Some(path);
-        let sums = self.checksums_before()?;
+        self.followed = self.checksums_before()?;
         let (done, fail) = (self.b.create_block(), self.b.create_block());
         self.b.append_block_param(fail, I64);
         self.fail = fail;
         let locals = std::mem::take(&mut self.locals);
         self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
-        self.conclude(done, fail, &sums, around)?;
+        self.conclude(done, fail, around)?;
+        self.followed.clear();
         self.locals = locals;
         self.fail = bail;
         Ok(())
     }
 
-    fn conclude(
-        &mut self,
-        done: Block,
-        fail: Block,
-        sums: &[super::sums::Followed],
-        around: Loop,
-    ) -> Result<(), Refused> {
-        let (finish, drop) = (self.b.create_block(), self.b.create_block());
-        let verdict = self.b.append_block_param(finish, I64);
-        let reason = self.b.append_block_param(finish, I64);
-        let why = self.b.append_block_param(drop, I64);
-        self.b.set_cold_block(drop);
-        self.b.set_cold_block(fail);
-
-        self.b.switch_to_block(fail);
-        let code = self.b.block_params(fail)[0];
-        let kind = self.b.ins().ushr_imm_u(code, 32);
-        let low = self.masked(code, 32);
-        let (other, punt) = (self.b.create_block(), self.b.create_block());
-        let exits = self.b.ins().icmp_imm_u(IntCC::Equal, kind, (end::EXIT >> 32) as i64);
-        self.b.ins().brif(exits, done, &[], other, &[]);
-        self.b.switch_to_block(other);
-        let punts = self.b.ins().icmp_imm_u(IntCC::Equal, kind, (end::PUNT >> 32) as i64);
-        self.b.ins().brif(punts, punt, &[], drop, &[low.into()]);
-        self.b.switch_to_block(punt);
-        let to_cpu = self.num(Verdict::Punt as u64);
-        self.add_to_lane(self.facts.counters.tallies + 1, low);
-        self.b.ins().jump(finish, &[to_cpu.into(), low.into()]);
-
-        self.b.switch_to_block(done);
-        let (forward, none) = (self.num(Verdict::Forward as u64), self.num(0));
-        if self.egress {
-            self.b.ins().jump(finish, &[forward.into(), none.into()]);
-        } else {
-            let (check, lost) = (self.b.create_block(), self.b.create_block());
-            let port = self.load_word(self.packet, descriptor!(egress_port), 2);
-            let undecided = self.b.ins().icmp_imm_u(IntCC::Equal, port, i64::from(NO_PORT));
-            self.b.ins().brif(undecided, check, &[], finish, &[forward.into(), none.into()]);
-            self.b.switch_to_block(check);
-            let group = self.load_word(self.meta, intrinsic!(multicast_group), 2);
-            self.b.ins().brif(group, finish, &[forward.into(), none.into()], lost, &[]);
-            self.b.switch_to_block(lost);
-            let reason = self.num(BuiltinReason::NoDecision.id().0.into());
-            self.b.ins().jump(drop, &[reason.into()]);
+    /// Leaves the packet to the other code unless it has so many bytes.
+    fn must_have(&mut self, path: &InPlace, bytes: u32) {
+        if bytes > path.checked {
+            let need = self.num(bytes.into());
+            let short = self.compare(IntCC::UnsignedLessThan, path.len, need);
+            self.leave_if(short, 0);
         }
-        self.b.switch_to_block(drop);
-        let dropped = self.num(Verdict::Drop as u64);
-        let meta = self.meta;
-        self.store_word(dropped, meta, intrinsic!(verdict), 1);
-        self.store_word(why, meta, intrinsic!(reason), 2);
-        self.add_to_lane(self.facts.counters.tallies, why);
-        self.carried_out();
-        self.b.ins().jump(around.next, &[]);
-
-        self.b.switch_to_block(finish);
-        self.store_word(verdict, meta, intrinsic!(verdict), 1);
-        self.store_word(reason, meta, intrinsic!(reason), 2);
-        self.checksums_after(sums);
-        self.describe()?;
-        self.carried_out();
-        self.b.ins().jump(around.next, &[]);
-        Ok(())
-    }
-
-    /// What egress and the device need to know.
-    fn describe(&mut self) -> Result<(), Refused> {
-        let path = self.path()?.clone();
-        let packet = self.packet;
-        let (valid, headers) = (self.num(path.valid), self.num(path.cursor.into()));
-        self.b.ins().store(flags(), valid, packet, descriptor!(valid));
-        self.store_word(headers, packet, descriptor!(body_off), 2);
-        let body = self.path_body_length();
-        self.store_word(body, packet, descriptor!(body_len), 4);
-        if self.egress {
-            return Ok(());
-        }
-        let (dscp, pcp) = (self.program.qos.dscp, self.program.qos.pcp);
-        for (pair, offset) in [(dscp, intrinsic!(dscp)), (pcp, intrinsic!(pcp))] {
-            let Some((value, present)) = pair else { continue };
-            let (bits, none) = (self.bits(value), self.num(0xff));
-            let value = match self.known(present) {
-                Some(false) => continue,
-                Some(true) => {
-                    let value = self.expr(value)?;
-                    self.resize(value, bits, 64)
-                }
-                None => {
-                    let present = self.expr(present)?;
-                    let value = self.expr(value)?;
-                    let value = self.resize(value, bits, 64);
-                    self.b.ins().select(present, value, none)
-                }
-            };
-            let meta = self.meta;
-            self.store_word(value, meta, offset, 1);
-        }
-        Ok(())
     }
 
     /// Data, cursor and length for a lookahead.

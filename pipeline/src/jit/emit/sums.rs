@@ -1,25 +1,30 @@
-//! Checksums in place: verified on a path's constant offsets, and followed by the words that the control
-//! may write.
+//! Checksums in place: verified on a path's constant offsets, and followed where a field that they cover
+//! is written.
 //!
-//! Words are taken as the processor loads them: a ones'-complement sum of swapped words is the swapped
-//! sum (RFC 1071 section 2).
+//! To verify, words are taken as the processor loads them: a ones'-complement sum of swapped words is
+//! the swapped sum (RFC 1071 section 2). To follow, each assignment adds what it changes to a variable:
+//! new bits, and the complement of the old ones (RFC 1624). Nothing is read for it but the old value, and
+//! never a word of which a part was just written, which a processor waits for.
 
 use super::{Emit, Refused, flags};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{Checksum, Covered, FieldLayout, LValue, Op, Update, Verify};
+use crate::ir::layout::Piece;
+use crate::ir::{Checksum, Covered, FieldLayout, Update, Verify};
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I16, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
 
 /// A checksum that follows changes on this path.
+#[derive(Clone)]
 pub(super) struct Followed {
     /// Offset of the field in the packet.
     field_at: u32,
-    /// Offsets of the words that may change.
-    words: Vec<u32>,
-    /// Their sum at the start of the pass.
-    before: Variable,
+    /// Headers that it covers.
+    covers: Vec<InstanceId>,
+    /// Sum of the changes so far, 0 when nothing was written.
+    change: Variable,
     zero_means_none: bool,
 }
 
@@ -148,76 +153,94 @@ impl Emit<'_> {
         parts: &[Option<(InstanceId, u32)>],
         field_at: u32,
     ) -> Result<Option<Followed>, Refused> {
-        let path = self.in_place.as_ref().ok_or(Refused::TooLarge)?.clone();
-        let written = self.written();
-        if written.contains(&checksum.field) {
+        if self.written.contains(&checksum.field) {
             return Err(Refused::TooLarge);
         }
-        let mut words = Vec::new();
-        for (instance, _) in parts.iter().flatten() {
-            let mut here: Vec<u32> = Vec::new();
-            for (owner, field) in written.iter().filter(|(owner, _)| owner == instance) {
-                let layout = self.field_layout(*owner, *field);
-                let pieces = layout.pieces().unwrap_or_default();
-                here.extend(pieces.iter().map(|piece| piece.byte / 2 * 2));
-            }
-            here.sort_unstable();
-            here.dedup();
-            words.extend(here.iter().map(|word| path.at[instance.index()] + word));
-        }
-        if words.is_empty() {
+        let covers: Vec<InstanceId> =
+            parts.iter().flatten().map(|(instance, _)| *instance).collect();
+        if !self.written.iter().any(|(instance, _)| covers.contains(instance)) {
             return Ok(None);
         }
-        let before = self.sum_words(path.data, &words);
-        let before = self.word_variable(before);
+        let none = self.num(0);
+        let change = self.word_variable(none);
         let zero_means_none = checksum.zero_means_none;
-        Ok(Some(Followed { field_at, words, before, zero_means_none }))
+        Ok(Some(Followed { field_at, covers, change, zero_means_none }))
     }
 
-    fn sum_words(&mut self, data: Value, words: &[u32]) -> Value {
-        let mut sum = self.num(0);
-        for (n, at) in words.iter().enumerate() {
-            let word = self.load_word(data, *at as i32, 2);
-            sum = if n == 0 { word } else { self.b.ins().iadd(sum, word) };
-        }
-        sum
-    }
-
-    /// Fields that this control or an action may assign.
-    fn written(&self) -> Vec<(InstanceId, FieldId)> {
-        let control = if self.egress { &self.program.egress } else { &self.program.ingress };
-        let bodies = self.program.actions.iter().map(|action| &action.body).chain([control]);
-        let ops = bodies.flat_map(|body| &body.blocks).flat_map(|block| &block.ops);
-        let target = |op: &Op| match op {
-            Op::Set(to, _) | Op::Meter { to, .. } | Op::Random { to, .. } => Some(to.clone()),
-            _ => None,
-        };
-        let field = |to: LValue| match to {
-            LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. } => {
-                Some((instance, field))
+    /// A field of a valid header changes from `old` to `new`: what follows notes it.
+    pub(super) fn follow_change(
+        &mut self,
+        instance: InstanceId,
+        field: FieldId,
+        old: Value,
+        new: Value,
+    ) {
+        let bits = self.field_bits(instance, field);
+        let layout = self.field_layout(instance, field);
+        // Parts of the value: lowest bit, number of bits, lowest bit in their word.
+        let parts: Vec<(u32, u32, u32)> = match layout {
+            FieldLayout::Run { bit, bits } if bit / 16 == (bit + bits - 1) / 16 => {
+                vec![(0, *bits, 15 - (bit + bits - 1) % 16)]
             }
-            _ => None,
+            FieldLayout::Run { bit, bits } if bit % 16 == 0 && bits % 16 == 0 => {
+                (0..bits / 16).map(|n| (16 * n, 16, 0)).collect()
+            }
+            layout => {
+                let pieces = layout.pieces().unwrap_or_default();
+                let part = |p: &Piece| {
+                    let up = if p.byte % 2 == 0 { 8 } else { 0 };
+                    (p.at.into(), p.bits.into(), up + u32::from(p.lsb))
+                };
+                pieces.iter().map(part).collect()
+            }
         };
-        ops.filter_map(|op| target(&op.op)).filter_map(field).collect()
+        for sum in self.followed.clone() {
+            for _ in sum.covers.iter().filter(|covered| **covered == instance) {
+                let mut change = self.b.use_var(sum.change);
+                for (at, width, up) in &parts {
+                    let (old, new) = (
+                        self.part_of(old, bits, *at, *width, *up),
+                        self.part_of(new, bits, *at, *width, *up),
+                    );
+                    let ones = self.num(0xffff);
+                    let gone = self.b.ins().isub(ones, old);
+                    change = self.b.ins().iadd(change, gone);
+                    change = self.b.ins().iadd(change, new);
+                }
+                self.b.def_var(sum.change, change);
+            }
+        }
+    }
+
+    /// `width` bits from bit `at` of a value of `bits` bits, moved to bit `up`.
+    fn part_of(&mut self, value: Value, bits: u32, at: u32, width: u32, up: u32) -> Value {
+        let value = if at == 0 { value } else { self.b.ins().ushr_imm_u(value, i64::from(at)) };
+        let value = self.resize(value, bits, 64);
+        let value = if at + width == bits { value } else { self.masked(value, width) };
+        self.b.ins().ishl_imm_u(value, i64::from(up))
+    }
+
+    /// True when a checksum follows changes of this header.
+    pub(super) fn is_followed(&self, instance: InstanceId) -> bool {
+        self.followed.iter().any(|sum| sum.covers.contains(&instance))
     }
 
     /// Writes the checksums whose words changed (RFC 1624 equation 3).
-    pub(super) fn checksums_after(&mut self, sums: &[Followed]) {
+    pub(super) fn checksums_after(&mut self) {
         let Some((data, _, _)) = self.path_cursor() else { return };
-        for sum in sums {
-            // new - old, kept above zero by as many times 0xffff as there are words.
-            let new = self.sum_words(data, &sum.words);
-            let old = self.b.use_var(sum.before);
-            let change = self.b.ins().isub(new, old);
-            let lift = sum.words.len() as i64 * 0xffff;
-            let change = self.b.ins().iadd_imm_s(change, lift);
-            let (write, done) = (self.b.create_block(), self.b.create_block());
-            let folds = if sum.words.len() > 1000 { 4 } else { 3 };
-            let folded = self.fold16(change, folds);
-            let some = self.b.ins().icmp_imm_u(IntCC::NotEqual, folded, 0);
-            let other = self.b.ins().icmp_imm_u(IntCC::NotEqual, folded, 0xffff);
-            let differs = self.b.ins().band(some, other);
-            let found = self.load_word(data, sum.field_at as i32, 2);
+        for sum in self.followed.clone() {
+            let change = self.b.use_var(sum.change);
+            let (some, write, done) =
+                (self.b.create_block(), self.b.create_block(), self.b.create_block());
+            self.b.ins().brif(change, some, &[], done, &[]);
+            self.b.switch_to_block(some);
+            // Some words of 16 bits and their complements: two turns leave 16 bits, all ones for no
+            // change and never zero.
+            let folded = self.fold16(change, 2);
+            let differs = self.b.ins().icmp_imm_u(IntCC::NotEqual, folded, 0xffff);
+            let raw = self.b.ins().load(I16, flags(), data, sum.field_at as i32);
+            let found = self.b.ins().bswap(raw);
+            let found = self.b.ins().uextend(I64, found);
             let due = match sum.zero_means_none {
                 true => {
                     let used = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
@@ -229,7 +252,7 @@ impl Emit<'_> {
             self.b.switch_to_block(write);
             let inverse = self.b.ins().bxor_imm_u(found, 0xffff);
             let value = self.b.ins().iadd(inverse, folded);
-            let value = self.fold16(value, 2);
+            let value = self.fold16(value, 1);
             let value = self.b.ins().bxor_imm_u(value, 0xffff);
             let value = match sum.zero_means_none {
                 true => {
@@ -238,7 +261,9 @@ impl Emit<'_> {
                 }
                 false => value,
             };
-            self.b.ins().istore16(flags(), value, data, sum.field_at as i32);
+            let value = self.b.ins().ireduce(I16, value);
+            let value = self.b.ins().bswap(value);
+            self.b.ins().store(flags(), value, data, sum.field_at as i32);
             self.b.ins().jump(done, &[]);
             self.b.switch_to_block(done);
         }

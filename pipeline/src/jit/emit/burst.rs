@@ -1,0 +1,361 @@
+//! The loop over a burst in place: what is done before a packet's path and after it.
+
+use super::path::{InPlace, Loop, PATH_BUDGET, PathPlan};
+use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic};
+use crate::exec::{Descriptor, Intrinsic, NO_PORT, Verdict};
+use crate::ids::*;
+use crate::interp::bridge::end;
+use crate::ir::BuiltinReason;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Variable;
+use std::mem::size_of;
+
+/// What ingress decides about a packet, in variables: they reach the descriptor in the end.
+#[derive(Clone, Copy)]
+pub(super) struct Decisions {
+    pub(super) egress_port: Variable,
+    pub(super) traffic_class: Variable,
+    pub(super) priority_group: Variable,
+    pub(super) flags: Variable,
+}
+
+// The stores of [`Emit::defaults`] and [`Emit::decide`] are wider than one field.
+const _: () = {
+    use std::mem::offset_of as at;
+    assert!(at!(Intrinsic, hold_timeout_ns) == at!(Intrinsic, not_before_ns) + 8);
+    assert!(at!(Intrinsic, crc_error) == at!(Intrinsic, checksum_error) + 4);
+    assert!(at!(Intrinsic, multicast_group) == at!(Intrinsic, truncate_to) + 4);
+    assert!(at!(Intrinsic, hold_packets) == at!(Intrinsic, truncate_to) + 6);
+    assert!(at!(Intrinsic, clone_count) == at!(Intrinsic, reason) + 2);
+    assert!(at!(Intrinsic, parser_error) == at!(Intrinsic, reason) + 3);
+    assert!(at!(Intrinsic, verdict) == at!(Intrinsic, reason) + 4);
+    assert!(at!(Intrinsic, dscp) == at!(Intrinsic, reason) + 5);
+    assert!(at!(Intrinsic, pcp) == at!(Intrinsic, reason) + 6);
+    assert!(at!(Intrinsic, congestion_mark) == at!(Intrinsic, reason) + 7);
+    assert!(at!(Descriptor, traffic_class) == at!(Descriptor, egress_port) + 2);
+    assert!(at!(Descriptor, priority_group) == at!(Descriptor, egress_port) + 3);
+    assert!(Verdict::Forward as u8 == 0);
+};
+
+/// DSCP and PCP when there are none, as they stand behind the verdict.
+const NO_CLASS: u64 = 0xffff_00;
+
+impl Emit<'_> {
+    /// A loop over a burst; returns how many packets were done.
+    pub(in crate::jit) fn in_place_program(mut self, plan: PathPlan) -> Result<(), Refused> {
+        self.budget = PATH_BUDGET;
+        let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
+        let params = self.b.block_params(entry).to_vec();
+        let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
+        let count = self.b.ins().uextend(I64, count);
+        let bytes = self.b.ins().imul_imm_u(count, size_of::<Descriptor>() as i64);
+        let stop = self.b.ins().iadd(packets, bytes);
+        let (packet_at, meta_at) = (self.b.declare_var(I64), self.b.declare_var(I64));
+        self.b.def_var(packet_at, packets);
+        self.b.def_var(meta_at, metas);
+        let (packet, exit) = (self.b.create_block(), self.b.create_block());
+        let around = Loop { next: self.b.create_block(), bail: self.b.create_block() };
+        self.b.append_block_param(around.bail, I64);
+        self.b.set_cold_block(around.bail);
+        self.b.ins().brif(count, packet, &[], exit, &[]);
+
+        self.b.switch_to_block(packet);
+        self.packet = self.b.use_var(packet_at);
+        self.meta = self.b.use_var(meta_at);
+        self.packet_in_place(&plan, around)?;
+
+        self.b.switch_to_block(around.next);
+        for (var, size) in [(packet_at, size_of::<Descriptor>()), (meta_at, size_of::<Intrinsic>())]
+        {
+            let at = self.b.use_var(var);
+            let at = self.b.ins().iadd_imm_s(at, size as i64);
+            self.b.def_var(var, at);
+        }
+        if plan.learns {
+            let (learned, more) =
+                (self.load64(self.frame, frame_offset!(learned)), self.b.create_block());
+            self.b.ins().brif(learned, exit, &[], more, &[]);
+            self.b.switch_to_block(more);
+        }
+        let at = self.b.use_var(packet_at);
+        let more = self.compare(IntCC::UnsignedLessThan, at, stop);
+        self.b.ins().brif(more, packet, &[], exit, &[]);
+
+        for block in [around.bail, exit] {
+            self.b.switch_to_block(block);
+            let at = self.b.use_var(packet_at);
+            let done = self.b.ins().isub(at, packets);
+            let done = self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
+            self.b.ins().return_(&[done]);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// One packet: whether it can be done here, then by its path.
+    fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
+        self.fail = around.bail;
+        let (data, len) = self.packet_bytes();
+        self.defaults(plan);
+        let zero = self.num(0);
+        for (var, bits) in self.metas.clone() {
+            let zero = self.resize(zero, 64, bits);
+            self.b.def_var(var, zero);
+        }
+        let at = vec![0; self.program.instances.len()];
+        let path = InPlace {
+            data,
+            len,
+            valid: 0,
+            at,
+            order: Vec::new(),
+            cursor: 0,
+            depth: 0,
+            checked: 0,
+            facts: Vec::new(),
+        };
+        let program = self.program;
+        if self.egress {
+            return self.resume_in_place(&path, plan, around);
+        }
+        self.locals = program.parser.locals.iter().map(|l| self.new_local(l.bits, zero)).collect();
+        self.state_in_place(StateId(0), path, around)
+    }
+
+    /// Address and length of a packet that is ours alone.
+    fn packet_bytes(&mut self) -> (Value, Value) {
+        let (packet, frame) = (self.packet, self.frame);
+        let buf = self.load_word(packet, descriptor!(buf), 4);
+        let first = self.load64(frame, frame_offset!(chunk_first));
+        let chunk = self.b.ins().isub(buf, first);
+        let chunks = self.load64(frame, frame_offset!(chunk_count));
+        let foreign = self.compare(IntCC::UnsignedGreaterThanOrEqual, chunk, chunks);
+        self.leave_if(foreign, 0);
+        let refs = self.load64(frame, frame_offset!(chunk_refs));
+        let offset = self.b.ins().ishl_imm_u(chunk, 2);
+        let place = self.b.ins().iadd(refs, offset);
+        let count = self.b.ins().load(I32, flags(), place, 0);
+        let shared = self.b.ins().icmp_imm_u(IntCC::NotEqual, count, 1);
+        self.leave_if(shared, 0);
+        let off = self.load_word(packet, descriptor!(data_off), 2);
+        let len = self.load_word(packet, descriptor!(len), 4);
+        let stop = self.b.ins().iadd(off, len);
+        let size = self.load64(frame, frame_offset!(chunk_bytes));
+        let over = self.compare(IntCC::UnsignedGreaterThan, stop, size);
+        self.leave_if(over, 0);
+        let shift = self.load64(frame, frame_offset!(chunk_shift));
+        let chunks = self.load64(frame, frame_offset!(chunks));
+        let start = self.b.ins().ishl(chunk, shift);
+        let start = self.b.ins().iadd(chunks, start);
+        // Not added: chunks start at multiples of their size, and an address that is a sum would be
+        // taken apart again, with two registers for every use of it.
+        (self.b.ins().bor(start, off), len)
+    }
+
+    /// Every decision at its default: forward, unless something else is decided.
+    fn defaults(&mut self, plan: &PathPlan) {
+        let meta = self.meta;
+        let zero = self.num(0);
+        self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
+        self.store_word(zero, meta, intrinsic!(hold_timeout_ns), 8);
+        self.store_word(zero, meta, intrinsic!(checksum_error), 8);
+        let uncut = self.num(u64::from(u32::MAX));
+        self.store_word(uncut, meta, intrinsic!(truncate_to), 8);
+        let no_reason = u64::from(BuiltinReason::None.id().0);
+        if self.egress {
+            let none = self.num(no_reason);
+            self.store_word(none, meta, intrinsic!(reason), 4);
+            let none = self.num(NO_CLASS);
+            self.store_word(none, meta, intrinsic!(verdict), 2);
+            let none = self.num(0xff);
+            self.store_word(none, meta, intrinsic!(pcp), 1);
+        } else {
+            let none = self.num(no_reason | NO_CLASS << 32);
+            self.store_word(none, meta, intrinsic!(reason), 8);
+            let undecided = self.num(NO_PORT.into());
+            let mut var = |value| {
+                let var = self.b.declare_var(I64);
+                self.b.def_var(var, value);
+                var
+            };
+            let decisions = Decisions {
+                egress_port: var(undecided),
+                traffic_class: var(zero),
+                priority_group: var(zero),
+                flags: var(zero),
+            };
+            self.decisions = Some(decisions);
+        }
+        if plan.learns {
+            self.store_frame(zero, frame_offset!(learned));
+        }
+    }
+
+    /// Writes what was decided to the descriptor.
+    fn decide(&mut self) {
+        let (Some(made), packet) = (self.decisions, self.packet) else { return };
+        let port = self.b.use_var(made.egress_port);
+        let class = self.b.use_var(made.traffic_class);
+        let group = self.b.use_var(made.priority_group);
+        let class = self.b.ins().ishl_imm_u(class, 16);
+        let group = self.b.ins().ishl_imm_u(group, 24);
+        let all = self.b.ins().bor(port, class);
+        let all = self.b.ins().bor(all, group);
+        self.store_word(all, packet, descriptor!(egress_port), 4);
+        let marks = self.b.use_var(made.flags);
+        self.store_word(marks, packet, descriptor!(flags), 1);
+    }
+
+    /// Metadata that crossed the queue.
+    pub(super) fn carried_in(&mut self) {
+        let program = self.program;
+        for (id, meta) in program.metadata.entries() {
+            let Some(at) = meta.carried_at else { continue };
+            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
+            let mut words = [self.num(0), self.num(0)];
+            let mut done = 0;
+            while done < count {
+                let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
+                let offset = descriptor!(carried) + (at + done) as i32;
+                let part = self.load_word(packet, offset, step);
+                let part = self.b.ins().ishl_imm_u(part, i64::from(done % 8 * 8));
+                let word = &mut words[(done / 8) as usize % 2];
+                *word = self.b.ins().bor(*word, part);
+                done += step;
+            }
+            let [low, high] = words;
+            let value = if meta.bits > 64 { self.b.ins().iconcat(low, high) } else { low };
+            let value = self.masked(value, meta.bits);
+            let (var, _) = self.metas[id.index()];
+            self.b.def_var(var, value);
+        }
+    }
+
+    /// Metadata that crosses the queue, also when the packet drops.
+    fn carried_out(&mut self) {
+        let program = self.program;
+        if self.egress {
+            return;
+        }
+        for (id, meta) in program.metadata.entries() {
+            let Some(at) = meta.carried_at else { continue };
+            let (count, packet) = (meta.bits.div_ceil(8), self.packet);
+            let (var, bits) = self.metas[id.index()];
+            let value = self.b.use_var(var);
+            let (low, high) = self.words(value, bits);
+            let mut done = 0;
+            while done < count {
+                let step = [8, 4, 2].into_iter().find(|s| done + s <= count).unwrap_or(1);
+                let word = if done < 8 { low } else { high };
+                let part = self.b.ins().ushr_imm_u(word, i64::from(done % 8 * 8));
+                let offset = descriptor!(carried) + (at + done) as i32;
+                self.store_word(part, packet, offset, step);
+                done += step;
+            }
+        }
+    }
+
+    /// The verdict by how the control ended, and the packet as the pass leaves it.
+    pub(super) fn conclude(
+        &mut self,
+        done: Block,
+        fail: Block,
+        around: Loop,
+    ) -> Result<(), Refused> {
+        let (finish, drop) = (self.b.create_block(), self.b.create_block());
+        let why = self.b.append_block_param(drop, I64);
+        self.b.set_cold_block(drop);
+        self.b.set_cold_block(fail);
+
+        self.b.switch_to_block(fail);
+        let code = self.b.block_params(fail)[0];
+        let kind = self.b.ins().ushr_imm_u(code, 32);
+        let low = self.masked(code, 32);
+        let (other, punt) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(punt);
+        let exits = self.b.ins().icmp_imm_u(IntCC::Equal, kind, (end::EXIT >> 32) as i64);
+        self.b.ins().brif(exits, done, &[], other, &[]);
+        self.b.switch_to_block(other);
+        let punts = self.b.ins().icmp_imm_u(IntCC::Equal, kind, (end::PUNT >> 32) as i64);
+        self.b.ins().brif(punts, punt, &[], drop, &[low.into()]);
+        self.b.switch_to_block(punt);
+        self.store_verdict(Verdict::Punt, low);
+        self.add_to_lane(self.facts.counters.tallies + 1, low);
+        self.b.ins().jump(finish, &[]);
+
+        self.b.switch_to_block(done);
+        if let Some(made) = self.decisions {
+            let (check, lost) = (self.b.create_block(), self.b.create_block());
+            self.b.set_cold_block(check);
+            let port = self.b.use_var(made.egress_port);
+            let undecided = self.b.ins().icmp_imm_u(IntCC::Equal, port, i64::from(NO_PORT));
+            self.b.ins().brif(undecided, check, &[], finish, &[]);
+            self.b.switch_to_block(check);
+            let group = self.load_word(self.meta, intrinsic!(multicast_group), 2);
+            self.b.ins().brif(group, finish, &[], lost, &[]);
+            self.b.switch_to_block(lost);
+            let reason = self.num(BuiltinReason::NoDecision.id().0.into());
+            self.b.ins().jump(drop, &[reason.into()]);
+        } else {
+            self.b.ins().jump(finish, &[]);
+        }
+        self.b.switch_to_block(drop);
+        self.store_verdict(Verdict::Drop, why);
+        self.add_to_lane(self.facts.counters.tallies, why);
+        self.decide();
+        self.carried_out();
+        self.b.ins().jump(around.next, &[]);
+
+        self.b.switch_to_block(finish);
+        self.checksums_after();
+        self.decide();
+        self.describe()?;
+        self.carried_out();
+        self.b.ins().jump(around.next, &[]);
+        Ok(())
+    }
+
+    fn store_verdict(&mut self, verdict: Verdict, reason: Value) {
+        let (verdict, meta) = (self.num(verdict as u64), self.meta);
+        self.store_word(verdict, meta, intrinsic!(verdict), 1);
+        self.store_word(reason, meta, intrinsic!(reason), 2);
+    }
+
+    /// What egress and the device need to know.
+    fn describe(&mut self) -> Result<(), Refused> {
+        // Egress came here with what ingress wrote.
+        if self.egress {
+            return Ok(());
+        }
+        let path = self.path()?.clone();
+        let packet = self.packet;
+        let (valid, headers) = (self.num(path.valid), self.num(path.cursor.into()));
+        self.b.ins().store(flags(), valid, packet, descriptor!(valid));
+        self.store_word(headers, packet, descriptor!(body_off), 2);
+        let body = self.path_body_length();
+        self.store_word(body, packet, descriptor!(body_len), 4);
+        let (dscp, pcp) = (self.program.qos.dscp, self.program.qos.pcp);
+        for (pair, offset) in [(dscp, intrinsic!(dscp)), (pcp, intrinsic!(pcp))] {
+            let Some((value, present)) = pair else { continue };
+            let (bits, none) = (self.bits(value), self.num(0xff));
+            let value = match self.known(present) {
+                Some(false) => continue,
+                Some(true) => {
+                    let value = self.expr(value)?;
+                    self.resize(value, bits, 64)
+                }
+                None => {
+                    let present = self.expr(present)?;
+                    let value = self.expr(value)?;
+                    let value = self.resize(value, bits, 64);
+                    self.b.ins().select(present, value, none)
+                }
+            };
+            let meta = self.meta;
+            self.store_word(value, meta, offset, 1);
+        }
+        Ok(())
+    }
+}
