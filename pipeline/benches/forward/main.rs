@@ -8,9 +8,11 @@
 
 #![allow(missing_docs)]
 
+mod acl;
 mod hand;
 mod rig;
 mod router;
+mod vxlan;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hand::{Hand, HandRig};
@@ -177,14 +179,33 @@ fn counters(state: &State, name: &str) -> Vec<[u64; 2]> {
 
 fn duels() -> Vec<Duel> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/forward");
-    vec![Duel {
-        name: "rocev2_router",
-        program: here.join("rocev2_router.yaml"),
-        inputs: router::inputs(),
-        fill: Box::new(router::fill),
-        hand: Box::new(router::Router::new()),
-        limit: 1.3,
-    }]
+    let library = rig::library();
+    vec![
+        Duel {
+            name: "rocev2_router",
+            program: here.join("rocev2_router.yaml"),
+            inputs: router::inputs(),
+            fill: Box::new(router::fill),
+            hand: Box::new(router::Router::new()),
+            limit: 1.3,
+        },
+        Duel {
+            name: "acl_firewall",
+            program: library.join("acl_firewall/program.yaml"),
+            inputs: acl::inputs(),
+            fill: Box::new(acl::fill),
+            hand: Box::new(acl::Firewall::new()),
+            limit: 1.5,
+        },
+        Duel {
+            name: "vxlan_gateway",
+            program: library.join("vxlan_gateway/program.yaml"),
+            inputs: vxlan::inputs(),
+            fill: Box::new(vxlan::fill),
+            hand: Box::new(vxlan::Gateway::new()),
+            limit: 1.5,
+        },
+    ]
 }
 
 /// The part that callgrind counts: see `benches/count.sh`.

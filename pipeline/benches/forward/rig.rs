@@ -25,7 +25,7 @@ pub(crate) const HEADROOM_BYTES: usize = 256;
 /// Where packet `n` starts in its chunk. Chunks are a power of two apart: with all headers at one
 /// offset they would share a few sets of the cache, and the benches would measure that.
 pub(crate) fn data_off(n: usize) -> usize {
-    HEADROOM_BYTES + if std::env::var_os("WY_NOCOLOR").is_some() { 0 } else { n % 16 * 64 }
+    HEADROOM_BYTES + n % 16 * 64
 }
 
 /// Bytes at the front of a packet that a program may change; put back between runs.

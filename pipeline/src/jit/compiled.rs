@@ -57,6 +57,7 @@ pub(super) struct TableFacts {
     pub(super) has_counters: bool,
     pub(super) has_meters: bool,
     pub(super) has_last_hits: bool,
+    pub(super) has_profile: bool,
 }
 
 impl Facts {
@@ -71,6 +72,7 @@ impl Facts {
             has_counters: view.counters().is_some(),
             has_meters: view.meters().is_some(),
             has_last_hits: view.last_hits().is_some(),
+            has_profile: view.profile().is_some(),
         });
         let mut start = 0;
         let slots = program.instances.iter().map(|instance| {

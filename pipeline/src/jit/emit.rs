@@ -90,6 +90,8 @@ pub(super) struct Emit<'g> {
     followed: Vec<sums::Followed>,
     /// Fields that this control may write.
     written: Vec<(InstanceId, FieldId)>,
+    /// Most elements of stacks on a path.
+    elements_max: u32,
     budget: usize,
 }
 
@@ -164,6 +166,7 @@ impl<'g> Emit<'g> {
             decisions: None,
             followed: Vec::new(),
             written: known::written_fields(program, egress),
+            elements_max: 0,
             budget: BUDGET,
         };
         for var in [valid, received, cursor_bits] {

@@ -20,9 +20,9 @@ struct Found {
 
 /// Where a lookup goes: with slot, action and data on a hit.
 #[derive(Clone, Copy)]
-struct Ways {
-    hit: Block,
-    miss: Block,
+pub(super) struct Ways {
+    pub(super) hit: Block,
+    pub(super) miss: Block,
 }
 
 impl Emit<'_> {
@@ -119,14 +119,7 @@ impl Emit<'_> {
             self.add_to_lane(facts.counters.tables + id.index(), slot);
         }
         if known.has_last_hits {
-            let tables = self.load64(self.frame, frame_offset!(tables));
-            let at = id.index() * size_of::<RawTable>() + offset_of!(RawTable, last_hits);
-            let times = self.load64(tables, at as i32);
-            let offset = self.b.ins().ishl_imm_u(slot, 3);
-            let time = self.b.ins().iadd(times, offset);
-            let now = self.now_ns();
-            let now = self.picoseconds(now);
-            self.b.ins().store(flags(), now, time, 0);
+            self.touch(id, slot);
         }
         if !known.has_meters && table.selector.is_none() {
             return Ok(Found { action, data });
@@ -153,6 +146,18 @@ impl Emit<'_> {
         let action = self.load64(self.frame, frame_offset!(hit_action));
         let data = self.load64(self.frame, frame_offset!(hit_data));
         Ok(Found { action, data })
+    }
+
+    /// Notes when an entry was last hit.
+    pub(super) fn touch(&mut self, id: TableId, slot: Value) {
+        let tables = self.load64(self.frame, frame_offset!(tables));
+        let at = id.index() * size_of::<RawTable>() + offset_of!(RawTable, last_hits);
+        let times = self.load64(tables, at as i32);
+        let offset = self.b.ins().ishl_imm_u(slot, 3);
+        let time = self.b.ins().iadd(times, offset);
+        let now = self.now_ns();
+        let now = self.picoseconds(now);
+        self.b.ins().store(flags(), now, time, 0);
     }
 
     /// Nanoseconds to picoseconds as [`wireyard_tables::time::Time::from_ns`] does.
@@ -276,7 +281,7 @@ impl Emit<'_> {
     }
 
     /// See [`wireyard_tables::raw`].
-    fn lookup_exact(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
+    pub(super) fn lookup_exact(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
         let Layout::Exact { cell_words, data_at, record_words, seed, .. } = layout else { return };
         let cells = self.load64(raw, offset_of!(RawTable, cells) as i32);
         let hash = self.key_hash(words, seed);
@@ -298,9 +303,7 @@ impl Emit<'_> {
             false => self.b.ins().imul_imm_u(pair_param, bytes as i64),
         };
         let first = self.b.ins().iadd(cells, offset);
-        let differs = self.cell_differs(first, words);
-        let zero = self.num(0);
-        let other = self.compare(IntCC::NotEqual, differs, zero);
+        let other = self.cell_differs(first, words);
         let other = self.b.ins().uextend(I64, other);
         let step = match (bytes / 2).is_power_of_two() {
             true => self.b.ins().ishl_imm_u(other, i64::from((bytes / 2).ilog2())),
@@ -342,8 +345,12 @@ impl Emit<'_> {
         self.b.ins().jump(ways.hit, &args);
     }
 
-    /// Zero when a cell has this key.
+    /// Whether a cell has another key, as a condition.
     fn cell_differs(&mut self, cell: Value, words: &[Value]) -> Value {
+        if let [word] = words {
+            let stored = self.load64(cell, 8);
+            return self.compare(IntCC::NotEqual, stored, *word);
+        }
         let mut differs: Option<Value> = None;
         for (n, word) in words.iter().enumerate() {
             let stored = self.load64(cell, 8 + n as i32 * 8);
@@ -353,7 +360,8 @@ impl Emit<'_> {
                 None => this,
             });
         }
-        differs.unwrap_or_else(|| self.num(0))
+        let differs = differs.unwrap_or_else(|| self.num(0));
+        self.b.ins().icmp_imm_u(IntCC::NotEqual, differs, 0)
     }
 
     /// Address of a record, and of the data in it.
@@ -423,10 +431,13 @@ impl Emit<'_> {
         self.b.ins().jump(end, &[best.into()]);
 
         self.b.switch_to_block(end);
+        let (yes, none) = (self.b.create_block(), self.b.create_block());
+        let leaf = self.b.append_block_param(yes, I64);
+        self.b.set_cold_block(none);
+        self.b.ins().brif(leaf_in, yes, &[leaf_in.into()], none, &[]);
+        self.b.switch_to_block(none);
         let zero_leaf = self.load_word(raw, offset_of!(RawTable, zero_leaf) as i32, 4);
-        let leaf = self.b.ins().select(leaf_in, leaf_in, zero_leaf);
-        let yes = self.b.create_block();
-        self.b.ins().brif(leaf, yes, &[], ways.miss, &[]);
+        self.b.ins().brif(zero_leaf, yes, &[zero_leaf.into()], ways.miss, &[]);
         self.b.switch_to_block(yes);
         let slot = self.b.ins().iadd_imm_s(leaf, -1);
         let records = self.load64(raw, offset_of!(RawTable, records) as i32);

@@ -46,6 +46,7 @@ impl Emit<'_> {
     /// A loop over a burst; returns how many packets were done.
     pub(in crate::jit) fn in_place_program(mut self, plan: PathPlan) -> Result<(), Refused> {
         self.budget = PATH_BUDGET;
+        self.elements_max = plan.elements_max;
         let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
         let params = self.b.block_params(entry).to_vec();
         let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
@@ -113,6 +114,7 @@ impl Emit<'_> {
             order: Vec::new(),
             cursor: 0,
             depth: 0,
+            elements: 0,
             checked: 0,
             facts: Vec::new(),
         };

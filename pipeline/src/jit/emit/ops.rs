@@ -1,5 +1,6 @@
 //! Operations. What is not done here is a step of the interpreter.
 
+use super::apply::Ways;
 use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic, scalar_offset};
 use crate::exec::flags as packet_flags;
 use crate::ids::*;
@@ -7,7 +8,10 @@ use crate::ir::layout::ones;
 use crate::ir::{LValue, Op};
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use std::mem::size_of;
+use wireyard_tables::raw::{Layout, RawTable};
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, op: &Op) -> Result<(), Refused> {
@@ -281,6 +285,10 @@ impl Emit<'_> {
         for arg in args {
             values.push((self.expr(*arg)?, self.bits(*arg)));
         }
+        let done = self.b.create_block();
+        if self.in_place.is_some() {
+            self.refresh(table, &words, action, &values, done);
+        }
         for (n, word) in words.iter().enumerate() {
             self.put_value(n, *word, 64)?;
         }
@@ -290,7 +298,66 @@ impl Emit<'_> {
         let index = self.num(self.lists.learns.len() as u64);
         self.lists.learns.push((table, action, words.len()));
         self.call(Helper::Learn, &[index]);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
         Ok(())
+    }
+
+    /// What is learned is nearly always known already. Goes to `done` when the entry exists as wanted:
+    /// its idle time starts again. A packet that has learned something before does it all afterwards,
+    /// in order.
+    fn refresh(
+        &mut self,
+        table: TableId,
+        words: &[Value],
+        action: ActionId,
+        values: &[(Value, u32)],
+        done: Block,
+    ) {
+        let (facts, declared) = (self.facts, &self.program.tables[table]);
+        let known = &facts.tables[table.index()];
+        let place = declared.actions.iter().position(|known| *known == action);
+        let (Some(place), true) = (place, declared.selector.is_none()) else { return };
+        if !matches!(known.layout, Layout::Exact { key_words: 1.., .. }) || known.has_profile {
+            return;
+        }
+        let (first, new) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(new);
+        let ways = Ways { hit: self.b.create_block(), miss: new };
+        for _ in 0..3 {
+            self.b.append_block_param(ways.hit, I64);
+        }
+        let learned = self.load64(self.frame, frame_offset!(learned));
+        self.b.ins().brif(learned, new, &[], first, &[]);
+        self.b.switch_to_block(first);
+        let tables = self.load64(self.frame, frame_offset!(tables));
+        let raw = self.b.ins().iadd_imm_s(tables, (table.index() * size_of::<RawTable>()) as i64);
+        self.lookup_exact(raw, words, known.layout, ways);
+
+        self.b.switch_to_block(ways.hit);
+        let params = self.b.block_params(ways.hit).to_vec();
+        let [slot, found, data] = params[..] else { return };
+        let place = self.num(place as u64);
+        let mut differs = self.b.ins().bxor(found, place);
+        let mut at = 0;
+        for (value, bits) in values {
+            let (low, high) = self.words(*value, *bits);
+            let parts = if *bits > 64 { vec![low, high] } else { vec![low] };
+            for part in parts {
+                let stored = self.load64(data, at);
+                let this = self.b.ins().bxor(stored, part);
+                differs = self.b.ins().bor(differs, this);
+                at += 8;
+            }
+        }
+        let same = self.b.create_block();
+        self.b.ins().brif(differs, new, &[], same, &[]);
+        self.b.switch_to_block(same);
+        if known.has_last_hits {
+            self.touch(table, slot);
+        }
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(new);
     }
 
     /// Now, in nanoseconds.

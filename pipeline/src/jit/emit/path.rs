@@ -12,7 +12,7 @@
 use super::{Emit, Refused, descriptor};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{Crc, LValue, Op, ParserOp, Program, Target, Update, Verify};
+use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
 use crate::packet::READABLE_BEHIND_BYTES;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -20,7 +20,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::{Switch, Variable};
 
 /// Most operations and expressions of all paths together.
-pub(super) const PATH_BUDGET: usize = 20_000;
+pub(super) const PATH_BUDGET: usize = 30_000;
 /// Most paths.
 const PATHS_MAX: usize = 48;
 
@@ -41,6 +41,8 @@ pub(in crate::jit) struct InPlace {
     pub(super) cursor: u32,
     /// States visited.
     pub(super) depth: u32,
+    /// Elements of stacks read.
+    pub(super) elements: u32,
     /// Bytes that the packet is known to have.
     pub(super) checked: u32,
     /// Fields whose value is known, of those that this control never writes.
@@ -57,6 +59,8 @@ pub(in crate::jit) struct PathPlan {
     pub(super) masks: Vec<u64>,
     /// The control learns.
     pub(super) learns: bool,
+    /// Most elements of stacks on a path; packets with more are left to the other code.
+    pub(super) elements_max: u32,
 }
 
 impl PathPlan {
@@ -77,48 +81,103 @@ impl PathPlan {
         {
             return None;
         }
-        let mut masks = Vec::new();
-        let mut left = 4096;
-        walk(program, StateId(0), 0, &mut masks, &mut left)?;
         let body = if egress { &program.egress } else { &program.ingress };
-        let bodies = program.actions.iter().map(|action| &action.body).chain([body]);
-        let mut ops = bodies.flat_map(|body| &body.blocks).flat_map(|block| &block.ops);
-        let learns = ops.any(|op| matches!(op.op, Op::Learn { .. }));
-        (masks.len() <= PATHS_MAX).then_some(PathPlan { masks, learns })
+        let mut cost = Cost { program, ops: 0, learns: false };
+        cost.body(body);
+        // Elements of stacks multiply paths, and packets that have many of them are rare.
+        for elements_max in [u32::MAX, 1, 0] {
+            let mut walk = Walk { program, elements_max, ends: 0, masks: Vec::new(), left: 4096 };
+            if walk.from(StateId(0), 0, 0).is_none() {
+                continue;
+            }
+            let copies = if egress { walk.masks.len() } else { walk.ends };
+            if walk.masks.len() <= PATHS_MAX && copies * cost.ops <= PATH_BUDGET {
+                let (masks, learns) = (walk.masks, cost.learns);
+                return Some(PathPlan { masks, learns, elements_max });
+            }
+        }
+        None
     }
 }
 
-/// The headers that paths from a state leave; `None` when there are too many paths, or a header is
-/// read twice.
-fn walk(
-    program: &Program,
-    id: StateId,
-    mut valid: u64,
-    masks: &mut Vec<u64>,
-    left: &mut u32,
-) -> Option<()> {
-    *left = left.checked_sub(1)?;
-    let Some(state) = program.parser.states.get(id) else { return Some(()) };
-    for op in &state.ops {
-        match op {
-            ParserOp::Extract(instance) if valid & bit(*instance) != 0 => return None,
-            ParserOp::Extract(instance) => valid |= bit(*instance),
-            ParserOp::ExtractNext(stack) => match next_free(program, *stack, valid) {
-                Some(instance) => valid |= bit(instance),
-                // Always an error from here on.
-                None => return Some(()),
-            },
-            _ => {}
+/// How much code a control is, with every action where it is used.
+struct Cost<'p> {
+    program: &'p Program,
+    ops: usize,
+    learns: bool,
+}
+
+impl Cost<'_> {
+    fn body(&mut self, body: &Body) {
+        if self.ops > PATH_BUDGET {
+            return;
+        }
+        for block in &body.blocks {
+            for op in &block.ops {
+                self.ops += 3;
+                self.learns |= matches!(op.op, Op::Learn { .. });
+                if let Op::Call(action, _) = op.op {
+                    self.body(&self.program.actions[action].body);
+                }
+            }
+            self.ops += 2;
+            if let Term::Apply { table, .. } = &block.term {
+                self.ops += 10;
+                for action in &self.program.tables[*table].actions {
+                    self.body(&self.program.actions[*action].body);
+                }
+            }
         }
     }
-    for target in state.next.targets() {
-        match target {
-            Target::State(next) => walk(program, next, valid, masks, left)?,
-            Target::Accept if !masks.contains(&valid) => masks.push(valid),
-            Target::Accept | Target::Reject(_) => {}
+}
+
+/// A walk over the paths through a parser.
+struct Walk<'p> {
+    program: &'p Program,
+    /// Most elements of stacks on a path.
+    elements_max: u32,
+    /// Paths that end in accept.
+    ends: usize,
+    /// The headers they leave.
+    masks: Vec<u64>,
+    left: u32,
+}
+
+impl Walk<'_> {
+    /// The paths from a state; `None` when there are too many, or a header is read twice.
+    fn from(&mut self, id: StateId, mut valid: u64, mut elements: u32) -> Option<()> {
+        self.left = self.left.checked_sub(1)?;
+        let program = self.program;
+        let Some(state) = program.parser.states.get(id) else { return Some(()) };
+        for op in &state.ops {
+            match op {
+                ParserOp::Extract(instance) if valid & bit(*instance) != 0 => return None,
+                ParserOp::Extract(instance) => valid |= bit(*instance),
+                ParserOp::ExtractNext(stack) => {
+                    elements += 1;
+                    match next_free(program, *stack, valid) {
+                        Some(instance) if elements <= self.elements_max => valid |= bit(instance),
+                        // An error from here on, or left to the other code.
+                        _ => return Some(()),
+                    }
+                }
+                _ => {}
+            }
         }
+        for target in state.next.targets() {
+            match target {
+                Target::State(next) => self.from(next, valid, elements)?,
+                Target::Accept => {
+                    self.ends += 1;
+                    if !self.masks.contains(&valid) {
+                        self.masks.push(valid);
+                    }
+                }
+                Target::Reject(_) => {}
+            }
+        }
+        Some(())
     }
-    Some(())
 }
 
 /// The first element of a stack that is not valid.
@@ -159,10 +218,14 @@ impl Emit<'_> {
             match op {
                 ParserOp::Extract(instance) => self.extract_in_place(*instance)?,
                 ParserOp::ExtractNext(stack) => {
-                    let valid = self.path()?.valid;
+                    let path = self.in_place.as_mut().ok_or(Refused::TooLarge)?;
+                    path.elements += 1;
+                    let (valid, elements) = (path.valid, path.elements);
                     match next_free(program, *stack, valid) {
-                        Some(instance) => self.extract_in_place(instance)?,
-                        None => {
+                        Some(instance) if elements <= self.elements_max => {
+                            self.extract_in_place(instance)?;
+                        }
+                        _ => {
                             self.leave(0);
                             return Ok(());
                         }
