@@ -5,7 +5,8 @@
 #   ./ci.sh test     the README's test command; needs only Rust, skips loudly what needs more
 #   ./ci.sh tools    install what the tests with root and tools need (Debian)
 #   ./ci.sh root     every test, none may skip: needs root and the tools
-#   ./ci.sh bench    all benches in a short form
+#   ./ci.sh bench    all benches in a short form; each prints the ratio to its rival
+#   ./ci.sh count    instructions per packet of the compiled programs, against their limits (valgrind)
 #   ./ci.sh all      lint, test, tools, root
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -36,12 +37,15 @@ root() {
 
 bench() { cargo bench --workspace --locked -- --warm-up-time 0.5 --measurement-time 1 --sample-size 10; }
 
+count() { pipeline/benches/count.sh; }
+
 case ${1:-} in
   lint) lint ;;
   test) test_ ;;
   tools) tools ;;
   root) root ;;
   bench) bench ;;
+  count) count ;;
   all) lint; test_; tools; root ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -20,11 +20,12 @@ use rig::{Input, Output, PACKETS, Rig, compiled};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireyard_pipeline::exec::Engine;
+use wireyard_pipeline::exec::{Descriptor, Engine, NO_PORT};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit::{Jit, Options};
 use wireyard_pipeline::state::State;
+use wireyard_pipeline::trace::{Filtered, Recorder};
 
 /// Pairs of runs behind a ratio.
 const PAIRS: usize = 101;
@@ -112,6 +113,18 @@ impl Ring {
         start.elapsed()
     }
 
+    /// With a trace filter that picks no packet.
+    fn time_filtered(&mut self) -> Duration {
+        self.jit_rig.restore();
+        let mut sink = Filtered {
+            sink: Recorder::default(),
+            pick: |packet: &Descriptor, _: &[u8], _: bool| packet.ingress_port == NO_PORT,
+        };
+        let start = Instant::now();
+        self.jit_rig.run_traced(&*self.jit, &mut sink);
+        start.elapsed()
+    }
+
     fn time_interp(&mut self) -> Duration {
         self.interp_rig.restore();
         let start = Instant::now();
@@ -121,12 +134,13 @@ impl Ring {
 
     /// Runs in turns; prints the ratios.
     fn measure(&mut self, name: &str, limit: f64) {
-        let (mut pairs, mut slow) = (Vec::new(), Vec::new());
+        let (mut pairs, mut slow, mut traced) = (Vec::new(), Vec::new(), Vec::new());
         let (mut best_hand, mut best_jit) = (Duration::MAX, Duration::MAX);
         for n in 0..PAIRS {
             let (hand, jit) = (self.time_hand(), self.time_jit());
             (best_hand, best_jit) = (best_hand.min(hand), best_jit.min(jit));
             pairs.push(jit.as_secs_f64() / hand.as_secs_f64());
+            traced.push(self.time_filtered().as_secs_f64() / jit.as_secs_f64());
             if n % INTERP_EVERY == 0 {
                 slow.push(self.time_interp().as_secs_f64() / jit.as_secs_f64());
             }
@@ -134,11 +148,12 @@ impl Ring {
         let ns = |time: Duration| time.as_nanos() as f64 / PACKETS as f64;
         println!(
             "RATIO {name}: jit / hand = {:.2} (limit {limit}; best of {PAIRS}: jit {:.1} ns, hand \
-             {:.1} ns a packet), interp / jit = {:.1}",
+             {:.1} ns a packet), interp / jit = {:.1}, idle trace filter / none = {:.2}",
             median(&mut pairs),
             ns(best_jit),
             ns(best_hand),
             median(&mut slow),
+            median(&mut traced),
         );
     }
 }

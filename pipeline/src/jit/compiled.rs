@@ -34,6 +34,8 @@ pub(super) struct Tables {
     pub(super) widths: Vec<Vec<u32>>,
     /// Table, action, words of the key.
     pub(super) learns: Vec<(TableId, ActionId, usize)>,
+    /// Sets of valid headers that ingress in place leaves.
+    pub(super) left: Vec<u64>,
     /// Where code was written, when a listing is wanted.
     pub(super) spans: Option<Spans>,
 }
@@ -272,14 +274,21 @@ impl<'p> Builder<'p> {
     ) -> Result<(FuncId, Option<FuncId>), Refused> {
         let name = if egress { "egress" } else { "ingress" };
         let any = self.function(name, 1, None, egress, |emit| emit.any_program())?;
-        let plan = if options.level == 0 { None } else { PathPlan::new(self.program, egress) };
+        let left = std::mem::take(&mut self.lists.left);
+        let plan = match options.level {
+            0 => None,
+            _ => PathPlan::new(self.program, if egress { Some(left) } else { None }),
+        };
         let Some(plan) = plan else { return Ok((any, None)) };
         let name = if egress { "egress_in_place" } else { "ingress_in_place" };
         let burst = Some(I32);
         match self.function(name, 3, burst, egress, |emit| emit.in_place_program(plan)) {
             Ok(id) => Ok((any, Some(id))),
             // Too many paths: the other code does it all.
-            Err(Refused::TooLarge) => Ok((any, None)),
+            Err(Refused::TooLarge) => {
+                self.lists.left.clear();
+                Ok((any, None))
+            }
             Err(other) => Err(other),
         }
     }

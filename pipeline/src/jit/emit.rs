@@ -11,6 +11,7 @@
 
 mod apply;
 mod burst;
+mod change;
 mod control;
 mod expr;
 mod field;
@@ -92,6 +93,11 @@ pub(super) struct Emit<'g> {
     written: Vec<(InstanceId, FieldId)>,
     /// Most elements of stacks on a path.
     elements_max: u32,
+    /// In place, the headers that the control may add, and those that it may add or remove.
+    added: u64,
+    changes: u64,
+    /// The latter while the control is generated: their validity is a variable.
+    mutable: u64,
     budget: usize,
 }
 
@@ -167,6 +173,9 @@ impl<'g> Emit<'g> {
             followed: Vec::new(),
             written: known::written_fields(program, egress),
             elements_max: 0,
+            added: 0,
+            changes: 0,
+            mutable: 0,
             budget: BUDGET,
         };
         for var in [valid, received, cursor_bits] {
@@ -442,7 +451,9 @@ impl<'g> Emit<'g> {
 
     /// Whether a header is valid: known now, or a value that is not zero when it is.
     pub(super) fn validity(&mut self, instance: InstanceId) -> Validity {
-        if let Some(known) = &self.in_place {
+        if let Some(known) = &self.in_place
+            && self.mutable & bit(instance) == 0
+        {
             return Validity::Known(known.valid & bit(instance) != 0);
         }
         let valid = self.b.use_var(self.valid);

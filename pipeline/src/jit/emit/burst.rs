@@ -47,6 +47,7 @@ impl Emit<'_> {
     pub(in crate::jit) fn in_place_program(mut self, plan: PathPlan) -> Result<(), Refused> {
         self.budget = PATH_BUDGET;
         self.elements_max = plan.elements_max;
+        (self.added, self.changes) = (plan.added, plan.changes);
         let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
         let params = self.b.block_params(entry).to_vec();
         let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
@@ -110,6 +111,7 @@ impl Emit<'_> {
             data,
             len,
             valid: 0,
+            received: 0,
             at,
             order: Vec::new(),
             cursor: 0,
@@ -265,6 +267,7 @@ impl Emit<'_> {
         done: Block,
         fail: Block,
         around: Loop,
+        left: &[u64],
     ) -> Result<(), Refused> {
         let (finish, drop) = (self.b.create_block(), self.b.create_block());
         let why = self.b.append_block_param(drop, I64);
@@ -311,9 +314,43 @@ impl Emit<'_> {
         self.b.ins().jump(around.next, &[]);
 
         self.b.switch_to_block(finish);
-        self.checksums_after();
+        self.tails(around, left)
+    }
+
+    /// The packet as the pass leaves it, once for each set of valid headers that may be left.
+    fn tails(&mut self, around: Loop, left: &[u64]) -> Result<(), Refused> {
+        let (before, mutable) = (self.path()?.clone(), self.mutable);
+        for (n, mask) in left.iter().enumerate() {
+            if n + 1 < left.len() {
+                let (this, other) = (self.b.create_block(), self.b.create_block());
+                let (valid, mask) = (self.b.use_var(self.valid), self.num(*mask));
+                let same = self.compare(IntCC::Equal, valid, mask);
+                self.b.ins().brif(same, this, &[], other, &[]);
+                self.b.switch_to_block(this);
+                self.tail(&before, left[n], around)?;
+                self.b.switch_to_block(other);
+            } else {
+                self.tail(&before, *mask, around)?;
+            }
+            self.mutable = mutable;
+        }
+        self.in_place = Some(before);
+        Ok(())
+    }
+
+    fn tail(&mut self, before: &InPlace, mask: u64, around: Loop) -> Result<(), Refused> {
+        self.in_place = Some(InPlace { valid: mask, ..before.clone() });
+        self.mutable = 0;
+        if !self.egress && !self.lists.left.contains(&mask) {
+            self.lists.left.push(mask);
+        }
+        self.checksums_after(before)?;
+        self.new_checksums(before.valid)?;
         self.decide();
-        self.describe()?;
+        self.describe(before)?;
+        if self.changes != 0 {
+            self.put_together()?;
+        }
         self.carried_out();
         self.b.ins().jump(around.next, &[]);
         Ok(())
@@ -326,18 +363,22 @@ impl Emit<'_> {
     }
 
     /// What egress and the device need to know.
-    fn describe(&mut self) -> Result<(), Refused> {
+    fn describe(&mut self, before: &InPlace) -> Result<(), Refused> {
+        let path = self.path()?.clone();
         // Egress came here with what ingress wrote.
-        if self.egress {
+        if self.egress && path.valid == before.valid {
             return Ok(());
         }
-        let path = self.path()?.clone();
         let packet = self.packet;
-        let (valid, headers) = (self.num(path.valid), self.num(path.cursor.into()));
+        let headers = self.emitted_bytes(path.valid);
+        let (valid, headers) = (self.num(path.valid), self.num(headers.into()));
         self.b.ins().store(flags(), valid, packet, descriptor!(valid));
         self.store_word(headers, packet, descriptor!(body_off), 2);
         let body = self.path_body_length();
         self.store_word(body, packet, descriptor!(body_len), 4);
+        if self.egress {
+            return Ok(());
+        }
         let (dscp, pcp) = (self.program.qos.dscp, self.program.qos.pcp);
         for (pair, offset) in [(dscp, intrinsic!(dscp)), (pcp, intrinsic!(pcp))] {
             let Some((value, present)) = pair else { continue };

@@ -349,6 +349,10 @@ impl Emit<'_> {
             Validity::Known(false) => self.num(0),
             // In place, a header with a variable part is there only with an empty one.
             Validity::Known(true) => self.num(header.fixed_bytes.into()),
+            Validity::At(valid) if self.in_place.is_some() => {
+                let (fixed, zero) = (self.num(header.fixed_bytes.into()), self.num(0));
+                self.b.ins().select(valid, fixed, zero)
+            }
             Validity::At(valid) => {
                 let slots = self.load64(self.frame, frame_offset!(slots));
                 let at = super::parser::slot_len(instance);
@@ -425,7 +429,7 @@ impl Emit<'_> {
             StdField::IngressPort => self.of_packet(descriptor!(ingress_port), 2),
             StdField::IngressLink => self.of_packet(descriptor!(ingress_link), 1),
             StdField::PacketPath => self.of_packet(descriptor!(path), 1),
-            StdField::PacketLength if self.in_place.is_some() => self.path_emit_length(),
+            StdField::PacketLength if self.in_place.is_some() => self.packet_len(),
             StdField::PacketLength => self.of_packet(descriptor!(len), 4),
             StdField::IngressNs => self.of_packet(descriptor!(ingress_ns), 8),
             StdField::NowNs => self.of_meta(intrinsic!(now_ns), 8),

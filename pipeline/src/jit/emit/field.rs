@@ -31,7 +31,9 @@ impl Emit<'_> {
 
     pub(super) fn base(&self, instance: InstanceId) -> Base {
         let bytes = self.program.headers[self.program.instances[instance].header].fixed_bytes;
-        if let Some(path) = &self.in_place {
+        if let Some(path) = &self.in_place
+            && path.received & bit(instance) != 0
+        {
             let before = path.at[instance.index()];
             // Everything up to the cursor is there.
             let bytes = bytes.max(path.cursor.saturating_sub(before));
@@ -275,7 +277,9 @@ impl Emit<'_> {
     /// How many of consecutive headers are valid.
     pub(super) fn count_valid(&mut self, first: InstanceId, len: u32) -> Value {
         let mask = (first.0..first.0 + len).fold(0, |mask, n| mask | bit(InstanceId(n)));
-        if let Some(path) = &self.in_place {
+        if let Some(path) = &self.in_place
+            && self.mutable & mask == 0
+        {
             let count = (path.valid & mask).count_ones();
             return self.num(count.into());
         }

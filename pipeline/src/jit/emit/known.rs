@@ -44,6 +44,13 @@ impl Emit<'_> {
         match &expr.kind {
             ExprKind::Const(value) => Some(*value),
             ExprKind::Std(StdField::ParserError) => Some(0),
+            ExprKind::Valid(instance)
+            | ExprKind::Field(instance, _)
+            | ExprKind::HeaderLength(instance)
+                if self.mutable & bit(*instance) != 0 =>
+            {
+                None
+            }
             ExprKind::Valid(instance) => Some((path.valid & bit(*instance) != 0).into()),
             ExprKind::Field(instance, _) if path.valid & bit(*instance) == 0 => Some(0),
             ExprKind::Field(instance, field) => self.known_field(*instance, *field),
@@ -223,7 +230,8 @@ impl Emit<'_> {
         };
         let (first, last) = (start / 8, (start + bits - 1) / 8);
         let window = (last - first + 1).checked_next_power_of_two()?;
-        let there = path.valid & bit(instance) != 0 && first + window <= self.base(instance).bytes;
+        let valid = path.valid & !self.mutable & bit(instance) != 0;
+        let there = valid && first + window <= self.base(instance).bytes;
         (there && window <= 8).then_some((first, window))
     }
 

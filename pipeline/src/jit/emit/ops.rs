@@ -33,6 +33,12 @@ impl Emit<'_> {
                 Ok(())
             }
             Op::Count(counter, index) => self.count(*counter, *index),
+            Op::SetValid(instance) if self.in_place.is_some() => {
+                self.change_header(*instance, true)
+            }
+            Op::SetInvalid(instance) if self.in_place.is_some() => {
+                self.change_header(*instance, false)
+            }
             Op::Meter { to, meter, index, color } if self.is_simple(to) => {
                 let (bits, index) = (self.bits(*index), self.expr(*index)?);
                 let before = match color {

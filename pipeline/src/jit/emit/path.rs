@@ -2,14 +2,15 @@
 //!
 //! On a path it is known which headers are valid and where they are, so fields are loads and stores
 //! at constant offsets of the packet, conditions on validity fold away, and a packet whose headers
-//! stay where they are is never put together again. What is rare goes to the code for any program,
-//! before anything has happened: shared or foreign packet memory, parser errors, variable parts that
-//! are not empty, headers that leave in another order than they came, wrong checksums. A control that
-//! adds or removes headers is not compiled in place at all.
+//! stay where they are is never put together again; see [`super::change`] for those that do not. What is
+//! rare goes to the code for any program, before anything has happened: shared or foreign packet memory,
+//! parser errors, variable parts that are not empty, headers that leave in another order than they came,
+//! wrong checksums, too little headroom.
 //!
 //! A dropped packet keeps what was written to it before the drop.
 
-use super::{Emit, Refused, descriptor};
+use super::change::masks_left;
+use super::{Emit, Refused, descriptor, frame_offset};
 use crate::ids::*;
 use crate::interp::phv::bit;
 use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
@@ -33,6 +34,8 @@ pub(in crate::jit) struct InPlace {
     pub(super) len: Value,
     /// Valid headers.
     pub(super) valid: u64,
+    /// Headers that came with the packet.
+    pub(super) received: u64,
     /// Where each of them is.
     pub(super) at: Vec<u32>,
     /// In the order in which they are in the packet.
@@ -61,11 +64,17 @@ pub(in crate::jit) struct PathPlan {
     pub(super) learns: bool,
     /// Most elements of stacks on a path; packets with more are left to the other code.
     pub(super) elements_max: u32,
+    /// Headers that the control may add, and those that it may add or remove.
+    pub(super) added: u64,
+    pub(super) changes: u64,
 }
 
 impl PathPlan {
-    /// `None` where it is not possible.
-    pub(in crate::jit) fn new(program: &Program, egress: bool) -> Option<PathPlan> {
+    /// `None` where it is not possible. Egress is told which sets of headers ingress leaves; none
+    /// where that is not known.
+    pub(in crate::jit) fn new(program: &Program, left: Option<Vec<u64>>) -> Option<PathPlan> {
+        let egress = left.is_some();
+        let left = left.unwrap_or_default();
         let crc_matters = |crc: &Crc| match egress {
             false => crc.verify != Verify::Off,
             true => crc.update == Update::Always,
@@ -82,7 +91,7 @@ impl PathPlan {
             return None;
         }
         let body = if egress { &program.egress } else { &program.ingress };
-        let mut cost = Cost { program, ops: 0, learns: false };
+        let mut cost = Cost { program, ops: 0, learns: false, added: 0, removed: 0 };
         cost.body(body);
         // Elements of stacks multiply paths, and packets that have many of them are rare.
         for elements_max in [u32::MAX, 1, 0] {
@@ -90,10 +99,14 @@ impl PathPlan {
             if walk.from(StateId(0), 0, 0).is_none() {
                 continue;
             }
+            if !left.is_empty() {
+                walk.masks.clone_from(&left);
+            }
             let copies = if egress { walk.masks.len() } else { walk.ends };
             if walk.masks.len() <= PATHS_MAX && copies * cost.ops <= PATH_BUDGET {
+                let (added, changes) = (cost.added, cost.added | cost.removed);
                 let (masks, learns) = (walk.masks, cost.learns);
-                return Some(PathPlan { masks, learns, elements_max });
+                return Some(PathPlan { masks, learns, elements_max, added, changes });
             }
         }
         None
@@ -105,6 +118,8 @@ struct Cost<'p> {
     program: &'p Program,
     ops: usize,
     learns: bool,
+    added: u64,
+    removed: u64,
 }
 
 impl Cost<'_> {
@@ -115,15 +130,19 @@ impl Cost<'_> {
         for block in &body.blocks {
             for op in &block.ops {
                 self.ops += 3;
-                self.learns |= matches!(op.op, Op::Learn { .. });
-                if let Op::Call(action, _) = op.op {
-                    self.body(&self.program.actions[action].body);
+                match op.op {
+                    Op::Learn { .. } => self.learns = true,
+                    Op::SetValid(instance) => self.added |= bit(instance),
+                    Op::SetInvalid(instance) => self.removed |= bit(instance),
+                    Op::Call(action, _) => self.body(&self.program.actions[action].body),
+                    _ => {}
                 }
             }
             self.ops += 2;
             if let Term::Apply { table, .. } = &block.term {
                 self.ops += 10;
-                for action in &self.program.tables[*table].actions {
+                let declared = &self.program.tables[*table];
+                for action in declared.actions.iter().chain([&declared.default.action]) {
                     self.body(&self.program.actions[*action].body);
                 }
             }
@@ -232,7 +251,9 @@ impl Emit<'_> {
                     }
                 }
                 // A packet that is left to the other code later is as it came.
-                ParserOp::Set(to, value) if matches!(to, LValue::Meta(_) | LValue::Local(_)) => {
+                ParserOp::Set(to, value)
+                    if matches!(to, LValue::Meta(_) | LValue::Local(_) | LValue::Std(_)) =>
+                {
                     let value = self.expr(*value)?;
                     self.assign(to, value)?;
                 }
@@ -289,6 +310,7 @@ impl Emit<'_> {
         let path = self.in_place.as_mut().ok_or(Refused::TooLarge)?;
         path.at[instance.index()] = path.cursor;
         path.valid |= bit(instance);
+        path.received |= bit(instance);
         path.order.push(instance);
         path.cursor += fixed;
         if let Some(variable) = declared.variable_bits {
@@ -368,16 +390,40 @@ impl Emit<'_> {
             self.leave(0);
             return Ok(());
         }
+        if self.cannot_follow(path.valid) {
+            self.leave(0);
+            return Ok(());
+        }
+        let left = match self.changes {
+            0 => vec![path.valid],
+            _ => match masks_left(program, self.egress, path.valid) {
+                Some(left) => left,
+                None => {
+                    self.leave(0);
+                    return Ok(());
+                }
+            },
+        };
         let bail = self.fail;
         self.must_have(&path, path.cursor);
+        self.must_have_room(&path, &left);
+        let (changes, valid) = (self.changes, self.num(path.valid));
         self.in_place = Some(path);
         self.followed = self.checksums_before()?;
+        self.mutable = changes;
+        if changes != 0 {
+            self.b.def_var(self.valid, valid);
+            self.phv = self.load64(self.frame, frame_offset!(phv_bytes));
+            let path = self.in_place.as_mut().ok_or(Refused::TooLarge)?;
+            path.facts.retain(|((instance, _), _)| changes & bit(*instance) == 0);
+        }
         let (done, fail) = (self.b.create_block(), self.b.create_block());
         self.b.append_block_param(fail, I64);
         self.fail = fail;
         let locals = std::mem::take(&mut self.locals);
         self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
-        self.conclude(done, fail, around)?;
+        self.conclude(done, fail, around, &left)?;
+        self.mutable = 0;
         self.followed.clear();
         self.locals = locals;
         self.fail = bail;
@@ -406,7 +452,19 @@ impl Emit<'_> {
 
     /// Headers and body are all there is.
     pub(super) fn path_emit_length(&mut self) -> Value {
-        let Some((_, _, len)) = self.path_cursor() else { return self.num(0) };
+        let Some((_, cursor, mut len)) = self.path_cursor() else { return self.num(0) };
+        if self.mutable == 0 {
+            return len;
+        }
+        let valid = self.in_place.as_ref().map_or(0, |path| path.valid);
+        let stays = self.emitted_bytes(valid & !self.mutable);
+        len = self.b.ins().iadd_imm_s(len, i64::from(stays) - i64::from(cursor));
+        let (program, mutable) = (self.program, self.mutable);
+        for instance in program.deparser.emit.iter().filter(|i| mutable & bit(**i) != 0) {
+            let (there, bytes) = (self.valid_bit(*instance), self.emitted_bytes(bit(*instance)));
+            let bytes = self.b.ins().imul_imm_u(there, i64::from(bytes));
+            len = self.b.ins().iadd(len, bytes);
+        }
         len
     }
 

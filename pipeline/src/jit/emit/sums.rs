@@ -6,6 +6,7 @@
 //! new bits, and the complement of the old ones (RFC 1624). Nothing is read for it but the old value, and
 //! never a word of which a part was just written, which a processor waits for.
 
+use super::path::InPlace;
 use super::{Emit, Refused, flags};
 use crate::ids::*;
 use crate::interp::phv::bit;
@@ -19,6 +20,9 @@ use cranelift_frontend::Variable;
 /// A checksum that follows changes on this path.
 #[derive(Clone)]
 pub(super) struct Followed {
+    /// Which it is, and the header it stands in.
+    id: ChecksumId,
+    owner: InstanceId,
     /// Offset of the field in the packet.
     field_at: u32,
     /// Headers that it covers.
@@ -34,7 +38,7 @@ impl Emit<'_> {
     pub(super) fn checksums_before(&mut self) -> Result<Vec<Followed>, Refused> {
         let program = self.program;
         let mut followed = Vec::new();
-        for checksum in program.checksums.iter() {
+        for (id, checksum) in program.checksums.entries() {
             let verify = !self.egress && checksum.verify != Verify::Off;
             let follow = checksum.update == Update::Incremental;
             let always = self.egress && checksum.update == Update::Always;
@@ -56,7 +60,7 @@ impl Emit<'_> {
                 self.verify_in_place(checksum, &parts, field_at)?;
             }
             if follow {
-                followed.extend(self.follow(checksum, &parts, field_at)?);
+                followed.extend(self.follow(id, checksum, &parts, field_at)?);
             }
         }
         Ok(followed)
@@ -75,7 +79,10 @@ impl Emit<'_> {
 
     /// The headers that are covered on this path, as ranges of the packet; none begins in the middle of
     /// a word. `None` stands for the body.
-    fn covered(&self, checksum: &Checksum) -> Result<Vec<Option<(InstanceId, u32)>>, Refused> {
+    pub(super) fn covered(
+        &self,
+        checksum: &Checksum,
+    ) -> Result<Vec<Option<(InstanceId, u32)>>, Refused> {
         let path = self.in_place.as_ref().ok_or(Refused::TooLarge)?;
         let mut parts = Vec::new();
         let mut owner_is_covered = false;
@@ -139,7 +146,7 @@ impl Emit<'_> {
     }
 
     /// Adds the upper part to the lower 16 bits, so many times.
-    fn fold16(&mut self, sum: Value, times: u32) -> Value {
+    pub(super) fn fold16(&mut self, sum: Value, times: u32) -> Value {
         (0..times).fold(sum, |sum, _| {
             let low = self.masked(sum, 16);
             let high = self.b.ins().ushr_imm_u(sum, 16);
@@ -147,8 +154,26 @@ impl Emit<'_> {
         })
     }
 
+    /// A checksum in a header that may be made anew, or over others that come or go: not followed here.
+    pub(super) fn cannot_follow(&self, valid: u64) -> bool {
+        let mut sums = self.program.checksums.iter();
+        sums.any(|checksum| {
+            let owner = checksum.field.0;
+            let other = |part: &Covered| match part {
+                Covered::Header { instance, .. } => {
+                    *instance != owner && self.changes & bit(*instance) != 0
+                }
+                _ => false,
+            };
+            checksum.update == Update::Incremental
+                && valid & bit(owner) != 0
+                && (self.added & bit(owner) != 0 || checksum.over.iter().any(other))
+        })
+    }
+
     fn follow(
         &mut self,
+        id: ChecksumId,
         checksum: &Checksum,
         parts: &[Option<(InstanceId, u32)>],
         field_at: u32,
@@ -158,13 +183,11 @@ impl Emit<'_> {
         }
         let covers: Vec<InstanceId> =
             parts.iter().flatten().map(|(instance, _)| *instance).collect();
-        if !self.written.iter().any(|(instance, _)| covers.contains(instance)) {
-            return Ok(None);
-        }
+        let owner = checksum.field.0;
         let none = self.num(0);
         let change = self.word_variable(none);
         let zero_means_none = checksum.zero_means_none;
-        Ok(Some(Followed { field_at, covers, change, zero_means_none }))
+        Ok(Some(Followed { id, owner, field_at, covers, change, zero_means_none }))
     }
 
     /// A field of a valid header changes from `old` to `new`: what follows notes it.
@@ -225,10 +248,27 @@ impl Emit<'_> {
         self.followed.iter().any(|sum| sum.covers.contains(&instance))
     }
 
-    /// Writes the checksums whose words changed (RFC 1624 equation 3).
-    pub(super) fn checksums_after(&mut self) {
-        let Some((data, _, _)) = self.path_cursor() else { return };
+    /// Writes the checksums whose words changed (RFC 1624 equation 3); the mask of the path is that of
+    /// a tail.
+    pub(super) fn checksums_after(&mut self, before: &InPlace) -> Result<(), Refused> {
+        let (data, valid) = (self.path()?.data, self.path()?.valid);
+        for (id, checksum) in self.program.checksums.entries() {
+            // One that came with the packet and is still there must be in use now if it was then.
+            let stays = before.valid & valid & bit(checksum.field.0) != 0;
+            if checksum.update == Update::Incremental && stays && self.changes != 0 {
+                let now = match checksum.when {
+                    Some(when) => self.known(when).ok_or(Refused::TooLarge)?,
+                    None => true,
+                };
+                if now != self.followed.iter().any(|sum| sum.id == id) {
+                    return Err(Refused::TooLarge);
+                }
+            }
+        }
         for sum in self.followed.clone() {
+            if valid & bit(sum.owner) == 0 {
+                continue;
+            }
             let change = self.b.use_var(sum.change);
             let (some, write, done) =
                 (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -267,5 +307,6 @@ impl Emit<'_> {
             self.b.ins().jump(done, &[]);
             self.b.switch_to_block(done);
         }
+        Ok(())
     }
 }

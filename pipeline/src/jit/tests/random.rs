@@ -355,7 +355,8 @@ impl Random {
     }
 
     fn op(&mut self, build: &mut Build, scope: &Scope) -> Vec<Op> {
-        let kinds = if scope.in_place { 12 } else { 20 };
+        // In place headers may come and go; what is behind them is left to the other code.
+        let kinds = if scope.in_place { 14 } else { 20 };
         match self.below(kinds) {
             0..6 => {
                 let (instance, field, bits) = self.pick(&scope.fields);

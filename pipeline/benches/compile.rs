@@ -1,0 +1,131 @@
+//! What it costs to compile: every program of the library, and a curve over programs of growing size.
+//!
+//! Prints the time from the checked program to a packet's first verdict on the compiled engine; for the
+//! largest program of the library the project promises less than 20 ms.
+//! Run with `cargo bench -p wireyard-pipeline --bench compile`.
+
+#![allow(missing_docs)]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::exec::{Context, Descriptor, Engine, Intrinsic, NoDevice};
+use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::jit::{Jit, Options};
+use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::source::{Loader, parse_program};
+use wireyard_pipeline::state::{State, StateOptions};
+
+const RUNS: usize = 5;
+
+fn library() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs")
+}
+
+fn checked(path: &Path) -> Option<Arc<Program>> {
+    let loader = Loader::new(vec![library().join("headers")], &[]);
+    let parsed = parse_program(path, &loader).ok()?;
+    Some(Arc::new(compile(&parsed, &ExternRegistry::new()).ok()?.program))
+}
+
+/// Operations and expressions, as a measure of size.
+fn size(program: &Program) -> usize {
+    let bodies = program.actions.iter().map(|action| &action.body);
+    let bodies = bodies.chain([&program.ingress, &program.egress]);
+    let ops: usize = bodies.flat_map(|body| &body.blocks).map(|block| block.ops.len() + 1).sum();
+    ops + program.parser.states.len() + program.exprs.len()
+}
+
+/// Compiles a program and sends it a packet.
+fn first_packet(program: &Arc<Program>, memory: &mut PacketMemory) -> Duration {
+    let state = State::new(program, StateOptions::default()).expect("the program loads");
+    let mut worker = state.worker(0);
+    let buf = memory.alloc_frame(&[0; 128]).expect("a chunk");
+    let start = Instant::now();
+    let jit = Jit::new(program, &state, Options::default()).expect("it compiles");
+    let mut packets = [Descriptor::received(buf, 256, 128, 1, 0)];
+    let mut meta = [Intrinsic::default()];
+    let mut cx =
+        Context { state: &state, worker: &mut worker, memory, device: &mut NoDevice, trace: None };
+    jit.ingress(&mut cx, &mut packets, &mut meta);
+    let took = start.elapsed();
+    if let Some(buf) = packets[0].buf.take() {
+        memory.free(buf);
+    }
+    took
+}
+
+fn best(program: &Arc<Program>, memory: &mut PacketMemory) -> f64 {
+    let times = (0..RUNS).map(|_| first_packet(program, memory));
+    times.min().unwrap_or_default().as_secs_f64() * 1e3
+}
+
+/// A program with so many tables and actions in a row.
+fn chain(tables: usize) -> String {
+    let mut text = String::from(
+        "pipeline: chain\ninclude: [ethernet]\nmetadata: { a: 32, b: 32 }\nparser:\n  start: { extract: ethernet }\nactions:\n",
+    );
+    for n in 0..tables {
+        let _ = writeln!(
+            text,
+            "  act{n}: {{ params: {{ x: 32 }}, do: [ meta.a = meta.a + x, meta.b = meta.b ^ meta.a ] }}"
+        );
+    }
+    text.push_str("tables:\n");
+    for n in 0..tables {
+        let _ = writeln!(
+            text,
+            "  t{n}: {{ key: {{ meta.b: exact }}, actions: [act{n}, nop], default: nop, size: 64 }}"
+        );
+    }
+    text.push_str("ingress:\n  - std.egress_port = 1\n");
+    for n in 0..tables {
+        let _ = writeln!(text, "  - apply: t{n}");
+    }
+    text.push_str("deparser:\n  emit: [ethernet]\n");
+    text
+}
+
+fn compile_times(c: &mut Criterion) {
+    let config = MemoryConfig { chunks: 64, chunk_bytes: 2048, headroom_bytes: 256 };
+    let mut memory = PacketMemory::new(config).expect("memory");
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(library())
+        .expect("the library")
+        .filter_map(|entry| Some(entry.ok()?.path().join("program.yaml")))
+        .collect();
+    folders.sort();
+    let mut slowest = (0.0, String::new());
+    for path in folders {
+        // Programs that call a device are compiled by `wireyard`, which knows its externs.
+        let Some(program) = checked(&path) else { continue };
+        let took = best(&program, &mut memory);
+        println!("COMPILE {}: size {}, {took:.2} ms", program.name, size(&program));
+        if took > slowest.0 {
+            slowest = (took, program.name.clone());
+        }
+    }
+    println!("COMPILE slowest: {} {:.2} ms to the first packet (limit 20)", slowest.1, slowest.0);
+    let folder = std::env::temp_dir().join(format!("wireyard-compile-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut group = c.benchmark_group("compile");
+    for tables in [1, 4, 16, 64, 128] {
+        let path = folder.join("program.yaml");
+        std::fs::write(&path, chain(tables)).expect("a file");
+        let program = checked(&path).expect("the chain is right");
+        let took = best(&program, &mut memory);
+        println!("COMPILE chain of {tables} tables: size {}, {took:.2} ms", size(&program));
+        if tables == 16 {
+            group.bench_function("16 tables", |b| {
+                b.iter_custom(|n| (0..n).map(|_| first_packet(&program, &mut memory)).sum());
+            });
+        }
+    }
+    group.finish();
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+criterion_group!(benches, compile_times);
+criterion_main!(benches);
