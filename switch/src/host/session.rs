@@ -349,3 +349,63 @@ fn counters(end: &EndPointPort) -> Value {
         "refused": host.refused.iter().sum::<u64>(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use crate::frames::{Frames, Mac};
+    use crate::host::HostConfig;
+    use crate::roce::rp::RateAlgorithm;
+
+    use super::*;
+
+    fn start() -> (EndPointPort, Session) {
+        let address = mapped(Ipv4Addr::new(10, 0, 0, 1));
+        let config = HostConfig::ethernet("host", Mac([2; 6]), address);
+        let rate = RateAlgorithm::by_name("fixed", 1e9).unwrap();
+        let end = EndPointPort::new(config, Frames::shared().unwrap());
+        (end, Session::new(QpConfig::new(rate)))
+    }
+
+    #[test]
+    fn commands_have_answers_and_wrong_ones_say_why() {
+        let (mut end, mut session) = start();
+        let mut ask = |line: &str| session.command(&mut end, Time::ZERO, line).unwrap();
+        assert_eq!(ask(r#"{"do":"queue_pair"}"#), json!({ "qp": 17 }));
+        let memory = ask(r#"{"do":"memory","bytes":64}"#);
+        assert_eq!(memory["va"], FIRST_VA);
+        for (line, why) in [
+            ("{", "EOF"),
+            (r#"{"do":"dance"}"#, "unknown variant `dance`"),
+            (r#"{"do":"memory","bytes":64,"colour":1}"#, "unknown field `colour`"),
+            (r#"{"do":"memory","bytes":99999999999}"#, "at most"),
+            (r#"{"do":"memory","bytes":1,"file":"/nowhere/at/all"}"#, "/nowhere/at/all"),
+            (r#"{"do":"save","key":99,"file":"/tmp/x"}"#, "no memory 99"),
+            (r#"{"do":"send","qp":99,"id":1,"key":1,"va":0,"bytes":1}"#, "no such queue pair"),
+            (r#"{"do":"send","qp":17,"id":1,"key":1,"va":0,"bytes":1}"#, "state"),
+        ] {
+            let answer = ask(line);
+            let error = answer["error"].as_str().unwrap_or_default();
+            assert!(error.contains(why), "{line}: {answer}");
+        }
+        assert_eq!(ask(r#"{"do":"end"}"#), json!({}));
+        assert!(session.is_ended() && !session.is_ready());
+    }
+
+    #[test]
+    fn what_does_not_come_is_not_waited_for_longer_than_asked() {
+        let (mut end, mut session) = start();
+        let line = r#"{"do":"wait","completions":1,"seconds":2}"#;
+        assert_eq!(session.command(&mut end, Time::ZERO, line), None);
+        assert!(!session.is_ready());
+        assert_eq!(session.poll(&mut end, Time::from_ns(1_999_000_000)), None);
+        let late = session.poll(&mut end, Time::from_ns(2_000_000_000));
+        assert_eq!(late, Some(json!({ "completions": [] })));
+        session.command(&mut end, Time::ZERO, r#"{"do":"queue_pair"}"#).unwrap();
+        let connect = r#"{"do":"connect","qp":17,"ip":"10.0.0.9","peer_qp":5}"#;
+        assert_eq!(session.command(&mut end, Time::ZERO, connect), None);
+        let answer = session.poll(&mut end, Time::from_ns(5_000_000_000)).unwrap();
+        assert_eq!(answer, json!({ "error": "10.0.0.9 does not answer" }));
+    }
+}
