@@ -231,13 +231,14 @@ fn judge(python: &str, link: LinkType, path: &Path, received: &[Vec<u8>]) -> (us
 }
 
 /// The programs of InfiniBand, RoCE and Omni-Path.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "rocev1_v2_gateway",
     "rocev2_ib_gateway",
     "opa_vnic_gateway",
     "ib_switch",
     "rocev2_lossless",
     "rocev1_lossless",
+    "nic_notification_point",
 ];
 
 #[test]
