@@ -12,6 +12,7 @@ mod ir;
 mod lab;
 mod links;
 mod mutations;
+mod notification;
 mod packets;
 mod pages;
 mod ports;
