@@ -152,8 +152,8 @@ fn sending() -> (Fabric, Vec<Far>) {
     let mut fabric = Fabric::new(vec![core]);
     for n in 0..400u32 {
         let at = Time::from_ns(u64::from(n) * 246);
-        fars[0].send(at, &frame(1, 2, if n % 2 == 0 { 26 } else { 0 }, 2, n, FULL));
-        fars[0].send(at, &frame(1, 2, if n % 2 == 0 { 0 } else { 26 }, 2, n, FULL));
+        fars[0].send(at, &frame(1, 2, if n.is_multiple_of(2) { 26 } else { 0 }, 2, n, FULL));
+        fars[0].send(at, &frame(1, 2, if n.is_multiple_of(2) { 0 } else { 26 }, 2, n, FULL));
     }
     fabric.run_until(Time::from_ns(20_000));
     (fabric, fars)
