@@ -10,8 +10,9 @@ use wireyard_tests::workspace_root;
 
 const LIBRARY: &str = "programs/lab";
 
-/// Scenarios that are short enough for every test run, with the seconds of the others beside them in CI.
-const SHORT: [&str; 1] = ["dumbbell"];
+/// Scenarios that are short enough for every test run.
+const SHORT: [&str; 6] =
+    ["deadlock_ring", "dumbbell", "ib_fecn", "incast", "pfc_victim", "rocev1_pcp"];
 
 fn library() -> Vec<PathBuf> {
     let folder = workspace_root().join(LIBRARY);

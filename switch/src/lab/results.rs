@@ -67,10 +67,16 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);
-            report.verdict(format!("check {}", violation.check), false, found);
+            let is_meant = scenario.fails.as_deref() == Some(violation.check);
+            let words = if is_meant { "breaks, as it should" } else { "breaks" };
+            report.verdict(format!("check {} {words}", violation.check), is_meant, found);
         }
         Outcome::Interrupted => {
             report.verdict("run", false, format!("stopped at {}", lab.now()));
+        }
+        Outcome::Complete | Outcome::Drained if scenario.fails.is_some() => {
+            let check = scenario.fails.as_deref().unwrap_or_default();
+            report.verdict(format!("check {check} breaks"), false, "it does not");
         }
         Outcome::Complete | Outcome::Drained => {
             let found = format!(

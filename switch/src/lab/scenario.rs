@@ -214,6 +214,8 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
+    /// The check that this scenario is made to break.
+    pub fails: Option<String>,
     /// Expectations.
     pub expect: Vec<Expect>,
     /// Captures.

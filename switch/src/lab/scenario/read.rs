@@ -83,6 +83,10 @@ impl Reader<'_> {
         };
         let switch = self.switch(decoder, fields.get("switch"));
         let host = host(decoder, fields.get("host"));
+        let fails = match fields.get("fails") {
+            Some(node) => Some(decoder.choice(node, shapes::CHECKS)?.value),
+            None => None,
+        };
         let expect = fields.get("expect").map(|node| expectations(decoder, node));
         let fabric = fabric?;
         let context = flows::Context {
@@ -114,6 +118,7 @@ impl Reader<'_> {
             host: host?,
             flows: flows?,
             faults,
+            fails,
             expect: expect.unwrap_or_default(),
             captures,
         })

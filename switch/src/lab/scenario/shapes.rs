@@ -25,9 +25,14 @@ pub static SCENARIO: MapShape = MapShape {
         needed("flows", Shape::OneOrMore(&Shape::Map(&FLOW)), "Who sends what to whom."),
         key("faults", Shape::List(&Shape::Map(&FAULT)), "What goes wrong, or changes."),
         key("captures", Shape::MapOf(&Shape::Count), "Links that are captured: most frames kept."),
+        key("fails", Shape::Choice(CHECKS), "The check that this scenario is made to break."),
         key("expect", Shape::MapOf(&Shape::Text), "Figures and what must be true of them."),
     ],
 };
+
+/// The checks that a scenario may be made to break.
+pub(super) const CHECKS: &[&str] =
+    &["conservation", "lossless", "pauses", "rates", "order", "marking", "liveness"];
 
 /// What `qos` holds: the model behind it has its own reader ([`crate::config::qos`]).
 const QOS: Shape = Shape::MapOf(&QOS_TABLE);
