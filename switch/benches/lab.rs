@@ -1,0 +1,74 @@
+//! The laboratory's speed: delivered data packets per second, and polls of nodes per second, of one core.
+//!
+//! N:1 at 100 Gbit/s with DCQCN and acknowledgements, compiled engine, steady state: each iteration goes on where the one before
+//! stopped in virtual time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use wireyard_pipeline::source::Loader;
+use wireyard_switch::lab::build::Options;
+use wireyard_switch::lab::{Lab, scenario};
+use wireyard_switch::library::LIBRARIES;
+use wireyard_switch::program::EngineKind;
+use wireyard_tables::time::{Span, Time};
+
+/// Virtual time of one iteration.
+const STEP: Span = Span::from_us(200);
+
+/// The incast of the library with so many senders that never stop.
+fn lab(senders: usize) -> Lab {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs/lab");
+    let text = std::fs::read_to_string(folder.join("fixed_point_100g.yaml")).expect("the scenario");
+    let text = text
+        .replace("senders: 10", &format!("senders: {senders}"))
+        .replace("duration: 130 ms", "duration: 1000 s");
+    let path = folder.join("bench.yaml");
+    let loader = Loader::in_memory([(path.as_path(), text)], LIBRARIES);
+    let (mut scenario, _) = scenario::read(&path, &loader).expect("the scenario reads");
+    scenario.sample = STEP;
+    let options = Options { engine: EngineKind::Auto, seed: None };
+    Lab::new(Arc::new(scenario), options).expect("the lab builds")
+}
+
+/// Runs until this instant.
+fn run_until(lab: &mut Lab, until: Time) -> u64 {
+    let mut events = 0;
+    lab.run(&mut |pulse| {
+        events = pulse.events;
+        pulse.now < until
+    });
+    events
+}
+
+fn incast(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("lab");
+    group.sample_size(10);
+    for senders in [2, 8] {
+        let mut lab = lab(senders);
+        let mut until = Time::ZERO + Span::from_ms(5);
+        let before = run_until(&mut lab, until);
+        // What one step delivers, and polls, is told by the first.
+        let delivered = |lab: &mut Lab| -> u64 {
+            lab.statuses().iter().map(|flow| flow.delivered_bytes).sum::<u64>() / 1024
+        };
+        let start = delivered(&mut lab);
+        until += STEP;
+        let events = run_until(&mut lab, until) - before;
+        let packets = delivered(&mut lab) - start;
+        for (what, count) in [("packets", packets), ("events", events)] {
+            group.throughput(Throughput::Elements(count));
+            group.bench_function(BenchmarkId::new(what, senders), |bencher| {
+                bencher.iter(|| {
+                    until += STEP;
+                    run_until(&mut lab, until)
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, incast);
+criterion_main!(benches);
