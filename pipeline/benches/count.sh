@@ -11,8 +11,6 @@ cd "$(dirname "$0")/../.."
 
 limits='
 rocev2_router 380
-acl_firewall 0
-vxlan_gateway 0
 '
 
 if ! command -v valgrind > /dev/null; then

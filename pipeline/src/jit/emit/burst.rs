@@ -40,7 +40,7 @@ const _: () = {
 };
 
 /// DSCP and PCP when there are none, as they stand behind the verdict.
-const NO_CLASS: u64 = 0xffff_00;
+const NO_CLASS: u64 = 0x00ff_ff00;
 
 impl Emit<'_> {
     /// A loop over a burst; returns how many packets were done.

@@ -258,10 +258,10 @@ pub(super) fn written_fields(
 ) -> Vec<(InstanceId, FieldId)> {
     let mut fields = Vec::new();
     let mut note = |to: &LValue| match to {
-        LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. } => {
-            if !fields.contains(&(*instance, *field)) {
-                fields.push((*instance, *field));
-            }
+        LValue::Field(instance, field) | LValue::FieldSlice { instance, field, .. }
+            if !fields.contains(&(*instance, *field)) =>
+        {
+            fields.push((*instance, *field));
         }
         _ => {}
     };

@@ -25,6 +25,9 @@ pub(super) fn reject(error: BuiltinError) -> u64 {
     end::REJECT | u64::from(error.id().0)
 }
 
+/// Keys that have a known value.
+type Equal = Vec<(ExprId, u128)>;
+
 /// Generates what follows at a target, given what the keys are there.
 type Go<'f, E> = dyn FnMut(&mut E, Target, &[(ExprId, u128)]) -> Result<(), Refused> + 'f;
 
@@ -190,7 +193,7 @@ impl Emit<'_> {
             };
             values.push((*key, value));
         }
-        let mut takers: Vec<(Target, Block, Vec<(ExprId, u128)>)> = Vec::new();
+        let mut takers: Vec<(Target, Block, Equal)> = Vec::new();
         for case in cases {
             let known = takers.iter_mut().find(|(target, ..)| *target == case.to);
             let taken = match known {

@@ -211,7 +211,7 @@ impl Emit<'_> {
             layout => {
                 let pieces = layout.pieces().unwrap_or_default();
                 let part = |p: &Piece| {
-                    let up = if p.byte % 2 == 0 { 8 } else { 0 };
+                    let up = if p.byte.is_multiple_of(2) { 8 } else { 0 };
                     (p.at.into(), p.bits.into(), up + u32::from(p.lsb))
                 };
                 pieces.iter().map(part).collect()
