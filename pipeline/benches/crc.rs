@@ -31,6 +31,9 @@ const VCRC: CrcParams = CrcParams {
     store_little_endian: false,
 };
 
+/// The CRC of a packet, as somebody else computes it.
+type Rival<'r> = dyn Fn(&[u8]) -> u64 + 'r;
+
 /// Packets of one length.
 const PACKETS: usize = 64;
 /// Bytes in front of the body that a switch may change and that count as ones are in the first part.
@@ -75,11 +78,7 @@ fn time(packets: &[Vec<u8>], crc: &mut dyn FnMut(&[u8]) -> u64) -> Duration {
     start.elapsed()
 }
 
-fn duel(
-    c: &mut Criterion,
-    (name, params): (&str, CrcParams),
-    rival: (&str, &dyn Fn(&[u8]) -> u64),
-) {
+fn duel(c: &mut Criterion, (name, params): (&str, CrcParams), rival: (&str, &Rival<'_>)) {
     let engine = CrcEngine::new(params);
     let mut group = c.benchmark_group(name);
     for len in [64, 256, 1024, 4096] {
