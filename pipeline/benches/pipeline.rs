@@ -18,6 +18,7 @@ use wireyard_pipeline::exec::{
 };
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::passes;
 use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
 use wireyard_pipeline::state::{State, StateOptions, Worker};
 use wireyard_tables::time::Time;
@@ -126,7 +127,8 @@ impl Load {
         };
         let packets = originals.iter().map(&mut received).collect();
         let meta = originals.iter().map(|_| Intrinsic::default()).collect();
-        let engine = Box::new(Interp::new(program));
+        let engine =
+            Box::new(Interp::new(Arc::new(passes::optimised(&program, passes::LEVEL_MAX))));
         Load { engine, worker: state.worker(0), state, memory, packets, meta, originals }
     }
 

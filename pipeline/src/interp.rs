@@ -55,6 +55,7 @@ mod deparse;
 mod effects;
 mod eval;
 mod look;
+mod nodes;
 mod parse;
 mod pass;
 pub(crate) mod phv;
@@ -69,7 +70,6 @@ pub(crate) use look::Seen;
 use crate::exec::{Context, Descriptor, Engine, Intrinsic};
 use crate::externs::crc::CrcEngine;
 use crate::ids::*;
-use crate::ir::eval::operands;
 use crate::ir::{AfterBody, Program};
 use std::sync::Arc;
 
@@ -81,8 +81,8 @@ pub struct Interp {
     crcs: Box<[CrcEngine]>,
     /// Field of each checksum, and its bit.
     checksum_fields: Box<[(InstanceId, FieldId, u64)]>,
-    /// By [`ExprId`]: nothing in the expression is wider than 64 bits.
-    narrow: Box<[bool]>,
+    /// By [`ExprId`].
+    nodes: Box<[nodes::Node]>,
     /// By instance and field: the place of a field that is read and written at once.
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
     /// Egress changes no packet: it need not be put together again.
@@ -103,15 +103,10 @@ impl Interp {
             AfterBody::Header(instance) => phv::bit(*instance),
             AfterBody::Pad { .. } => 0,
         };
-        let mut narrow: Vec<bool> = Vec::with_capacity(program.exprs.len());
-        for expr in &program.exprs {
-            let parts = operands(&expr.kind);
-            let fits = parts.iter().all(|part| narrow.get(part.index()).copied().unwrap_or(false));
-            narrow.push(expr.bits <= 64 && fits);
-        }
+        let quick_fields = phv::quick_fields(&program);
         Interp {
-            narrow: narrow.into(),
-            quick_fields: phv::quick_fields(&program),
+            nodes: nodes::nodes(&program, &quick_fields),
+            quick_fields,
             quiet_egress: quiet::egress(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             checksum_fields: program.checksums.entries().map(field).collect(),

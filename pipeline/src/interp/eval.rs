@@ -1,10 +1,11 @@
 //! Expressions.
 
+use super::nodes::Node;
 use super::pass::{End, Pass};
 use crate::exec::flags;
 use crate::externs::hash::Hasher;
 use crate::ids::*;
-use crate::ir::eval::{self, binary_word, ones_word, unary_word};
+use crate::ir::eval::{self, binary_word, unary_word};
 use crate::ir::layout::{ones, read_run};
 use crate::ir::{
     BinOp, BuiltinError, BuiltinReason, ExprKind, FieldLayout, HashAlgorithm, StdField,
@@ -32,47 +33,46 @@ impl<'a> Pass<'a> {
 
     /// The value, without looking whether it is one.
     fn value(&self, id: ExprId) -> u128 {
-        match self.engine.narrow[id.index()] {
-            true => self.word(id).into(),
-            false => self.wide(id),
+        match &self.engine.nodes[id.index()] {
+            Node::General => self.wide(id),
+            node => self.node(node).into(),
         }
     }
 
     /// The value of an expression that is nowhere wider than 64 bits: plain numbers in registers.
+    #[inline]
     fn word(&self, id: ExprId) -> u64 {
-        let expr = &self.program.exprs[id];
-        match &expr.kind {
-            ExprKind::Const(value) => *value as u64,
-            ExprKind::Field(instance, field) => match self.engine.quick(*instance, *field) {
-                Some(quick) => self.bench.phv.quick(quick),
-                None => self.field(*instance, *field) as u64,
-            },
-            ExprKind::Valid(instance) => self.bench.phv.is_valid(*instance).into(),
-            ExprKind::Meta(meta) => self.bench.phv.meta[meta.index()] as u64,
-            ExprKind::Local(local) => self.bench.phv.locals[self.base + local.index()] as u64,
-            ExprKind::Unary(op, a) => unary_word(*op, self.word(*a), expr.bits),
-            ExprKind::Binary(op, a, b) => {
-                let left = self.word(*a);
+        match &self.engine.nodes[id.index()] {
+            Node::General => self.wide(id) as u64,
+            Node::Const(value) => *value,
+            Node::Field(field) => self.bench.phv.quick(field),
+            node => self.node(node),
+        }
+    }
+
+    fn node(&self, node: &Node) -> u64 {
+        match node {
+            Node::Const(value) => *value,
+            Node::Field(field) => self.bench.phv.quick(field),
+            Node::Valid(bit) => (self.bench.phv.valid & bit != 0).into(),
+            Node::Meta(meta) => self.bench.phv.meta[meta.index()] as u64,
+            Node::Local(local) => self.bench.phv.locals[self.base + local.index()] as u64,
+            Node::Unary { op, value, bits } => unary_word(*op, self.word(*value), *bits),
+            Node::Binary { op, left, right, bits } => {
+                let left = self.word(*left);
                 match (op, left) {
                     (BinOp::LogicalAnd, 0) => 0,
                     (BinOp::LogicalOr, 1) => 1,
-                    _ => {
-                        let width = self.program.exprs[*a].bits;
-                        binary_word(*op, left, self.word(*b), width)
-                    }
+                    _ => binary_word(*op, left, self.word(*right), *bits),
                 }
             }
-            ExprKind::Slice { value, high, low } => {
-                self.word(*value) >> low & ones_word(high - low + 1)
-            }
-            ExprKind::Concat(high, low) => {
-                self.word(*high) << self.program.exprs[*low].bits | self.word(*low)
-            }
-            ExprKind::Cast(value) => self.word(*value) & ones_word(expr.bits),
-            ExprKind::Mux(cond, then, otherwise) => {
+            Node::Slice { value, low, mask } => self.word(*value) >> low & mask,
+            Node::Concat { high, low, low_bits } => self.word(*high) << low_bits | self.word(*low),
+            Node::Mux { cond, then, otherwise } => {
                 self.word(if self.word(*cond) == 1 { *then } else { *otherwise })
             }
-            _ => self.wide(id) as u64,
+            // Who asks has seen that it is none.
+            Node::General => 0,
         }
     }
 
@@ -183,9 +183,9 @@ impl<'a> Pass<'a> {
         let mut hasher = Hasher::new(algorithm);
         for operand in operands {
             let bits = self.program.exprs[*operand].bits;
-            match self.engine.narrow[operand.index()] {
-                true => hasher.add_word(self.word(*operand), bits),
-                false => hasher.add_value(self.wide(*operand), bits),
+            match &self.engine.nodes[operand.index()] {
+                Node::General => hasher.add_value(self.wide(*operand), bits),
+                node => hasher.add_word(self.node(node), bits),
             }
         }
         hasher.finish()

@@ -133,7 +133,7 @@ pub struct ProgramArgs {
 #[derive(Debug, Args)]
 pub struct EngineArgs {
     /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none.
-    #[arg(long, value_enum, default_value_t = EngineChoice::Interp)]
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
     /// Optimisation level: 0 none, 1 cheap passes, 2 all [default: 2; of a trace: 0].
     #[arg(long, value_name = "0..2", value_parser = clap::value_parser!(u8).range(0..=2))]

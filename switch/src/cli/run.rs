@@ -41,7 +41,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
         loaded.program.name,
         names.join(" "),
-        core.generation().map_or("no", |generation| generation.engine.name()),
+        args.engine.engine.kind().name(),
     ));
     let json = args.json;
     let result = live::run(&mut core, duration, &mut |event| match event {
