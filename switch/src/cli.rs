@@ -7,6 +7,7 @@ pub mod args;
 mod check;
 mod counters;
 mod decode;
+mod demo;
 mod dump;
 mod explain;
 mod graph;
@@ -37,6 +38,7 @@ enum Status {
 /// Runs a command line.
 pub fn run(cli: Cli) -> ExitCode {
     let status = match cli.command {
+        Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Schema(args) => explain::schema(&args),

@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod core;
 pub mod decode;
+pub mod demo;
 pub mod device;
 pub mod frames;
 pub mod host;

@@ -4,6 +4,7 @@
 //! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
 //! forwarding rule and prints nothing itself: messages go to the caller.
 
+pub mod clock;
 pub mod progress;
 
 use std::io;
@@ -56,13 +57,18 @@ impl std::fmt::Debug for Core {
 }
 
 /// Signals that were caught.
-struct Signals {
+#[derive(Debug)]
+pub struct Signals {
     stop: Arc<AtomicBool>,
     counters: Arc<AtomicBool>,
 }
 
 impl Signals {
-    fn catch() -> io::Result<Signals> {
+    /// Catches them from now on.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn catch() -> io::Result<Signals> {
         let signals = Signals { stop: Arc::default(), counters: Arc::default() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // A second one ends the process at once, should the first not be enough.
@@ -71,6 +77,11 @@ impl Signals {
         }
         flag::register(SIGUSR1, Arc::clone(&signals.counters))?;
         Ok(signals)
+    }
+
+    /// Somebody wants an end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 }
 
@@ -88,7 +99,7 @@ pub fn run(
     let clock = || Time::from_ns(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let end = duration.map_or(Time::MAX, |span| Time::ZERO + span);
     let (mut idle, mut check_at) = (0, Time::ZERO);
-    while !signals.stop.load(Ordering::Relaxed) {
+    while !signals.is_stopped() {
         let now = clock();
         if now >= end {
             break;

@@ -18,6 +18,7 @@ mod stats;
 pub mod sys;
 pub mod tap;
 mod transmit;
+pub mod veth;
 mod watch;
 pub mod xdp;
 

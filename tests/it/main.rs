@@ -2,6 +2,7 @@
 mod captures;
 mod cli;
 mod decode;
+mod demo;
 mod differ;
 mod ecmp;
 mod emitted;

@@ -35,6 +35,13 @@ Commands are JSON objects, one a line, on standard input; each has one answer, a
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show what it does: a DCQCN incast on real interfaces, measured and judged.
+    #[command(
+        after_help = "Example: wireyard demo\n\nNeeds Linux with user namespaces, or root. Makes a \
+        network namespace of its own with veth cables, which end with it; nothing of your network is \
+        touched. Exit status 1 if a check fails."
+    )]
+    Demo(DemoArgs),
     /// Check a program (and its entries and configuration) and list every error.
     #[command(after_help = "Example: wireyard check programs/ipv4_router")]
     Check(CheckArgs),
@@ -150,6 +157,29 @@ pub enum EngineChoice {
     Interp,
     /// Machine code, or an error where that cannot be.
     Jit,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How long it takes, in seconds.
+    #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u64).range(4..=3600))]
+    pub seconds: u64,
+    /// The page with the pictures.
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "wireyard-demo.html")]
+    pub output: PathBuf,
+    /// Print the outcome as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of the marking.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// What runs packets.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Judge by another Pmax than is configured, in percent: to see the judge refuse.
+    #[arg(long, value_name = "PERCENT", hide = true)]
+    pub judge_pmax: Option<f64>,
 }
 
 /// `check`.

@@ -228,6 +228,13 @@ impl EndPointPort {
         FlowId(index)
     }
 
+    /// Posts no more messages of a flow; those under way go on.
+    pub fn stop_flow(&mut self, id: FlowId) {
+        if let Some(flow) = self.flows.flows.get_mut(id.0 as usize) {
+            flow.spec.end = Time::ZERO;
+        }
+    }
+
     /// A flow with the state of its queue pair.
     pub fn flow(&self, id: FlowId) -> Option<FlowReport> {
         let flow = self.flows.flows.get(id.0 as usize)?;

@@ -27,6 +27,31 @@ pub fn enter_private_network() -> io::Result<PrivateNetwork> {
     Ok(PrivateNetwork { home })
 }
 
+/// Moves the calling process into a new, empty network namespace for good: with a user namespace around it when the
+/// process may not have one otherwise, in which it is root and everywhere else what it was.
+///
+/// # Errors
+/// The system forbids it, or the process has more than one thread.
+pub fn leave_for_private_network() -> io::Result<()> {
+    // SAFETY: no pointers; as `enter_private_network`.
+    if checked(unsafe { libc::unshare(libc::CLONE_NEWNET) }).is_ok() {
+        return Ok(());
+    }
+    // SAFETY: these take nothing and cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // SAFETY: no pointers; the kernel refuses a process with other threads.
+    checked(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+    // Without a map the process has its capabilities all the same, but files it writes would look strange to it.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+/// Keeps new interfaces of this network namespace from speaking IPv6 by themselves. False: they will.
+pub fn silence_ipv6() -> bool {
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").is_ok()
+}
+
 impl Drop for PrivateNetwork {
     fn drop(&mut self) {
         // SAFETY: no pointers; the descriptor is a network namespace. A failure leaves the thread in

@@ -1,0 +1,139 @@
+//! `demo`: the demonstration, with its progress on a terminal and its report in a file.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use super::args::{DemoArgs, EngineChoice};
+use super::{Status, complain, print, print_json, say};
+use crate::demo::drain::Drained;
+use crate::demo::incast::Pulse;
+use crate::demo::judge::RAMP_BUCKETS;
+use crate::demo::{self, Options, Tell};
+use crate::live::Signals;
+use crate::program::EngineKind;
+use crate::report::{Unit, html, json, text};
+
+/// Width of the bar.
+const BAR: usize = 24;
+/// Between two lines where there is no terminal, as a part of a phase.
+const QUIET_PART: f64 = 0.25;
+
+/// Progress on standard error: one line that changes on a terminal, a few lines elsewhere.
+struct Progress {
+    signals: Signals,
+    is_terminal: bool,
+    /// Something stands on the line.
+    is_open: bool,
+    phase: String,
+    told: f64,
+}
+
+impl Progress {
+    fn line(&mut self, part: f64, rest: &str) {
+        let part = part.clamp(0.0, 1.0);
+        if self.is_terminal {
+            let done = (part * BAR as f64) as usize;
+            let bar = format!("{}{}", "#".repeat(done), ".".repeat(BAR - done));
+            eprint!("\r\x1b[K{} [{bar}] {rest}", self.phase);
+            let _ = std::io::stderr().flush();
+            self.is_open = true;
+        } else if part >= self.told + QUIET_PART {
+            self.told = part;
+            say(&format!("{}: {rest}", self.phase));
+        }
+    }
+
+    fn close(&mut self) {
+        if self.is_open {
+            eprintln!();
+            self.is_open = false;
+        }
+    }
+}
+
+impl Tell for Progress {
+    fn begins(&mut self, what: &str) {
+        self.close();
+        self.told = 0.0;
+        what.clone_into(&mut self.phase);
+        if !self.is_terminal {
+            say(what);
+        }
+    }
+
+    fn drained(&mut self, so_far: &Drained, part: f64) {
+        let (packets, marks) = so_far.tally.totals();
+        let ready = so_far.tally.ramp().iter().filter(|b| b.marked >= demo::judge::MARKS_MIN);
+        let ready = ready.count();
+        self.line(
+            part,
+            &format!("{packets} packets, {marks} marks, {ready} of {RAMP_BUCKETS} depths"),
+        );
+    }
+
+    fn incast(&mut self, so_far: &Pulse, part: f64) {
+        let line = format!(
+            "queue {:>8}, allowed {:>12}, marks {}, CNPs {}, XOFFs {}, drops {}",
+            Unit::Bytes.show(so_far.queue_bytes as f64),
+            Unit::BitRate.show(so_far.rate_bps),
+            so_far.marked,
+            so_far.cnps,
+            so_far.xoffs,
+            so_far.dropped
+        );
+        self.line(part, &line);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.signals.is_stopped()
+    }
+}
+
+pub(super) fn run(args: &DemoArgs) -> Status {
+    match start(args) {
+        Ok(status) => status,
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+fn start(args: &DemoArgs) -> Result<Status, String> {
+    let mut options = Options {
+        duration: Duration::from_secs(args.seconds),
+        seed: args.seed,
+        engine: match args.engine {
+            EngineChoice::Auto => EngineKind::Auto,
+            EngineChoice::Interp => EngineKind::Interpreter,
+            EngineChoice::Jit => EngineKind::Jit,
+        },
+        ..Options::default()
+    };
+    if let Some(percent) = args.judge_pmax {
+        options.law.pmax = percent / 100.0;
+    }
+    let signals = Signals::catch().map_err(|error| format!("signals: {error}"))?;
+    let mut progress = Progress {
+        signals,
+        is_terminal: std::io::stderr().is_terminal(),
+        is_open: false,
+        phase: String::new(),
+        told: 0.0,
+    };
+    let result = demo::run(&options, &mut progress);
+    progress.close();
+    let report = result?;
+    std::fs::write(&args.output, html::page(&report))
+        .map_err(|error| format!("{}: {error}", args.output.display()))?;
+    if args.json {
+        print_json(&json::value(&report));
+    } else {
+        print(&text::summary(&report));
+    }
+    say(&format!("{} has the pictures", args.output.display()));
+    if progress.is_stopped() {
+        say("stopped before its end: what was measured until then was judged");
+    }
+    Ok(if report.passed() { Status::Success } else { Status::Failed })
+}

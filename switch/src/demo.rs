@@ -1,0 +1,81 @@
+//! The demonstration: an incast on a lossless switch, on real interfaces, measured and judged.
+//!
+//! ```text
+//!  sender 1 ── veth ──┐
+//!    ...              ├─ switch (programs/rocev2_lossless) ── veth ── receiver
+//!  sender 5 ── veth ──┘   bottleneck: buffer, PFC, ECN
+//! ```
+//!
+//! Everything is in a network namespace of our own, which ends with the process. Two phases: [`drain`] judges the marking
+//! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles. All devices are ordinary cores, on one thread and
+//! one clock ([`crate::live::clock`]): on a machine that is busy otherwise, they all stop together, and the report says for how long.
+//! [`setting`] is the experiment, [`judge`] the judge, [`pages`] fills the report; nothing here decides what a device does.
+
+mod cables;
+mod devices;
+pub mod drain;
+pub mod incast;
+pub mod judge;
+mod pages;
+pub mod setting;
+mod verdicts;
+
+use std::time::Duration;
+
+use crate::program::EngineKind;
+use crate::report::Report;
+
+/// How it is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Time of day for all of it.
+    pub duration: Duration,
+    /// Seed of the marking.
+    pub seed: u64,
+    /// What runs packets.
+    pub engine: EngineKind,
+    /// The law that the switch is judged by.
+    pub law: judge::Law,
+}
+
+impl Default for Options {
+    /// 35 seconds, the law that is configured.
+    fn default() -> Options {
+        Options {
+            duration: Duration::from_secs(35),
+            seed: 1,
+            engine: EngineKind::Auto,
+            law: setting::LAW,
+        }
+    }
+}
+
+/// Part of the time for the open loop, at most.
+const DRAIN_PART: f64 = 0.4;
+
+/// Who is told how far it is.
+pub trait Tell {
+    /// Something is about to take a moment.
+    fn begins(&mut self, what: &str);
+    /// The open loop, and the part of its time that is over.
+    fn drained(&mut self, so_far: &drain::Drained, part: f64);
+    /// The incast, and the part of its time that is over.
+    fn incast(&mut self, so_far: &incast::Pulse, part: f64);
+    /// Somebody wants an end.
+    fn is_stopped(&self) -> bool;
+}
+
+/// Runs it. The process is in another network namespace from here on.
+///
+/// # Errors
+/// What this system does not allow, in words.
+pub fn run(options: &Options, tell: &mut dyn Tell) -> Result<Report, String> {
+    tell.begins("a private network namespace, cables, two programs");
+    cables::lay()?;
+    tell.begins("open loop: filled queues drain");
+    let drained = drain::run(options, options.duration.mul_f64(DRAIN_PART), tell)?;
+    tell.begins("closed loop: DCQCN incast");
+    let rest = options.duration.saturating_sub(drained.stalls.real);
+    let incast = incast::run(options, rest, tell)?;
+    Ok(pages::report(options, &drained, &incast))
+}

@@ -1,0 +1,84 @@
+//! Where it happens: a network namespace of our own with a cable for every host.
+
+use std::net::Ipv4Addr;
+
+use super::setting::{MTU_BYTES, SENDERS};
+use crate::frames::Mac;
+use crate::frames::envelope::mapped;
+use crate::ports::sys::netns;
+use crate::ports::{self, Opened, PortKind, PortSpec, veth};
+use wireyard_pipeline::packet::PacketMemory;
+
+/// Hosts: the senders, then the receiver.
+pub(super) const HOSTS: usize = SENDERS + 1;
+/// The host that receives.
+pub(super) const RECEIVER: usize = SENDERS;
+
+/// Leaves for a network namespace of our own and lays the cables.
+pub(super) fn lay() -> Result<(), String> {
+    netns::leave_for_private_network().map_err(|error| {
+        format!(
+            "no private network namespace: {error}. The demonstration needs root, or user namespaces for everybody \
+             (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and on Ubuntu \
+             kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
+    })?;
+    // Where this is refused, neighbour discovery of the interfaces is bridged and counted with the rest.
+    netns::silence_ipv6();
+    for host in 0..HOSTS {
+        let names = [host_end(host), switch_end(host)];
+        veth::create([&names[0], &names[1]], MTU_BYTES).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The interface at the host's end.
+fn host_end(host: usize) -> String {
+    format!("wy-host{}", host + 1)
+}
+
+/// The interface at the switch's end.
+fn switch_end(host: usize) -> String {
+    format!("wy-port{}", host + 1)
+}
+
+/// The port of a host on its cable.
+pub(super) fn open_host(host: usize, memory: &mut PacketMemory) -> Result<Opened, String> {
+    open(&host_end(host), memory)
+}
+
+/// The switch's port to a host.
+pub(super) fn open_switch(host: usize, memory: &mut PacketMemory) -> Result<Opened, String> {
+    open(&switch_end(host), memory)
+}
+
+fn open(interface: &str, memory: &mut PacketMemory) -> Result<Opened, String> {
+    // AF_PACKET works in every namespace; AF_XDP wants more than a user namespace gives.
+    let spec = PortSpec::new(PortKind::Raw, interface);
+    ports::open(&spec, memory).map_err(|error| error.to_string())
+}
+
+/// Name of a host.
+pub(super) fn host_name(host: usize) -> String {
+    if host == RECEIVER { "receiver".to_owned() } else { format!("sender {}", host + 1) }
+}
+
+/// MAC address of a host.
+pub(super) fn host_mac(host: usize) -> Mac {
+    Mac([2, 0, 0, 0, 1, host as u8 + 1])
+}
+
+/// MAC address of a port of the switch.
+pub(super) fn port_mac(host: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 2, host as u8 + 1]
+}
+
+/// IP address of a host.
+pub(super) fn host_ip(host: usize) -> u128 {
+    mapped(Ipv4Addr::new(10, 0, 0, host as u8 + 1))
+}
+
+/// Number of the switch's port to a host.
+pub(super) fn switch_port(host: usize) -> u16 {
+    host as u16 + 1
+}

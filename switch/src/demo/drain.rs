@@ -1,0 +1,305 @@
+//! First phase, the open loop: the law by itself, without a control loop around it.
+//!
+//! The port to the receiver is stopped, the senders put a known number of equal packets into its queue, the port goes on, and
+//! the receiver looks for CE by position. The n-th packet from the end leaves (n - 1) packets behind: its depth is known
+//! without asking the switch. This is the test that SONiC has for real switches. The senders here are bare cables: no rate
+//! control, and they do not obey pauses, so what is filled in stays below the buffer's XOFF.
+
+use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_tables::time::Time;
+
+use super::cables::{self, HOSTS, RECEIVER, host_ip, host_mac, switch_port};
+use super::judge::Tally;
+use super::setting::{self, DATA_CLASS, FRAME_BYTES, LAW, PAYLOAD_BYTES, SENDERS};
+use super::{Options, Tell, devices};
+use crate::core::Core;
+use crate::frames::Frames;
+use crate::frames::envelope::{Address, Class};
+use crate::frames::neighbour::{FRAME_BYTES_MAX, Message};
+use crate::live::clock::{DeviceClock, Stalls};
+use crate::ports::{LinkType, Port, RxFrame, TxFrame};
+use crate::roce::packet::{Bth, Headers};
+use crate::roce::psn::Psn;
+use crate::stats::LedgerReport;
+use crate::tm::PortStatus;
+use crate::units::{BitsPerSec, Bytes};
+
+/// Marks that each bucket of the ramp should have.
+pub(super) const MARKS_WANTED: u64 = 500;
+/// RC RDMA WRITE Middle: a data packet without an extended header.
+const WRITE_MIDDLE: u8 = 0x07;
+/// Packets beyond the bucket that is wanted, so that its deepest depths are seen too.
+const BEYOND: usize = 4;
+/// Packets above Kmax in the first filling.
+const ABOVE_KMAX: usize = 50;
+/// Frames that a sender puts on its cable in one step.
+const BURST: usize = 16;
+/// Steps after which a filling or a draining is given up.
+const STEPS_MAX: u32 = 20_000;
+/// Bytes and number of chunks of a cable's end.
+const MEMORY: MemoryConfig = MemoryConfig { chunks: 512, chunk_bytes: 2048, headroom_bytes: 256 };
+
+/// What the open loop found.
+#[derive(Clone, Debug)]
+pub struct Drained {
+    /// Marks by depth, as the receiver saw them.
+    pub tally: Tally,
+    /// Fillings that count.
+    pub fillings: u64,
+    /// Fillings that do not: something was missing at the end.
+    pub broken: u64,
+    /// Data frames that the senders put on their cables.
+    pub sent: u64,
+    /// Data frames that the receiver took off its cable, with a right ICRC.
+    pub received: u64,
+    /// Of these, with CE.
+    pub ce: u64,
+    /// The receiver's port, as the switch counts it.
+    pub port: PortStatus,
+    /// Where every packet of the switch went.
+    pub ledger: LedgerReport,
+    /// It ended because it had enough, not because time was over.
+    pub complete: bool,
+    /// What the clock gave up, and the time of day that it took.
+    pub stalls: Stalls,
+}
+
+/// The end of a cable without a host.
+struct Bare {
+    port: Box<dyn Port>,
+    memory: PacketMemory,
+    frames: Vec<TxFrame>,
+    received: Vec<RxFrame>,
+}
+
+impl Bare {
+    fn open(host: usize) -> Result<Bare, String> {
+        let mut memory = PacketMemory::new(MEMORY).map_err(|error| error.to_string())?;
+        let port = cables::open_host(host, &mut memory)?.port;
+        Ok(Bare { port, memory, frames: Vec::new(), received: Vec::new() })
+    }
+
+    /// Sends copies of a frame; gives how many went.
+    fn send(&mut self, now: Time, frame: &[u8], count: usize) -> Result<usize, String> {
+        let offset = self.memory.config().headroom_bytes as u16;
+        for _ in 0..count {
+            let Some(buf) = self.memory.alloc_frame(frame) else { break };
+            self.frames.push(TxFrame::at_once(buf, offset, frame.len() as u32, now));
+        }
+        let done = self.port.tx_burst(&mut self.memory, now, &mut self.frames);
+        self.frames.drain(..).for_each(|frame| self.memory.free(frame.buf));
+        done.map(|done| done.sent).map_err(|error| error.to_string())
+    }
+
+    /// Gives every frame that is there to `each`.
+    fn receive(&mut self, now: Time, mut each: impl FnMut(&[u8])) -> Result<(), String> {
+        let (received, memory) = (&mut self.received, &mut self.memory);
+        let result = self.port.rx_burst(memory, now, received, 64);
+        for frame in received.drain(..) {
+            each(memory.frame(&frame.buf, frame.data_off, frame.len));
+            memory.free(frame.buf);
+        }
+        result.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// The open loop.
+struct Rig {
+    switch: Core,
+    ends: Vec<Bare>,
+    /// The data frame of each sender.
+    data: Vec<Vec<u8>>,
+    frames: std::sync::Arc<Frames>,
+    clock: DeviceClock,
+    result: Drained,
+}
+
+/// Drains filled queues until every bucket has its marks, or `until` of the time of day.
+///
+/// # Errors
+/// What cannot be opened or goes away.
+pub(super) fn run(
+    options: &Options,
+    until: std::time::Duration,
+    tell: &mut dyn Tell,
+) -> Result<Drained, String> {
+    let mut rig = Rig::new(options)?;
+    rig.introduce()?;
+    let all = FRAME_BYTES as f64;
+    let mut first = true;
+    while !tell.is_stopped() && rig.clock.real() < until {
+        let tally = &rig.result.tally;
+        let Some(wanted) = tally.wanting(MARKS_WANTED) else {
+            rig.result.complete = true;
+            break;
+        };
+        let deepest = if first { LAW.kmax } else { wanted.up_to };
+        let beyond = if first { ABOVE_KMAX } else { BEYOND };
+        first = false;
+        let packets = (deepest / all) as usize + beyond;
+        rig.fill_and_drain(packets)?;
+        tell.drained(&rig.result, rig.clock.real().as_secs_f64() / until.as_secs_f64());
+    }
+    rig.finish()
+}
+
+impl Rig {
+    fn new(options: &Options) -> Result<Rig, String> {
+        // Fast enough not to be waited for: in an open loop the rate of the link decides nothing.
+        let rate = BitsPerSec::new(10 * setting::rate().get()).unwrap_or(setting::rate());
+        let xoff = Bytes::new(setting::XOFF_BYTES[0]);
+        let switch = devices::switch(rate, xoff, options.engine, options.seed)?;
+        let frames = Frames::shared()?;
+        let data = (0..SENDERS).map(|host| data_frame(host, &frames)).collect::<Result<_, _>>()?;
+        let ends = (0..HOSTS).map(Bare::open).collect::<Result<_, _>>()?;
+        let id = switch.traffic_port(switch_port(RECEIVER));
+        let port = id.and_then(|id| switch.traffic().port(id)).ok_or("the switch has no port")?;
+        let result = Drained {
+            tally: Tally::new(&options.law),
+            fillings: 0,
+            broken: 0,
+            sent: 0,
+            received: 0,
+            ce: 0,
+            port,
+            ledger: switch.report(),
+            complete: false,
+            stalls: Stalls::default(),
+        };
+        let clock = DeviceClock::start(setting::STEP);
+        Ok(Rig { switch, ends, data, frames, clock, result })
+    }
+
+    /// The switch learns where everybody is: each end asks for somebody.
+    fn introduce(&mut self) -> Result<(), String> {
+        for host in 0..HOSTS {
+            let (asks, whom) = (host_ip(host), host_ip((host + 1) % HOSTS));
+            let message = Message::ask(host_mac(host), asks, whom, None);
+            let mut frame = [0; FRAME_BYTES_MAX];
+            let built = self.frames.neighbour.build(&message, &mut frame);
+            let frame = frame.get(..built.unwrap_or(0)).unwrap_or_default().to_vec();
+            let now = self.clock.now();
+            self.ends[host].send(now, &frame, 1)?;
+            // An answer of the switch to each would be heard by all: what is on the cables is taken off.
+            for _ in 0..20 {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One step of the clock; gives the marks of data frames that reached the receiver.
+    fn step(&mut self) -> Result<Vec<bool>, String> {
+        let now = self.clock.step();
+        self.switch.poll(now, None);
+        let mut marks = Vec::new();
+        let transport = &self.frames.transport;
+        for (host, end) in self.ends.iter_mut().enumerate() {
+            end.receive(now, |frame| {
+                if host == RECEIVER
+                    && let Ok(received) = transport.parse(LinkType::Ethernet, frame)
+                {
+                    marks.push(received.mark().is_some());
+                }
+            })?;
+        }
+        self.result.received += marks.len() as u64;
+        self.result.ce += marks.iter().filter(|is_marked| **is_marked).count() as u64;
+        Ok(marks)
+    }
+
+    fn queued_packets(&self) -> usize {
+        let id = self.switch.traffic_port(switch_port(RECEIVER));
+        let status = id.and_then(|id| self.switch.traffic().port(id));
+        status.map_or(0, |status| status.queues[usize::from(DATA_CLASS)].packets as usize)
+    }
+
+    fn fill_and_drain(&mut self, packets: usize) -> Result<(), String> {
+        let to = switch_port(RECEIVER);
+        self.switch.block(self.clock.now(), to, true);
+        let mut early = 0;
+        let mut sent = 0;
+        let mut steps = 0;
+        while self.queued_packets() < packets && steps < STEPS_MAX {
+            let now = self.clock.now();
+            for (end, frame) in self.ends.iter_mut().zip(&self.data) {
+                let count = BURST.min(packets - sent);
+                sent += end.send(now, frame, count)?;
+            }
+            early += self.step()?.len();
+            steps += 1;
+        }
+        self.result.sent += sent as u64;
+        let filled = self.queued_packets();
+        self.switch.block(self.clock.now(), to, false);
+        let mut marks = Vec::with_capacity(packets);
+        let mut steps = 0;
+        while marks.len() < sent - early && steps < STEPS_MAX {
+            marks.extend(self.step()?);
+            steps += 1;
+        }
+        if early > 0 || filled != packets || marks.len() != packets {
+            self.result.broken += 1;
+            return Ok(());
+        }
+        self.result.fillings += 1;
+        for (position, is_marked) in marks.into_iter().enumerate() {
+            let behind = (packets - 1 - position) as f64;
+            self.result.tally.count(behind * f64::from(FRAME_BYTES), is_marked);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Drained, String> {
+        for _ in 0..20 {
+            self.step()?;
+        }
+        let id = self.switch.traffic_port(switch_port(RECEIVER));
+        if let Some(port) = id.and_then(|id| self.switch.traffic().port(id)) {
+            self.result.port = port;
+        }
+        self.result.ledger = self.switch.report();
+        self.result.stalls = self.clock.stalls();
+        self.switch.close();
+        for end in &mut self.ends {
+            end.port.close(&mut end.memory);
+        }
+        Ok(self.result)
+    }
+}
+
+/// A data packet of a sender to the receiver, capable of ECN.
+fn data_frame(host: usize, frames: &Frames) -> Result<Vec<u8>, String> {
+    let address =
+        Address::rocev2(host_mac(host), host_mac(RECEIVER), host_ip(host), host_ip(RECEIVER))
+            .map_err(|error| error.to_string())?;
+    let envelope =
+        frames.transport.envelope(&address, &Class::DATA).map_err(|error| error.to_string())?;
+    let bth = Bth {
+        opcode: WRITE_MIDDLE,
+        solicited: false,
+        pad: 0,
+        pkey: 0xffff,
+        fecn: false,
+        becn: false,
+        dest_qp: 0x11,
+        ack_req: false,
+        psn: Psn::new(0),
+    };
+    let mut frame = vec![0; FRAME_BYTES as usize];
+    let built = frames.transport.build_with(
+        &envelope,
+        &Headers::new(bth),
+        PAYLOAD_BYTES as usize,
+        &mut frame,
+        |payload| {
+            payload.fill(host as u8);
+            Ok(())
+        },
+    );
+    match built {
+        Ok(bytes) if bytes == FRAME_BYTES as usize => Ok(frame),
+        Ok(bytes) => Err(format!("a data frame has {bytes} bytes, not {FRAME_BYTES}")),
+        Err(error) => Err(error.to_string()),
+    }
+}

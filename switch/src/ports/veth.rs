@@ -1,0 +1,89 @@
+//! Virtual cables: pairs of veth interfaces, made by netlink (rtnetlink(7), veth(4)).
+//!
+//! They are made in the network namespace of the calling thread and end with it, or with either of their ends.
+
+use std::fmt;
+use std::io;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage,
+};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use super::sys::interface;
+
+/// Room for an answer: an error message repeats the request.
+const ANSWER_BYTES: usize = 8192;
+
+/// A cable that could not be made.
+#[derive(Debug)]
+pub struct VethError {
+    cable: String,
+    source: io::Error,
+}
+
+impl fmt::Display for VethError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the veth pair {}: {}", self.cable, self.source)?;
+        match self.source.raw_os_error() {
+            Some(libc::EPERM) => f.write_str(": it takes CAP_NET_ADMIN"),
+            Some(libc::EOPNOTSUPP) => f.write_str(": the kernel has no veth (modprobe veth)"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for VethError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Makes a pair of interfaces with these names, both up, with this MTU.
+///
+/// # Errors
+/// What the kernel says: no privilege, a name that is taken, no veth.
+pub fn create(names: [&str; 2], mtu_bytes: u32) -> Result<(), VethError> {
+    let cable = names.join("-");
+    let made = request(names, mtu_bytes);
+    // Only now: an end refuses to be up before it has a peer.
+    made.and_then(|()| names.into_iter().try_for_each(interface::set_up))
+        .map_err(|source| VethError { cable, source })
+}
+
+fn request(names: [&str; 2], mtu_bytes: u32) -> io::Result<()> {
+    let [near, far] = names.map(|name| end(name, mtu_bytes));
+    let mut link = near;
+    let peer = InfoData::Veth(InfoVeth::Peer(far));
+    let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)];
+    link.attributes.push(LinkAttribute::LinkInfo(info));
+    let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(link));
+    message.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
+    let mut answer = Vec::with_capacity(ANSWER_BYTES);
+    socket.recv(&mut answer, 0)?;
+    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    match answer.payload {
+        // Code 0 is the acknowledgement.
+        NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+        _ => Ok(()),
+    }
+}
+
+fn end(name: &str, mtu_bytes: u32) -> LinkMessage {
+    let mut end = LinkMessage::default();
+    end.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    end.attributes.push(LinkAttribute::Mtu(mtu_bytes));
+    end
+}
