@@ -199,7 +199,7 @@ mod tests {
 
     /// Draining queues of a switch with this Pmax, in percent.
     fn drained(percent: u64) -> Tally {
-        let curve = Curve::new(5_000, 2_000_000, Probability::percent(percent as u32).unwrap());
+        let curve = Curve::new(5_000, 2_000_000, Probability::percent(percent).unwrap());
         let config = WredConfig {
             curves: [curve, None, None],
             decide_at: DecideAt::Dequeue,

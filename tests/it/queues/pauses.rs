@@ -205,12 +205,13 @@ fn zero_resumes_and_other_priorities_are_ignored() {
 /// What is not a right pause is consumed under its name and never obeyed.
 #[test]
 fn wrong_pauses_are_not_obeyed() {
-    let wrong: [(&str, &dyn Fn(&mut Vec<u8>)); 5] = [
-        ("mac_control_length", &|b| b.truncate(40)),
-        ("mac_control_length", &|b| b.resize(1000, 0)),
-        ("mac_control_address", &|b| b[5] = 2),
-        ("mac_control_opcode", &|b| b[15] = 2),
-        ("pfc_vector", &|b| b[16] = 1),
+    type Spoil = fn(&mut Vec<u8>);
+    let wrong: [(&str, Spoil); 5] = [
+        ("mac_control_length", |b| b.truncate(40)),
+        ("mac_control_length", |b| b.resize(1000, 0)),
+        ("mac_control_address", |b| b[5] = 2),
+        ("mac_control_opcode", |b| b[15] = 2),
+        ("pfc_vector", |b| b[16] = 1),
     ];
     for (name, change) in wrong {
         let (mut fabric, fars) = sending();

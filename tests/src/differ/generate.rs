@@ -140,7 +140,7 @@ fn packet(random: &mut Random) -> Packet {
     let few = random.chance(70);
     let byte = |random: &mut Random| match few && random.chance(70) {
         true => random.below(4) as u8,
-        false => random.next() as u8,
+        false => random.bits() as u8,
     };
     let bytes = match random.chance(12) {
         true => Vec::new(),

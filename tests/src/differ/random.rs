@@ -13,7 +13,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,7 +23,7 @@ impl Random {
 
     /// A number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
+        (self.bits() % n.max(1) as u64) as usize
     }
 
     /// True so often.
@@ -39,8 +39,8 @@ impl Random {
 
     /// A value of a width: small, nearly all ones, or anything.
     pub fn value(&mut self, bits: u32) -> u128 {
-        let wide = u128::from(self.next()) << 64 | u128::from(self.next());
-        let small = u128::from(self.next() % 5);
+        let wide = u128::from(self.bits()) << 64 | u128::from(self.bits());
+        let small = u128::from(self.bits() % 5);
         let ones = u128::MAX >> (128 - bits);
         match self.below(4) {
             0 | 1 => small & ones,

@@ -67,7 +67,7 @@ struct Story {
 
 impl TraceSink for Story {
     fn wants(&mut self, packet: &Descriptor, _: &[u8], _: bool) -> bool {
-        self.every > 0 && packet.ingress_ns as usize % self.every == 0
+        self.every > 0 && (packet.ingress_ns as usize).is_multiple_of(self.every)
     }
 
     fn event(&mut self, event: Event) {
@@ -171,7 +171,7 @@ impl Rig {
             counts.join(" ")
         };
         for (id, counter) in program.counters.entries() {
-            let array = state.counter(id).map(|array| counts(array));
+            let array = state.counter(id).map(counts);
             all.push((format!("counter {}", counter.name), array.unwrap_or_default()));
         }
         for (id, register) in program.registers.entries() {
