@@ -9,7 +9,7 @@
 //! Everything is in a network namespace of our own, which ends with the process. Two phases: [`drain`] judges the marking
 //! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles. All devices are ordinary cores, on one thread and
 //! one clock ([`crate::live::clock`]): on a machine that is busy otherwise, they all stop together, and the report says for how long.
-//! [`setting`] is the experiment, [`judge`] the judge, [`pages`] fills the report; nothing here decides what a device does.
+//! [`setting`] is the experiment, [`judge`] the judge, `pages` fills the report; nothing here decides what a device does.
 
 mod cables;
 mod devices;

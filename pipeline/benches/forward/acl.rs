@@ -17,11 +17,11 @@ pub(crate) fn inputs() -> Vec<Input> {
     let input = |n: usize| {
         let flow = mix(n as u64 / 2) % FLOWS;
         let stray = n % 64 == 33;
-        let outward = n % 2 == 0;
+        let outward = n.is_multiple_of(2);
         let (client, server) = (0x0a00_0000 | flow as u32, 0xc633_6400 | (flow as u32 * 7) & 0xff);
         let (client_port, server_port) =
-            (0x8000 | flow as u16, if flow % 2 == 0 { 53 } else { 443 });
-        let protocol: u8 = if flow % 2 == 0 { 17 } else { 6 };
+            (0x8000 | flow as u16, if flow.is_multiple_of(2) { 53 } else { 443 });
+        let protocol: u8 = if flow.is_multiple_of(2) { 17 } else { 6 };
         let (src, dst) = if outward { (client, server) } else { (server, client) };
         let (from, to) =
             if outward { (client_port, server_port) } else { (server_port, client_port) };

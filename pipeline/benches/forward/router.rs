@@ -17,7 +17,7 @@ pub(crate) fn mix(n: u64) -> u64 {
 }
 
 fn address(n: u64) -> u64 {
-    0x0200_0000_0000 | n * 7
+    0x0200_0000_0000 | (n * 7)
 }
 
 /// Most are of 24 bits, as in the Internet; the rest from 12 to 32.
@@ -86,7 +86,7 @@ pub(crate) fn inputs() -> Vec<Input> {
         let host = (r >> 40) as u32 & !(u32::MAX.checked_shl(32 - prefix_len).unwrap_or(0));
         let to = if n % 256 == 7 { 0x7f00_0001 } else { prefix | host };
         let ttl = if n % 256 == 11 { 1 } else { 64 };
-        let ecn = 0x02 * u8::from(n % 4 != 0);
+        let ecn = 0x02 * u8::from(!n.is_multiple_of(4));
         let mut ip = vec![0x45, ecn, 0, 0, n as u8, 1, 0x40, 0, ttl, 17, 0, 0, 10, 0, 0, 1];
         ip.extend(to.to_be_bytes());
         ip[2..4].copy_from_slice(&((len - start) as u16).to_be_bytes());
@@ -101,7 +101,7 @@ pub(crate) fn inputs() -> Vec<Input> {
         bytes.extend([4, 0, 0xff, 0xff, 0]);
         bytes.extend(&qp.to_be_bytes()[1..]);
         bytes.resize(len, n as u8);
-        Input { bytes, port: 1, mark: n % 3 == 0 }
+        Input { bytes, port: 1, mark: n.is_multiple_of(3) }
     };
     (0..PACKETS).map(input).collect()
 }

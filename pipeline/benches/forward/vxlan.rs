@@ -13,7 +13,7 @@ const OUTER: usize = 14 + 20 + 8 + 8;
 const US: u32 = 0xc000_0201;
 
 fn mac(host: u64) -> u64 {
-    0x0200_0000_0000 | host * 3
+    0x0200_0000_0000 | (host * 3)
 }
 
 /// Port and tunnel of a host: half are here, on two ports, half behind two end points.
@@ -58,7 +58,7 @@ fn ip(len: usize, tos: u8, src: u32, dst: u32) -> Vec<u8> {
 pub(crate) fn inputs() -> Vec<Input> {
     let input = |n: usize| {
         let r = mix(n as u64 + 5);
-        let encap = n % 2 == 0;
+        let encap = n.is_multiple_of(2);
         let local = (r % (HOSTS / 4)) * 4 + (n % 4 / 2) as u64;
         let remote = (r >> 20) % (HOSTS / 4) * 4 + 2 + (r >> 40) % 2;
         let (from, to) = if encap { (local, remote) } else { (remote, local) };
@@ -72,7 +72,7 @@ pub(crate) fn inputs() -> Vec<Input> {
         }
         inner.extend([8, 0]);
         let start = inner.len();
-        let tos = if n % 3 == 0 { 2 } else { 0x28 };
+        let tos = if n.is_multiple_of(3) { 2 } else { 0x28 };
         inner.extend(ip(
             inner_len - start,
             tos,
@@ -81,7 +81,7 @@ pub(crate) fn inputs() -> Vec<Input> {
         ));
         inner.extend([0xc0, n as u8, 0x12, 0xb7, 0, 0, 0, 0]);
         inner.resize(inner_len, n as u8);
-        let mark = n % 5 == 0;
+        let mark = n.is_multiple_of(5);
         if encap {
             return Input { bytes: inner, port: in_port, mark };
         }
