@@ -4,7 +4,7 @@
 //! makes one from a seed. [`run`] compiles it, runs it on the interpreter without passes, and holds every
 //! other engine and level against that: bytes, verdict, descriptor, intrinsic metadata, messages to the
 //! device, traces, and at the end counters, registers, tables. [`shrink`] takes a case that differs apart
-//! until nothing can go; [`file`] keeps it as a file that CI runs again (`tests/data/regressions`).
+//! until nothing can go; [`mod@file`] keeps it as a file that CI runs again (`tests/data/regressions`).
 //!
 //! `cargo run --release -p wireyard-tests --example differ -- --seed 1 --count 10000` runs it for long.
 

@@ -24,7 +24,7 @@ pub fn write(case: &Case, note: &str) -> String {
     format!("{file:#}\n")
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// What is wrong with the file.
