@@ -183,3 +183,30 @@ fn read_mac(decoder: &mut Decoder<'_>, node: &Node) -> Option<[u8; 6]> {
     }
     mac
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The `switch.yaml` examples of the language reference are read, and promise nothing they cannot keep.
+    #[test]
+    fn the_examples_of_the_reference_are_read_and_resolve() {
+        let reference = include_str!("../../programs/README.md");
+        let examples: Vec<&str> = reference
+            .split("```yaml switch\n")
+            .skip(1)
+            .filter_map(|block| block.split("```").next())
+            .collect();
+        assert!(!examples.is_empty(), "the reference has an example");
+        for text in examples {
+            let loader = Loader::in_memory([("switch.yaml", text)], &[]);
+            let (mut files, mut found) = (Files::new(), Diagnostics::new());
+            let read =
+                SwitchConfig::read(Path::new("switch.yaml"), &loader, &mut files, &mut found);
+            let config = read.unwrap_or_else(|| panic!("{:?}\n{text}", found.sorted()));
+            let numbers: Vec<u16> = config.ports.keys().copied().collect();
+            let queues = config.queues(&numbers).expect("the example has queues");
+            assert!(queues.is_ok(), "{text}");
+        }
+    }
+}
