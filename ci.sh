@@ -7,7 +7,7 @@
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; each prints the ratio to its rival
 #   ./ci.sh count    instructions per packet of the compiled programs, against their limits (valgrind)
-#   ./ci.sh all      lint, test, tools, root
+#   ./ci.sh all      lint, tools, test, root
 set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
@@ -46,6 +46,6 @@ case ${1:-} in
   root) root ;;
   bench) bench ;;
   count) count ;;
-  all) lint; test_; tools; root ;;
+  all) lint; tools; test_; root ;;
   *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
