@@ -18,6 +18,10 @@ use wireyard_tables::time::Time;
 
 /// A private network namespace; `None` (with the reason printed) where there cannot be one.
 pub(crate) fn private_network(test: &str) -> Option<PrivateNetwork> {
+    if !wireyard_tests::has_tool("ip") {
+        wireyard_tests::skip(test, "there is no `ip` (Debian package iproute2)");
+        return None;
+    }
     match enter_private_network() {
         Ok(network) => {
             // The kernel's own neighbour discovery would be frames that nobody expects.
@@ -28,7 +32,8 @@ pub(crate) fn private_network(test: &str) -> Option<PrivateNetwork> {
             Some(network)
         }
         Err(error) => {
-            eprintln!("SKIPPED {test}: no private network namespace (root is needed): {error}");
+            let why = format!("no private network namespace (root is needed): {error}");
+            wireyard_tests::skip(test, &why);
             None
         }
     }
