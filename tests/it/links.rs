@@ -10,7 +10,7 @@ use wireyard_tests::binary::run;
 use wireyard_tests::live::Switch;
 use wireyard_tests::{capture, scripts, skip, workspace_root};
 
-use crate::ports::{Wire, private_network, veth};
+use crate::rig::{Wire, private_network, veth};
 
 /// Shortest frame of a carrier that pads, without FCS.
 const CARRIER_BYTES_MIN: usize = 60;

@@ -20,6 +20,7 @@ mod ports;
 mod programs;
 mod queues;
 mod replay;
+mod rig;
 mod run;
 mod rxe;
 mod tidy;

@@ -12,7 +12,7 @@ use wireyard_tests::binary::wireyard;
 use wireyard_tests::{scripts, skip, workspace_root};
 
 use crate::packets::bytes;
-use crate::ports::{ip, private_network, veth};
+use crate::rig::{ip, private_network, veth};
 
 /// A CNP over IPv4 with a right ICRC.
 const CNP: &str = concat!(

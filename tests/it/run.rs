@@ -13,7 +13,7 @@ use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::live::Switch;
 use wireyard_tests::{capture, has_tool, is_root, shared, skip, workspace_root};
 
-use crate::ports::{Wire, frame, ip, private_network, veth};
+use crate::rig::{Wire, frame, ip, private_network, veth};
 
 const PROGRAM: &str = "programs/rocev2_lossless";
 

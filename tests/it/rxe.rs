@@ -14,7 +14,7 @@ use wireyard_tests::binary::wireyard;
 use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, is_root, shared, skip, workspace_root};
 
-use crate::ports::{ip, private_network, veth};
+use crate::rig::{ip, private_network, veth};
 use crate::run::WHOLE_MACHINE;
 
 /// Bytes of a message: 40 packets at path MTU 1,024, the last one short and padded.
