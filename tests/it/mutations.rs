@@ -10,6 +10,7 @@ use wireyard_switch::ports::LinkType;
 use wireyard_switch::program::{DeviceOptions, EngineKind};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::{Span, Time};
+use wireyard_tests::differ::random::Random;
 use wireyard_tests::{scripts, shared, skip, workspace_root};
 
 use crate::packets::bytes;
@@ -19,41 +20,25 @@ const MUTATIONS: usize = 6;
 /// Mutations of every packet of the test that runs one program long.
 const MANY_MUTATIONS: usize = 60;
 
-/// xorshift64*: small, and the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 33) as usize % end.max(1)
-    }
-
-    /// A packet with one to three things wrong, most of them in the headers.
-    fn mutate(&mut self, packet: &[u8]) -> Vec<u8> {
-        let mut out = packet.to_vec();
-        for _ in 0..=self.below(3) {
-            let near = out.len().min(96);
-            let at = if self.below(4) == 0 { self.below(out.len()) } else { self.below(near) };
-            match self.below(7) {
-                0 | 1 => flip(&mut out, at, 1 << self.below(8)),
-                2 => set(&mut out, at, self.next() as u8),
-                3 => set(&mut out, at, [0x00, 0xff, 0x7f, 0x80][self.below(4)]),
-                4 => out.truncate(self.below(out.len())),
-                5 => out.extend((0..self.below(70)).map(|n| n as u8)),
-                _ => {
-                    let last = (at + self.below(40)).min(out.len());
-                    out.drain(at.min(last)..last);
-                }
+/// A packet with one to three things wrong, most of them in the headers.
+fn mutate(dice: &mut Random, packet: &[u8]) -> Vec<u8> {
+    let mut out = packet.to_vec();
+    for _ in 0..=dice.below(3) {
+        let near = out.len().min(96);
+        let at = if dice.below(4) == 0 { dice.below(out.len()) } else { dice.below(near) };
+        match dice.below(7) {
+            0 | 1 => flip(&mut out, at, 1 << dice.below(8)),
+            2 => set(&mut out, at, dice.bits() as u8),
+            3 => set(&mut out, at, [0x00, 0xff, 0x7f, 0x80][dice.below(4)]),
+            4 => out.truncate(dice.below(out.len())),
+            5 => out.extend((0..dice.below(70)).map(|n| n as u8)),
+            _ => {
+                let last = (at + dice.below(40)).min(out.len());
+                out.drain(at.min(last)..last);
             }
         }
-        out
     }
+    out
 }
 
 fn flip(packet: &mut [u8], at: usize, mask: u8) {
@@ -148,13 +133,13 @@ impl Pair {
     }
 
     /// A packet as it is and mutated, into every port.
-    fn hammer(&mut self, packet: &[u8], dice: &mut Dice, mutations: usize) {
+    fn hammer(&mut self, packet: &[u8], dice: &mut Random, mutations: usize) {
         for port in self.ports.clone() {
             self.send(port, packet);
         }
         for _ in 0..mutations {
             let port = self.ports[dice.below(self.ports.len())];
-            self.send(port, &dice.mutate(packet));
+            self.send(port, &mutate(dice, packet));
         }
     }
 }
@@ -180,7 +165,7 @@ fn broken_packets_through_every_program() {
     let mut packets = 0;
     for program in scripts::programs() {
         let mut pair = Pair::new(&program);
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut dice = Random::new(1);
         for packet in own_packets(&program) {
             pair.hammer(&packet, &mut dice, MUTATIONS);
         }
@@ -198,7 +183,7 @@ fn every_vector_broken_through_every_program() {
     let mut packets = 0;
     for program in scripts::programs() {
         let mut pair = Pair::new(&program);
-        let mut dice = Dice(0x1234_5678_9abc_def1);
+        let mut dice = Random::new(2);
         for packet in &vectors {
             pair.hammer(packet, &mut dice, MUTATIONS);
         }
@@ -212,7 +197,7 @@ fn every_vector_broken_through_every_program() {
 fn every_header_broken_many_times() {
     let program = workspace_root().join("programs/parse_all");
     let mut pair = Pair::new(&program);
-    let mut dice = Dice(0xdead_beef_cafe_f00d);
+    let mut dice = Random::new(3);
     for packet in own_packets(&program) {
         pair.hammer(&packet, &mut dice, MANY_MUTATIONS);
     }

@@ -192,6 +192,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tm::random::Stream;
     use crate::tm::{Curve, DecideAt, NotEct, WredConfig};
     use crate::units::Probability;
 
@@ -207,14 +208,11 @@ mod tests {
         };
         let curve = config.curves[0].unwrap();
         let mut tally = Tally::new(&LAW);
-        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let mut dice = Stream::new(1, 0);
         while let Some(bucket) = tally.wanting(2 * MARKS_MIN) {
             let packets = (bucket.up_to / 1082.0) as u64 + 40;
             for left in (0..packets).rev() {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                tally.count(left as f64 * 1082.0, curve.chooses(left * 1082, (state >> 32) as u32));
+                tally.count(left as f64 * 1082.0, curve.chooses(left * 1082, dice.next_u32()));
             }
         }
         tally

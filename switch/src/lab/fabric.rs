@@ -45,6 +45,22 @@ pub struct LinkSetup {
     pub reorder_by: Span,
 }
 
+#[cfg(test)]
+impl LinkSetup {
+    /// 100 Gbit/s, 1 us, 1500 bytes, and nothing happens on it.
+    pub(super) fn clean() -> LinkSetup {
+        LinkSetup {
+            rate: BitsPerSec::gbit(100),
+            delay: Span::from_us(1),
+            mtu: Bytes::new(1500),
+            loss: Probability::ZERO,
+            corruption: Probability::ZERO,
+            reordering: Probability::ZERO,
+            reorder_by: Span::ZERO,
+        }
+    }
+}
+
 /// A link between two ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -175,18 +191,6 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    fn setup() -> LinkSetup {
-        LinkSetup {
-            rate: BitsPerSec::gbit(100),
-            delay: Span::from_us(1),
-            mtu: Bytes::new(1500),
-            loss: Probability::ZERO,
-            corruption: Probability::ZERO,
-            reordering: Probability::ZERO,
-            reorder_by: Span::ZERO,
-        }
-    }
-
     /// Two leaves, two spines, two hosts on each leaf.
     fn leaf_spine() -> Fabric {
         let mut fabric = Fabric::default();
@@ -194,11 +198,11 @@ mod tests {
         let spines = [0, 1].map(|n| fabric.add(format!("spine{n}"), NodeKind::Switch));
         for leaf in leaves {
             for spine in spines {
-                fabric.join(leaf, spine, setup());
+                fabric.join(leaf, spine, LinkSetup::clean());
             }
             for n in 0..2 {
                 let host = fabric.add(format!("h{leaf}{n}"), NodeKind::Host);
-                fabric.join(leaf, host, setup());
+                fabric.join(leaf, host, LinkSetup::clean());
             }
         }
         fabric
@@ -213,7 +217,7 @@ mod tests {
         assert_eq!(fabric.way(from, to).unwrap().len(), 4);
         // A second link of a host to the other leaf is no way for others.
         let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
-        fabric.join(host, leaf, setup());
+        fabric.join(host, leaf, LinkSetup::clean());
         let next = fabric.next_links(to);
         assert_eq!(next[fabric.find("leaf0").unwrap()].len(), 2);
         let alone = fabric.add("alone", NodeKind::Host);

@@ -287,18 +287,10 @@ mod tests {
     use wireyard_tables::time::Span;
 
     use super::*;
-    use crate::units::{BitsPerSec, Bytes, Probability};
+    use crate::units::Probability;
 
     fn setup() -> LinkSetup {
-        LinkSetup {
-            rate: BitsPerSec::gbit(100),
-            delay: Span::from_us(1),
-            mtu: Bytes::new(1500),
-            loss: Probability::ZERO,
-            corruption: Probability::ZERO,
-            reordering: Probability::ZERO,
-            reorder_by: Span::from_us(5),
-        }
+        LinkSetup { reorder_by: Span::from_us(5), ..LinkSetup::clean() }
     }
 
     fn memory() -> PacketMemory {

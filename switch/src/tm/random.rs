@@ -4,9 +4,11 @@
 //! and adding one does not disturb the rest. The hash is the SplitMix64 finaliser (Steele, Lea,
 //! Flood, OOPSLA 2014), which passes BigCrush on a counter; it is not for secrets.
 
-const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The step of the counter: the odd number nearest to 2^64 divided by the golden ratio.
+pub const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-const fn mix(mut z: u64) -> u64 {
+/// The SplitMix64 finaliser: a bijection of 64 bits.
+pub const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

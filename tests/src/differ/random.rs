@@ -1,5 +1,7 @@
 //! Decisions from a seed.
 
+use wireyard_switch::tm::random::{GAMMA, mix};
+
 /// A source of decisions: splitmix64, so that a seed means the same everywhere.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -9,16 +11,13 @@ pub struct Random {
 impl Random {
     /// The decisions of a seed.
     pub fn new(seed: u64) -> Random {
-        Random { state: seed ^ 0x9e37_79b9_7f4a_7c15 }
+        Random { state: seed ^ GAMMA }
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.state = self.state.wrapping_add(GAMMA);
+        mix(self.state)
     }
 
     /// A number below `n`.
