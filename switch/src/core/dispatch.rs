@@ -86,27 +86,36 @@ impl Core {
         self.enqueue(copy, target.port, Wanted::Now);
     }
 
-    fn dispatch(&mut self, mut packet: Descriptor, intrinsic: &Intrinsic) {
-        match intrinsic.verdict() {
-            Verdict::Drop => {
-                let reason = self.program_reason(packet.generation, intrinsic.reason());
-                self.drop_packet(packet, reason);
-            }
-            Verdict::Punt => {
-                let reason = self.program_reason(packet.generation, intrinsic.reason());
-                self.punt(packet, reason);
-            }
-            Verdict::Resubmit => self.run_again(packet, PacketPath::Resubmit),
-            Verdict::Forward => {
-                let wanted = Wanted::of(intrinsic, self.now);
-                if intrinsic.multicast_group != 0 {
-                    return self.multicast(packet, intrinsic.multicast_group, wanted);
-                }
-                packet.path = normal_path(packet.path);
-                let port = packet.egress_port;
-                self.enqueue(packet, port, wanted);
-            }
+    fn dispatch(&mut self, packet: Descriptor, intrinsic: &Intrinsic) {
+        let Some(mut packet) = self.unless_ended(packet, intrinsic) else { return };
+        if intrinsic.verdict() == Verdict::Resubmit {
+            return self.run_again(packet, PacketPath::Resubmit);
         }
+        let wanted = Wanted::of(intrinsic, self.now);
+        if intrinsic.multicast_group != 0 {
+            return self.multicast(packet, intrinsic.multicast_group, wanted);
+        }
+        packet.path = normal_path(packet.path);
+        let port = packet.egress_port;
+        self.enqueue(packet, port, wanted);
+    }
+
+    /// Drops or punts a packet whose pass said so; `Some` is a packet that goes on.
+    pub(super) fn unless_ended(
+        &mut self,
+        packet: Descriptor,
+        intrinsic: &Intrinsic,
+    ) -> Option<Descriptor> {
+        let verdict = intrinsic.verdict();
+        if !matches!(verdict, Verdict::Drop | Verdict::Punt) {
+            return Some(packet);
+        }
+        let reason = self.program_reason(packet.generation, intrinsic.reason());
+        match verdict {
+            Verdict::Punt => self.punt(packet, reason),
+            _ => self.drop_packet(packet, reason),
+        }
+        None
     }
 
     /// So many more packets of this generation wait for egress than ingress let through.

@@ -4,7 +4,7 @@
 //! rate sends what the traffic manager's scheduler takes, one packet after the other, because the link
 //! time of the next depends on the length that egress made of this one.
 
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath, Verdict, flags};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath, flags};
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
@@ -140,21 +140,12 @@ impl Core {
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
             self.mirror(&packet, session, PacketPath::CloneEgress);
         }
-        match intrinsic.verdict() {
-            Verdict::Drop => {
-                let reason = self.program_reason(packet.generation, intrinsic.reason());
-                self.drop_packet(packet, reason);
-            }
-            Verdict::Punt => {
-                let reason = self.program_reason(packet.generation, intrinsic.reason());
-                self.punt(packet, reason);
-            }
-            _ if packet.flags & flags::RECIRCULATE != 0 => {
-                self.run_again(packet, PacketPath::Recirculate);
-            }
-            _ => return Some(packet),
+        let packet = self.unless_ended(packet, intrinsic)?;
+        if packet.flags & flags::RECIRCULATE != 0 {
+            self.run_again(packet, PacketPath::Recirculate);
+            return None;
         }
-        None
+        Some(packet)
     }
 
     /// A frame for a port, with its time on the wire.
