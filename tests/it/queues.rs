@@ -3,6 +3,7 @@
 //! Everything is in virtual time: the same run gives the same bytes.
 
 mod delays;
+mod links;
 mod marking;
 mod notices;
 mod pauses;

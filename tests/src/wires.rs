@@ -4,6 +4,7 @@
 //! delay. [`Fabric`] polls each device when something is due there, in order of time, and at no other.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wireyard_pipeline::packet::PacketMemory;
@@ -37,6 +38,7 @@ pub struct Line {
     inbound: Queue,
     outbound: Queue,
     delay: Span,
+    down: Arc<AtomicBool>,
     stats: PortStats,
 }
 
@@ -45,9 +47,15 @@ pub struct Line {
 pub struct Far {
     to_device: Queue,
     from_device: Queue,
+    down: Arc<AtomicBool>,
 }
 
 impl Far {
+    /// Takes the link of the device's port down, or up again.
+    pub fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+    }
+
     /// Lets a frame arrive at the device at this time.
     pub fn send(&self, at: Time, frame: &[u8]) {
         lock(&self.to_device).push_back(Passing { start: at, at, bytes: frame.to_vec() });
@@ -74,6 +82,7 @@ pub fn link(delay: Span) -> (Line, Line) {
         inbound: Arc::clone(inbound),
         outbound: Arc::clone(outbound),
         delay,
+        down: Arc::default(),
         stats: PortStats::default(),
     };
     (end(&one, &two), end(&two, &one))
@@ -82,7 +91,8 @@ pub fn link(delay: Span) -> (Line, Line) {
 /// A port whose other end is the test.
 pub fn open_line() -> (Line, Far) {
     let (near, far) = link(Span::ZERO);
-    (near, Far { to_device: far.outbound, from_device: far.inbound })
+    let down = Arc::clone(&near.down);
+    (near, Far { to_device: far.outbound, from_device: far.inbound, down })
 }
 
 impl Port for Line {
@@ -148,7 +158,7 @@ impl Port for Line {
     }
 
     fn link_state(&mut self, _now: Time) -> LinkState {
-        LinkState::Up
+        if self.down.load(Ordering::Relaxed) { LinkState::Down } else { LinkState::Up }
     }
 }
 
