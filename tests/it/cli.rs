@@ -349,3 +349,25 @@ fn broken_programs_fail_their_tests() {
     assert_eq!(ended.status, Some(2), "{}", ended.out);
     assert!(ended.out.contains("bad.stf:1"), "{}", ended.out);
 }
+
+/// Help has an example for every command, and what the examples name is there.
+#[test]
+fn every_command_has_an_example_of_things_that_exist() {
+    let listed = run(&["--help"]).expect(0, &[]).out.clone();
+    let commands = listed.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names: Vec<&str> = commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() >= 13, "{names:?}");
+    for name in names {
+        let help = run(&[name, "--help"]).expect(0, &[]).out.clone();
+        let example = help.rsplit("Example").next().unwrap();
+        assert!(example.contains(&format!("wireyard {name}")), "{name}: no example in\n{help}");
+        for path in example.split_whitespace().filter(|word| word.starts_with("programs/")) {
+            assert!(workspace_root().join(path).exists(), "{name} --help: there is no {path}");
+        }
+    }
+}

@@ -86,7 +86,7 @@ pub enum Command {
     /// Run a scenario of the laboratory in virtual time: hosts, switches, congestion control.
     #[command(
         after_help = "Examples:\n  wireyard lab programs/lab/incast.yaml -o out\n  wireyard lab \
-        programs/lab/fixed_point.yaml --seeds 8 --jobs 2\n\nThe same build, seed and scenario give the same \
+        programs/lab/fixed_point_40g.yaml --seeds 8 --jobs 2\n\nThe same build, seed and scenario give the same \
         bytes. Exit status 1: a check or an expectation failed."
     )]
     Lab(LabArgs),
