@@ -1,6 +1,7 @@
 //! Integration tests of the whole product.
 mod captures;
 mod cli;
+mod congested;
 mod decode;
 mod demo;
 mod differ;

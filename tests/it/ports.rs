@@ -1,7 +1,6 @@
 //! Ports on real interfaces: veth pairs and TAPs in a private network namespace, every kind the same tests.
 
 use std::net::UdpSocket;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};

@@ -4,9 +4,9 @@
 
 mod delays;
 mod links;
-mod marking;
+pub(crate) mod marking;
 mod notices;
-mod pauses;
+pub(crate) mod pauses;
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn device_with_ports(program: &str, config: &str, ports: u16) -> (Core, Vec<Far>
 }
 
 /// A RoCEv2 frame of `len` bytes from host `from` to host `to`, with this DSCP and ECN field.
-fn frame(from: u8, to: u8, dscp: u8, ecn: u8, psn: u32, len: usize) -> Vec<u8> {
+pub(crate) fn frame(from: u8, to: u8, dscp: u8, ecn: u8, psn: u32, len: usize) -> Vec<u8> {
     let mut bytes = vec![0u8; len];
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from]);
     bytes[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -74,7 +74,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 }
 
 /// True if the IPv4 header says that congestion was met, and its checksum is right.
-fn is_ce(frame: &[u8]) -> bool {
+pub(crate) fn is_ce(frame: &[u8]) -> bool {
     assert_eq!(checksum(&frame[14..34]), 0xffff, "the header checksum of {frame:02x?}");
     frame[15] & 3 == 3
 }

@@ -6,17 +6,17 @@ use wireyard_tests::wires::{Fabric, Far};
 
 use super::{device_with_ports, frame, is_ce};
 
-struct Curve {
-    kmin: u64,
-    kmax: u64,
-    pmax_percent: f64,
-    packets: usize,
-    bytes: usize,
+pub(crate) struct Curve {
+    pub(crate) kmin: u64,
+    pub(crate) kmax: u64,
+    pub(crate) pmax_percent: f64,
+    pub(crate) packets: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Curve {
     /// `p` with so many bytes behind the packet.
-    fn p(&self, q: u64) -> f64 {
+    pub(crate) fn p(&self, q: u64) -> f64 {
         let ramp = (q.saturating_sub(self.kmin)) as f64 / (self.kmax - self.kmin) as f64;
         if q > self.kmax { 1.0 } else { ramp * self.pmax_percent / 100.0 }
     }
@@ -67,14 +67,14 @@ impl Curve {
     }
 
     /// Bytes behind packet `position` (from 0) when it leaves.
-    fn behind(&self, position: usize) -> u64 {
+    pub(crate) fn behind(&self, position: usize) -> u64 {
         ((self.packets - 1 - position) * self.bytes) as u64
     }
 }
 
 /// The mean of `totals` is within four standard deviations of what binomials with these `p` give.
 #[track_caller]
-fn agrees(totals: &[u32], p: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn agrees(totals: &[u32], p: impl Iterator<Item = f64>) -> f64 {
     let (mean, variance) = p.fold((0.0, 0.0), |(m, v), p| (m + p, v + p * (1.0 - p)));
     let runs = totals.len() as f64;
     let measured = f64::from(totals.iter().sum::<u32>()) / runs;
@@ -83,7 +83,7 @@ fn agrees(totals: &[u32], p: impl Iterator<Item = f64>) -> f64 {
     mean
 }
 
-const DCQCN: Curve =
+pub(crate) const DCQCN: Curve =
     Curve { kmin: 5_000, kmax: 200_000, pmax_percent: 1.0, packets: 210, bytes: 1000 };
 
 /// dcqcn.md 4.6: 9.98 +- 0.99 marks of 210 packets.

@@ -139,7 +139,7 @@ fn headroom_one_frame_too_small_loses() {
     assert_eq!(drops(&pair.fabric.cores[0]), []);
 }
 
-pub(super) fn pfc(priority: u8, quanta: u16) -> [u8; FRAME_BYTES] {
+pub(crate) fn pfc(priority: u8, quanta: u16) -> [u8; FRAME_BYTES] {
     let frames = Frames::shared().unwrap();
     let frame = PfcFrame { vector: 1 << priority, quanta: [Quanta::new(quanta); 8] };
     frames.flow_control.build(Mac([2, 0, 0, 0, 0, 9]), &FlowControlFrame::Pfc(frame))
