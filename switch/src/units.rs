@@ -8,7 +8,9 @@ use std::fmt;
 
 use wireyard_tables::time::Span;
 
+mod dilation;
 mod parse;
+pub use dilation::Dilation;
 pub use parse::UnitError;
 
 /// Picoseconds in a second.

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::units::{BitsPerSec, Bytes, Interval, Length, PoolAlpha, Probability, Quanta};
+use crate::units::{BitsPerSec, Bytes, Dilation, Interval, Length, PoolAlpha, Probability, Quanta};
 
 mod check;
+mod dilate;
 pub mod headroom;
 mod key;
 mod preset;
@@ -67,6 +68,9 @@ pub struct QosConfig {
     pub port_defaults: PortSection,
     /// By port name.
     pub ports: BTreeMap<String, PortSection>,
+    /// The links are so many times slower than what they stand for: defaults that go by rate or time follow.
+    #[serde(skip)]
+    pub dilation: Dilation,
 }
 
 /// Which view of the memory a pool counts.

@@ -217,7 +217,7 @@ impl Lab {
         };
         let wants = statuses.iter().any(is_open);
         let excused = self.scenario.faults.iter().any(|fault| {
-            let over = fault.until.map_or(Time::MAX, |until| until + STANDSTILL);
+            let over = fault.until.map_or(Time::MAX, |until| until + standstill(&self.scenario));
             fault.kind != FaultKind::EcnOff && fault.at <= now && now <= over
         });
         if delivered != self.checks.delivered.0 || !wants || excused {
@@ -306,10 +306,15 @@ impl Lab {
     }
 }
 
+fn standstill(scenario: &Scenario) -> Span {
+    scenario.host.dilation.span(STANDSTILL).unwrap_or(Span::MAX)
+}
+
 /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
 fn patience(scenario: &Scenario) -> Span {
     let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
-    if is_clean(scenario) { STANDSTILL } else { STANDSTILL + timeout + timeout + timeout + timeout }
+    let standstill = standstill(scenario);
+    if is_clean(scenario) { standstill } else { standstill + timeout + timeout + timeout + timeout }
 }
 
 /// Nothing in the scenario loses, turns over or overtakes packets.

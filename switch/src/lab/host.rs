@@ -152,6 +152,14 @@ pub(super) fn build(
     Ok(core)
 }
 
+/// Queues of an adapter as the scenario says, or the lab's.
+pub(super) fn queues_config(host: &HostSetup) -> Result<QosConfig, String> {
+    match &host.qos {
+        Some(config) => Ok(config.clone()),
+        None => serde_json::from_str(QUEUES).map_err(|error| error.to_string()),
+    }
+}
+
 /// Queues of an adapter: rate and cable of the wire, a fast way to the end point.
 fn queues(
     host: &HostSetup,
@@ -159,10 +167,7 @@ fn queues(
     cable: Length,
     mtu: Bytes,
 ) -> Result<crate::config::qos::Qos, String> {
-    let mut config: QosConfig = match &host.qos {
-        Some(config) => config.clone(),
-        None => serde_json::from_str(QUEUES).map_err(|error| error.to_string())?,
-    };
+    let mut config = queues_config(host)?;
     let longest = Some(Bytes::new(mtu.get() + 4));
     let wire = PortSection { cable: Some(cable), mtu: longest, ..PortSection::default() };
     let zero = Some(crate::units::Interval::new(Span::ZERO));
@@ -228,9 +233,10 @@ fn notification(setup: &HostSetup, rate: BitsPerSec) -> NpConfig {
 
 /// Least time between two CNPs: the scenario's, the preset's, the paper's.
 pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
-    let preset = dcqcn::preset::by_name(&setup.rate_control, rate.get() as f64).ok();
-    let interval = setup.cnp_interval.or(preset.map(|preset| preset.cnp_interval));
-    interval.unwrap_or(NpConfig::default().interval)
+    let line = setup.dilation.undone(rate).get() as f64;
+    let preset = dcqcn::preset::by_name(&setup.rate_control, line).ok();
+    let usual = preset.map_or(NpConfig::default().interval, |preset| preset.cnp_interval);
+    setup.cnp_interval.or(setup.dilation.span(usual)).unwrap_or(Span::MAX)
 }
 
 /// The rate control of a sender on a link of this rate; DCQCN parameters too, where it has them.
@@ -243,12 +249,14 @@ pub fn rate_control(
         let fixed = RateAlgorithm::fixed(line).map_err(|error| error.to_string())?;
         return Ok((fixed, None));
     }
+    let nominal = setup.dilation.undone(rate).get() as f64;
     let preset =
-        dcqcn::preset::by_name(&setup.rate_control, line).map_err(|error| error.to_string())?;
+        dcqcn::preset::by_name(&setup.rate_control, nominal).map_err(|error| error.to_string())?;
     let mut parameters = preset.rp;
     for (name, value) in &setup.parameters {
         parameters.set(name, *value).map_err(|error| error.to_string())?;
     }
+    let parameters = parameters.dilated(setup.dilation).ok_or("periods that are too long")?;
     let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
     Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
 }

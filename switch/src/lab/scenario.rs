@@ -4,6 +4,7 @@
 //! Schema too. Every quantity carries its unit. What a reader may rely on: every flow has a way, every rate is above
 //! zero, every queue holds a frame, every name that is used exists.
 
+mod dilate;
 mod flows;
 mod quantity;
 mod read;
@@ -18,7 +19,7 @@ use wireyard_tables::time::{Span, Time};
 use super::fabric::Fabric;
 use crate::config::qos::QosConfig;
 use crate::report::expect::Condition;
-use crate::units::Bytes;
+use crate::units::{Bytes, Dilation};
 
 pub use read::read;
 pub use shapes::SCENARIO;
@@ -109,6 +110,8 @@ pub struct HostSetup {
     pub ack_every: u32,
     /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
     pub ack_timeout: u8,
+    /// How much slower everything is than it is written: what a preset says follows.
+    pub dilation: Dilation,
 }
 
 /// One flow: a stream of messages from one host to another.

@@ -26,6 +26,8 @@ pub struct HeadroomInput {
     pub formula: HeadroomFormula,
     /// Bit rate.
     pub rate: BitsPerSec,
+    /// The rate that bounds are looked up at: that of the link which a slower one stands for. They are in bit times.
+    pub nominal: BitsPerSec,
     /// Cable length, one way.
     pub cable: Length,
     /// Largest frame of any class, with FCS: ours may be on the wire before the PFC frame.
@@ -116,11 +118,11 @@ impl HeadroomInput {
         let round_trip = Span::from_ps(self.cable.delay().as_ps().saturating_mul(2));
         let response = match self.peer_response {
             Some(span) => in_bytes(span),
-            None => response_quanta(self.rate) * QUANTUM_BITS / 8,
+            None => response_quanta(self.nominal) * QUANTUM_BITS / 8,
         };
         let interfaces = match self.interface_delay {
             Some(span) => in_bytes(span),
-            None => interface_bits(self.rate) / 8,
+            None => interface_bits(self.nominal) / 8,
         };
         vec![
             part("our frame before the PFC frame", self.mtu.get().saturating_add(gap)),
@@ -154,7 +156,7 @@ impl HeadroomInput {
 
     fn sonic(&self) -> Headroom {
         // bytes_on_cable = 2 L rate_Mbps 1e9 / 198e6 / (8 x 1024); mac_phy = 0.8 KiB.
-        let peer = response_quanta(self.rate) * QUANTUM_BITS / 8;
+        let peer = response_quanta(self.nominal) * QUANTUM_BITS / 8;
         let peer = self.peer_response.map_or(peer, |span| self.rate.bytes_in(span).get());
         let cable_numerator = 2 * u128::from(self.cable.as_mm()) * u128::from(self.rate.get());
         let cable_denominator = 198 * 8_192 * 1_000_000u128;
@@ -188,6 +190,7 @@ mod tests {
         HeadroomInput {
             formula,
             rate: BitsPerSec::gbit(gbit),
+            nominal: BitsPerSec::gbit(gbit),
             cable: Length::metres(metres),
             mtu: Bytes::new(9_100),
             lossless_mtu: Bytes::new(1_024),

@@ -47,6 +47,7 @@ impl QosConfig {
     pub(super) fn with_preset(&self) -> Result<QosConfig, String> {
         let mut merged = self.preset.unwrap_or(Preset::Plain).config()?;
         merged.preset = self.preset;
+        merged.dilation = self.dilation;
         merged.seed = self.seed.or(merged.seed);
         merged.packet_slots = self.packet_slots.or(merged.packet_slots);
         merged.hold_slots = self.hold_slots.or(merged.hold_slots);

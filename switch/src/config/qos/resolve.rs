@@ -285,7 +285,7 @@ impl Resolver<'_> {
         let mtu = section.mtu.unwrap_or(Bytes::new(9_216));
         let classifier = self.classifier(&place, &section);
         let flow_control = self.flow_control(&place, &section, rate);
-        let input = rate.map(|rate| headroom_input(&section, rate, mtu, config.cell));
+        let input = rate.map(|rate| headroom_input(&section, rate, mtu, config));
         let groups = self.groups(&place, &section, input.as_ref());
         let (queues, wred_names) = self.queues(&place, &section);
         let flow_control = FlowControlConfig {
@@ -315,18 +315,19 @@ fn headroom_input(
     section: &PortSection,
     rate: BitsPerSec,
     mtu: Bytes,
-    cell: Option<Bytes>,
+    config: &QosConfig,
 ) -> HeadroomInput {
     HeadroomInput {
         formula: section.headroom_formula.unwrap_or_default(),
         rate,
+        nominal: config.dilation.undone(rate),
         cable: section.cable.unwrap_or(Length::metres(5)),
         mtu,
         lossless_mtu: section.lossless_mtu.unwrap_or(mtu),
         preamble_and_gap: section.preamble_and_gap.unwrap_or(Bytes::new(20)),
         peer_response: section.peer_response.map(|interval| interval.span()),
         interface_delay: section.interface_delay.map(|interval| interval.span()),
-        cell: cell.unwrap_or(Bytes::ZERO),
+        cell: config.cell.unwrap_or(Bytes::ZERO),
         small_packet_percent: section.small_packet_percent.unwrap_or(100),
     }
 }

@@ -17,7 +17,7 @@ use crate::config::qos::QosConfig;
 use crate::lab::fabric::Fabric;
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::{PARAMS, preset};
-use crate::units::Bytes;
+use crate::units::{Bytes, Dilation};
 
 /// The program of a switch, where a scenario names none.
 const PROGRAM: &str = "../rocev2_lossless";
@@ -184,6 +184,7 @@ fn host(decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
         ecn: true,
         ack_every: 64,
         ack_timeout: 14,
+        dilation: Dilation::ONE,
     };
     let Some(node) = node else { return Some(setup) };
     let fields = decoder.map(node, &shapes::HOST)?;

@@ -36,6 +36,7 @@ fn link() -> HeadroomInput {
     HeadroomInput {
         formula: HeadroomFormula::Ieee,
         rate: BitsPerSec::gbit(100),
+        nominal: BitsPerSec::gbit(100),
         cable: Length::metres(40),
         mtu: Bytes::new(u64::from(JUMBO) + 4),
         lossless_mtu: Bytes::new(u64::from(JUMBO) + 4),

@@ -108,8 +108,9 @@ impl Resolver<'_> {
                 .filter(|p| flow.enabled & 1 << p != 0)
                 .fold(0, |mask, p| mask | 1 << flow.priority_to_queue[p]),
         };
-        let or_ms = |interval: Option<crate::units::Interval>, ms| {
-            interval.map_or(Span::from_ms(ms), |interval| interval.span())
+        let dilation = u64::from(self.config.dilation.get());
+        let or_ms = |interval: Option<crate::units::Interval>, ms: u64| {
+            interval.map_or(Span::from_ms(ms * dilation), |interval| interval.span())
         };
         let watchdog = WatchdogConfig {
             queues,

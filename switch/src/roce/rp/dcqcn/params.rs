@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wireyard_tables::time::Span;
 
 use super::super::ParamError;
+use crate::units::Dilation;
 
 /// Which published semantics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +173,21 @@ impl DcqcnParams {
         info.check(value)?;
         (info.set)(self, value);
         Ok(())
+    }
+
+    /// The same reaction point on a clock that is so many times slower; `None` where a period is too long.
+    pub fn dilated(self, by: Dilation) -> Option<DcqcnParams> {
+        let factor = f64::from(by.get());
+        Some(DcqcnParams {
+            line_rate_bps: self.line_rate_bps / factor,
+            min_rate_bps: self.min_rate_bps / factor,
+            additive_increase_bps: self.additive_increase_bps / factor,
+            hyper_increase_bps: self.hyper_increase_bps / factor,
+            alpha_period: by.span(self.alpha_period)?,
+            increase_period: by.span(self.increase_period)?,
+            decrease_period: by.span(self.decrease_period)?,
+            ..self
+        })
     }
 
     /// Checks every parameter and what must hold between them.
