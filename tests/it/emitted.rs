@@ -85,7 +85,7 @@ fn icrcs(python: &str, path: &Path) -> (usize, Vec<usize>) {
 }
 
 /// Columns of every packet that a display filter picks.
-fn tshark(path: &Path, filter: &str, columns: &[&str]) -> Vec<Vec<String>> {
+pub(crate) fn tshark(path: &Path, filter: &str, columns: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     // Without the heuristics that take a short payload for another protocol.
     command.args(["-n", "-r"]).arg(path).args(["-Y", filter, "-T", "fields"]);

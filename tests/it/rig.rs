@@ -99,6 +99,13 @@ impl Wire {
         all
     }
 
+    /// The next frame, if there is one.
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
+        let (mut frames, now) = (Vec::new(), self.now());
+        self.port.rx_burst(&mut self.mem, now, &mut frames, 1).expect("the port works");
+        frames.pop().map(|frame| self.bytes(frame))
+    }
+
     /// Takes what is there, unlooked at; how many frames that was.
     pub(crate) fn take(&mut self) -> u64 {
         let frames = self.poll().expect("the port works");
