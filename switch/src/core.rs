@@ -21,6 +21,7 @@ mod pause;
 mod queues;
 mod receive;
 mod slot;
+mod statistics;
 mod transmit;
 
 use std::collections::BTreeMap;
@@ -45,9 +46,13 @@ use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, dev
 use crate::tm::{PortId, Tm};
 
 use manager::{Manager, port_id};
-pub use queues::{NotificationReport, QueueingReport};
+pub use queues::{
+    GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, QueueReport,
+    QueueingReport,
+};
 pub use slot::PortReport;
 use slot::{Slot, SlotSet};
+pub use statistics::Statistics;
 
 /// Most passes of one packet through ingress: resubmissions and recirculations together.
 pub const PASSES_MAX: u8 = 8;

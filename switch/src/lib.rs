@@ -11,6 +11,7 @@ pub mod host;
 pub mod lab;
 pub mod library;
 pub mod live;
+pub mod metrics;
 pub mod pcap;
 pub mod ports;
 pub mod program;

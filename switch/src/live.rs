@@ -5,6 +5,7 @@
 //! forwarding rule and prints nothing itself: messages go to the caller.
 
 pub mod clock;
+pub mod metrics;
 pub mod progress;
 
 use std::io;

@@ -13,6 +13,7 @@ mod frames;
 mod ir;
 mod lab;
 mod links;
+mod metrics;
 mod mutations;
 mod notification;
 mod packets;

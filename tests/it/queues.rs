@@ -8,6 +8,8 @@ pub(crate) mod marking;
 mod notices;
 pub(crate) mod pauses;
 
+pub(crate) use pauses::pfc;
+
 use std::fs;
 
 use wireyard_pipeline::packet::MemoryConfig;

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, with an example for each command.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A programmable software switch for lossless RDMA fabrics.
@@ -304,9 +305,26 @@ pub struct RunArgs {
     /// What becomes of PAUSE and PFC frames.
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
+    /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub metrics: Option<SocketAddr>,
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// An address that only this machine reaches.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9101".to_owned())?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{} is no loopback address, and what is served there has no password: use 127.0.0.1:{} and a proxy",
+        address.ip(),
+        address.port()
+    ))
 }
 
 /// What becomes of MAC control frames.

@@ -1,36 +1,28 @@
-//! Counters as a table for people.
+//! Counters as a table for people, or as JSON.
 
 use std::fmt::Write;
 
-use crate::core::{Core, PortReport, QueueingReport};
+use super::{print, print_json};
+use crate::core::{Core, PortReport, QueueingReport, Statistics};
 use crate::stats::LedgerReport;
 
-/// Everything a device counted, for `--json`.
-pub(super) fn json(core: &mut Core) -> serde_json::Value {
-    let ports = core.port_reports();
-    let mut all = serde_json::json!({ "total": core.report(), "ports": ports });
-    if let (Some(queues), Some(map)) = (core.queueing_report(), all.as_object_mut()) {
-        map.insert("queueing".into(), serde_json::json!(queues));
-    }
-    if let (Some(report), Some(map)) = (core.notification_report(), all.as_object_mut()) {
-        map.insert("notification".into(), serde_json::json!(report));
-    }
-    all
+/// Prints everything a device counted.
+pub(super) fn show(core: &mut Core, as_json: bool) {
+    let statistics = core.statistics();
+    if as_json { print_json(&statistics) } else { print(&table(&statistics)) }
 }
 
-/// Everything a device counted.
-pub(super) fn table(core: &mut Core) -> String {
+fn table(statistics: &Statistics) -> String {
     let mut out = String::new();
-    let ports = core.port_reports();
     let _ = writeln!(
         out,
         "{:>5}  {:<24} {:>12} {:>12} {:>12} {:>12} {:>8}",
         "port", "name", "received", "sent out", "dropped", "consumed", "kernel"
     );
-    for port in &ports {
+    for port in &statistics.ports {
         row(&mut out, port);
     }
-    let total = core.report();
+    let total = &statistics.total;
     let _ = writeln!(
         out,
         "total: {} received + {} generated = {} sent + {} dropped + {} consumed + {} queued{}",
@@ -44,10 +36,10 @@ pub(super) fn table(core: &mut Core) -> String {
     );
     reasons(&mut out, "dropped", &total.dropped);
     reasons(&mut out, "consumed", &total.consumed);
-    if let Some(report) = core.queueing_report() {
-        queueing(&mut out, &report);
+    if let Some(report) = &statistics.queueing {
+        queueing(&mut out, report);
     }
-    if let Some(n) = core.notification_report() {
+    if let Some(n) = &statistics.notification {
         let _ = writeln!(
             out,
             "congestion: {} reported, {} CNPs sent, {} suppressed, {} without a queue pair, {} never \

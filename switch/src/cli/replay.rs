@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
-use super::{Status, complain, counters, print, print_json, say};
+use super::{Status, complain, counters, say};
 use crate::ports::{PortKind, PortSpec};
 use crate::program::{DeviceOptions, Place};
 use crate::replay::{self, ReplayError};
@@ -43,12 +43,7 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         return Status::Wrong;
     }
     let outcome = replay::run(&mut core, specs, &mut |message| say(&message));
-    let report =
-        if args.json { Err(counters::json(&mut core)) } else { Ok(counters::table(&mut core)) };
-    match report {
-        Ok(table) => print(&table),
-        Err(json) => print_json(&json),
-    }
+    counters::show(&mut core, args.json);
     match outcome {
         Ok(()) => Status::Success,
         Err(ReplayError(message)) => {

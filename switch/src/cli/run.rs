@@ -4,9 +4,9 @@ use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
 use super::load::{device, load_from, place};
-use super::{Status, complain, counters, print, print_json, say};
+use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
-use crate::core::Core;
+use crate::live::metrics::Metrics;
 use crate::live::{self, Event};
 use crate::ports::{self, PortKind, PortSpec};
 use crate::program::{DeviceOptions, Place};
@@ -26,6 +26,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     let specs = port_specs(&args.ports, loaded.config.as_ref())?;
     let duration = duration(args.duration)?;
+    let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let options = DeviceOptions { background: true, ..DeviceOptions::default() };
     let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
     for (number, spec) in &specs {
@@ -43,23 +44,21 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         names.join(" "),
         args.engine.engine.kind().name(),
     ));
-    let json = args.json;
+    if let Some(metrics) = &metrics {
+        say(&format!("metrics on http://{}/metrics", metrics.address()));
+    }
     let result = live::run(&mut core, duration, &mut |event| match event {
         Event::Message(message) => say(&message),
-        Event::Counters(core) => report(core, json),
-        Event::Turn { .. } => {}
+        Event::Counters(core) => counters::show(core, args.json),
+        Event::Turn { core, .. } => {
+            if let Some(metrics) = &mut metrics {
+                metrics.answer(core);
+            }
+        }
     });
-    report(&mut core, json);
+    counters::show(&mut core, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
-}
-
-fn report(core: &mut Core, json: bool) {
-    if json {
-        print_json(&counters::json(core));
-    } else {
-        print(&counters::table(core));
-    }
 }
 
 /// Ports of the command line, or else of the configuration.

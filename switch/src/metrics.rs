@@ -1,0 +1,313 @@
+//! The statistics in the exposition format of OpenMetrics, which Prometheus reads.
+//!
+//! Each family is a line of a list: name, help, and where the number is in [`Statistics`]. Nothing is
+//! computed here; a table, JSON and this page say the same numbers. Names follow the conventions of
+//! Prometheus: base units, counters in `_total`, a label for each thing that there are several of.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::core::{
+    GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
+    Statistics,
+};
+use crate::stats::LedgerReport;
+
+use Value::{Counter, Gauge, Nanoseconds, Reasons};
+
+/// What the page is.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The page.
+pub fn page(statistics: &Statistics) -> String {
+    let mut registry = Registry::with_prefix("wireyard");
+    registry.register_collector(Box::new(Snapshot(statistics.clone())));
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = text::encode(&mut out, &registry);
+    out
+}
+
+/// A family of samples, of which every `T` has one or more.
+struct Family<T> {
+    name: &'static str,
+    help: &'static str,
+    value: Value<T>,
+}
+
+enum Value<T> {
+    /// Only rises.
+    Counter(fn(&T) -> u64),
+    /// Only rises, one for each reason.
+    Reasons(fn(&T) -> Vec<(&str, u64)>),
+    /// Nanoseconds that only rise, shown as seconds.
+    Nanoseconds(fn(&T) -> u64),
+    /// Rises and falls; `None` has no sample.
+    Gauge(fn(&T) -> Option<u64>),
+}
+
+const fn family<T>(name: &'static str, help: &'static str, value: Value<T>) -> Family<T> {
+    Family { name, help, value }
+}
+
+fn pairs(counts: &[(String, u64)]) -> Vec<(&str, u64)> {
+    counts.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
+}
+
+const LEDGER: &[Family<LedgerReport>] = &[
+    family("packets_received", "Packets taken from the port.", Counter(|l| l.received)),
+    family("packets_generated", "Copies, and packets the device made.", Counter(|l| l.generated)),
+    family("packets_sent", "Of these, handed to an egress port.", Counter(|l| l.sent)),
+    family("packets_dropped", "Of these, dropped.", Reasons(|l| pairs(&l.dropped))),
+    family("packets_consumed", "Of these, for the device itself.", Reasons(|l| pairs(&l.consumed))),
+    family("packets_queued", "Of these, in the device now.", Gauge(|l| Some(l.queued))),
+    family(
+        "packets_balanced",
+        "1: received + generated = sent + dropped + consumed + queued.",
+        Gauge(|l| Some(l.balanced.into())),
+    ),
+];
+
+const PORT: &[Family<PortReport>] = &[
+    family("port_received_frames", "Frames that arrived.", Counter(|p| p.medium.rx_frames)),
+    family("port_received_bytes", "Bytes of these.", Counter(|p| p.medium.rx_bytes)),
+    family(
+        "port_receive_dropped_frames",
+        "Frames that arrived and never reached the switch.",
+        Reasons(|p| {
+            let medium = &p.medium;
+            vec![
+                ("kernel", medium.rx_kernel_drops),
+                ("too_long", medium.rx_too_long),
+                ("gso", medium.rx_gso),
+                ("error", medium.rx_errors),
+            ]
+        }),
+    ),
+    family(
+        "port_receive_waits",
+        "Times that receiving stopped for want of packet memory.",
+        Counter(|p| p.medium.rx_no_memory),
+    ),
+    family(
+        "port_checksums_finished",
+        "Frames whose checksum the port finished.",
+        Counter(|p| p.medium.rx_checksums_finished),
+    ),
+    family("port_sent_frames", "Frames handed to the medium.", Counter(|p| p.medium.tx_frames)),
+    family("port_sent_bytes", "Bytes of these.", Counter(|p| p.medium.tx_bytes)),
+    family(
+        "port_send_dropped_frames",
+        "Frames that the port gave up.",
+        Reasons(|p| {
+            let medium = &p.medium;
+            vec![
+                ("down", medium.tx_down),
+                ("too_long", medium.tx_too_long),
+                ("error", medium.tx_errors),
+            ]
+        }),
+    ),
+    family("port_send_waits", "Times the medium had no room.", Counter(|p| p.medium.tx_full)),
+];
+
+const QUEUES: &[Family<PortQueues>] = &[
+    family("port_rate_bits_per_second", "Rate of the port.", Gauge(|p| p.rate_bps)),
+    family(
+        "port_pauses_ignored",
+        "Received pauses that the port does not honour.",
+        Counter(|p| p.pauses_ignored),
+    ),
+    family("port_control_sent_frames", "MAC control frames sent.", Counter(|p| p.control_sent)),
+    family(
+        "port_queueing_dropped_packets",
+        "Packets that the traffic manager dropped or refused.",
+        Reasons(|p| p.drops.clone()),
+    ),
+];
+
+const QUEUE: &[Family<QueueReport>] = &[
+    family("queue_waiting_packets", "Packets in the queue.", Gauge(|q| Some(q.waiting.into()))),
+    family("queue_waiting_bytes", "Bytes in the queue.", Gauge(|q| Some(q.waiting_bytes))),
+    family("queue_peak_bytes", "Most bytes so far: watermark.", Gauge(|q| Some(q.peak_bytes))),
+    family("queue_admitted_packets", "Packets that entered.", Counter(|q| q.admitted)),
+    family("queue_sent_packets", "Packets that left by the wire.", Counter(|q| q.sent)),
+    family("queue_sent_bytes", "Bytes of these.", Counter(|q| q.sent_bytes)),
+    family("queue_passed_packets", "Packets sent without waiting.", Counter(|q| q.passed)),
+    family("queue_dropped_packets", "Dropped after they entered.", Counter(|q| q.dropped)),
+    family("queue_refused_packets", "Not admitted.", Counter(|q| q.refused)),
+    family(
+        "queue_eligible_packets",
+        "ECN-capable packets that the congestion point looked at.",
+        Counter(|q| q.eligible),
+    ),
+    family("queue_marked_packets", "Of these, marked.", Counter(|q| q.marked)),
+    family("queue_wred_dropped_packets", "Dropped by WRED.", Counter(|q| q.wred_dropped)),
+    family("queue_paused", "1: stopped by the peer.", Gauge(|q| Some(q.paused.into()))),
+    family("queue_storms", "Pause storms that the watchdog found.", Counter(|q| q.storms)),
+];
+
+const GROUP: &[Family<GroupReport>] = &[
+    family("group_bytes", "Bytes that the group holds.", Gauge(|g| Some(g.bytes))),
+    family("group_peak_bytes", "Most so far: watermark.", Gauge(|g| Some(g.peak_bytes))),
+    family(
+        "group_headroom_peak_bytes",
+        "Most of the headroom in use so far.",
+        Gauge(|g| Some(g.peak_headroom_bytes)),
+    ),
+    family("group_xoff_bytes", "XOFF is sent at so many.", Gauge(|g| Some(g.xoff_at_bytes))),
+    family("group_stopped", "1: the peer is told to stop.", Gauge(|g| Some(g.stopped.into()))),
+    family("group_admitted_packets", "Packets charged.", Counter(|g| g.admitted)),
+    family("group_refused_packets", "Packets refused.", Counter(|g| g.refused)),
+    family("group_xoff", "Times that XOFF was decided.", Counter(|g| g.xoff)),
+    family("group_xon", "Times that XON was decided.", Counter(|g| g.xon)),
+    family(
+        "group_not_honoured_packets",
+        "Packets that came later after XOFF than a peer that honours it sends.",
+        Counter(|g| g.not_honoured),
+    ),
+];
+
+const PAUSE: &[Family<PauseReport>] = &[
+    family("pause_sent_frames", "Pauses sent, refreshes too.", Counter(|p| p.sent)),
+    family("pause_resumes_sent_frames", "Resumes sent.", Counter(|p| p.resumes_sent)),
+    family("pause_received_frames", "Pauses received.", Counter(|p| p.received)),
+    family("pause_resumes_received_frames", "Resumes received.", Counter(|p| p.resumes_received)),
+    family("pause_paused_seconds", "Time spent paused.", Nanoseconds(|p| p.paused_ns)),
+];
+
+const POOL: &[Family<PoolReport>] = &[
+    family("pool_reserved_bytes", "Reserved bytes in use.", Gauge(|p| Some(p.reserved_bytes))),
+    family("pool_shared_bytes", "Shared bytes in use.", Gauge(|p| Some(p.shared_bytes))),
+    family("pool_headroom_bytes", "Headroom in use.", Gauge(|p| Some(p.headroom_bytes))),
+    family("pool_peak_bytes", "Most bytes so far: watermark.", Gauge(|p| Some(p.peak_bytes))),
+];
+
+const NOTIFICATION: &[Family<NotificationReport>] = &[
+    family("congestion_reported_packets", "Marks that programs told.", Counter(|n| n.reported)),
+    family("cnp_sent", "CNPs sent.", Counter(|n| n.cnp_sent)),
+    family(
+        "cnp_not_sent",
+        "Reported marks that no CNP answered.",
+        Reasons(|n| {
+            vec![
+                ("suppressed", n.cnp_suppressed),
+                ("no_queue_pair", n.cnp_no_qp_pair),
+                ("never_answered", n.ignored),
+                ("not_transport", n.not_transport),
+                ("unbuildable", n.unbuildable),
+            ]
+        }),
+    ),
+    family("cnp_intervals_evicted", "Intervals ended early.", Counter(|n| n.evicted)),
+];
+
+/// The labels of a sample.
+type Labels = Vec<(&'static str, String)>;
+
+#[derive(Debug)]
+struct Snapshot(Statistics);
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let out = &mut encoder;
+        let statistics = &self.0;
+        names(out, &statistics.ports)?;
+        let port = |number: u16| vec![("port", number.to_string())];
+        let ledgers = statistics.ports.iter().map(|p| (port(p.port), &p.ledger));
+        let cpu = (vec![("port", "cpu".to_owned())], &statistics.cpu);
+        families(out, LEDGER, &ledgers.chain([cpu]).collect::<Vec<_>>())?;
+        let ports = statistics.ports.iter().map(|p| (port(p.port), p));
+        families(out, PORT, &ports.collect::<Vec<_>>())?;
+        if let Some(queueing) = &statistics.queueing {
+            let ports = &queueing.ports;
+            let with = |p: &PortQueues, name, number: u8| {
+                vec![("port", p.port.to_string()), (name, number.to_string())]
+            };
+            let of_port = ports.iter().map(|p| (port(p.port), p));
+            families(out, QUEUES, &of_port.collect::<Vec<_>>())?;
+            let queues = ports.iter();
+            let queues =
+                queues.flat_map(|p| p.queues.iter().map(move |q| (with(p, "queue", q.queue), q)));
+            families(out, QUEUE, &queues.collect::<Vec<_>>())?;
+            let groups = ports.iter();
+            let groups =
+                groups.flat_map(|p| p.groups.iter().map(move |g| (with(p, "group", g.group), g)));
+            families(out, GROUP, &groups.collect::<Vec<_>>())?;
+            let pauses = ports.iter();
+            let pauses = pauses
+                .flat_map(|p| p.pauses.iter().map(move |s| (with(p, "priority", s.priority), s)));
+            families(out, PAUSE, &pauses.collect::<Vec<_>>())?;
+            let pools = queueing.pools.iter().map(|p| (vec![("pool", p.name.clone())], p));
+            families(out, POOL, &pools.collect::<Vec<_>>())?;
+        }
+        let notification = statistics.notification.iter().map(|n| (Labels::new(), n));
+        families(out, NOTIFICATION, &notification.collect::<Vec<_>>())
+    }
+}
+
+/// What the ports are called, beside their numbers.
+fn names(out: &mut DescriptorEncoder<'_>, ports: &[PortReport]) -> fmt::Result {
+    let mut family = out.encode_descriptor("port", "A port.", None, MetricType::Info)?;
+    for port in ports {
+        let labels = [("port", port.port.to_string()), ("name", port.name.clone())];
+        family.encode_info(&labels)?;
+    }
+    Ok(())
+}
+
+/// Every family of a list, with a sample of each item.
+fn families<T>(
+    out: &mut DescriptorEncoder<'_>,
+    families: &[Family<T>],
+    items: &[(Labels, &T)],
+) -> fmt::Result {
+    for Family { name, help, value } in families {
+        // The unit is the end of the name in every family that has one.
+        let units = [("_bytes", Unit::Bytes), ("_seconds", Unit::Seconds)];
+        let split = units.iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)));
+        let (name, unit) = split.map_or((*name, None), |(name, unit)| (name, Some(unit)));
+        let kind = match value {
+            Gauge(_) => MetricType::Gauge,
+            _ => MetricType::Counter,
+        };
+        let mut family = out.encode_descriptor(name, help, unit, kind)?;
+        for (labels, item) in items {
+            samples(&mut family, labels, value, item)?;
+        }
+    }
+    Ok(())
+}
+
+fn samples<T>(
+    family: &mut MetricEncoder<'_>,
+    labels: &Labels,
+    value: &Value<T>,
+    item: &T,
+) -> fmt::Result {
+    let none = None::<&Exemplar<NoLabelSet, f64>>;
+    match value {
+        Counter(count) => family.encode_family(labels)?.encode_counter(&count(item), none)?,
+        Nanoseconds(count) => {
+            let seconds = count(item) as f64 / 1e9;
+            family.encode_family(labels)?.encode_counter(&seconds, none)?;
+        }
+        Gauge(level) => {
+            if let Some(level) = level(item) {
+                family.encode_family(labels)?.encode_gauge(&level)?;
+            }
+        }
+        Reasons(counts) => {
+            for (reason, count) in counts(item) {
+                let labels = [labels.as_slice(), &[("reason", reason.to_owned())]].concat();
+                family.encode_family(&labels)?.encode_counter(&count, none)?;
+            }
+        }
+    }
+    Ok(())
+}
