@@ -18,6 +18,7 @@ pub mod fabric;
 pub mod host;
 pub mod link;
 pub mod output;
+pub mod queues;
 pub mod results;
 pub mod sampler;
 pub mod scenario;

@@ -23,7 +23,7 @@ fn library() -> Vec<PathBuf> {
     paths
 }
 
-fn lab(arguments: &[&str]) -> Ended {
+pub(crate) fn lab(arguments: &[&str]) -> Ended {
     let mut all = vec!["lab", "--quiet"];
     all.extend(arguments);
     run(&all)
@@ -49,12 +49,12 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files(folder).into_iter().map(|(path, bytes)| (name(&path), bytes)).collect()
 }
 
-fn figure(report: &Value, name: &str) -> f64 {
+pub(crate) fn figure(report: &Value, name: &str) -> f64 {
     report["figures"][name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}"))
 }
 
 /// A scenario of its own, beside the programs that it names.
-fn scenario(folder: &Path, text: &str) -> String {
+pub(crate) fn scenario(folder: &Path, text: &str) -> String {
     let programs = workspace_root().join("programs");
     let text = text.replace("PROGRAMS", &programs.display().to_string());
     let path = folder.join("scenario.yaml");

@@ -12,6 +12,7 @@ mod errors;
 mod frames;
 mod ir;
 mod lab;
+mod lab_defects;
 mod links;
 mod metrics;
 mod mutations;

@@ -70,11 +70,19 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
 
 /// Shows what is wrong at its place.
 fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Status, String> {
+    let mut found = Diagnostics::new();
     let wrong = match error {
         CheckError::Build(message) => return Err(message),
+        CheckError::Queues(None, problems) => return Err(problems.join("\n")),
+        CheckError::Queues(Some(span), problems) => {
+            for problem in problems {
+                found.error(codes::SCENARIO, span, problem);
+            }
+            show(&found, files);
+            return Err("queues that cannot be: nothing was run".to_owned());
+        }
         CheckError::Expect(wrong) => wrong,
     };
-    let mut found = Diagnostics::new();
     for bad in wrong {
         let span = scenario.expect[bad.index].span;
         match &bad.error {

@@ -9,17 +9,17 @@ use wireyard_pipeline::source::{Loader, parse_entries};
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
-use super::fabric::{Fabric, NodeKind};
+use super::fabric::NodeKind;
 use super::host::{self, Connection};
 use super::link::{self, Direction, LinkPort};
+use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
 use super::ways::Ways;
-use crate::config::qos::{PortLink, PortSection, Qos, QosConfig};
 use crate::core::Core;
 use crate::ports::LinkType;
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
-use crate::units::{Bytes, Length};
+use crate::units::Length;
 
 /// Bytes in front of a frame in packet memory.
 const HEADROOM: u32 = 256;
@@ -181,7 +181,7 @@ fn switch(
     let name = &scenario.fabric.nodes[node].name;
     let numbers: Vec<u16> = (1..=ports.len() as u16).collect();
     let mut qos = switch_qos(&scenario.switch.qos, &scenario.fabric, node)
-        .map_err(|problem| format!("queues of {name}: {problem}"))?;
+        .map_err(|report| format!("queues of {name}:\n{report}"))?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
     core.set_qos(&qos)?;
     for (number, port) in numbers.into_iter().zip(ports) {
@@ -189,30 +189,6 @@ fn switch(
         core.add_port(number, Box::new(port))?;
     }
     Ok(core)
-}
-
-/// The queues of a switch: what the scenario says, with rate, cable and longest frame of every link.
-///
-/// # Errors
-/// Contradictions, with their numbers; a pool that cannot hold a frame.
-pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qos, String> {
-    let mut config = config.clone();
-    let mut links = Vec::new();
-    for (index, &link) in fabric.nodes[node].links.iter().enumerate() {
-        let setup = &fabric.links[link].setup;
-        let name = (index + 1).to_string();
-        let section = PortSection {
-            cable: Some(cable(setup.delay)),
-            mtu: Some(Bytes::new(setup.mtu.get() + 4)),
-            ..PortSection::default()
-        };
-        // The scenario's own words win over what the link says, and its defaults over that.
-        let own = config.ports.get(&name).cloned().unwrap_or_default();
-        let own = own.over(&config.port_defaults).over(&section);
-        config.ports.insert(name.clone(), own);
-        links.push(PortLink { name, rate: Some(setup.rate) });
-    }
-    config.resolve(&links).map_err(|report| format!("\n{report}"))
 }
 
 /// The cable that delays so long.

@@ -63,6 +63,8 @@ pub struct SwitchSetup {
     pub program: PathBuf,
     /// Its queues.
     pub qos: QosConfig,
+    /// Where they are written.
+    pub qos_span: Option<SourceSpan>,
     /// Where the program is named, for errors found later.
     pub span: Option<SourceSpan>,
 }

@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use wireyard_pipeline::ir::SourceSpan;
+
 use super::build::Options;
 use super::engine::{Lab, Outcome, Pulse};
+use super::queues;
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
 use crate::program::EngineKind;
@@ -30,6 +33,7 @@ pub struct Run {
 /// # Errors
 /// What cannot be built, or asked.
 pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
+    queues::check(scenario).map_err(|(span, problems)| CheckError::Queues(span, problems))?;
     let mut lab = Lab::new(Arc::clone(scenario), options).map_err(CheckError::Build)?;
     let mut report = results::report(&mut lab, &Outcome::Complete, about);
     results::judge(&mut report, &lab).map_err(CheckError::Expect)
@@ -38,6 +42,8 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug)]
 pub enum CheckError {
+    /// Queues that contradict themselves, the links or the packets; and where they are written.
+    Queues(Option<SourceSpan>, Vec<String>),
     /// A device cannot be built.
     Build(String),
     /// Expectations that cannot be asked.

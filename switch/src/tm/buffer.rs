@@ -32,6 +32,20 @@ impl Limit {
         }
     }
 
+    /// Bytes an account can hold before its threshold while its pool of `shared` bytes is otherwise empty: for a dynamic
+    /// threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
+    pub fn alone(self, shared: u64) -> u64 {
+        match self {
+            Limit::Static(bytes) => bytes.min(shared),
+            Limit::Dynamic(alpha) => {
+                let (numerator, denominator) = alpha.terms();
+                let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
+                let x = u128::from(shared) * numerator / (denominator + numerator);
+                u64::try_from(x).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
     #[inline]
     fn reached(self, used: u64, free: u64) -> bool {
         match self {

@@ -15,16 +15,7 @@ fn b(bytes: u64) -> Bytes {
     Bytes::new(bytes)
 }
 
-/// Bytes an account can hold before its threshold, with the pool otherwise empty: for a dynamic
-/// threshold x = alpha (S - x), so x = S alpha / (1 + alpha).
-fn alone(limit: Limit, shared: u64) -> u64 {
-    match limit {
-        Limit::Static(bytes) => bytes.min(shared),
-        Limit::Dynamic(alpha) => with_others(alpha.terms(), shared, 1),
-    }
-}
-
-/// The same with `n` equal accounts at their threshold: x = S alpha / (1 + n alpha).
+/// Bytes that each of `n` equal accounts holds at its threshold: x = alpha (S - n x), so x = S alpha / (1 + n alpha).
 fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64 {
     let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
     let x = u128::from(shared) * numerator / (denominator + u128::from(n) * numerator);
@@ -141,8 +132,7 @@ impl Resolver<'_> {
         let group = &plan.groups[number];
         let account = group.config.account;
         let (_, pool) = self.pool_of(account.pool.0);
-        let xoff_at =
-            account.reserved_bytes.saturating_add(alone(account.limit, pool.shared_bytes));
+        let xoff_at = account.reserved_bytes.saturating_add(account.limit.alone(pool.shared_bytes));
         let peers = plans.iter().flat_map(|plan| &plan.groups);
         let peers =
             peers.filter(|p| p.config.lossless.is_some() && p.config.account.pool == account.pool);
@@ -232,7 +222,7 @@ impl Resolver<'_> {
             for egress in plans {
                 let account = egress.tm.queues[queue].account;
                 let (pool, config) = self.pool_of(account.pool.0);
-                let holds = alone(account.limit, config.shared_bytes) + account.reserved_bytes;
+                let holds = account.limit.alone(config.shared_bytes) + account.reserved_bytes;
                 if holds < ingress {
                     let message = format!(
                         "its packets wait in queue {queue} of port {}, which drops beyond {} (pool {pool}), \
@@ -252,7 +242,7 @@ impl Resolver<'_> {
         let queue = &plan.tm.queues[number];
         let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
         let (pool, config) = self.pool_of(queue.account.pool.0);
-        let holds = alone(queue.account.limit, config.shared_bytes) + queue.account.reserved_bytes;
+        let holds = queue.account.limit.alone(config.shared_bytes) + queue.account.reserved_bytes;
         for curve in wred.curves.iter().flatten() {
             let (kmin, kmax, _) = curve.parts();
             if kmin >= holds {

@@ -144,6 +144,7 @@ impl Reader<'_> {
         let mut setup = SwitchSetup {
             program: self.folder().join(PROGRAM),
             qos: QosConfig::default(),
+            qos_span: None,
             span: None,
         };
         let Some(node) = node else { return Some(setup) };
@@ -163,6 +164,7 @@ impl Reader<'_> {
         }
         if let Some(node) = fields.get("qos") {
             setup.qos = crate::config::read_qos(node, decoder.diagnostics)?;
+            setup.qos_span = fields.place("qos");
         }
         Some(setup)
     }

@@ -1,0 +1,107 @@
+//! Queues of the lab's switches: a scenario's `qos` with the links it has, and what cannot be.
+//!
+//! Thresholds are [`crate::config::qos`]'s alone. This adds what only a scenario knows: rate, cable and longest frame of each
+//! port, and whether a queue holds a packet of the hosts at all. What is wrong with many ports is said once.
+
+use wireyard_pipeline::ir::SourceSpan;
+
+use super::build::cable;
+use super::fabric::Fabric;
+use super::scenario::{Scenario, Transport};
+use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig, Report};
+use crate::frames::envelope::Encap;
+use crate::tm::AccountConfig;
+use crate::units::Bytes;
+
+/// The queues of a switch: what the scenario says, with rate, cable and longest frame of every link.
+///
+/// # Errors
+/// Contradictions, with their numbers.
+pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qos, Box<Report>> {
+    let mut config = config.clone();
+    let mut links = Vec::new();
+    for (index, &link) in fabric.nodes[node].links.iter().enumerate() {
+        let setup = &fabric.links[link].setup;
+        let name = (index + 1).to_string();
+        let section = PortSection {
+            cable: Some(cable(setup.delay)),
+            mtu: Some(Bytes::new(setup.mtu.get() + 4)),
+            ..PortSection::default()
+        };
+        // The scenario's own words win over what the link says, and its defaults over that.
+        let own = config.ports.get(&name).cloned().unwrap_or_default();
+        let own = own.over(&config.port_defaults).over(&section);
+        config.ports.insert(name.clone(), own);
+        links.push(PortLink { name, rate: Some(setup.rate) });
+    }
+    config.resolve(&links)
+}
+
+/// Everything wrong with the queues of a scenario's switches, each with how often; and where they are written.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(scenario: &Scenario) -> Result<(), (Option<SourceSpan>, Vec<String>)> {
+    let mut found: Vec<(Problem, usize)> = Vec::new();
+    for node in scenario.fabric.switches() {
+        let name = &scenario.fabric.nodes[node].name;
+        let problems = match switch_qos(&scenario.switch.qos, &scenario.fabric, node) {
+            Ok(qos) => too_small(&qos, scenario),
+            Err(report) => report.problems,
+        };
+        for Problem { place, message } in problems {
+            match found.iter_mut().find(|(known, _)| known.message == message) {
+                Some((_, times)) => *times += 1,
+                None => found.push((Problem { place: format!("{name}, {place}"), message }, 1)),
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let words = found.into_iter().map(|(problem, times)| match times {
+        1 => problem.to_string(),
+        _ => format!("{} (and {} more): {}", problem.place, times - 1, problem.message),
+    });
+    Err((scenario.switch.qos_span, words.collect()))
+}
+
+/// Queues and priority groups of data that do not hold one full packet.
+fn too_small(qos: &Qos, scenario: &Scenario) -> Vec<Problem> {
+    let setup = &scenario.host;
+    let (encap, dscp, pcp) = match setup.transport {
+        Transport::RoceV2 => (Encap::RoceV2Ipv4, setup.data_dscp, u8::MAX),
+        Transport::RoceV1 => (Encap::RoceV1, u8::MAX, setup.data_pcp),
+        Transport::Infiniband => (Encap::IbLocal, u8::MAX, u8::MAX),
+    };
+    let headers = encap.overhead_bytes(setup.transport == Transport::RoceV1);
+    let frame = setup.path_mtu.get() + u64::from(headers);
+    let mut found = Vec::new();
+    for port in &qos.ports {
+        let class = port.classifier.class(dscp, pcp);
+        let (queue, group) = (port.classifier.queue(class), port.classifier.group(class));
+        let sides = [
+            (format!("queue {queue}"), port.tm.queues[usize::from(queue)].account),
+            (format!("priority group {group}"), port.tm.groups[usize::from(group)].account),
+        ];
+        for (what, account) in sides {
+            let holds = holds(qos, &account);
+            if holds < frame {
+                let message = format!(
+                    "holds {}, and a full packet of the hosts has {}: none would ever pass",
+                    Bytes::new(holds),
+                    Bytes::new(frame)
+                );
+                found.push(Problem { place: format!("port {}, {what}", port.name), message });
+            }
+        }
+    }
+    found
+}
+
+/// Bytes that an account takes while its pool is otherwise empty.
+fn holds(qos: &Qos, account: &AccountConfig) -> u64 {
+    let pool = qos.tm.pools.get(usize::from(account.pool.0));
+    let shared = pool.map_or(0, |pool| pool.shared_bytes);
+    account.reserved_bytes.saturating_add(account.limit.alone(shared))
+}
