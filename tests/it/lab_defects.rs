@@ -73,10 +73,10 @@ lab: clock
 duration: 2 ms
 warm_up: 1 ms
 link: { rate: 100 Gbit/s, delay: 1 us, mtu: 1500 B }
-topology: { hosts: [a, b], switches: [s1], links: [{ ends: [a, s1] }, { ends: [s1, b] }], bottleneck: [s1, b] }
+topology: { incast: { senders: 2 } }
 switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }
 host: { program: PROGRAMS/roce_nic, rate_control: fixed }
-flows: { from: a, to: b }
+flows: { from: senders, to: sink }
 ";
 
 #[test]
@@ -88,9 +88,9 @@ fn a_full_link_carries_its_rate_and_no_more() {
     // Payload, and with it Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, preamble and gap 20.
     let wanted = 100e9 * 1024.0 / (1024.0 + 82.0);
     let found = figure(&report, "flows.throughput");
-    // One packet of the millisecond may fall on either side. A clock of whole nanoseconds is 0.5 % away.
+    // Packets of the millisecond may fall on either side. A clock of whole nanoseconds is 0.5 % away.
     let packet = 1024.0 * 8.0 / 1e-3;
-    assert!((found - wanted).abs() <= packet, "{found} bit/s, wanted {wanted}");
+    assert!((found - wanted).abs() <= 2.0 * packet, "{found} bit/s, wanted {wanted}");
 }
 
 /// More bytes in one flow than 32 bits count.
