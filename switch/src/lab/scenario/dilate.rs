@@ -81,7 +81,7 @@ mod tests {
     use wireyard_pipeline::source::Loader;
 
     use super::*;
-    use crate::lab::build::switch_qos;
+    use crate::lab::queues::switch_qos;
     use crate::lab::scenario::read;
     use crate::library::LIBRARIES;
     use crate::units::BitsPerSec;
