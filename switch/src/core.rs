@@ -20,6 +20,7 @@ mod notify;
 mod pause;
 mod queues;
 mod receive;
+mod record;
 mod slot;
 mod statistics;
 mod transmit;
@@ -137,6 +138,8 @@ pub struct Core {
     punted: Option<Vec<PuntedPacket>>,
     /// Messages about ports, for people.
     port_messages: Vec<String>,
+    /// Capture files.
+    recording: record::Recording,
     /// How many bytes are missing from cut capture records: `Descriptor::cut` is an index + 1.
     cuts: Vec<u32>,
     again: Vec<(Descriptor, Intrinsic)>,
@@ -171,6 +174,7 @@ impl Core {
             program_reasons: Vec::new(),
             punted: None,
             port_messages: Vec::new(),
+            recording: record::Recording::default(),
             cuts: Vec::new(),
             again: Vec::new(),
             burst: Vec::with_capacity(BURST_MAX),
@@ -458,6 +462,7 @@ impl Core {
             self.tell_link(index);
         }
         self.handle_events();
+        self.check_recording();
     }
 
     /// Tells the traffic manager about a link that went down or came back: what was queued for it is
@@ -493,9 +498,10 @@ impl Core {
         self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
     }
 
-    /// Lets go of the tables before the worker sleeps.
+    /// Lets go of the tables, and passes capture records on, before the worker sleeps.
     pub fn rest(&mut self) {
         self.executor.release();
+        self.flush_recording();
     }
 
     /// Removes idle table entries. Looks at a bounded number of slots of each table.
@@ -527,7 +533,7 @@ impl Core {
         self.slots.iter().filter_map(|slot| slot.port.poll_fd()).collect()
     }
 
-    /// Pushes out what is under way, closes the ports and gives their chunks back.
+    /// Pushes out what is under way, closes the ports and capture files, and gives the chunks back.
     pub fn close(&mut self) -> Vec<PortError> {
         let mut errors = Vec::new();
         for slot in &mut self.slots {
@@ -536,6 +542,7 @@ impl Core {
             }
             slot.port.close(&mut self.mem);
         }
+        self.finish_recording();
         errors
     }
 }

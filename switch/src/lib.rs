@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod pcap;
 pub mod ports;
 pub mod program;
+pub mod recorder;
 pub mod replay;
 pub mod replicate;
 pub mod report;

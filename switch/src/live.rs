@@ -11,7 +11,7 @@ pub mod progress;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
@@ -19,6 +19,7 @@ use wireyard_tables::time::{Span, Time};
 
 use crate::core::Core;
 use crate::ports::sys::poll;
+use crate::ports::{self, PortSpec};
 
 /// Empty polls before the loop sleeps: about 50 us of spinning.
 const SPINS: u32 = 64;
@@ -86,6 +87,20 @@ impl Signals {
     }
 }
 
+/// Opens a port and gives it to the device, with everything that its specification asks for. What the user should
+/// know about it comes back.
+///
+/// # Errors
+/// The port or its capture file cannot be opened, or the number is taken.
+pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, String> {
+    let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
+    core.add_port(number, opened.port)?;
+    if let Some(file) = &spec.capture {
+        core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))?;
+    }
+    Ok(opened.notices)
+}
+
 /// Runs the device until a signal, the end of `duration`, or the end of all input.
 ///
 /// # Errors
@@ -97,6 +112,8 @@ pub fn run(
 ) -> io::Result<()> {
     let signals = Signals::catch()?;
     let start = Instant::now();
+    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    core.set_time_of_day(u64::try_from(day.as_nanos()).unwrap_or(u64::MAX));
     let clock = || Time::from_ns(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let end = duration.map_or(Time::MAX, |span| Time::ZERO + span);
     let (mut idle, mut check_at) = (0, Time::ZERO);

@@ -16,6 +16,7 @@ use crate::core::{
     GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
     Statistics,
 };
+use crate::recorder::RecorderReport;
 use crate::stats::LedgerReport;
 
 use Value::{Counter, Gauge, Nanoseconds, Reasons};
@@ -207,6 +208,12 @@ const NOTIFICATION: &[Family<NotificationReport>] = &[
     family("cnp_intervals_evicted", "Intervals ended early.", Counter(|n| n.evicted)),
 ];
 
+const CAPTURE: &[Family<RecorderReport>] = &[
+    family("capture_records", "Records made for the file.", Counter(|c| c.records)),
+    family("capture_lost_records", "Records that found no room.", Counter(|c| c.lost)),
+    family("capture_failed", "1: it cannot be written.", Gauge(|c| Some(c.error.is_some().into()))),
+];
+
 /// The labels of a sample.
 type Labels = Vec<(&'static str, String)>;
 
@@ -247,7 +254,9 @@ impl Collector for Snapshot {
             families(out, POOL, &pools.collect::<Vec<_>>())?;
         }
         let notification = statistics.notification.iter().map(|n| (Labels::new(), n));
-        families(out, NOTIFICATION, &notification.collect::<Vec<_>>())
+        families(out, NOTIFICATION, &notification.collect::<Vec<_>>())?;
+        let captures = statistics.captures.iter().map(|c| (vec![("file", c.file.clone())], c));
+        families(out, CAPTURE, &captures.collect::<Vec<_>>())
     }
 }
 

@@ -22,6 +22,7 @@ mod pages;
 mod ports;
 mod programs;
 mod queues;
+mod record;
 mod replay;
 mod rig;
 mod run;

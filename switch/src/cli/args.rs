@@ -305,6 +305,9 @@ pub struct RunArgs {
     /// What becomes of PAUSE and PFC frames.
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
+    /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port: 1=veth0,capture=FILE.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
     /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub metrics: Option<SocketAddr>,

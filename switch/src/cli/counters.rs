@@ -47,6 +47,11 @@ fn table(statistics: &Statistics) -> String {
             n.reported, n.cnp_sent, n.cnp_suppressed, n.cnp_no_qp_pair, n.ignored
         );
     }
+    for capture in &statistics.captures {
+        let error = capture.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
+        let (file, records, lost) = (&capture.file, capture.records, capture.lost);
+        let _ = writeln!(out, "capture {file}: {records} records, {lost} lost{error}");
+    }
     out
 }
 

@@ -15,7 +15,7 @@ use crate::frames::{Frames, Mac};
 use crate::host::session::Session;
 use crate::host::{END_POINT_PORT, EndPointPort, HostConfig, WIRE_PORT, end_point, nic_program};
 use crate::live::{self, Event};
-use crate::ports::{self, PortSpec};
+use crate::ports::PortSpec;
 use crate::program::DeviceOptions;
 use crate::roce::qp::QpConfig;
 use crate::roce::rp::RateAlgorithm;
@@ -46,11 +46,9 @@ fn start(args: &HostArgs) -> Result<Status, String> {
     let program = nic_program().map_err(|error| error.to_string())?;
     let mut core = program.device(DeviceOptions::default())?;
     let spec = PortSpec::parse(&args.port).map_err(|e| e.to_string())?;
-    let opened = ports::open(&spec, core.memory()).map_err(|e| e.to_string())?;
-    for notice in opened.notices {
+    for notice in live::attach(&mut core, WIRE_PORT, &spec)? {
         say(&notice);
     }
-    core.add_port(WIRE_PORT, opened.port)?;
     let frames = Frames::shared()?;
     core.add_port(END_POINT_PORT, Box::new(EndPointPort::new(config, frames)))?;
     let overhead = match args.ip {

@@ -8,7 +8,7 @@ use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::live::metrics::Metrics;
 use crate::live::{self, Event};
-use crate::ports::{self, PortKind, PortSpec};
+use crate::ports::{PortKind, PortSpec};
 use crate::program::{DeviceOptions, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
@@ -24,17 +24,19 @@ pub(super) fn run(args: &RunArgs) -> Status {
 fn start(args: &RunArgs) -> Result<Status, String> {
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
-    let specs = port_specs(&args.ports, loaded.config.as_ref())?;
+    let mut specs = port_specs(&args.ports, loaded.config.as_ref())?;
+    for (_, spec) in &mut specs {
+        spec.capture = spec.capture.take().or(args.capture.clone());
+        spec.check_capture()?;
+    }
     let duration = duration(args.duration)?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let options = DeviceOptions { background: true, ..DeviceOptions::default() };
     let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
     for (number, spec) in &specs {
-        let opened = ports::open(spec, core.memory()).map_err(|e| e.to_string())?;
-        for notice in opened.notices {
+        for notice in live::attach(&mut core, *number, spec)? {
             say(&format!("port {number}: {notice}"));
         }
-        core.add_port(*number, opened.port)?;
     }
     loaded.set_queues(&mut core, &specs.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
     let names: Vec<String> = specs.iter().map(|(n, s)| format!("{n}={s}")).collect();

@@ -237,6 +237,7 @@ impl Core {
 
     pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
         self.book_drop(packet.ingress_port, reason);
+        self.record_drop(&packet, reason);
         self.release(packet);
     }
 

@@ -193,6 +193,12 @@ impl Manager {
         }
     }
 
+    /// The queue of a slot's port for a class.
+    pub(super) fn queue_of(&self, to: usize, traffic_class: u8) -> u8 {
+        let map = self.maps.get(usize::from(port_id(to).0));
+        map.map_or(0, |map| map.queue(traffic_class))
+    }
+
     /// What the traffic manager is told about a packet of `bytes`.
     pub(super) fn arrival(
         &self,
@@ -202,12 +208,11 @@ impl Manager {
         bytes: u32,
     ) -> Arrival {
         let egress = port_id(to);
-        let map = self.maps.get(usize::from(egress.0));
         Arrival {
             ingress: from.map_or(PortId(0), port_id),
             group: packet.priority_group % 8,
             egress,
-            queue: map.map_or(0, |map| map.queue(packet.traffic_class)),
+            queue: self.queue_of(to, packet.traffic_class),
             color: match packet.flags >> flags::COLOR_SHIFT & 3 {
                 0 => Color::Green,
                 1 => Color::Yellow,

@@ -17,6 +17,9 @@ impl Core {
         }
         let received = rx.len();
         port.ledger.received += received as u64;
+        if let Some(place) = port.recorded {
+            self.record_received(place, &rx);
+        }
         for frame in rx.drain(..) {
             if self.is_mac_control(slot, &frame) {
                 self.mac_control_received(slot, frame);

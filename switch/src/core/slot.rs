@@ -4,6 +4,7 @@ use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
+use super::record::Place;
 use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
@@ -27,6 +28,8 @@ pub(super) struct Slot {
     pub(super) held: bool,
     /// The traffic manager was told that the link is down.
     pub(super) down: bool,
+    /// Where it is recorded.
+    pub(super) recorded: Option<Place>,
     link: LinkType,
     last_state: LinkState,
 }
@@ -58,6 +61,7 @@ impl Slot {
             blocked: false,
             held: false,
             down: false,
+            recorded: None,
             last_state,
         }
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Core, NotificationReport, PortReport, QueueingReport};
+use crate::recorder::RecorderReport;
 use crate::stats::LedgerReport;
 
 /// A snapshot of all counters of a device.
@@ -20,6 +21,9 @@ pub struct Statistics {
     /// What became of reported congestion, where any was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<NotificationReport>,
+    /// Capture files, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<RecorderReport>,
 }
 
 impl Core {
@@ -35,6 +39,7 @@ impl Core {
             ports,
             queueing: self.queueing_report(),
             notification: self.notification_report(),
+            captures: self.recorder_reports(),
         }
     }
 }

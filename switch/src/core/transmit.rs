@@ -167,16 +167,23 @@ impl Core {
     /// Hands the backlog to the port. What finds no room stays; the traffic manager then sends
     /// nothing more, and a port without a configuration drops what is over a limit.
     fn send(&mut self, slot: usize) -> usize {
-        let port = &mut self.slots[slot];
-        let before = port.backlog.len();
+        let before = self.slots[slot].backlog.len();
         let mut sent = 0;
         if before > 0 {
+            if self.slots[slot].recorded.is_some() {
+                self.hold_given(slot);
+            }
+            let port = &mut self.slots[slot];
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
             match result {
                 Ok(done) => sent = done.sent,
                 Err(error) => self.port_messages.push(error.to_string()),
             }
-            self.book_sent(slot, before - self.slots[slot].backlog.len(), sent);
+            let gone = before - self.slots[slot].backlog.len();
+            self.book_sent(slot, gone, sent);
+            if self.slots[slot].recorded.is_some() {
+                self.record_given(slot, gone, sent);
+            }
         }
         let is_full = !self.slots[slot].backlog.is_empty();
         if !self.manager.configured {
@@ -217,6 +224,7 @@ impl Core {
             let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
                 return;
             };
+            self.record_shed(slot, from, &frame);
             self.mem.free(frame.buf);
             self.book_drop(from, DeviceReason::TxFull.index());
         }

@@ -143,6 +143,11 @@ impl<W: Write> PcapWriter<W> {
         Ok(self.sink.flush()?)
     }
 
+    /// The sink, for an owner that takes out of it what was written.
+    pub fn sink(&mut self) -> &mut W {
+        &mut self.sink
+    }
+
     /// Flushes and gives the sink back.
     ///
     /// # Errors

@@ -70,6 +70,8 @@ pub struct PortSpec {
     pub out: Option<PathBuf>,
     /// Timing of an input file (`pace=now|recorded`).
     pub pace: Pace,
+    /// File that everything on the port is recorded in (`capture=`).
+    pub capture: Option<PathBuf>,
 }
 
 /// What is wrong with a port specification.
@@ -87,7 +89,7 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-const OPTIONS: [&str; 5] = ["link", "queue", "mtu", "out", "pace"];
+const OPTIONS: [&str; 6] = ["link", "queue", "mtu", "out", "pace", "capture"];
 /// IFNAMSIZ less the closing zero.
 const NAME_BYTES_MAX: usize = 15;
 
@@ -103,6 +105,7 @@ impl PortSpec {
             mtu_bytes: None,
             out: None,
             pace: Pace::Now,
+            capture: None,
         }
     }
 
@@ -112,6 +115,23 @@ impl PortSpec {
     /// Says what was found, what is known, and the nearest known word.
     pub fn parse(text: &str) -> Result<PortSpec, SpecError> {
         parse(text).map_err(|why| SpecError { spec: text.to_owned(), why })
+    }
+}
+
+impl PortSpec {
+    /// A capture does not write over the port's own files.
+    ///
+    /// # Errors
+    /// It would.
+    pub fn check_capture(&self) -> Result<(), String> {
+        let is_own = |file: &PathBuf| {
+            self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
+                || self.out.as_ref() == Some(file)
+        };
+        match self.capture.as_ref().filter(|file| is_own(file)) {
+            Some(file) => Err(format!("capture={}: the port uses this file", file.display())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -186,7 +206,8 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
             mtu @ 68..=65_521 => spec.mtu_bytes = Some(mtu),
             mtu => return Err(format!("mtu={mtu}: a TAP takes 68 to 65521 bytes")),
         },
-        "out" if value.is_empty() => return Err("out= names no file".to_owned()),
+        "out" | "capture" if value.is_empty() => return Err(format!("{key}= names no file")),
+        "capture" => spec.capture = Some(PathBuf::from(value)),
         "out" => spec.out = Some(PathBuf::from(value)),
         "pace" => {
             spec.pace = match value {
@@ -205,6 +226,7 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
 
 fn check(spec: &PortSpec) -> Result<(), String> {
     let target = spec.target.as_str();
+    spec.check_capture()?;
     if spec.kind == PortKind::Pcap {
         if target.is_empty() && spec.out.is_none() {
             return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
@@ -307,6 +329,9 @@ mod tests {
             ("a-very-long-interface", "at most 15 bytes"),
             ("dir/file.pcap", "pcap:dir/file.pcap"),
             ("raw:t,out=x", "for pcap"),
+            ("raw:t,capture=", "capture= names no file"),
+            ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),
+            ("pcap:,out=a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:t,pace=slow", "pace=recorded"),
         ] {
             let message = error(text);

@@ -1,0 +1,234 @@
+//! A capture file that is written beside forwarding: pcapng, by a thread of its own.
+//!
+//! Records are made in buffers of a fixed number and size. A full buffer goes to the writing thread and comes back empty; while
+//! all of them are under way, records are lost and counted. Forwarding never waits for a disk, and the
+//! memory is bounded. What is recorded is not decided here.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use wireyard_tables::time::Time;
+
+use crate::pcap::{Interface, PcapWriter, RecordToWrite, Timestamp};
+
+/// Bytes of a buffer.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Buffers of a file: 8 MiB, a hundredth of a second at 6 Gbit/s.
+const BUFFERS: usize = 32;
+/// How long the end of a run waits for a file that takes nothing.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+/// Bytes of a record beyond data and comment, at most: block, options, padding.
+const RECORD_OVERHEAD_BYTES: usize = 64;
+
+/// A buffer on its way to the file.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    records: u64,
+}
+
+/// What the writing thread tells.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Why nothing more can be written.
+    failed: OnceLock<String>,
+    /// Records that it had to throw away for that.
+    lost: AtomicU64,
+    /// Records in the file.
+    written: AtomicU64,
+}
+
+/// How far a capture file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecorderReport {
+    /// The file.
+    pub file: String,
+    /// Records in the file, or on their way there.
+    pub records: u64,
+    /// Records that found no room, or could not be written.
+    pub lost: u64,
+    /// Why nothing more can be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A capture file.
+#[derive(Debug)]
+pub struct Recorder {
+    path: PathBuf,
+    writer: PcapWriter<Vec<u8>>,
+    /// Records in the writer's buffer.
+    pending: u64,
+    /// Nanoseconds since 1970 at [`Time::ZERO`].
+    origin_ns: u64,
+    records: u64,
+    lost: u64,
+    full: Option<SyncSender<Batch>>,
+    empty: Receiver<Vec<u8>>,
+    outcome: Arc<Outcome>,
+}
+
+impl Recorder {
+    /// Creates the file, and a thread that writes it.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn create(path: &Path) -> Result<Recorder, String> {
+        let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let file = File::create(path).map_err(|error| refused(&error))?;
+        // Both channels hold every buffer there is, so that neither end ever waits to give one away.
+        let (full, arriving) = sync_channel(BUFFERS);
+        let (returned, empty) = sync_channel(BUFFERS);
+        for _ in 1..BUFFERS {
+            let _ = returned.try_send(Vec::with_capacity(BUFFER_BYTES));
+        }
+        let outcome = Arc::<Outcome>::default();
+        let told = Arc::clone(&outcome);
+        thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || write_all(file, &arriving, &returned, &told))
+            .map_err(|error| refused(&error))?;
+        let first = Vec::with_capacity(BUFFER_BYTES);
+        Ok(Recorder {
+            path: path.to_owned(),
+            writer: PcapWriter::pcapng(first).map_err(|error| refused(&error))?,
+            pending: 0,
+            origin_ns: 0,
+            records: 0,
+            lost: 0,
+            full: Some(full),
+            empty,
+            outcome,
+        })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The time of day, in nanoseconds since 1970, that is [`Time::ZERO`].
+    pub fn set_origin_ns(&mut self, origin_ns: u64) {
+        self.origin_ns = origin_ns;
+    }
+
+    /// Describes an interface; records name it by the number that comes back.
+    pub fn add_interface(&mut self, link: u16, name: String) -> u32 {
+        // Names are short, and writing to memory does not fail.
+        self.writer.add_interface(&Interface { link, name }).unwrap_or(0)
+    }
+
+    /// Makes a record, or counts it as lost. `wire_bytes` is its length on the wire.
+    pub fn record(
+        &mut self,
+        at: Time,
+        interface: u32,
+        data: &[u8],
+        wire_bytes: u32,
+        comment: Option<&str>,
+    ) {
+        let need = RECORD_OVERHEAD_BYTES + data.len() + comment.map_or(0, str::len);
+        let is_full = self.writer.sink().len() + need > BUFFER_BYTES;
+        let is_over = self.full.is_none() || self.outcome.failed.get().is_some();
+        if is_over || is_full && !self.hand_over() {
+            self.lost += 1;
+            return;
+        }
+        let time = Timestamp::from_ns(self.origin_ns.saturating_add(at.as_ns()));
+        let record = RecordToWrite { time, data, wire_len: wire_bytes, interface, comment };
+        match self.writer.write(&record) {
+            Ok(()) => (self.pending, self.records) = (self.pending + 1, self.records + 1),
+            Err(_) => self.lost += 1,
+        }
+    }
+
+    /// Passes on what was recorded so far; without an empty buffer it stays for later.
+    pub fn flush(&mut self) {
+        if !self.writer.sink().is_empty() {
+            self.hand_over();
+        }
+    }
+
+    /// False when there is no empty buffer to go on with.
+    fn hand_over(&mut self) -> bool {
+        let Ok(empty) = self.empty.try_recv() else { return false };
+        self.send(empty);
+        true
+    }
+
+    fn send(&mut self, empty: Vec<u8>) {
+        let bytes = std::mem::replace(self.writer.sink(), empty);
+        let records = std::mem::take(&mut self.pending);
+        if let Some(full) = &self.full {
+            // There is room for every buffer, and the thread lives until this end is gone.
+            let _ = full.try_send(Batch { bytes, records });
+        }
+    }
+
+    /// How far it is.
+    pub fn report(&self) -> RecorderReport {
+        let lost = self.outcome.lost.load(Ordering::Relaxed);
+        RecorderReport {
+            file: self.path.display().to_string(),
+            records: self.records - lost,
+            lost: self.lost + lost,
+            error: self.outcome.failed.get().cloned(),
+        }
+    }
+
+    /// Writes the rest and waits until it is in the file, unless that takes nothing for two seconds. What is recorded later
+    /// is lost.
+    pub fn finish(&mut self) {
+        if self.full.is_none() {
+            return;
+        }
+        self.send(Vec::new());
+        self.full = None;
+        // Buffers come back while the file takes them, and then the other end of the channel is gone.
+        loop {
+            match self.empty.recv_timeout(STUCK_AFTER) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => break,
+            }
+        }
+        let stuck = || "it takes nothing more: the end is missing".to_owned();
+        self.outcome.failed.get_or_init(stuck);
+        let known = self.outcome.written.load(Ordering::Relaxed);
+        let under_way = self.records - known - self.outcome.lost.load(Ordering::Relaxed);
+        (self.records, self.lost) = (self.records - under_way, self.lost + under_way);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn write_all(
+    mut file: File,
+    full: &Receiver<Batch>,
+    returned: &SyncSender<Vec<u8>>,
+    outcome: &Outcome,
+) {
+    for Batch { mut bytes, records } in full {
+        if outcome.failed.get().is_none()
+            && let Err(error) = file.write_all(&bytes)
+        {
+            outcome.failed.get_or_init(|| error.to_string());
+        }
+        let count = if outcome.failed.get().is_some() { &outcome.lost } else { &outcome.written };
+        count.fetch_add(records, Ordering::Relaxed);
+        bytes.clear();
+        let _ = returned.try_send(bytes);
+    }
+}
