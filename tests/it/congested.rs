@@ -51,7 +51,7 @@ fn ask(switch: &Switch) -> Value {
 
 /// The counters that a switch printed at its end, checked to add up.
 #[track_caller]
-fn counters(ended: &Ended) -> Value {
+pub(crate) fn counters(ended: &Ended) -> Value {
     ended.expect(0, &[]);
     let report = printed(&ended.out).pop().expect("JSON counters");
     assert_eq!(report["total"]["balanced"], true, "{report:#}");
@@ -62,13 +62,13 @@ fn counters(ended: &Ended) -> Value {
 }
 
 /// A queue of a port in these counters; ports in the order in which they were given.
-fn queue(report: &Value, port: usize, queue: u8) -> &Value {
+pub(crate) fn queue(report: &Value, port: usize, queue: u8) -> &Value {
     let queues = report["queueing"]["ports"][port]["queues"].as_array().expect("queues");
     queues.iter().find(|known| known["queue"] == queue).expect("a queue with packets")
 }
 
 /// Packets that a device dropped, of one reason, or of all.
-fn dropped(report: &Value, reason: Option<&str>) -> u64 {
+pub(crate) fn dropped(report: &Value, reason: Option<&str>) -> u64 {
     let reasons = report["total"]["dropped"].as_array().expect("reasons");
     let wanted = reasons.iter().filter(|known| reason.is_none_or(|reason| known[0] == reason));
     wanted.map(|known| known[1].as_u64().expect("a count")).sum()
