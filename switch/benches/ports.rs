@@ -1,28 +1,44 @@
 //! Packets per second of every port kind between two veth pairs: generator, forwarder, counter.
 //!
-//! `cargo bench -p wireyard-switch --bench ports` as root (a private network namespace is made and
-//! goes with the process); says so and ends otherwise. The forwarder only moves frames from one port
-//! to the other. Beside `xdp` and `pnet` runs a bare forwarder on the same interfaces, without packet
-//! memory, counters or checks, and the ratio is printed. Only ratios of one run mean something.
+//! `cargo bench -p wireyard-switch --bench ports` as root (a private network namespace is made and goes with the
+//! process); says so and ends otherwise. Three forwarders run in turns on the same interfaces: a bare one without packet
+//! memory, counters or checks; one that only moves frames from port to port (`ports`); and the switch as `run` has it with
+//! `rocev2_lossless`, compiled, bridging by a learned address (`switch`).
+//!
+//! Beside the rate stands the forwarder's processor time for each frame: where others use the machine too, its
+//! ratio means more than that of the rates. Only ratios of one run mean something.
 
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pnet_datalink::{Channel, Config, interfaces};
 use wireyard_pipeline::packet::{Buf, MemoryConfig, PacketMemory};
-use wireyard_switch::ports::sys::bpf::{SocketMap, XdpMode, attach};
+use wireyard_switch::core::Core;
+use wireyard_switch::live::{self, Event};
+use wireyard_switch::ports::sys::bpf::{LiveFrames, SocketMap, XdpMode, attach};
 use wireyard_switch::ports::sys::interface;
 use wireyard_switch::ports::sys::netns::enter_private_network;
+use wireyard_switch::ports::sys::poll;
 use wireyard_switch::ports::sys::xsk::{Xsk, XskConfig};
 use wireyard_switch::ports::{Port, PortSpec, TxFrame, open};
+use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_tables::time::Time;
 
 const RUN: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 5;
 const CHUNKS: u32 = 8192;
+/// Frames that the generator sends before it lets others run: half a receive ring.
+const LIVE_BURST: u32 = 512;
+/// Empty polls of a forwarder before it sleeps until a frame comes, as the loop of `run` does.
+const SPINS: u32 = 64;
+
+/// Moves frames from `in` to `out` until told to stop.
+type Forwarder = Box<dyn Fn(&AtomicBool) + Sync>;
 
 fn main() {
     let _network = match enter_private_network() {
@@ -37,29 +53,42 @@ fn main() {
         ip(&format!("link set {one} up"));
         ip(&format!("link set {two} up"));
     }
-    println!("{:>6} {:>10} {:>10} {:>8}", "bytes", "port", "kpps", "ratio");
+    println!(
+        "{:>6} {:>12} {:>8} {:>6} {:>8} {:>6}",
+        "bytes", "forwarder", "kpps", "ratio", "CPU ns", "ratio"
+    );
     for bytes in [64, 1024] {
         for kind in ["xdp", "raw", "pnet"] {
-            let bare: Option<fn(&AtomicBool)> = match kind {
-                "xdp" => Some(bare_xdp),
-                "pnet" => Some(bare_pnet),
-                _ => None,
-            };
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
-                ours.push(measure(bytes, |stop| through_ports(kind, stop)));
-                theirs.extend(bare.map(|bare| measure(bytes, bare)));
-            }
-            let rate = median(&mut ours);
-            match bare {
-                Some(_) => {
-                    let bare = median(&mut theirs);
-                    println!("{bytes:>6} {kind:>10} {rate:>10.0} {:>8.2}", rate / bare);
-                    println!("{bytes:>6} {:>10} {bare:>10.0}", format!("bare {kind}"));
-                }
-                None => println!("{bytes:>6} {kind:>10} {rate:>10.0}"),
-            }
+            compare(bytes, kind);
         }
+    }
+}
+
+/// All forwarders of a kind, in turns; the ratio is to the first.
+fn compare(bytes: usize, kind: &'static str) {
+    let ports: (String, Forwarder) =
+        (format!("{kind} ports"), Box::new(move |stop: &AtomicBool| through_ports(kind, stop)));
+    let switch: (String, Forwarder) =
+        (format!("{kind} switch"), Box::new(move |stop: &AtomicBool| through_program(kind, stop)));
+    let bare: Option<(String, Forwarder)> = match kind {
+        "xdp" => Some(("bare xdp".into(), Box::new(bare_xdp))),
+        "pnet" => Some(("bare pnet".into(), Box::new(bare_pnet))),
+        _ => None,
+    };
+    let all: Vec<(String, Forwarder)> = bare.into_iter().chain([ports, switch]).collect();
+    let mut results: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); all.len()];
+    for _ in 0..ROUNDS {
+        for ((_, forward), (rates, costs)) in all.iter().zip(&mut results) {
+            let (rate, cost) = measure(bytes, kind, forward);
+            rates.push(rate);
+            costs.push(cost);
+        }
+    }
+    let medians: Vec<(f64, f64)> =
+        results.iter_mut().map(|(rates, costs)| (median(rates), median(costs))).collect();
+    for ((name, _), (rate, cost)) in all.iter().zip(&medians) {
+        let (fast, cheap) = (rate / medians[0].0, medians[0].1 / cost);
+        println!("{bytes:>6} {name:>12} {rate:>8.0} {fast:>6.2} {cost:>8.0} {cheap:>6.2}");
     }
 }
 
@@ -73,22 +102,42 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Thousands of frames per second that arrive at the sink while `forward` runs and a generator
-/// overloads it.
-fn measure(bytes: usize, forward: impl FnOnce(&AtomicBool) + Send) -> f64 {
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut rate = 0.0;
+/// Thousands of frames per second that arrive at the sink while `forward` runs and a generator overloads it, and the
+/// nanoseconds that the forwarder's thread was on a processor for each.
+fn measure(bytes: usize, kind: &str, forward: &Forwarder) -> (f64, f64) {
+    let (stop, forwarder) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
+    let mut result = (0.0, 0.0);
     thread::scope(|scope| {
+        scope.spawn(|| {
+            let me = std::fs::read_link("/proc/thread-self").unwrap();
+            let number = me.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            forwarder.store(number, Ordering::Relaxed);
+            forward(&stop);
+        });
         let flag = Arc::clone(&stop);
-        scope.spawn(move || generate(bytes, &flag));
-        scope.spawn(|| forward(&stop));
+        let is_live = kind == "xdp";
+        scope.spawn(
+            move || if is_live { generate_live(bytes, &flag) } else { generate(bytes, &flag) },
+        );
+        let begin = arrived();
+        while arrived() < begin + 1000 {
+            thread::sleep(Duration::from_millis(10));
+        }
         thread::sleep(RUN / 4);
-        let (before, started) = (arrived(), Instant::now());
+        let processor = || on_processor_ns(forwarder.load(Ordering::Relaxed));
+        let (frames, spent, started) = (arrived(), processor(), Instant::now());
         thread::sleep(RUN);
-        rate = (arrived() - before) as f64 / started.elapsed().as_secs_f64() / 1000.0;
+        let (frames, spent) = ((arrived() - frames) as f64, processor() - spent);
+        result = (frames / started.elapsed().as_secs_f64() / 1000.0, spent / frames);
         stop.store(true, Ordering::Relaxed);
     });
-    rate
+    result
+}
+
+/// What a thread of this process spent on a processor.
+fn on_processor_ns(thread: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Packets that the sink's interface received.
@@ -103,14 +152,25 @@ fn memory() -> PacketMemory {
     PacketMemory::new(config).unwrap()
 }
 
-/// Sends the same frame as fast as it goes.
+/// A RoCEv2 SEND from host 1 to host 2, ECN-capable, in the lossless class.
+fn frame(bytes: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
+    let ip_bytes = (bytes - 14) as u16;
+    frame.extend([0x45, 26 << 2 | 2]);
+    frame.extend(ip_bytes.to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0xc0, 0, 0x12, 0xb7]);
+    frame.extend((ip_bytes - 20).to_be_bytes());
+    frame.extend([0, 0, 4, 0, 0xff, 0xff, 0, 0, 0, 0x11, 0, 0, 0, 1]);
+    frame.resize(bytes, 0);
+    frame
+}
+
+/// Sends the same frame as fast as a packet socket goes.
 fn generate(bytes: usize, stop: &AtomicBool) {
     let mut mem = memory();
     let mut port = open(&PortSpec::parse("raw:gen").unwrap(), &mem).unwrap().port;
-    let mut frame = vec![2; 12];
-    frame.extend([0x88, 0xb5]);
-    frame.resize(bytes, 0);
-    let original = mem.alloc_frame(&frame).unwrap();
+    let original = mem.alloc_frame(&frame(bytes)).unwrap();
     let mut burst = Vec::with_capacity(64);
     while !stop.load(Ordering::Relaxed) {
         while burst.len() < 64 {
@@ -122,6 +182,31 @@ fn generate(bytes: usize, stop: &AtomicBool) {
     }
 }
 
+/// Sends the same frame as fast as the kernel goes; AF_XDP takes more than a packet socket sends.
+fn generate_live(bytes: usize, stop: &AtomicBool) {
+    let index = interface::look_up("gen").unwrap().index;
+    let frames = LiveFrames::new(index, &frame(bytes)).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        frames.send(LIVE_BURST).unwrap();
+        thread::yield_now();
+    }
+}
+
+/// Waits when nothing came for a while: processor time is then that of frames.
+struct Idle {
+    fd: RawFd,
+    polls: u32,
+}
+
+impl Idle {
+    fn after(&mut self, received: usize) {
+        self.polls = if received > 0 { 0 } else { self.polls + 1 };
+        if self.polls > SPINS {
+            poll::wait(&[self.fd], Duration::from_millis(10)).unwrap();
+        }
+    }
+}
+
 fn through_ports(kind: &str, stop: &AtomicBool) {
     let mut mem = memory();
     let spec = |name: &str| PortSpec::parse(&format!("{kind}:{name}")).unwrap();
@@ -130,9 +215,11 @@ fn through_ports(kind: &str, stop: &AtomicBool) {
     assert!(input.name().starts_with(kind), "{kind} does not work here");
     let started = Instant::now();
     let (mut received, mut sending) = (Vec::with_capacity(256), Vec::with_capacity(512));
+    let mut idle = Idle { fd: input.poll_fd().unwrap(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {
         let now = Time::from_ns(started.elapsed().as_nanos() as u64);
         input.rx_burst(&mut mem, now, &mut received, 64).unwrap();
+        idle.after(received.len());
         sending.extend(
             received
                 .drain(..)
@@ -148,6 +235,33 @@ fn through_ports(kind: &str, stop: &AtomicBool) {
     let mut close = |port: &mut Box<dyn Port>| port.close(&mut mem);
     close(&mut input);
     close(&mut output);
+}
+
+/// The switch as `run` has it, with the address of host 2 known.
+fn through_program(kind: &str, stop: &AtomicBool) {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs");
+    let folder = tempfile::tempdir().unwrap();
+    let entries = folder.path().join("entries.yaml");
+    let known = "entries: { fdb: [ { match: { meta.vid: 0, ethernet.dst: 02:00:00:00:00:02 }, action: forward(2) } ] }\n";
+    std::fs::write(&entries, known).unwrap();
+    let program = programs.join("rocev2_lossless");
+    let place = Place { program, entries: Some(entries), ..Place::default() };
+    let loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
+    let options = DeviceOptions { engine: EngineKind::Jit, ..DeviceOptions::default() };
+    let mut core: Core = loaded.device(options).unwrap();
+    for (number, name) in [(1, "in"), (2, "out")] {
+        let spec = PortSpec::parse(&format!("{kind}:{name}")).unwrap();
+        let port = open(&spec, core.memory()).unwrap().port;
+        assert!(port.name().starts_with(kind), "{kind} does not work here");
+        core.add_port(number, port).unwrap();
+    }
+    loaded.set_queues(&mut core, &[1, 2]).unwrap();
+    let mut tell = |event: Event<'_>| {
+        if let Event::Turn { stop: end, .. } = event {
+            *end = stop.load(Ordering::Relaxed);
+        }
+    };
+    live::run(&mut core, None, &mut tell).unwrap();
 }
 
 /// Two AF_XDP sockets, and addresses that go round: fill, receive, send, completion.
@@ -181,6 +295,7 @@ fn bare_xdp(stop: &AtomicBool) {
     let (mut output, _map_out, _program_out) = socket("out");
     let chunks: Vec<Buf> = (0..2 * ring_entries).map(|_| mem.alloc().unwrap()).collect();
     let mut free: Vec<u64> = chunks.iter().map(|buf| u64::from(buf.index()) * 4096).collect();
+    let mut idle = Idle { fd: input.fd().as_raw_fd(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {
         let room = input.fill_room().min(free.len() as u32);
         for address in free.drain(free.len() - room as usize..) {
@@ -205,6 +320,7 @@ fn bare_xdp(stop: &AtomicBool) {
             free.push(address / 4096 * 4096);
         }
         output.release_completed();
+        idle.after(count);
     }
 }
 
