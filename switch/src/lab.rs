@@ -12,11 +12,13 @@
 pub mod addresses;
 pub mod agenda;
 pub mod build;
+pub mod cable;
 pub mod checks;
 pub mod engine;
 pub mod fabric;
 pub mod host;
 pub mod link;
+pub mod live;
 pub mod output;
 pub mod queues;
 pub mod results;

@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod metrics;
+pub mod private;
 pub mod progress;
 
 use std::io;

@@ -87,7 +87,7 @@ pub enum Command {
     /// Run a scenario of the laboratory in virtual time: hosts, switches, congestion control.
     #[command(
         after_help = "Examples:\n  wireyard lab programs/lab/incast.yaml -o out\n  wireyard lab \
-        programs/lab/fixed_point_40g.yaml --seeds 8 --jobs 2\n\nThe same build, seed and scenario give the same \
+        programs/lab/fixed_point_40g.yaml --seeds 8 --jobs 2\n  wireyard lab programs/lab/live.yaml --live --compare\n\nThe same build, seed and scenario give the same \
         bytes. Exit status 1: a check or an expectation failed."
     )]
     Lab(LabArgs),
@@ -116,6 +116,17 @@ pub struct LabArgs {
     /// Read, build, check every expectation, and run nothing.
     #[arg(long)]
     pub check: bool,
+    /// In real time, on virtual cables in a network namespace that ends with the run, slowed down to what this machine
+    /// carries.
+    #[arg(long, conflicts_with_all = ["seeds", "jobs"])]
+    pub live: bool,
+    /// Slow a live run down by this factor.
+    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub dilate: Option<u64>,
+    /// Run it in virtual time first; marking probability, queue and throughput of both must agree within so many percent
+    /// [default: 15].
+    #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15")]
+    pub compare: Option<f64>,
     /// No progress line.
     #[arg(long, short)]
     pub quiet: bool,

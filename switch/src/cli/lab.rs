@@ -12,7 +12,7 @@ use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
-use crate::lab::{Outcome, output};
+use crate::lab::{Outcome, live, output};
 use crate::library::LIBRARIES;
 use crate::live::progress::Progress;
 use crate::program::EngineKind;
@@ -50,13 +50,18 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);
     }
+    if args.live {
+        live::check(&scenario)?;
+    }
     if args.check {
         say(&format!("{}: nothing is wrong with it", args.scenario.display()));
         return Ok(Status::Success);
     }
     let mut progress = Progress::start(args.quiet).map_err(|error| error.to_string())?;
     let first = args.seed.unwrap_or(scenario.seed);
-    let runs = if args.seeds > 1 {
+    let runs = if args.live {
+        vec![run_live(args, &scenario, options, &about, &mut progress)?]
+    } else if args.seeds > 1 {
         let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
         sweep::run_all(&scenario, engine, &seeds, args.jobs, &about, &progress.stop_flag())?
     } else {
@@ -66,6 +71,35 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     progress.clear();
     tell_speed(&runs, progress.seconds());
     finish(args, &runs)
+}
+
+/// In real time, after virtual time where both are compared.
+fn run_live(
+    args: &LabArgs,
+    scenario: &Arc<Scenario>,
+    options: Options,
+    about: &About,
+    progress: &mut Progress,
+) -> Result<Run, String> {
+    let dilation = args.dilate.unwrap_or_else(|| live::load::dilation(scenario));
+    let mut in_virtual = None;
+    if args.compare.is_some() {
+        let mut run = sweep::run(scenario, options, about, &mut |p| progress.pulse(p.now, p.end))?;
+        if matches!(run.outcome, Outcome::Interrupted) {
+            return Ok(run);
+        }
+        in_virtual = Some(std::mem::take(&mut run.report));
+        progress.again();
+    }
+    let lasts_s = scenario.duration.as_ps() as f64 / 1e12 * dilation as f64;
+    progress.clear();
+    say(&format!("live: {dilation} times slower, {lasts_s:.1} s at most"));
+    let pulse = &mut |p: crate::lab::Pulse| progress.pulse(p.now, p.end);
+    let (mut run, found) = live::run(scenario, options, dilation, about, pulse)?;
+    if let (Some(report), Some(percent)) = (in_virtual, args.compare) {
+        live::against::fill(&mut run.report, &report, &found, percent);
+    }
+    Ok(run)
 }
 
 /// Shows what is wrong at its place.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::setting::{MTU_BYTES, SENDERS};
 use crate::frames::Mac;
 use crate::frames::envelope::mapped;
-use crate::ports::sys::netns;
+use crate::live::private;
 use crate::ports::{self, Opened, PortKind, PortSpec, veth};
 use wireyard_pipeline::packet::PacketMemory;
 
@@ -16,15 +16,7 @@ pub(super) const RECEIVER: usize = SENDERS;
 
 /// Leaves for a network namespace of our own and lays the cables.
 pub(super) fn lay() -> Result<(), String> {
-    netns::leave_for_private_network().map_err(|error| {
-        format!(
-            "no private network namespace: {error}. The demonstration needs root, or user namespaces for everybody \
-             (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, and on Ubuntu \
-             kernel.apparmor_restrict_unprivileged_userns=0)"
-        )
-    })?;
-    // Where this is refused, neighbour discovery of the interfaces is bridged and counted with the rest.
-    netns::silence_ipv6();
+    private::enter("The demonstration")?;
     for host in 0..HOSTS {
         let names = [host_end(host), switch_end(host)];
         veth::create([&names[0], &names[1]], MTU_BYTES).map_err(|error| error.to_string())?;

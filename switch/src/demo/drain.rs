@@ -166,7 +166,7 @@ impl Rig {
             complete: false,
             stalls: Stalls::default(),
         };
-        let clock = DeviceClock::start(setting::STEP);
+        let clock = DeviceClock::start(1);
         Ok(Rig { switch, ends, data, frames, clock, result })
     }
 
@@ -190,7 +190,7 @@ impl Rig {
 
     /// One step of the clock; gives the marks of data frames that reached the receiver.
     fn step(&mut self) -> Result<Vec<bool>, String> {
-        let now = self.clock.step();
+        let now = self.clock.step(setting::STEP);
         self.switch.poll(now, None);
         let mut marks = Vec::new();
         let transport = &self.frames.transport;

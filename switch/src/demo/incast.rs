@@ -219,13 +219,13 @@ impl World {
             stalls: Stalls::default(),
             engine,
         };
-        let clock = DeviceClock::start(setting::STEP);
+        let clock = DeviceClock::start(1);
         Ok(World { cores, clock, flows: Vec::new(), found, began: Time::ZERO })
     }
 
     /// One step of the clock. Senders first, so that a packet can reach the switch within the step.
     fn step(&mut self) -> Time {
-        let now = self.clock.step();
+        let now = self.clock.step(setting::STEP);
         for core in &mut self.cores[..SENDERS] {
             core.poll(now, None);
         }

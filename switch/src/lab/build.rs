@@ -9,15 +9,16 @@ use wireyard_pipeline::source::{Loader, parse_entries};
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
+use super::cable::{CablePort, Cabling};
 use super::fabric::NodeKind;
 use super::host::{self, Connection};
-use super::link::{self, Direction, LinkPort};
+use super::link::{self, Direction};
 use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
 use super::ways::Ways;
 use crate::core::Core;
-use crate::ports::LinkType;
+use crate::ports::{LinkType, Port};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 use crate::units::Length;
 
@@ -52,11 +53,15 @@ pub(super) struct Devices {
     pub(super) entries: Vec<(String, String)>,
 }
 
-/// Builds everything.
+/// Builds everything; links are over cables where there are some.
 ///
 /// # Errors
 /// What cannot be, in words.
-pub(super) fn devices(scenario: &Scenario, options: Options) -> Result<Devices, String> {
+pub(super) fn devices(
+    scenario: &Scenario,
+    options: Options,
+    cabling: Option<&Cabling>,
+) -> Result<Devices, String> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = PacketMemory::new(memory(scenario)).map_err(|error| error.to_string())?;
     let (base, adapter) = (load_program(scenario)?, host::load(scenario)?);
@@ -68,7 +73,7 @@ pub(super) fn devices(scenario: &Scenario, options: Options) -> Result<Devices, 
         links: Vec::new(),
         entries: Vec::new(),
     };
-    let mut ports = link_ports(scenario, seed, &mut devices)?;
+    let mut ports = link_ports(scenario, seed, cabling, &mut devices)?;
     for (node, description) in scenario.fabric.nodes.iter().enumerate() {
         let own = std::mem::take(&mut ports[node]);
         let device = DeviceOptions {
@@ -141,10 +146,11 @@ fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, Strin
 fn link_ports(
     scenario: &Scenario,
     seed: u64,
+    cabling: Option<&Cabling>,
     devices: &mut Devices,
-) -> Result<Vec<Vec<LinkPort>>, String> {
+) -> Result<Vec<Vec<Box<dyn Port>>>, String> {
     let fabric = &scenario.fabric;
-    let mut ports: Vec<Vec<LinkPort>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
+    let mut ports: Vec<Vec<Box<dyn Port>>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
     let kind = link_type(scenario.host.transport);
     for (number, link) in fabric.links.iter().enumerate() {
         let [a, b] = link.ends.map(|node| fabric.nodes[node].name.clone());
@@ -155,8 +161,14 @@ fn link_ports(
                 direction.capture(tap);
             }
         }
-        for (node, end) in link.ends.into_iter().zip(ends) {
-            ports[node].push(end);
+        for (side, (node, end)) in link.ends.into_iter().zip(ends).enumerate() {
+            ports[node].push(match cabling {
+                Some(cabling) => {
+                    let cable = Arc::clone(&cabling.cables[number]);
+                    Box::new(CablePort::new(end, cable, side, cabling.look))
+                }
+                None => Box::new(end),
+            });
         }
         devices.links.push(directions);
     }
@@ -175,7 +187,7 @@ fn switch(
     scenario: &Scenario,
     node: usize,
     mut core: Core,
-    ports: Vec<LinkPort>,
+    ports: Vec<Box<dyn Port>>,
     seed: u64,
 ) -> Result<Core, String> {
     let name = &scenario.fabric.nodes[node].name;
@@ -186,7 +198,7 @@ fn switch(
     core.set_qos(&qos)?;
     for (number, port) in numbers.into_iter().zip(ports) {
         core.set_mac(number, port_mac(node, number));
-        core.add_port(number, Box::new(port))?;
+        core.add_port(number, port)?;
     }
     Ok(core)
 }

@@ -11,6 +11,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::agenda::Agenda;
 use super::build::{self, Options};
+use super::cable::Cabling;
 use super::checks::{Checks, Violation};
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
@@ -92,7 +93,19 @@ impl Lab {
     /// # Errors
     /// What cannot be built, in words.
     pub fn new(scenario: Arc<Scenario>, options: Options) -> Result<Lab, String> {
-        let devices = build::devices(&scenario, options)?;
+        Lab::over(scenario, options, None)
+    }
+
+    /// The same, with links over cables of the kernel.
+    ///
+    /// # Errors
+    /// As [`Lab::new`].
+    pub fn over(
+        scenario: Arc<Scenario>,
+        options: Options,
+        cabling: Option<&Cabling>,
+    ) -> Result<Lab, String> {
+        let devices = build::devices(&scenario, options, cabling)?;
         let fabric = &scenario.fabric;
         let out = (0..fabric.nodes.len())
             .map(|node| {
@@ -188,6 +201,15 @@ impl Lab {
 
     /// Runs to the end. `pulse` is told at every sample how far it is, and says whether to go on.
     pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
+        self.run_paced(&mut |_| {}, pulse)
+    }
+
+    /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event.
+    pub fn run_paced(
+        &mut self,
+        reach: &mut impl FnMut(Time),
+        pulse: &mut dyn FnMut(Pulse) -> bool,
+    ) -> Outcome {
         let end = Time::ZERO + self.scenario.duration;
         let samples = self.samples();
         while let Some((at, source)) = self.agenda.first() {
@@ -195,6 +217,7 @@ impl Lab {
                 break;
             }
             self.now = self.now.max(at);
+            reach(self.now);
             if source == FAULTS {
                 self.change();
             } else if source == samples {

@@ -11,7 +11,6 @@ use wireyard_tables::time::{Span, Time};
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
 use super::fabric::Fabric;
-use super::link::LinkPort;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
 use crate::config::qos::{PortLink, PortSection, QosConfig};
 use crate::core::Core;
@@ -21,6 +20,7 @@ use crate::host::{
     Classes, ConnectOptions, END_POINT_PORT, EndPointPort, FlowId, FlowOp, HostConfig, Peer,
     WIRE_PORT, end_point,
 };
+use crate::ports::Port;
 use crate::program::{self, DeviceOptions, Loaded, Place};
 use crate::roce::memory::{Access, Synthetic};
 use crate::roce::np::{NpConfig, Pacing, WindowEnd};
@@ -132,7 +132,7 @@ pub(super) fn build(
     base: &Loaded,
     memory: PacketMemory,
     device: DeviceOptions,
-    wires: Vec<LinkPort>,
+    wires: Vec<Box<dyn Port>>,
 ) -> Result<Core, String> {
     let fabric = &scenario.fabric;
     let name = &fabric.nodes[node].name;
@@ -145,7 +145,7 @@ pub(super) fn build(
     core.set_mac(WIRE_PORT, host_mac(node));
     core.set_mac(END_POINT_PORT, host_mac(node));
     let wire = wires.into_iter().next().ok_or_else(|| format!("`{name}` has no link"))?;
-    core.add_port(WIRE_PORT, Box::new(wire))?;
+    core.add_port(WIRE_PORT, wire)?;
     let config = host_config(scenario, node, setup.rate);
     let end = EndPointPort::new(config, Frames::shared()?);
     core.add_port(END_POINT_PORT, Box::new(end))?;

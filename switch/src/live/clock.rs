@@ -2,7 +2,11 @@
 //!
 //! Where one loop moves frames through several devices, a machine that is busy with something else stops them all, and the
 //! cables between them too. Their clock stops with them: it follows the time of day in short steps, falls behind while
-//! there is much to do, and gives up what it can no longer catch up with. What it gave up is counted and told.
+//! there is much to do, and gives up what it can no longer catch up with. What it gave up is counted and told, and so is
+//! how late each step was.
+//!
+//! It can go slower than the day by a whole factor: every device then lives so many times slower, links, timers and pauses
+//! alike, and what they do is the same (time dilation, as in `lab::theory`).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +16,70 @@ use wireyard_tables::time::{Span, Time};
 /// How far behind the time of day the clock may be before it gives the difference up.
 const BEHIND_MAX: Duration = Duration::from_millis(2);
 
+/// Parts of an octave in which lateness is counted: a percentile is known to a quarter.
+const PARTS: usize = 4;
+
 /// The clock.
 #[derive(Debug)]
 pub struct DeviceClock {
     began: Instant,
-    /// Largest step.
-    step: Span,
+    /// Seconds of the day in a second of the devices.
+    dilation: u64,
     now: Time,
     lost: Duration,
     stalls: u64,
     longest: Duration,
+    lateness: Lateness,
+}
+
+/// How late steps were, of the time of day.
+#[derive(Clone, Debug)]
+pub struct Lateness {
+    /// Steps by the octave of their nanoseconds, and the part of it.
+    counts: [u64; PARTS * 64],
+    /// Steps.
+    pub steps: u64,
+    /// Sum of how late they were.
+    pub total: Duration,
+    /// The latest.
+    pub longest: Duration,
+}
+
+impl Lateness {
+    fn new() -> Lateness {
+        let (total, longest) = (Duration::ZERO, Duration::ZERO);
+        Lateness { counts: [0; PARTS * 64], steps: 0, total, longest }
+    }
+
+    fn count(&mut self, late: Duration) {
+        let ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX).max(PARTS as u64);
+        let octave = ns.ilog2() as usize;
+        let part = (ns >> (octave - 2)) as usize % PARTS;
+        self.counts[octave * PARTS + part] += 1;
+        self.steps += 1;
+        self.total += late;
+        self.longest = self.longest.max(late);
+    }
+
+    /// Mean of all steps; zero of none.
+    pub fn mean(&self) -> Duration {
+        self.total.div_f64((self.steps as f64).max(1.0))
+    }
+
+    /// So late were `percent` of the steps at most.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        let wanted = self.steps as f64 * percent / 100.0;
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if *count > 0 && seen as f64 >= wanted {
+                let (octave, part) = (index / PARTS, index % PARTS);
+                let end = ((PARTS + part + 1) as f64) * 2f64.powi(octave as i32 - 2);
+                return Duration::from_nanos(end as u64).min(self.longest);
+            }
+        }
+        self.longest
+    }
 }
 
 /// What a clock gave up.
@@ -38,15 +96,16 @@ pub struct Stalls {
 }
 
 impl DeviceClock {
-    /// A clock that starts at zero and never goes on by more than `step` at once.
-    pub fn start(step: Span) -> DeviceClock {
+    /// A clock that starts at zero, and needs `dilation` seconds of the day for one of its own.
+    pub fn start(dilation: u64) -> DeviceClock {
         DeviceClock {
             began: Instant::now(),
-            step,
+            dilation: dilation.max(1),
             now: Time::ZERO,
             lost: Duration::ZERO,
             stalls: 0,
             longest: Duration::ZERO,
+            lateness: Lateness::new(),
         }
     }
 
@@ -60,60 +119,108 @@ impl DeviceClock {
         self.began.elapsed()
     }
 
-    /// Goes on by one step, and sleeps first where the time of day is not yet so far.
-    pub fn step(&mut self) -> Time {
-        let target = self.now + self.step;
-        let early = (duration(target) + self.lost).saturating_sub(self.began.elapsed());
-        if !early.is_zero() {
-            thread::sleep(early);
+    /// Goes on to `at`, and sleeps first where the time of day is not yet so far. An instant that is reached already
+    /// costs nothing.
+    pub fn reach(&mut self, at: Time) {
+        if at <= self.now {
+            return;
         }
-        let late = self.began.elapsed().saturating_sub(duration(target) + self.lost);
+        let due = duration(at, self.dilation) + self.lost;
+        let mut passed = self.began.elapsed();
+        if let Some(early) = due.checked_sub(passed).filter(|early| !early.is_zero()) {
+            thread::sleep(early);
+            passed = self.began.elapsed();
+        }
+        let late = passed.saturating_sub(due);
+        self.lateness.count(late);
         if late > BEHIND_MAX {
             self.lost += late;
             self.stalls += 1;
             self.longest = self.longest.max(late);
         }
-        self.now = target;
-        target
+        self.now = at;
+    }
+
+    /// Goes on by one step.
+    pub fn step(&mut self, step: Span) -> Time {
+        self.reach(self.now + step);
+        self.now
     }
 
     /// What was given up so far.
     pub fn stalls(&self) -> Stalls {
         Stalls { real: self.real(), lost: self.lost, count: self.stalls, longest: self.longest }
     }
+
+    /// How late the steps so far were.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
 }
 
-fn duration(at: Time) -> Duration {
-    Duration::from_nanos(at.as_ns())
+/// The day's time at which a slowed clock is at `at`.
+fn duration(at: Time, dilation: u64) -> Duration {
+    let ns = u128::from(at.as_ps()) * u128::from(dilation) / 1000;
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const STEP: Span = Span::from_us(50);
+
     #[test]
     fn steps_are_short_and_never_ahead_of_the_day() {
-        let step = Span::from_us(50);
-        let mut clock = DeviceClock::start(step);
-        for _ in 0..200 {
-            let before = clock.now();
-            let now = clock.step();
-            assert_eq!(now.since(before), step);
-            assert!(duration(now) <= clock.real());
+        for dilation in [1, 7] {
+            let mut clock = DeviceClock::start(dilation);
+            for _ in 0..50 {
+                let before = clock.now();
+                let now = clock.step(STEP);
+                assert_eq!(now.since(before), STEP);
+                assert!(duration(now, dilation) <= clock.real());
+            }
+            let lateness = clock.lateness();
+            assert_eq!(lateness.steps, 50);
+            assert!(lateness.mean() <= lateness.longest);
         }
-        assert!(clock.now() > Time::ZERO);
+        assert_eq!(duration(Time::from_ns(3), 1000), Duration::from_micros(3));
+    }
+
+    #[test]
+    fn an_instant_that_was_reached_is_no_step() {
+        let mut clock = DeviceClock::start(1);
+        let at = clock.step(STEP);
+        clock.reach(at);
+        clock.reach(Time::ZERO);
+        assert_eq!((clock.now(), clock.lateness().steps), (at, 1));
     }
 
     #[test]
     fn a_stall_is_taken_out_and_told() {
-        let mut clock = DeviceClock::start(Span::from_us(50));
-        clock.step();
+        let mut clock = DeviceClock::start(1);
+        clock.step(STEP);
         thread::sleep(Duration::from_millis(30));
         let before = clock.now();
-        let now = clock.step();
+        let now = clock.step(STEP);
         let stalls = clock.stalls();
-        assert_eq!(now.since(before), Span::from_us(50));
+        assert_eq!(now.since(before), STEP);
         assert!(stalls.count >= 1 && stalls.lost >= Duration::from_millis(25), "{stalls:?}");
         assert!(stalls.longest <= stalls.lost && stalls.lost <= stalls.real, "{stalls:?}");
+        assert!(clock.lateness().longest >= Duration::from_millis(25));
+    }
+
+    #[test]
+    fn percentiles_of_lateness_are_right_to_a_quarter() {
+        let mut lateness = Lateness::new();
+        assert_eq!(lateness.percentile(99.0), Duration::ZERO);
+        (1..=1000).for_each(|us| lateness.count(Duration::from_micros(us)));
+        for (percent, us) in [(50.0, 500.0), (90.0, 900.0), (99.0, 990.0)] {
+            let found = lateness.percentile(percent).as_secs_f64() * 1e6;
+            assert!((us..=us * 1.25).contains(&found), "{percent} %: {found}");
+        }
+        lateness.count(Duration::from_secs(60));
+        assert_eq!(lateness.percentile(100.0), Duration::from_secs(60));
+        assert_eq!(lateness.mean().as_micros(), (500_500 + 60_000_000) / 1001);
     }
 }

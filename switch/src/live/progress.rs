@@ -74,6 +74,11 @@ impl Progress {
         !self.is_stopped()
     }
 
+    /// Another run begins: time counts from here.
+    pub fn again(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// Removes the line.
     pub fn clear(&self) {
         if self.is_shown {

@@ -1,0 +1,297 @@
+//! A link of a live lab: the link of virtual time, and behind it a virtual cable of the kernel.
+//!
+//! ```text
+//!  switch -> LinkPort (delay, loss, faults, capture) -> veth end ~~ kernel ~~ veth end -> host
+//! ```
+//!
+//! Delay and what goes wrong are still those of [`link`](super::link), so a scenario means the same thing. A frame whose delay
+//! is over is sent on one end of a veth pair, and received on the other: what the far device gets is what the kernel
+//! delivered, when it did. It nearly always has at once; where it has not, the port looks again soon. This file counts what
+//! went in and came out, and decides nothing else.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::{Span, Time};
+
+use super::fabric::Fabric;
+use super::link::LinkPort;
+use crate::ports::raw::RawPort;
+use crate::ports::{
+    LinkState, Port, PortCaps, PortError, PortKind, PortSpec, PortStats, RxFrame, TxDone, TxFrame,
+    veth,
+};
+
+/// Longest name of an interface (IFNAMSIZ less its end).
+const NAME_MAX: usize = 15;
+/// Looks in vain after which what did not arrive is lost.
+const LOOKS_MAX: u32 = 20_000;
+/// EtherType of IPv6: no lab sends it, but interfaces of the kernel do by themselves, where they were not silenced.
+const IPV6: [u8; 2] = [0x86, 0xdd];
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
+
+/// What happened on one direction of a cable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CableCounters {
+    /// Frames that were given to the kernel.
+    pub put: u64,
+    /// Frames that came out of it.
+    pub got: u64,
+    /// Frames that it did not take: the interface was down, or they were too long.
+    pub refused: u64,
+    /// Frames that never came out.
+    pub lost: u64,
+    /// Times that something was not there at once, and was looked for again.
+    pub looks: u64,
+    /// Frames of the kernel's own, which no device sees.
+    pub foreign: u64,
+}
+
+impl std::ops::AddAssign for CableCounters {
+    fn add_assign(&mut self, other: CableCounters) {
+        self.put += other.put;
+        self.got += other.got;
+        self.refused += other.refused;
+        self.lost += other.lost;
+        self.looks += other.looks;
+        self.foreign += other.foreign;
+    }
+}
+
+impl CableCounters {
+    /// Frames that are in the kernel.
+    pub fn inside(&self) -> u64 {
+        self.put.saturating_sub(self.got + self.lost)
+    }
+}
+
+/// A veth pair with a packet socket on each end.
+pub struct Cable {
+    ends: [Mutex<RawPort>; 2],
+    /// By the end that receives.
+    counters: [Mutex<CableCounters>; 2],
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cable {
+    /// Makes the pair in the network namespace of this thread and opens both ends.
+    ///
+    /// # Errors
+    /// What the kernel does not allow, with the names.
+    pub fn lay(names: &[String; 2], mtu_bytes: u32) -> Result<Cable, String> {
+        let [a, b] = names;
+        veth::create([a, b], mtu_bytes).map_err(|error| error.to_string())?;
+        let open = |name: &String| {
+            let port = RawPort::open(&PortSpec::new(PortKind::Raw, name));
+            port.map(Mutex::new).map_err(|error| error.to_string())
+        };
+        Ok(Cable { ends: [open(a)?, open(b)?], counters: Default::default() })
+    }
+
+    /// What happened towards an end.
+    pub fn counters(&self, end: usize) -> CableCounters {
+        *locked(&self.counters[end])
+    }
+
+    /// Sends towards `end`; what the kernel has no room for stays.
+    fn put(&self, end: usize, mem: &mut PacketMemory, now: Time, frames: &mut Vec<TxFrame>) {
+        let mut counters = locked(&self.counters[end]);
+        let before = frames.len();
+        let done = locked(&self.ends[1 - end]).tx_burst(mem, now, frames).unwrap_or_default();
+        counters.put += done.sent as u64;
+        counters.refused += (before - frames.len() - done.sent) as u64;
+    }
+
+    /// Takes what arrived at `end`.
+    fn get(
+        &self,
+        end: usize,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<(), PortError> {
+        let first = out.len();
+        let result = locked(&self.ends[end]).rx_burst(mem, now, out, max);
+        let mut counters = locked(&self.counters[end]);
+        let all = out.len();
+        for index in (first..all).rev() {
+            let frame = &out[index];
+            let bytes = mem.frame(&frame.buf, frame.data_off, frame.len);
+            if bytes.get(ETHER_TYPE).is_some_and(|kind| kind == IPV6) {
+                mem.free(out.remove(index).buf);
+                counters.foreign += 1;
+            }
+        }
+        counters.got += (out.len() - first) as u64;
+        result.map(drop)
+    }
+
+    /// Takes off what is still under way towards an end, unread; gives how many frames are not there yet.
+    pub(super) fn take_rest(&self, end: usize, mem: &mut PacketMemory) -> u64 {
+        let mut rest = Vec::new();
+        while self.counters(end).inside() > 0 {
+            // An end that fails delivers nothing, and what it had is lost.
+            let _ = self.get(end, mem, Time::ZERO, &mut rest, 64);
+            if rest.is_empty() {
+                break;
+            }
+            rest.drain(..).for_each(|frame| mem.free(frame.buf));
+        }
+        self.counters(end).inside()
+    }
+
+    /// Gives up what is in the kernel towards an end.
+    pub(super) fn give_up(&self, end: usize) {
+        let mut counters = locked(&self.counters[end]);
+        counters.lost += counters.inside();
+    }
+}
+
+/// The cables of a live lab, by link.
+pub struct Cabling {
+    /// By link, with its first end first.
+    pub cables: Vec<Arc<Cable>>,
+    /// Time of the devices between two looks for a frame that is late.
+    pub look: Span,
+}
+
+impl Cabling {
+    /// Lays a cable for every link, in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// What the kernel does not allow.
+    pub fn lay(fabric: &Fabric, look: Span) -> Result<Cabling, String> {
+        let lay = |link: usize| {
+            // The MTU of an interface leaves out the Ethernet header; a link's does not.
+            let mtu_bytes = fabric.links[link].setup.mtu.get() as u32;
+            Cable::lay(&names(fabric, link), mtu_bytes).map(Arc::new)
+        };
+        let cables = (0..fabric.links.len()).map(lay).collect::<Result<_, _>>()?;
+        Ok(Cabling { cables, look })
+    }
+}
+
+/// Names of the interfaces of a link, those of its ends where they fit: `h1-s1` is the end at h1.
+pub fn names(fabric: &Fabric, link: usize) -> [String; 2] {
+    let [a, b] = fabric.links[link].ends.map(|node| fabric.nodes[node].name.as_str());
+    let [from, to] = fabric.links[link].ends;
+    let same = |other: &&super::fabric::Link| other.ends == [from, to] || other.ends == [to, from];
+    let is_only = fabric.links.iter().filter(same).count() == 1;
+    let names = [format!("{a}-{b}"), format!("{b}-{a}")];
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    let fits = |name: &String| name.len() <= NAME_MAX && name.bytes().all(is_plain);
+    if is_only && names.iter().all(fits) {
+        return names;
+    }
+    [format!("wy{link}a"), format!("wy{link}b")]
+}
+
+/// One end of a link over a cable.
+pub struct CablePort {
+    link: LinkPort,
+    cable: Arc<Cable>,
+    end: usize,
+    /// Time between two looks.
+    look: Span,
+    /// Frames whose delay is over, for the kernel.
+    due: Vec<TxFrame>,
+    arrived: Vec<RxFrame>,
+    /// When to look for what is in the kernel; [`Time::MAX`] when nothing is.
+    look_at: Time,
+    looks: u32,
+}
+
+impl CablePort {
+    /// The end `end` of a cable behind a link; a frame that is late is looked for every `look`.
+    pub fn new(link: LinkPort, cable: Arc<Cable>, end: usize, look: Span) -> CablePort {
+        let (due, arrived) = (Vec::with_capacity(64), Vec::with_capacity(64));
+        CablePort { link, cable, end, look, due, arrived, look_at: Time::MAX, looks: 0 }
+    }
+
+    /// Gives the kernel the frames whose delay is over.
+    fn hand_over(&mut self, mem: &mut PacketMemory, now: Time, max: usize) -> Result<(), PortError> {
+        self.link.rx_burst(mem, now, &mut self.arrived, max)?;
+        for frame in self.arrived.drain(..) {
+            let RxFrame { buf, data_off, len, wire_len, timestamp, .. } = frame;
+            let (start, end) = (timestamp, timestamp);
+            self.due.push(TxFrame { buf, data_off, len, wire_len, start, end });
+        }
+        if !self.due.is_empty() {
+            self.cable.put(self.end, mem, now, &mut self.due);
+        }
+        Ok(())
+    }
+
+    /// Plans the next look, after one that found `count` frames.
+    fn plan(&mut self, now: Time, count: usize) {
+        if self.looks == LOOKS_MAX {
+            self.cable.give_up(self.end);
+        }
+        let mut counters = locked(&self.cable.counters[self.end]);
+        let waits = !self.due.is_empty() || counters.inside() > 0;
+        counters.looks += u64::from(waits);
+        self.looks = if waits && count == 0 { self.looks + 1 } else { 0 };
+        self.look_at = if waits { now + self.look } else { Time::MAX };
+    }
+}
+
+impl Port for CablePort {
+    fn name(&self) -> &str {
+        self.link.name()
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.link.caps()
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        let is_due = self.link.next_arrival().is_some_and(|at| at <= now);
+        if !is_due && self.look_at > now {
+            return Ok(0);
+        }
+        self.hand_over(mem, now, max)?;
+        let first = out.len();
+        let result = self.cable.get(self.end, mem, now, out, max);
+        let count = out.len() - first;
+        self.plan(now, count);
+        result.map(|()| count)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        self.link.tx_burst(mem, now, frames)
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        let link = self.link.next_arrival();
+        link.into_iter().chain([self.look_at]).min().filter(|at| *at != Time::MAX)
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.link.stats()
+    }
+
+    fn link_state(&mut self, now: Time) -> LinkState {
+        self.link.link_state(now)
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        self.due.drain(..).for_each(|frame| mem.free(frame.buf));
+        locked(&self.cable.ends[self.end]).close(mem);
+        self.link.close(mem);
+    }
+}

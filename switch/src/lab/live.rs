@@ -1,0 +1,147 @@
+//! A lab in real time: the same scenario and the same devices, with a virtual cable of the kernel for every link.
+//!
+//! The devices' clock is that of the day, slowed by a whole factor (`live::clock`), so that the packets of a link of
+//! 100 Gbit/s come as slowly as this machine can carry them. Everything in a device has its time from that clock, so rates
+//! are divided and times multiplied alike: the dilation that changes no probability and no queue. Devices think in the
+//! scenario's own time, which is why a report of a live run needs no scaling to be compared with one in virtual time.
+//!
+//! An event is served when the day has come so far, under the instant at which it was due. A machine that is late makes the
+//! clock wait, and is told of: how late events were, how much time was given up. What the kernel does to frames is
+//! felt: the far device gets them when they are there. Where it always delivers at once, a live run is the virtual run.
+//!
+//! * [`load`]: what a scenario asks of the machine, and the factor that follows.
+//! * [`told`]: what the report says of it.
+//! * [`against`]: a live run held against a virtual one.
+
+pub mod against;
+pub mod load;
+mod told;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::Span;
+
+use super::build::Options;
+use super::cable::{Cable, Cabling};
+use super::engine::{Lab, Outcome, Pulse};
+use super::results::{self, About};
+use super::scenario::{Expect, Scenario, Transport};
+use super::sweep::Run;
+use crate::live::clock::{DeviceClock, Lateness, Stalls};
+use crate::live::private;
+
+/// Links that are laid as cables at most: each takes four sockets and their buffers.
+pub const LINKS_MAX: usize = 64;
+/// Time of day after which a frame that is late is looked for again.
+const LOOK: Span = Span::from_us(20);
+/// Looks for what is still in the kernel at the end, one every millisecond.
+const LAST_LOOKS: u32 = 500;
+/// Figures that differ from run to run where time is real.
+const ONLY_VIRTUAL: [&str; 1] = ["run.events"];
+
+/// How a live run went, beside its measurements.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Seconds of the day for a second of the scenario.
+    pub dilation: u64,
+    /// Time of day, and what of it the devices did not see.
+    pub stalls: Stalls,
+    /// How late events were served.
+    pub lateness: Lateness,
+    /// What the cables carried, summed over both directions of all of them.
+    pub cables: super::cable::CableCounters,
+    /// Number of cables.
+    pub cable_count: usize,
+}
+
+/// What of a scenario cannot be on interfaces of the kernel.
+///
+/// # Errors
+/// What, and what to do.
+pub fn check(scenario: &Scenario) -> Result<(), String> {
+    let links = scenario.fabric.links.len();
+    if scenario.host.transport == Transport::Infiniband {
+        return Err("native InfiniBand cannot be live: its links are not Ethernet, and no interface of the \
+             kernel carries a local route header; run it without `--live`, or with `transport: rocev2`"
+            .to_owned());
+    }
+    if links > LINKS_MAX {
+        return Err(format!(
+            "{links} links cannot be live: at most {LINKS_MAX} cables are laid; run it without `--live`"
+        ));
+    }
+    Ok(())
+}
+
+/// The scenario without the expectations that only virtual time can keep, and those.
+fn split(scenario: &Scenario) -> (Arc<Scenario>, Vec<Expect>) {
+    let mut kept = scenario.clone();
+    let is_virtual = |expect: &Expect| ONLY_VIRTUAL.contains(&expect.figure.as_str());
+    let (left_out, expect) = kept.expect.into_iter().partition(is_virtual);
+    kept.expect = expect;
+    (Arc::new(kept), left_out)
+}
+
+/// Runs a scenario in real time. The process is in another network namespace from here on, which ends with it.
+///
+/// # Errors
+/// What cannot be built, or is not allowed here.
+pub fn run(
+    scenario: &Scenario,
+    options: Options,
+    dilation: u64,
+    about: &About,
+    pulse: &mut dyn FnMut(Pulse) -> bool,
+) -> Result<(Run, Live), String> {
+    check(scenario)?;
+    private::enter("A live run")?;
+    let look = Span::from_ps((LOOK.as_ps() / dilation).max(1));
+    let cabling = Cabling::lay(&scenario.fabric, look)?;
+    let (kept, left_out) = split(scenario);
+    let mut lab = Lab::over(kept, options, Some(&cabling))?;
+    let mut clock = DeviceClock::start(dilation);
+    let outcome = lab.run_paced(&mut |at| clock.reach(at), pulse);
+    let stalls = clock.stalls();
+    settle(&cabling, &mut lab.mem);
+    let mut live = Live {
+        dilation,
+        stalls,
+        lateness: clock.lateness().clone(),
+        cables: Default::default(),
+        cable_count: cabling.cables.len(),
+    };
+    let directions = cabling.cables.iter().flat_map(|cable| [0, 1].map(|end| cable.counters(end)));
+    directions.for_each(|direction| live.cables += direction);
+    let mut report = results::report(&mut lab, &outcome, about);
+    if !matches!(outcome, Outcome::Interrupted) {
+        results::judge(&mut report, &lab).map_err(|wrong| format!("{wrong:?}"))?;
+    }
+    told::fill(&mut report, &live, &left_out);
+    let run = Run {
+        seed: options.seed.unwrap_or(scenario.seed),
+        outcome,
+        report,
+        captures: lab.captures(),
+        entries: lab.entries().to_vec(),
+    };
+    for core in &mut lab.cores {
+        core.close();
+    }
+    Ok((run, live))
+}
+
+/// Takes what is still in the kernel off the cables; what does not come is lost.
+fn settle(cabling: &Cabling, mem: &mut PacketMemory) {
+    for _ in 0..LAST_LOOKS {
+        let rest = |cable: &Arc<Cable>| [0, 1].map(|end| cable.take_rest(end, mem)).iter().sum::<u64>();
+        if cabling.cables.iter().map(rest).sum::<u64>() == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for cable in &cabling.cables {
+        [0, 1].into_iter().for_each(|end| cable.give_up(end));
+    }
+}
