@@ -50,6 +50,8 @@ pub struct Checks {
     /// By link and direction: frames, bytes, instant of the last look.
     links: Vec<[(u64, u64); 2]>,
     looked: Time,
+    /// How late a device may be served, and catch up: nothing in virtual time.
+    pub late_max: Span,
     /// Checks that were made, for the report.
     pub made: u64,
 }
@@ -169,7 +171,7 @@ impl Lab {
                     overhead * (counters.sent - before.0) + (counters.sent_bytes - before.1);
                 let slack = 2 * (setup.mtu.get() + 24);
                 let needed = setup.rate.time_for(Bytes::new(least.saturating_sub(slack)));
-                if needed > elapsed {
+                if needed > elapsed + self.checks.late_max {
                     let what = format!(
                         "{}: {least} bytes in {elapsed} are more than {}",
                         self.scenario.fabric.link_name(link),

@@ -201,13 +201,13 @@ impl Lab {
 
     /// Runs to the end. `pulse` is told at every sample how far it is, and says whether to go on.
     pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
-        self.run_paced(&mut |_| {}, pulse)
+        self.run_paced(&mut |at| at, pulse)
     }
 
     /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event.
     pub fn run_paced(
         &mut self,
-        reach: &mut impl FnMut(Time),
+        reach: &mut impl FnMut(Time) -> Time,
         pulse: &mut dyn FnMut(Pulse) -> bool,
     ) -> Outcome {
         let end = Time::ZERO + self.scenario.duration;
@@ -216,12 +216,11 @@ impl Lab {
             if at > end {
                 break;
             }
-            self.now = self.now.max(at);
-            reach(self.now);
+            self.now = self.now.max(reach(at));
             if source == FAULTS {
                 self.change();
             } else if source == samples {
-                self.agenda.set(samples, self.now + self.scenario.sample);
+                self.agenda.set(samples, at + self.scenario.sample);
                 if let Err(violation) = self.sample() {
                     return Outcome::Failed(violation);
                 }
@@ -235,7 +234,7 @@ impl Lab {
                 return Outcome::Failed(violation);
             }
         }
-        self.now = end;
+        self.now = self.now.max(end);
         self.finish(Outcome::Complete)
     }
 

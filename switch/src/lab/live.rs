@@ -5,9 +5,9 @@
 //! are divided and times multiplied alike: the dilation that changes no probability and no queue. Devices think in the
 //! scenario's own time, which is why a report of a live run needs no scaling to be compared with one in virtual time.
 //!
-//! An event is served when the day has come so far, under the instant at which it was due. A machine that is late makes the
-//! clock wait, and is told of: how late events were, how much time was given up. What the kernel does to frames is
-//! felt: the far device gets them when they are there. Where it always delivers at once, a live run is the virtual run.
+//! An event is served when the day has come so far, or a little later, and the device sees how late it is; it gets frames when
+//! the kernel has delivered them. That is the scheduling error, which is measured and reported. Only where the machine does not
+//! run the process at all for longer than `live::clock::LATE_MAX` the clock stands still, and the report says for how long.
 //!
 //! * [`load`]: what a scenario asks of the machine, and the factor that follows.
 //! * [`told`]: what the report says of it.
@@ -29,7 +29,7 @@ use super::engine::{Lab, Outcome, Pulse};
 use super::results::{self, About};
 use super::scenario::{Expect, Scenario, Transport};
 use super::sweep::Run;
-use crate::live::clock::{DeviceClock, Lateness, Stalls};
+use crate::live::clock::{DeviceClock, LATE_MAX, Lateness, Stalls};
 use crate::live::private;
 
 /// Links that are laid as cables at most: each takes four sockets and their buffers.
@@ -102,6 +102,7 @@ pub fn run(
     let (kept, left_out) = split(scenario);
     let mut lab = Lab::over(kept, options, Some(&cabling))?;
     let mut clock = DeviceClock::start(dilation);
+    lab.checks.late_max = clock.own(LATE_MAX);
     let outcome = lab.run_paced(&mut |at| clock.reach(at), pulse);
     let stalls = clock.stalls();
     settle(&cabling, &mut lab.mem);

@@ -1,9 +1,9 @@
 //! A clock for devices that share one thread: the time of day, less the time in which the machine did not run them.
 //!
 //! Where one loop moves frames through several devices, a machine that is busy with something else stops them all, and the
-//! cables between them too. Their clock stops with them: it follows the time of day in short steps, falls behind while
-//! there is much to do, and gives up what it can no longer catch up with. What it gave up is counted and told, and so is
-//! how late each step was.
+//! cables between them too. Their clock stops with them: it is the time of day as long as what is due is served within
+//! [`LATE_MAX`], and gives up what is more. What it gave up is counted and told, and so is how late everything was served:
+//! that much the devices did see.
 //!
 //! It can go slower than the day by a whole factor: every device then lives so many times slower, links, timers and pauses
 //! alike, and what they do is the same (time dilation, as in `lab::theory`).
@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use wireyard_tables::time::{Span, Time};
 
-/// How far behind the time of day the clock may be before it gives the difference up.
-const BEHIND_MAX: Duration = Duration::from_millis(2);
+use crate::ports::sys::poll;
+
+/// How late something may be served, of the time of day, before the clock stands still for it.
+pub const LATE_MAX: Duration = Duration::from_micros(200);
 
 /// Parts of an octave in which lateness is counted: a percentile is known to a quarter.
 const PARTS: usize = 4;
@@ -98,6 +100,8 @@ pub struct Stalls {
 impl DeviceClock {
     /// A clock that starts at zero, and needs `dilation` seconds of the day for one of its own.
     pub fn start(dilation: u64) -> DeviceClock {
+        // Where it is refused, everything is a little later, and that is counted.
+        poll::wake_in_time();
         DeviceClock {
             began: Instant::now(),
             dilation: dilation.max(1),
@@ -119,13 +123,10 @@ impl DeviceClock {
         self.began.elapsed()
     }
 
-    /// Goes on to `at`, and sleeps first where the time of day is not yet so far. An instant that is reached already
-    /// costs nothing.
-    pub fn reach(&mut self, at: Time) {
-        if at <= self.now {
-            return;
-        }
-        let due = duration(at, self.dilation) + self.lost;
+    /// Waits until it is `at`; gives the time that it is then, never earlier than before and never later than
+    /// [`LATE_MAX`] of the day behind `at`, or the time of the last step.
+    pub fn reach(&mut self, at: Time) -> Time {
+        let due = self.day_of(at);
         let mut passed = self.began.elapsed();
         if let Some(early) = due.checked_sub(passed).filter(|early| !early.is_zero()) {
             thread::sleep(early);
@@ -133,18 +134,36 @@ impl DeviceClock {
         }
         let late = passed.saturating_sub(due);
         self.lateness.count(late);
-        if late > BEHIND_MAX {
-            self.lost += late;
-            self.stalls += 1;
-            self.longest = self.longest.max(late);
+        let least = self.now.max(at);
+        if late <= LATE_MAX {
+            self.now = least.max(at + self.own(late));
+            return self.now;
         }
-        self.now = at;
+        self.now = least;
+        let over = passed.saturating_sub(self.day_of(least));
+        if !over.is_zero() {
+            self.lost += over;
+            self.stalls += 1;
+            self.longest = self.longest.max(over);
+        }
+        self.now
     }
 
-    /// Goes on by one step.
+    /// The time of day, since the start, at which the clock is at `at` when it gives up nothing more.
+    fn day_of(&self, at: Time) -> Duration {
+        let ns = u128::from(at.as_ps()) * u128::from(self.dilation) / 1000;
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)) + self.lost
+    }
+
+    /// A span of the day as the devices see it.
+    pub fn own(&self, span: Duration) -> Span {
+        let ps = span.as_nanos() * 1000 / u128::from(self.dilation);
+        Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+
+    /// Goes on by this step, or a little more.
     pub fn step(&mut self, step: Span) -> Time {
-        self.reach(self.now + step);
-        self.now
+        self.reach(self.now + step)
     }
 
     /// What was given up so far.
@@ -158,12 +177,6 @@ impl DeviceClock {
     }
 }
 
-/// The day's time at which a slowed clock is at `at`.
-fn duration(at: Time, dilation: u64) -> Duration {
-    let ns = u128::from(at.as_ps()) * u128::from(dilation) / 1000;
-    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,29 +184,30 @@ mod tests {
     const STEP: Span = Span::from_us(50);
 
     #[test]
-    fn steps_are_short_and_never_ahead_of_the_day() {
+    fn steps_are_never_ahead_of_the_day_nor_far_behind_it() {
         for dilation in [1, 7] {
             let mut clock = DeviceClock::start(dilation);
             for _ in 0..50 {
-                let before = clock.now();
+                let at = clock.now() + STEP;
                 let now = clock.step(STEP);
-                assert_eq!(now.since(before), STEP);
-                assert!(duration(now, dilation) <= clock.real());
+                assert!(now >= at && now <= at + clock.own(LATE_MAX), "{at} {now}");
+                assert!(clock.day_of(now) <= clock.real());
             }
             let lateness = clock.lateness();
             assert_eq!(lateness.steps, 50);
             assert!(lateness.mean() <= lateness.longest);
         }
-        assert_eq!(duration(Time::from_ns(3), 1000), Duration::from_micros(3));
+        let thousand = DeviceClock::start(1000);
+        assert_eq!(thousand.day_of(Time::from_ns(3)), Duration::from_micros(3));
+        assert_eq!(thousand.own(Duration::from_micros(3)), Span::from_ns(3));
     }
 
     #[test]
-    fn an_instant_that_was_reached_is_no_step() {
+    fn what_was_due_earlier_is_served_now() {
         let mut clock = DeviceClock::start(1);
-        let at = clock.step(STEP);
-        clock.reach(at);
-        clock.reach(Time::ZERO);
-        assert_eq!((clock.now(), clock.lateness().steps), (at, 1));
+        let now = clock.step(STEP);
+        assert!(clock.reach(Time::ZERO) >= now);
+        assert_eq!(clock.lateness().steps, 2);
     }
 
     #[test]
@@ -208,6 +222,9 @@ mod tests {
         assert!(stalls.count >= 1 && stalls.lost >= Duration::from_millis(25), "{stalls:?}");
         assert!(stalls.longest <= stalls.lost && stalls.lost <= stalls.real, "{stalls:?}");
         assert!(clock.lateness().longest >= Duration::from_millis(25));
+        // An older instant of the same stall is not given up again.
+        clock.reach(before);
+        assert!(clock.stalls().lost < stalls.lost + LATE_MAX, "{:?}", clock.stalls());
     }
 
     #[test]

@@ -43,10 +43,10 @@ fn facts(report: &mut Report, live: &Live) {
     report.fact("scheduling", scheduling(live));
     let share = given_up(live);
     if share > GIVEN_UP_MAX {
-        let enough = (live.dilation as f64 / (1.0 - share).max(0.01)).ceil();
+        let slower = (live.dilation as f64 / (1.0 - share).max(0.01)).ceil();
         report.fact(
             "too fast for this machine now",
-            format!("the devices' clock stood still for a part of the time; `--dilate {enough}` fits"),
+            format!("it is busy with something else, or `--dilate {slower}` would fit better"),
         );
     }
 }
@@ -102,8 +102,8 @@ fn table(live: &Live) -> Table {
     };
     Table {
         title: "Scheduling error".to_owned(),
-        note: "How late events were served, and the time that the devices' clock gave up to a machine that was behind. \
-               Devices see neither; they see frames that the kernel delivered late."
+        note: "How late events were served: devices see that, up to a limit. Where the machine was later still, their clock \
+               stood still, and what it gave up is here."
             .to_owned(),
         columns: vec![
             Column::words("what"),
