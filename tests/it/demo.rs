@@ -5,17 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wireyard_tests::binary::{Ended, run, wireyard};
-use wireyard_tests::{has_tool, is_root, skip};
-
-/// True where a process may have a network namespace.
-fn has_namespaces(test: &str) -> bool {
-    let probe = Command::new("unshare").args(["--user", "--net", "true"]).output();
-    let allowed = is_root() || probe.is_ok_and(|output| output.status.success());
-    if !allowed {
-        skip(test, "neither root nor user namespaces");
-    }
-    allowed
-}
+use wireyard_tests::{has_namespaces, has_tool, is_root, skip};
 
 /// A run of so many seconds with its page.
 fn demo(folder: &Path, seconds: &str, more: &[&str]) -> (Ended, serde_json::Value, String) {

@@ -13,6 +13,7 @@ mod frames;
 mod ir;
 mod lab;
 mod lab_defects;
+mod lab_live;
 mod links;
 mod metrics;
 mod mutations;

@@ -36,6 +36,16 @@ pub fn is_root() -> bool {
         .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t")))
 }
 
+/// True where a process may have a network namespace of its own; skips `test` loudly otherwise.
+pub fn has_namespaces(test: &str) -> bool {
+    let probe = std::process::Command::new("unshare").args(["--user", "--net", "true"]).output();
+    let allowed = is_root() || probe.is_ok_and(|output| output.status.success());
+    if !allowed {
+        skip(test, "neither root nor user namespaces");
+    }
+    allowed
+}
+
 /// True when a program can be started.
 pub fn has_tool(name: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();

@@ -213,7 +213,12 @@ impl CablePort {
     }
 
     /// Gives the kernel the frames whose delay is over.
-    fn hand_over(&mut self, mem: &mut PacketMemory, now: Time, max: usize) -> Result<(), PortError> {
+    fn hand_over(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        max: usize,
+    ) -> Result<(), PortError> {
         self.link.rx_burst(mem, now, &mut self.arrived, max)?;
         for frame in self.arrived.drain(..) {
             let RxFrame { buf, data_off, len, wire_len, timestamp, .. } = frame;

@@ -136,7 +136,8 @@ pub fn run(
 /// Takes what is still in the kernel off the cables; what does not come is lost.
 fn settle(cabling: &Cabling, mem: &mut PacketMemory) {
     for _ in 0..LAST_LOOKS {
-        let rest = |cable: &Arc<Cable>| [0, 1].map(|end| cable.take_rest(end, mem)).iter().sum::<u64>();
+        let rest =
+            |cable: &Arc<Cable>| [0, 1].map(|end| cable.take_rest(end, mem)).iter().sum::<u64>();
         if cabling.cables.iter().map(rest).sum::<u64>() == 0 {
             return;
         }

@@ -34,7 +34,9 @@ pub fn fill(report: &mut Report, virtual_run: &Report, live: &Live, percent: f64
     };
     let mut verdicts = Vec::new();
     for name in SHOWN {
-        let (Some(wanted), Some(found)) = (virtual_run.find(name), report.find(name)) else { continue };
+        let (Some(wanted), Some(found)) = (virtual_run.find(name), report.find(name)) else {
+            continue;
+        };
         if !wanted.value.is_finite() && !found.value.is_finite() {
             continue;
         }
@@ -45,7 +47,8 @@ pub fn fill(report: &mut Report, virtual_run: &Report, live: &Live, percent: f64
         if JUDGED.contains(&name) {
             let passed = away.is_some_and(|away| 100.0 * away.abs() <= percent);
             let away = away.map_or("-".to_owned(), |away| format!("{:+.1} %", 100.0 * away));
-            let mut text = format!("{now} live, {before} in virtual time: {away}, allowed {percent} %");
+            let mut text =
+                format!("{now} live, {before} in virtual time: {away}, allowed {percent} %");
             if !passed {
                 text += &format!("; {}", told::scheduling(live));
             }
