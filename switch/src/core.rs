@@ -15,6 +15,7 @@
 //! traffic manager does). Every packet it owns is booked in the [`stats`](crate::stats) ledger.
 
 mod dispatch;
+mod handover;
 mod manager;
 mod notify;
 mod pause;
@@ -46,6 +47,7 @@ use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
 use crate::tm::{PortId, Tm};
 
+pub use handover::{Crew, WORKERS_MAX};
 use manager::{Manager, port_id};
 pub use queues::{
     GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, QueueReport,
@@ -75,6 +77,8 @@ fn lend<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn Tra
 pub struct Progress {
     /// Frames received.
     pub received: usize,
+    /// Packets that other workers gave to ports of this one.
+    pub handed: usize,
     /// Frames sent.
     pub sent: usize,
     /// Packets that still wait inside.
@@ -102,7 +106,7 @@ pub enum MacControlPolicy {
     Pass,
 }
 
-/// A device with one worker.
+/// A device with one worker, or one worker of a device ([`Core::join`]).
 pub struct Core {
     mem: PacketMemory,
     executor: Executor,
@@ -140,6 +144,8 @@ pub struct Core {
     port_messages: Vec<String>,
     /// Capture files.
     recording: record::Recording,
+    /// The other workers, if there are any.
+    crew: Option<Crew>,
     /// How many bytes are missing from cut capture records: `Descriptor::cut` is an index + 1.
     cuts: Vec<u32>,
     again: Vec<(Descriptor, Intrinsic)>,
@@ -175,6 +181,7 @@ impl Core {
             punted: None,
             port_messages: Vec::new(),
             recording: record::Recording::default(),
+            crew: None,
             cuts: Vec::new(),
             again: Vec::new(),
             burst: Vec::with_capacity(BURST_MAX),
@@ -336,8 +343,12 @@ impl Core {
         self.now = now;
         let mut progress = Progress::default();
         self.manager.tm.advance(now);
+        progress.handed = self.take_handed();
         self.after_pass();
         for slot in slots {
+            if self.is_crowded() {
+                break;
+            }
             progress.received += self.receive(slot);
             self.run_ingress(lend(&mut trace));
         }
@@ -362,7 +373,7 @@ impl Core {
     /// of the buffer. Now ([`Time::ZERO`]) while something waits for nothing but the next poll.
     pub fn next_timer(&self) -> Option<Time> {
         let is_waiting = |slot: usize| !self.slots[slot].out.is_empty();
-        if !self.again.is_empty() || self.active.iter().any(is_waiting) {
+        if !self.again.is_empty() || self.has_mail() || self.active.iter().any(is_waiting) {
             return Some(Time::ZERO);
         }
         let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
@@ -402,7 +413,7 @@ impl Core {
     /// Packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
         let waits: usize = self.active.iter().map(|slot| self.slots[slot].waits()).sum();
-        self.again.len() + self.manager.queued() + waits
+        self.again.len() + self.manager.queued() + waits + self.handed_waiting()
     }
 
     /// The ledger of everything.
@@ -427,18 +438,20 @@ impl Core {
     }
 
     /// Packets inside by the port they came in by, in slot order.
-    fn queued_by_ingress(&self) -> Vec<u64> {
+    fn queued_by_ingress(&mut self) -> Vec<u64> {
+        let mut waiting = Vec::new();
+        for slot in &self.slots {
+            waiting.extend(slot.waiting());
+        }
+        waiting.extend(self.again.iter().map(|(descriptor, _)| descriptor.ingress_port));
+        waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
+        self.count_handed(&mut |number| waiting.push(number));
         let mut counts = vec![0; self.slots.len()];
-        let mut add = |number: u16| {
+        for number in waiting {
             if let Some(slot) = self.slot(number) {
                 counts[slot] += 1;
             }
-        };
-        for slot in &self.slots {
-            slot.waiting().for_each(&mut add);
         }
-        self.again.iter().for_each(|(descriptor, _)| add(descriptor.ingress_port));
-        self.manager.tm.packets().for_each(|descriptor| add(descriptor.ingress_port));
         counts
     }
 

@@ -8,6 +8,7 @@
 //! [`Port::poll_fd`]. System calls are in [`sys`], the only part with `unsafe`.
 
 pub mod capture;
+pub mod elsewhere;
 pub mod memory;
 mod offload;
 mod open;

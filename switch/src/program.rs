@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wireyard_pipeline::check::compile;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
 use wireyard_pipeline::entries::{self, Resolved};
-use wireyard_pipeline::generation::{Loader as Generations, MakeEngine};
+use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
@@ -14,7 +14,8 @@ use wireyard_pipeline::source::{Loader, Parsed, parse_entries, parse_program};
 use wireyard_pipeline::state::StateOptions;
 
 use crate::config::SwitchConfig;
-use crate::core::Core;
+use crate::config::qos::Part;
+use crate::core::{Core, Crew};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
 
@@ -189,6 +190,20 @@ impl Loaded {
     /// # Errors
     /// Contradictions, with their numbers.
     pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), String> {
+        self.set_queues_of(core, numbers, None)
+    }
+
+    /// The same for one worker of several: its part of the buffer, in which the priority groups of
+    /// its own ports are charged.
+    ///
+    /// # Errors
+    /// The same, and what does not fit into the part.
+    pub fn set_queues_of(
+        &self,
+        core: &mut Core,
+        numbers: &[u16],
+        part: Option<&Part<'_>>,
+    ) -> Result<(), String> {
         let Some(config) = &self.config else { return Ok(()) };
         for (number, port) in &config.ports {
             if let Some(mac) = port.mac {
@@ -197,7 +212,10 @@ impl Loaded {
         }
         match config.queues(numbers) {
             None => Ok(()),
-            Some(Ok(qos)) => core.set_qos(&qos),
+            Some(Ok(qos)) => match part {
+                None => core.set_qos(&qos),
+                Some(part) => core.set_qos(&part.of(&qos)?),
+            },
             Some(Err(report)) => Err(format!("the queues of this configuration:\n{report}")),
         }
     }
@@ -216,7 +234,32 @@ impl Loaded {
     /// # Errors
     /// A table or an entry that cannot be as it is declared.
     pub fn device_on(&self, memory: PacketMemory, options: DeviceOptions) -> Result<Core, String> {
-        let state = StateOptions { seed: options.seed, workers: 1, ..StateOptions::default() };
+        let mut workers = self.workers_on(memory, options, 1)?;
+        workers.pop().ok_or_else(|| "a device has at least one worker".into())
+    }
+
+    /// A device of several workers without ports: one [`Core`] for each, on the same program, tables and
+    /// packet memory.
+    ///
+    /// # Errors
+    /// As [`Loaded::device`].
+    pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, String> {
+        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
+        let mut cores = self.workers_on(memory, options, workers)?;
+        let packets = options.memory.chunks as usize;
+        for (core, crew) in cores.iter_mut().zip(Crew::of(workers, packets)) {
+            core.join(crew);
+        }
+        Ok(cores)
+    }
+
+    fn workers_on(
+        &self,
+        memory: PacketMemory,
+        options: DeviceOptions,
+        workers: usize,
+    ) -> Result<Vec<Core>, String> {
+        let state = StateOptions { seed: options.seed, workers, ..StateOptions::default() };
         let generations = Generations::new(Arc::clone(&self.program), state, maker(options))
             .map_err(|error| error.to_string())?;
         let engine = generations.current();
@@ -225,11 +268,19 @@ impl Loaded {
                         the interpreter"
                 .into());
         }
-        let mut core = Core::new(memory, generations.executor(0));
+        if let Some(entries) = &self.entries {
+            entries.apply(&generations.current().state)?;
+        }
+        let others = (1..workers).map(|_| memory.worker()).collect::<Vec<_>>();
+        let memories = std::iter::once(memory).chain(others).enumerate();
+        memories.map(|(lane, memory)| self.worker(memory, generations.executor(lane))).collect()
+    }
+
+    fn worker(&self, memory: PacketMemory, executor: Executor) -> Result<Core, String> {
+        let mut core = Core::new(memory, executor);
         let notification = self.config.as_ref().map(|config| config.notification.clone());
         core.device.notifier = Some(Notifier::new(&notification.unwrap_or_default())?);
         if let Some(entries) = &self.entries {
-            entries.apply(&generations.current().state)?;
             core.replication.fill(entries)?;
         }
         Ok(core)

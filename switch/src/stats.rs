@@ -164,11 +164,14 @@ pub enum DeviceReason {
     MacControlOpcode,
     /// Consumed, not obeyed: a PFC frame for more than eight priorities.
     PfcVector,
+    /// Dropped: the worker of the egress port did not keep up (copies only: of other packets no more are
+    /// received).
+    WorkerBusy,
 }
 
 impl DeviceReason {
     /// Every reason with its name.
-    pub const ALL: [(DeviceReason, &'static str); 13] = [
+    pub const ALL: [(DeviceReason, &'static str); 14] = [
         (DeviceReason::NoSuchPort, "no_such_port"),
         (DeviceReason::NoSuchGroup, "no_such_group"),
         (DeviceReason::EmptyGroup, "empty_group"),
@@ -182,6 +185,7 @@ impl DeviceReason {
         (DeviceReason::MacControlAddress, "mac_control_address"),
         (DeviceReason::MacControlOpcode, "mac_control_opcode"),
         (DeviceReason::PfcVector, "pfc_vector"),
+        (DeviceReason::WorkerBusy, "worker_busy"),
     ];
 
     /// Its index in every [`Reasons`] made by [`device_reasons`].

@@ -53,6 +53,7 @@ use wireyard_tables::time::{Span, Time};
 
 mod admit;
 mod audit;
+mod borrow;
 pub mod buffer;
 mod clock;
 mod deadlines;
@@ -141,6 +142,13 @@ pub enum Event<P> {
         port: PortId,
         /// Queue.
         queue: u8,
+    },
+    /// The last holder of a memory that another worker lent ([`Tm::borrow_shared`]) let go of it.
+    Returned {
+        /// The lender.
+        worker: u8,
+        /// Its charge, for [`Tm::release_shared`] there.
+        charge: SharedCharge,
     },
 }
 

@@ -30,3 +30,4 @@ mod run;
 mod rxe;
 mod tidy;
 mod vectors;
+mod workers;

@@ -19,6 +19,11 @@ use wireyard_tests::binary::run;
 use wireyard_tests::wires::{Far, Line, open_line};
 use wireyard_tests::workspace_root;
 
+/// Priority 3 is lossless between these ports, everything else is not.
+pub(super) fn lossless_config(ports: &str) -> String {
+    pauses::config("auto", ports)
+}
+
 /// A device that runs a program of the library, or a file, with this `switch.yaml`.
 fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
     let folder = tempfile::tempdir().expect("a folder");

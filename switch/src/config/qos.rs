@@ -18,12 +18,14 @@ mod check;
 mod dilate;
 pub mod headroom;
 mod key;
+mod part;
 mod preset;
 mod report;
 mod resolve;
 
 pub use headroom::HeadroomFormula;
 pub use key::{ClassKey, ClassMap};
+pub use part::Part;
 pub use preset::Preset;
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
 pub use resolve::{Classifier, PortLink, Qos, QosPort, Trust};

@@ -56,12 +56,12 @@ impl Core {
     /// what goes out at once, and the rest pays for itself.
     fn begin_copies(&mut self, packet: &Descriptor) {
         if self.manager.configured && self.manager.charge == Charge::Own {
-            let (from, bytes) = (self.slot(packet.ingress_port), self.frame_bytes(packet));
+            let (from, bytes) = (self.payer(packet.ingress_port), self.frame_bytes(packet));
             self.manager.begin_copies(self.now, packet, from, bytes);
         }
     }
 
-    fn end_copies(&mut self) {
+    pub(super) fn end_copies(&mut self) {
         self.manager.end_copies(self.now);
     }
 
@@ -186,10 +186,10 @@ impl Core {
         self.enqueue(packet, member.port, wanted);
     }
 
-    fn enqueue(&mut self, mut packet: Descriptor, port: u16, wanted: Wanted) {
+    pub(super) fn enqueue(&mut self, mut packet: Descriptor, port: u16, wanted: Wanted) {
         packet.egress_port = port;
         if let Some(slot) = self.slot(port) {
-            if wanted == Wanted::Now && self.manager.is_open(slot) {
+            if wanted == Wanted::Now && self.manager.is_open(slot) && self.is_here(slot) {
                 self.active.insert(slot);
                 return self.slots[slot].out.push(packet);
             }
@@ -205,7 +205,10 @@ impl Core {
 
     /// Offers a packet to the traffic manager.
     pub(super) fn offer(&mut self, slot: usize, packet: Descriptor, wanted: Wanted) {
-        let (from, bytes) = (self.slot(packet.ingress_port), self.frame_bytes(&packet));
+        if let Some(worker) = self.slots[slot].worker {
+            return self.hand_to(worker, packet, wanted);
+        }
+        let (from, bytes) = (self.payer(packet.ingress_port), self.frame_bytes(&packet));
         let arrival = self.manager.arrival(&packet, from, slot, bytes);
         match self.manager.offer(self.now, packet, &arrival, wanted) {
             Offered::Queued => {}

@@ -79,6 +79,7 @@ impl Core {
                         "{name}: queue {queue} is kept paused by its peer (PFC storm): {action}"
                     ));
                 }
+                Event::Returned { worker, charge } => self.give_back(worker, charge),
                 Event::StormRestored { port, queue } => {
                     let name = self.port_name(slot_of(port));
                     self.port_messages

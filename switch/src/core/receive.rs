@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
-    fn cut(&mut self, missing: u32) -> u16 {
+    pub(super) fn cut(&mut self, missing: u32) -> u16 {
         if missing == 0 {
             return 0;
         }

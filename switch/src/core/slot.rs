@@ -14,6 +14,8 @@ pub(super) struct Slot {
     pub(super) number: u16,
     /// The port.
     pub(super) port: Box<dyn Port>,
+    /// The worker it belongs to, where that is another one.
+    pub(super) worker: Option<u8>,
     /// Packets that came in by it.
     pub(super) ledger: Ledger,
     /// Packets that go out by it at once, before egress.
@@ -54,6 +56,7 @@ impl Slot {
             number,
             link: port.caps().link,
             port,
+            worker: None,
             ledger: Ledger::default(),
             out: Vec::new(),
             backlog: Vec::new(),

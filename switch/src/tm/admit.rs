@@ -57,20 +57,27 @@ impl<P> Tm<P> {
         let charged = self.charge_of(bytes);
         self.charge_group(now, ingress, group, charged, bytes)?;
         let memory = SharedMemory { ingress, group, charged, bytes, references: 1 };
+        self.keep_shared(memory).ok_or_else(|| {
+            self.release_group(now, ingress, group, charged, bytes);
+            DropReason::NoSlot
+        })
+    }
+
+    /// Keeps the books of a shared packet memory. Grows to the largest number of them in flight, bounded
+    /// by the packet slots.
+    pub(super) fn keep_shared(&mut self, memory: SharedMemory) -> Option<SharedCharge> {
         let index = self.shared_free;
         if let Some(entry) = self.shared.get_mut(index as usize) {
             self.shared_free = entry.charged;
             *entry = memory;
-            return Ok(SharedCharge(index));
+            return Some(SharedCharge(index));
         }
-        // Grows to the largest number of copied packets in flight, bounded by the packet slots.
-        let index = self.shared.len();
-        if index >= self.config.packet_slots as usize {
-            self.release_group(now, ingress, group, charged, bytes);
-            return Err(DropReason::NoSlot);
+        let index = u32::try_from(self.shared.len()).ok()?;
+        if index >= self.config.packet_slots {
+            return None;
         }
         self.shared.push(memory);
-        Ok(SharedCharge(index as u32))
+        Some(SharedCharge(index))
     }
 
     /// Offers one copy of a shared packet memory; `arrival.ingress` and `group` are ignored.
@@ -398,7 +405,18 @@ impl<P> Tm<P> {
                     let freed = *holder;
                     holder.charged = self.shared_free;
                     self.shared_free = index;
-                    self.release_group(now, freed.ingress, freed.group, freed.charged, freed.bytes);
+                    match freed.lender() {
+                        Some((worker, charge)) => {
+                            self.events.push_back(Event::Returned { worker, charge });
+                        }
+                        None => self.release_group(
+                            now,
+                            freed.ingress,
+                            freed.group,
+                            freed.charged,
+                            freed.bytes,
+                        ),
+                    }
                 }
             }
         }

@@ -6,6 +6,7 @@ use crate::units::{BitsPerSec, PoolAlpha, Probability, Quanta};
 
 use super::*;
 
+mod borrow;
 mod flow_control;
 mod life;
 mod marking;

@@ -1,0 +1,81 @@
+//! One worker's part of a buffer that several workers share.
+//!
+//! Every worker has a traffic manager of its own. A priority group is charged by the worker of its port and
+//! a queue by the worker of its port, so what belongs to them (reserved bytes, headroom) is whole there. What
+//! all share, the rest of each pool, is split evenly: nothing is counted by two, and no worker asks another.
+//! The price: a port can use only its worker's part of the shared bytes.
+
+use super::Qos;
+use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
+
+/// Which part.
+pub struct Part<'a> {
+    /// How many workers there are.
+    pub workers: usize,
+    /// True for the ports of this one.
+    pub owns: &'a dyn Fn(u16) -> bool,
+}
+
+impl std::fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+impl Part<'_> {
+    /// The queues of this worker.
+    ///
+    /// # Errors
+    /// A lossless group would find its pool's part full before it could ask for a pause.
+    pub fn of(&self, whole: &Qos) -> Result<Qos, String> {
+        let mut qos = whole.clone();
+        for (index, pool) in qos.tm.pools.iter_mut().enumerate() {
+            let id = PoolId(u8::try_from(index).unwrap_or(u8::MAX));
+            *pool = self.pool(whole, id, *pool);
+        }
+        for port in qos.ports.iter().filter(|port| self.is_own(&port.name)) {
+            for (number, group) in port.tm.groups.iter().enumerate() {
+                fits(&qos, group).map_err(|why| {
+                    format!(
+                        "port {}, priority group {number}: {why}: use fewer than {} workers, or a \
+                         lower static_th",
+                        port.name, self.workers
+                    )
+                })?;
+            }
+        }
+        Ok(qos)
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        name.parse().is_ok_and(|number| (self.owns)(number))
+    }
+
+    fn pool(&self, whole: &Qos, id: PoolId, pool: PoolConfig) -> PoolConfig {
+        let headroom = |own_only: bool| -> u64 {
+            let ports = whole.ports.iter().filter(|port| !own_only || self.is_own(&port.name));
+            let groups = ports.flat_map(|port| &port.tm.groups);
+            let of_pool = groups.filter(|group| group.account.pool == id);
+            of_pool.filter_map(|group| Some(group.lossless?.headroom_bytes)).sum()
+        };
+        // A headroom pool that is smaller than what its groups may ask for is shared, and so split.
+        let is_shared = headroom(false) > pool.headroom_bytes;
+        let split = |bytes: u64| bytes / self.workers.max(1) as u64;
+        PoolConfig {
+            shared_bytes: split(pool.shared_bytes),
+            headroom_bytes: if is_shared { split(pool.headroom_bytes) } else { headroom(true) },
+        }
+    }
+}
+
+fn fits(qos: &Qos, group: &GroupConfig) -> Result<(), String> {
+    let (Some(_), Limit::Static(wanted)) = (group.lossless, group.account.limit) else {
+        return Ok(());
+    };
+    let pool = qos.tm.pools.get(usize::from(group.account.pool.0));
+    let shared = pool.map_or(0, |pool| pool.shared_bytes);
+    if wanted <= shared {
+        return Ok(());
+    }
+    Err(format!("it pauses its peer at {wanted} shared bytes, but a worker's part has {shared}"))
+}

@@ -1,0 +1,283 @@
+//! Several workers on one device: packets that leave by another worker's port.
+//!
+//! Every worker has a [`Core`] of its own on the same packet memory, program and tables. Each port belongs to
+//! one of them: it receives, runs ingress, counts and pauses there, and its queues, egress and transmission are there.
+//! What ingress sends to a port of another worker goes through a single-producer ring and is offered to that
+//! worker's traffic manager. The charge of its priority group stays with the worker of its ingress port and
+//! comes back through a second ring when the packet has left ([`crate::tm`], borrow).
+//!
+//! Packets of one flow come in by one port and go through one ring, so their order is kept. A worker
+//! whose ring to another is nearly full takes nothing from its ports: what waits, waits in front of the
+//! switch. This is not a thread: who runs the workers, wakes and stops them, is [`crate::live`].
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
+
+use super::Core;
+use super::manager::{Charge, OWN, Wanted, port_id};
+use crate::ports::Port;
+use crate::ports::elsewhere::ElsewherePort;
+use crate::stats::{DeviceReason, ReasonIndex};
+use crate::tm::{PortId, SharedCharge};
+
+/// Most workers of one device.
+pub const WORKERS_MAX: usize = 64;
+/// Packets in a ring between two workers.
+const RING: usize = 1024;
+/// Packets that one turn takes from each of the other workers.
+const TAKE_MAX: usize = 4 * BURST_MAX;
+
+/// A packet on its way to the worker of its egress port.
+struct Handed {
+    packet: Descriptor,
+    /// Bytes missing from a cut capture record; the number in the descriptor is of the sender.
+    missing: u32,
+    wanted: Wanted,
+    /// The charge of its priority group, where groups are charged.
+    charge: Option<SharedCharge>,
+}
+
+/// Both ends of what one worker and another tell each other.
+struct Peer {
+    packets: Producer<Handed>,
+    handed: Consumer<Handed>,
+    charges: Producer<SharedCharge>,
+    returned: Consumer<SharedCharge>,
+}
+
+/// One worker's place among the workers of a device.
+pub struct Crew {
+    me: usize,
+    /// By worker; none for oneself.
+    peers: Vec<Option<Peer>>,
+    /// Workers, bit by number, that were given something since [`Core::take_rung`].
+    rung: u64,
+}
+
+impl std::fmt::Debug for Crew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    /// The places of `workers` workers, in order. `packets` is the number of packets that may be in one
+    /// traffic manager: so many charges may be on their way back.
+    pub fn of(workers: usize, packets: usize) -> Vec<Crew> {
+        let place = |me| Crew { me, peers: Vec::new(), rung: 0 };
+        let mut crews: Vec<Crew> = (0..workers).map(place).collect();
+        for crew in &mut crews {
+            crew.peers.resize_with(workers, || None);
+        }
+        for one in 0..workers {
+            for other in one + 1..workers {
+                let (mine, theirs) = pair(packets);
+                crews[one].peers[other] = Some(mine);
+                crews[other].peers[one] = Some(theirs);
+            }
+        }
+        crews
+    }
+
+    /// Its number.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    fn peer(&mut self, worker: u8) -> Option<&mut Peer> {
+        self.peers.get_mut(usize::from(worker))?.as_mut()
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().flatten()
+    }
+
+    /// Packets that others gave and nobody took yet.
+    fn waiting(&self) -> usize {
+        self.others().map(|peer| peer.handed.slots()).sum()
+    }
+}
+
+fn pair(packets: usize) -> (Peer, Peer) {
+    let (there, from_one) = RingBuffer::new(RING);
+    let (back, from_other) = RingBuffer::new(RING);
+    let (charges_there, charges_from_one) = RingBuffer::new(packets);
+    let (charges_back, charges_from_other) = RingBuffer::new(packets);
+    let one = Peer {
+        packets: there,
+        handed: from_other,
+        charges: charges_there,
+        returned: charges_from_other,
+    };
+    let other =
+        Peer { packets: back, handed: from_one, charges: charges_back, returned: charges_from_one };
+    (one, other)
+}
+
+impl Core {
+    /// Makes this device one worker of several. Before ports are added.
+    pub fn join(&mut self, crew: Crew) {
+        self.crew = Some(crew);
+    }
+
+    /// Adds the place of a port that belongs to another worker.
+    ///
+    /// # Errors
+    /// As [`Core::add_port`].
+    pub fn add_elsewhere(
+        &mut self,
+        number: u16,
+        worker: u8,
+        like: &dyn Port,
+    ) -> Result<(), String> {
+        self.add_port(number, Box::new(ElsewherePort::like(like)))?;
+        if let Some(slot) = self.slot(number) {
+            self.slots[slot].worker = Some(worker);
+        }
+        Ok(())
+    }
+
+    /// Workers, bit by number, that have something to do since the last call: wake them.
+    pub fn take_rung(&mut self) -> u64 {
+        self.crew.as_mut().map_or(0, |crew| std::mem::take(&mut crew.rung))
+    }
+
+    /// True while another worker's packets or charges wait here.
+    pub fn has_mail(&self) -> bool {
+        let Some(crew) = &self.crew else { return false };
+        crew.others().any(|peer| peer.handed.slots() + peer.returned.slots() > 0)
+    }
+
+    /// Packets that wait in rings to this worker.
+    pub(super) fn handed_waiting(&self) -> usize {
+        self.crew.as_ref().map_or(0, Crew::waiting)
+    }
+
+    /// True while a ring has no room for another burst: then nothing more is received.
+    pub(super) fn is_crowded(&self) -> bool {
+        let Some(crew) = &self.crew else { return false };
+        crew.others().any(|peer| peer.packets.slots() < BURST_MAX)
+    }
+
+    /// Tells the ingress port of each packet in rings to this worker.
+    pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
+        for peer in self.crew.iter_mut().flat_map(|crew| &mut crew.peers).flatten() {
+            let waiting = peer.handed.slots();
+            if let Ok(chunk) = peer.handed.read_chunk(waiting) {
+                let (first, second) = chunk.as_slices();
+                first.iter().chain(second).for_each(|handed| add(handed.packet.ingress_port));
+            }
+        }
+    }
+
+    /// True for a port of this worker.
+    #[inline]
+    pub(super) fn is_here(&self, slot: usize) -> bool {
+        self.slots[slot].worker.is_none()
+    }
+
+    /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of
+    /// other workers, whose groups are counted there.
+    pub(super) fn payer(&self, ingress_port: u16) -> Option<usize> {
+        self.slot(ingress_port).filter(|slot| self.is_here(*slot))
+    }
+
+    /// Gives a packet to the worker of its egress port.
+    pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, wanted: Wanted) {
+        let charge = match self.lend(&packet) {
+            Ok(charge) => charge,
+            Err(reason) => {
+                self.will_not_leave(&packet);
+                return self.drop_packet(packet, reason);
+            }
+        };
+        let missing = self.wire_len(&packet).wrapping_sub(packet.len);
+        let handed = Handed { packet, missing, wanted, charge };
+        let Some(crew) = &mut self.crew else { return };
+        let pushed = match crew.peer(worker) {
+            Some(peer) => peer.packets.push(handed).map_err(|rtrb::PushError::Full(handed)| handed),
+            None => Err(handed),
+        };
+        match pushed {
+            Ok(()) => crew.rung |= 1 << worker,
+            Err(Handed { packet, charge, .. }) => {
+                if let Some(charge) = charge {
+                    self.manager.tm.release_shared(self.now, charge);
+                }
+                self.will_not_leave(&packet);
+                self.drop_packet(packet, DeviceReason::WorkerBusy.index());
+            }
+        }
+    }
+
+    /// Charges the group of a packet that will wait elsewhere; copies that are charged together have
+    /// one charge.
+    fn lend(&mut self, packet: &Descriptor) -> Result<Option<SharedCharge>, ReasonIndex> {
+        if !self.manager.configured {
+            return Ok(None);
+        }
+        match self.manager.charge {
+            Charge::Refused(reason) => Err(self.manager.reason(reason)),
+            Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
+            Charge::Own => {
+                let ingress = self.payer(packet.ingress_port).map_or(PortId(0), port_id);
+                let (group, bytes) = (packet.priority_group % 8, self.frame_bytes(packet));
+                let charged = self.manager.tm.charge_shared(self.now, ingress, group, bytes);
+                charged.map(Some).map_err(|reason| self.manager.reason(reason))
+            }
+        }
+    }
+
+    /// Takes what other workers gave: charges that came back, and packets for ports of this one. Returns
+    /// the number of packets.
+    pub(super) fn take_handed(&mut self) -> usize {
+        let workers = self.crew.as_ref().map_or(0, |crew| crew.peers.len());
+        let mut taken = 0;
+        for worker in 0..workers as u8 {
+            while let Some(charge) = self.pop(worker, |peer| peer.returned.pop().ok()) {
+                self.manager.tm.release_shared(self.now, charge);
+            }
+            for _ in 0..TAKE_MAX {
+                let Some(handed) = self.pop(worker, |peer| peer.handed.pop().ok()) else { break };
+                self.take_over(worker, handed);
+                taken += 1;
+            }
+        }
+        taken
+    }
+
+    fn pop<T>(&mut self, worker: u8, take: impl FnOnce(&mut Peer) -> Option<T>) -> Option<T> {
+        self.crew.as_mut()?.peer(worker).and_then(take)
+    }
+
+    fn take_over(&mut self, worker: u8, handed: Handed) {
+        let Handed { mut packet, missing, wanted, charge } = handed;
+        packet.cut = self.cut(missing);
+        if let Some(charge) = charge {
+            match self.manager.tm.borrow_shared(worker, charge) {
+                Some(memory) => self.manager.charge = Charge::Shared(memory),
+                None => self.manager.charge = Charge::Refused(crate::tm::DropReason::NoSlot),
+            }
+        }
+        match self.slot(packet.egress_port) {
+            Some(slot) if packet.flags & OWN != 0 => self.offer(slot, packet, wanted),
+            _ => {
+                let port = packet.egress_port;
+                self.enqueue(packet, port, wanted);
+            }
+        }
+        if let (Some(charge), Charge::Refused(_)) = (charge, self.manager.charge) {
+            self.give_back(worker, charge);
+        }
+        self.end_copies();
+    }
+
+    /// Gives a charge back to the worker who lent it.
+    pub(super) fn give_back(&mut self, worker: u8, charge: SharedCharge) {
+        let Some(crew) = &mut self.crew else { return };
+        // There is room for as many charges as the lender can have lent.
+        let pushed = crew.peer(worker).map(|peer| peer.charges.push(charge));
+        debug_assert!(matches!(pushed, Some(Ok(()))), "a charge was lost");
+        crew.rung |= 1 << worker;
+    }
+}

@@ -1,0 +1,64 @@
+//! The place of a port that belongs to another worker of the same device.
+//!
+//! It has the name and the abilities of the port, so that programs, groups and reports see all ports
+//! everywhere. It moves nothing: packets for it are handed to its worker before they come here.
+
+use wireyard_pipeline::packet::PacketMemory;
+use wireyard_tables::time::Time;
+
+use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
+
+/// The place of a port.
+#[derive(Debug)]
+pub struct ElsewherePort {
+    name: String,
+    caps: PortCaps,
+}
+
+impl ElsewherePort {
+    /// The place of this port.
+    pub fn like(port: &dyn Port) -> ElsewherePort {
+        ElsewherePort { name: port.name().to_owned(), caps: port.caps() }
+    }
+}
+
+impl Port for ElsewherePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.caps
+    }
+
+    fn rx_burst(
+        &mut self,
+        _: &mut PacketMemory,
+        _: Time,
+        _: &mut Vec<RxFrame>,
+        _: usize,
+    ) -> Result<usize, PortError> {
+        Ok(0)
+    }
+
+    /// Gives everything up; nobody should send here.
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        _: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        let dropped = frames.len();
+        frames.drain(..).for_each(|frame| mem.free(frame.buf));
+        Ok(TxDone { sent: 0, dropped })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        PortStats::default()
+    }
+
+    /// It never brings a frame, and never says that it cannot send: its worker knows.
+    fn link_state(&mut self, _: Time) -> LinkState {
+        LinkState::Ended
+    }
+}
