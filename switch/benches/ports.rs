@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use pnet_datalink::{Channel, Config, interfaces};
 use wireyard_pipeline::packet::{Buf, MemoryConfig, PacketMemory};
 use wireyard_switch::core::Core;
-use wireyard_switch::live::{self, Event};
+use wireyard_switch::live::{self, Event, Workers};
 use wireyard_switch::ports::sys::bpf::{LiveFrames, SocketMap, XdpMode, attach};
 use wireyard_switch::ports::sys::interface;
 use wireyard_switch::ports::sys::netns::enter_private_network;
@@ -259,12 +259,12 @@ fn through_program(kind: &str, stop: &AtomicBool) {
         core.add_port(number, port).unwrap();
     }
     loaded.set_queues(&mut core, &[1, 2]).unwrap();
-    let mut tell = |event: Event<'_>| {
+    let mut tell = |event: Event<'_>, _: &Workers| {
         if let Event::Turn { stop: end, .. } = event {
             *end = stop.load(Ordering::Relaxed);
         }
     };
-    live::run(&mut core, None, &mut tell).unwrap();
+    live::run(&mut core, &mut Workers::one().unwrap(), None, &mut tell).unwrap();
 }
 
 /// Two AF_XDP sockets, and addresses that go round: fill, receive, send, completion.

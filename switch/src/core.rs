@@ -17,6 +17,7 @@
 mod dispatch;
 mod handover;
 mod manager;
+mod merge;
 mod notify;
 mod pause;
 mod queues;

@@ -8,19 +8,19 @@ pub mod clock;
 pub mod metrics;
 pub mod private;
 pub mod progress;
+mod workers;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
-use crate::core::Core;
-use crate::ports::sys::poll;
+use crate::core::{Core, Progress};
 use crate::ports::{self, PortSpec};
+pub use workers::Workers;
 
 /// Empty polls before the loop sleeps: about 50 us of spinning.
 const SPINS: u32 = 64;
@@ -102,75 +102,110 @@ pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<Strin
     Ok(opened.notices)
 }
 
-/// Runs the device until a signal, the end of `duration`, or the end of all input.
+/// When a loop looks at links, spins and sleeps.
+#[derive(Debug, Default)]
+struct Pace {
+    idle: u32,
+    check_at: Time,
+}
+
+impl Pace {
+    /// True when links and idle entries are to be looked at again.
+    fn is_check_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.check_at;
+        if is_due {
+            self.check_at = now + CHECK_EVERY;
+        }
+        is_due
+    }
+
+    /// How long to sleep after a turn; `None`: not at all. `wait` is how long nothing will happen.
+    fn rest(&mut self, progress: &Progress, wait: impl FnOnce() -> Span) -> Option<Span> {
+        if progress.received + progress.handed + progress.sent > 0 {
+            self.idle = 0;
+            return None;
+        }
+        self.idle += 1;
+        let sleep = if self.idle < SPINS { Span::ZERO } else { wait() };
+        if sleep < SPIN_BELOW {
+            std::hint::spin_loop();
+            return None;
+        }
+        Some(sleep)
+    }
+}
+
+/// Runs the device, the first of `workers`, until a signal, the end of `duration`, or the end of all
+/// input. The other workers have ended then, and all queues were given time to drain.
 ///
 /// # Errors
-/// The system refuses to catch signals or to wait.
+/// The system refuses to catch signals or to wait, or another worker failed.
 pub fn run(
     core: &mut Core,
+    workers: &mut Workers,
     duration: Option<Span>,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> io::Result<()> {
-    let signals = Signals::catch()?;
-    let start = Instant::now();
-    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    core.set_time_of_day(u64::try_from(day.as_nanos()).unwrap_or(u64::MAX));
-    let clock = || Time::from_ns(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let end = duration.map_or(Time::MAX, |span| Time::ZERO + span);
-    let (mut idle, mut check_at) = (0, Time::ZERO);
-    while !signals.is_stopped() {
-        let now = clock();
+    tell: &mut dyn FnMut(Event<'_>, &Workers),
+) -> Result<(), String> {
+    let signals = Signals::catch().map_err(|error| error.to_string())?;
+    let end = duration.map_or(Time::MAX, |span| workers.shared().now() + span);
+    core.set_time_of_day(workers.shared().began_ns());
+    let mut pace = Pace::default();
+    while !signals.is_stopped() && !workers.shared().is_stopped() {
+        let shared = workers.shared();
+        let now = shared.now();
         if now >= end {
             break;
         }
         let progress = core.poll(now, None);
+        shared.wake(core.take_rung());
         if signals.counters.swap(false, Ordering::Relaxed) {
-            tell(Event::Counters(core));
+            tell(Event::Counters(core), workers);
         }
-        if now >= check_at {
-            check_at = now + CHECK_EVERY;
+        if pace.is_check_due(now) {
             core.check_links(now);
             core.age(now);
-            if core.is_finished(now) {
+            if shared.finished(0, core.is_finished(now)) {
                 break;
             }
         }
-        for message in core.take_messages() {
-            tell(Event::Message(message));
+        for message in core.take_messages().into_iter().chain(shared.take_messages()) {
+            tell(Event::Message(message), workers);
         }
         let mut stop = false;
-        tell(Event::Turn { core, now, stop: &mut stop });
+        tell(Event::Turn { core, now, stop: &mut stop }, workers);
         if stop {
             break;
         }
-        if progress.received + progress.sent > 0 {
-            idle = 0;
-            continue;
+        let sleep = pace.rest(&progress, || next_wait(core, now).min(end.since(now)));
+        if let Some(sleep) = sleep {
+            shared.sleep(0, core, sleep).map_err(|error| error.to_string())?;
         }
-        idle += 1;
-        if idle < SPINS {
-            std::hint::spin_loop();
-            continue;
-        }
-        let sleep = until_next(core, now).min(end.since(now));
-        if sleep < SPIN_BELOW {
-            std::hint::spin_loop();
-            continue;
-        }
-        core.rest();
-        poll::wait(&core.poll_fds(), Duration::from_nanos(sleep.as_ns()))?;
     }
+    workers.finish(core)
+}
+
+/// Gives queues time to drain, with all workers in one thread now, and closes the ports.
+fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) {
     let limit = clock() + DRAIN_MOST;
-    while core.queued() > 0 && clock() < limit {
-        core.poll_timers(clock(), None);
+    loop {
+        let now = clock();
+        let queued = core.queued() + others.iter().map(Core::queued).sum::<usize>();
+        if queued == 0 || now >= limit {
+            break;
+        }
+        core.poll_timers(now, None);
+        for other in others.iter_mut() {
+            other.poll_timers(now, None);
+        }
     }
-    core.drain(clock());
-    Ok(())
+    let now = clock();
+    core.drain(now);
+    others.iter_mut().for_each(|other| drop(other.drain(now)));
 }
 
 /// How long nothing will happen but frames that arrive on live ports. The system wakes late: the last
 /// part of a wait for a timer is spent awake.
-fn until_next(core: &mut Core, now: Time) -> Span {
+fn next_wait(core: &mut Core, now: Time) -> Span {
     let next = core.next_event_at(now);
     let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
     // A port without room tells nobody when it has some again.

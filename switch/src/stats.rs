@@ -237,6 +237,28 @@ impl LedgerReport {
             balanced: ledger.outstanding() == Some(queued),
         }
     }
+
+    /// Adds what another worker booked on the same port.
+    pub fn merge(&mut self, other: &LedgerReport) {
+        self.received += other.received;
+        self.generated += other.generated;
+        self.sent += other.sent;
+        self.queued += other.queued;
+        add_named(&mut self.dropped, &other.dropped);
+        add_named(&mut self.consumed, &other.consumed);
+        let sum = |counts: &[(String, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>();
+        let ended = self.sent + sum(&self.dropped) + sum(&self.consumed) + self.queued;
+        self.balanced = self.received + self.generated == ended;
+    }
+}
+
+fn add_named(counts: &mut Vec<(String, u64)>, more: &[(String, u64)]) {
+    for (name, count) in more {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known += count,
+            None => counts.push((name.clone(), *count)),
+        }
+    }
 }
 
 #[cfg(test)]

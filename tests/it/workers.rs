@@ -1,6 +1,6 @@
-//! Several workers on one switch, in virtual time: the same packets as with one, the same pauses.
+//! Several workers on one switch: the same packets as with one, the same pauses.
 //!
-//! The workers are polled in turns here; with threads and interfaces they are in `run.rs`.
+//! First polled in turns, in virtual time; then with threads, on veth pairs (which needs root).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,16 @@ use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
 use wireyard_switch::core::Core;
+use wireyard_switch::ports::elsewhere::ElsewherePort;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_tables::time::Span;
+use wireyard_tests::binary::run;
+use wireyard_tests::live::Switch;
 use wireyard_tests::wires::{Fabric, Far, open_line};
 use wireyard_tests::workspace_root;
 
 use crate::queues::{frame, lossless_config};
+use crate::rig::{Wire, private_network, veth};
 
 fn loaded(config: &str) -> Loaded {
     let folder = tempfile::tempdir().expect("a folder");
@@ -42,7 +46,8 @@ fn switch(config: &str, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
     for number in numbers {
         let (near, far) = open_line();
         for (_, core) in cores.iter_mut().enumerate().filter(|(me, _)| *me != owner(number)) {
-            core.add_elsewhere(number, owner(number) as u8, &near).expect("a free number");
+            core.add_elsewhere(number, owner(number) as u8, ElsewherePort::like(&near))
+                .expect("a free number");
         }
         cores[owner(number)].add_port(number, Box::new(near)).expect("a free number");
         fars.push(far);
@@ -207,4 +212,73 @@ fn a_part_that_is_too_small_is_refused() {
     let part = Part { workers: 2, owns: &|number| number == 1 };
     let why = loaded.set_queues_of(&mut cores[0], &[1, 2], Some(&part)).expect_err("too small");
     assert!(why.contains("port 1, priority group 3") && why.contains("3000000"), "{why}");
+}
+
+/// On interfaces, with a thread for each worker: both directions at once, asked for counters meanwhile.
+fn threads_forward_both_ways(kind: &str, workers: &str) {
+    let test = format!("threads_forward_both_ways {kind}");
+    let Some(_network) = private_network(&test) else { return };
+    veth("sw1", "host1");
+    veth("sw2", "host2");
+    let (one, two) = (format!("1={kind}:sw1"), format!("2={kind}:sw2"));
+    let program = "programs/rocev2_lossless";
+    let arguments = [program, "--workers", workers, "--json", "--port", &one, "--port", &two];
+    let switch = Switch::start(&arguments);
+    let mut hosts = [Wire::open("raw:host1"), Wire::open("raw:host2")];
+    // A flood each way, by which the switch learns where they are.
+    for (me, other) in [(0, 1), (1, 0)] {
+        hosts[me].send(&[frame(me as u8 + 1, 0xee, 0, 0, 0, 60)]);
+        assert_eq!(hosts[other].receive(1).len(), 1, "{kind}: the flood");
+    }
+    const ROUNDS: u32 = 20;
+    const BURST: u32 = 40;
+    for round in 0..ROUNDS {
+        let burst = |from, to| -> Vec<Vec<u8>> {
+            let psns = round * BURST..(round + 1) * BURST;
+            psns.map(|psn| frame(from, to, 0, 2, psn, 100 + psn as usize % 900)).collect()
+        };
+        let (there, back) = (burst(1, 2), burst(2, 1));
+        hosts[0].send(&there);
+        hosts[1].send(&back);
+        if round % 5 == 0 {
+            switch.signal("USR1");
+        }
+        let (got_there, got_back) = (hosts[1].receive(there.len()), hosts[0].receive(back.len()));
+        assert!(got_there == there && got_back == back, "{kind}: round {round}");
+    }
+    let ended = switch.end("TERM");
+    ended.expect(0, &[]);
+    let reports = serde_json::Deserializer::from_str(&ended.out).into_iter::<serde_json::Value>();
+    let reports: Vec<_> = reports.map(|report| report.expect("JSON")).collect();
+    assert!(reports.len() > 2, "{kind}: {} reports", reports.len());
+    for report in &reports {
+        assert_eq!(report["total"]["balanced"], true, "{kind}: {report}");
+        for port in report["ports"].as_array().expect("ports") {
+            assert_eq!(port["ledger"]["balanced"], true, "{kind}: {port}");
+        }
+    }
+    let (last, packets) = (&reports[reports.len() - 1], u64::from(ROUNDS * BURST + 1));
+    for port in last["ports"].as_array().expect("ports") {
+        let ledger = &port["ledger"];
+        let counts = (&ledger["received"], &ledger["sent"], &ledger["queued"]);
+        assert_eq!(counts, (&packets.into(), &packets.into(), &0.into()), "{kind}: {port}");
+        assert_eq!(port["medium"]["tx_frames"], packets, "{kind}: {port}");
+    }
+}
+
+#[test]
+fn threads_forward_both_ways_on_raw_ports() {
+    threads_forward_both_ways("raw", "2");
+}
+
+#[test]
+fn threads_forward_both_ways_on_xdp_ports() {
+    threads_forward_both_ways("xdp", "2");
+}
+
+#[test]
+fn more_workers_than_ports_are_refused() {
+    let arguments =
+        ["run", "programs/l2_switch", "--workers", "3", "--port", "1=lo", "--port", "2=lo0"];
+    run(&arguments).expect(2, &["--workers 2"]);
 }

@@ -310,6 +310,9 @@ pub struct RunArgs {
     /// A port, as in `1=veth0` or `2=tap:tap0,link=ethernet`; again for each port.
     #[arg(long = "port", value_name = "N=SPEC")]
     pub ports: Vec<String>,
+    /// Workers, each with a processor core and ports of its own, which they get in turns.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: u8,
     /// Stop after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<f64>,

@@ -3,13 +3,12 @@
 use std::fmt::Write;
 
 use super::{print, print_json};
-use crate::core::{Core, PortReport, QueueingReport, Statistics};
+use crate::core::{PortReport, QueueingReport, Statistics};
 use crate::stats::LedgerReport;
 
 /// Prints everything a device counted.
-pub(super) fn show(core: &mut Core, as_json: bool) {
-    let statistics = core.statistics();
-    if as_json { print_json(&statistics) } else { print(&table(&statistics)) }
+pub(super) fn show(statistics: &Statistics, as_json: bool) {
+    if as_json { print_json(statistics) } else { print(&table(statistics)) }
 }
 
 fn table(statistics: &Statistics) -> String {

@@ -14,7 +14,7 @@ use crate::frames::envelope::{Encap, mapped};
 use crate::frames::{Frames, Mac};
 use crate::host::session::Session;
 use crate::host::{END_POINT_PORT, EndPointPort, HostConfig, WIRE_PORT, end_point, nic_program};
-use crate::live::{self, Event};
+use crate::live::{self, Event, Workers};
 use crate::ports::PortSpec;
 use crate::program::DeviceOptions;
 use crate::roce::qp::QpConfig;
@@ -72,7 +72,7 @@ fn mac_of(address: u128) -> Mac {
 fn serve(core: &mut Core, mut session: Session) -> Result<Status, String> {
     let lines = read_lines();
     let mut open = true;
-    let result = live::run(core, None, &mut |event| match event {
+    let result = live::run(core, &mut Workers::one()?, None, &mut |event, _| match event {
         Event::Message(message) => say(&message),
         Event::Counters(_) => {}
         Event::Turn { core, now, stop } => {

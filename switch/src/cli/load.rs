@@ -56,18 +56,32 @@ pub(super) fn device(
     loaded: &Loaded,
     engine: Option<&EngineArgs>,
     mac_control: MacControl,
-    mut options: DeviceOptions,
+    options: DeviceOptions,
 ) -> Result<Core, String> {
+    let mut cores = devices(loaded, engine, mac_control, options, 1)?;
+    cores.pop().ok_or_else(|| "a device has at least one worker".into())
+}
+
+/// The same for several workers.
+pub(super) fn devices(
+    loaded: &Loaded,
+    engine: Option<&EngineArgs>,
+    mac_control: MacControl,
+    mut options: DeviceOptions,
+    workers: usize,
+) -> Result<Vec<Core>, String> {
     if let Some(args) = engine {
         options.opt_level = args.opt_level.unwrap_or(options.opt_level);
         options.engine = args.engine.kind();
     }
-    let mut core = loaded.device(options)?;
-    core.mac_control = match mac_control {
-        MacControl::Port => MacControlPolicy::Consume,
-        MacControl::Pass => MacControlPolicy::Pass,
-    };
-    Ok(core)
+    let mut cores = loaded.workers(options, workers)?;
+    for core in &mut cores {
+        core.mac_control = match mac_control {
+            MacControl::Port => MacControlPolicy::Consume,
+            MacControl::Pass => MacControlPolicy::Pass,
+        };
+    }
+    Ok(cores)
 }
 
 impl EngineChoice {

@@ -43,7 +43,7 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         return Status::Wrong;
     }
     let outcome = replay::run(&mut core, specs, &mut |message| say(&message));
-    counters::show(&mut core, args.json);
+    counters::show(&core.statistics(), args.json);
     match outcome {
         Ok(()) => Status::Success,
         Err(ReplayError(message)) => {

@@ -3,13 +3,16 @@
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
-use super::load::{device, load_from, place};
+use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
+use crate::config::qos::Part;
+use crate::core::Core;
 use crate::live::metrics::Metrics;
-use crate::live::{self, Event};
+use crate::live::{self, Event, Workers};
+use crate::ports::elsewhere::ElsewherePort;
 use crate::ports::{PortKind, PortSpec};
-use crate::program::{DeviceOptions, Place};
+use crate::program::{DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -32,13 +35,18 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let duration = duration(args.duration)?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let options = DeviceOptions { background: true, ..DeviceOptions::default() };
-    let mut core = device(&loaded, Some(&args.engine), args.mac_control, options)?;
-    for (number, spec) in &specs {
-        for notice in live::attach(&mut core, *number, spec)? {
-            say(&format!("port {number}: {notice}"));
-        }
+    let workers = usize::from(args.workers);
+    if workers > specs.len() {
+        return Err(format!(
+            "--workers {workers}: each worker has ports of its own, and there are {}: use --workers {}",
+            specs.len(),
+            specs.len()
+        ));
     }
-    loaded.set_queues(&mut core, &specs.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
+    check_captures(&specs, workers)?;
+    let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
+    open_ports(&mut cores, &specs)?;
+    set_queues(&loaded, &mut cores, &specs)?;
     let names: Vec<String> = specs.iter().map(|(n, s)| format!("{n}={s}")).collect();
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
@@ -49,18 +57,78 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     if let Some(metrics) = &metrics {
         say(&format!("metrics on http://{}/metrics", metrics.address()));
     }
-    let result = live::run(&mut core, duration, &mut |event| match event {
+    let mut core = cores.remove(0);
+    let mut workers = Workers::start(cores)?;
+    let result = live::run(&mut core, &mut workers, duration, &mut |event, workers| match event {
         Event::Message(message) => say(&message),
-        Event::Counters(core) => counters::show(core, args.json),
+        Event::Counters(core) => counters::show(&workers.statistics(core), args.json),
         Event::Turn { core, .. } => {
             if let Some(metrics) = &mut metrics {
-                metrics.answer(core);
+                metrics.answer(|| workers.statistics(core));
             }
         }
     });
-    counters::show(&mut core, args.json);
+    counters::show(&workers.statistics(&mut core), args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
+}
+
+/// The worker of a port, by the port's place on the command line: they take turns.
+fn owner(place: usize, workers: usize) -> usize {
+    place % workers.max(1)
+}
+
+/// Opens each port at its worker; the others get its place.
+fn open_ports(cores: &mut [Core], specs: &[(u16, PortSpec)]) -> Result<(), String> {
+    let workers = cores.len();
+    for (place, (number, spec)) in specs.iter().enumerate() {
+        let mine = owner(place, workers);
+        for notice in live::attach(&mut cores[mine], *number, spec)? {
+            say(&format!("port {number}: {notice}"));
+        }
+        let Some(port) = cores[mine].port(*number) else { continue };
+        let elsewhere = ElsewherePort::like(port);
+        for (_, core) in cores.iter_mut().enumerate().filter(|(worker, _)| *worker != mine) {
+            core.add_elsewhere(*number, mine as u8, elsewhere.clone())?;
+        }
+    }
+    Ok(())
+}
+
+/// Ports of several workers cannot write into one capture file.
+fn check_captures(specs: &[(u16, PortSpec)], workers: usize) -> Result<(), String> {
+    for (place, (number, spec)) in specs.iter().enumerate() {
+        let same = |(other, (_, known)): &(usize, &(u16, PortSpec))| {
+            known.capture == spec.capture && owner(*other, workers) != owner(place, workers)
+        };
+        let earlier = specs.iter().enumerate().take(place).find(same);
+        if let (Some(_), Some((_, (earlier, _)))) = (&spec.capture, earlier) {
+            return Err(format!(
+                "ports {earlier} and {number} belong to different workers and cannot share a capture \
+                 file: give each its own (1=veth0,capture=FILE), or use --workers 1"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Gives every worker its queues.
+fn set_queues(
+    loaded: &Loaded,
+    cores: &mut [Core],
+    specs: &[(u16, PortSpec)],
+) -> Result<(), String> {
+    let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+    let workers = cores.len();
+    for (worker, core) in cores.iter_mut().enumerate() {
+        let owns = |number: u16| {
+            let place = numbers.iter().position(|known| *known == number);
+            place.is_some_and(|place| owner(place, workers) == worker)
+        };
+        let part = (workers > 1).then_some(Part { workers, owns: &owns });
+        loaded.set_queues_of(core, &numbers, part.as_ref())?;
+    }
+    Ok(())
 }
 
 /// Ports of the command line, or else of the configuration.

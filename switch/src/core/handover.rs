@@ -15,7 +15,6 @@ use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
 use super::Core;
 use super::manager::{Charge, OWN, Wanted, port_id};
-use crate::ports::Port;
 use crate::ports::elsewhere::ElsewherePort;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{PortId, SharedCharge};
@@ -128,9 +127,9 @@ impl Core {
         &mut self,
         number: u16,
         worker: u8,
-        like: &dyn Port,
+        place: ElsewherePort,
     ) -> Result<(), String> {
-        self.add_port(number, Box::new(ElsewherePort::like(like)))?;
+        self.add_port(number, Box::new(place))?;
         if let Some(slot) = self.slot(number) {
             self.slots[slot].worker = Some(worker);
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::core::{Core, Statistics};
+use crate::core::Statistics;
 use crate::metrics;
 
 /// A snapshot serves so long, that scraping without pause does not slow the switch.
@@ -56,11 +56,11 @@ impl Metrics {
     }
 
     /// Sends a snapshot over, if somebody asked for one.
-    pub fn answer(&mut self, core: &mut Core) {
+    pub fn answer(&mut self, statistics: impl FnOnce() -> Statistics) {
         if self.wanted.load(Ordering::Relaxed) {
             self.wanted.store(false, Ordering::Relaxed);
             // One that nobody took in time is still there; the next request takes it away first.
-            let _ = self.snapshots.try_send(core.statistics());
+            let _ = self.snapshots.try_send(statistics());
         }
     }
 }

@@ -9,7 +9,7 @@ use wireyard_tables::time::Time;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 
 /// The place of a port.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ElsewherePort {
     name: String,
     caps: PortCaps,

@@ -1,0 +1,89 @@
+//! The statistics of several workers as those of one switch.
+//!
+//! A queue, a group and a port's own counters are at one worker only; ledgers, pools and notices are
+//! sums. Peaks of pools are sums of the peaks of their parts, which may have been at different times.
+
+use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
+use crate::ports::PortStats;
+
+impl Statistics {
+    /// Adds what another worker of the same switch counted.
+    pub fn merge(&mut self, other: &Statistics) {
+        self.total.merge(&other.total);
+        self.cpu.merge(&other.cpu);
+        for theirs in &other.ports {
+            match self.ports.iter_mut().find(|mine| mine.port == theirs.port) {
+                Some(mine) => mine.merge(theirs),
+                None => self.ports.push(theirs.clone()),
+            }
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.queueing, &other.queueing) {
+            mine.merge(theirs);
+        }
+        match (&mut self.notification, &other.notification) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine, theirs) => *mine = mine.or(*theirs),
+        }
+        self.captures.extend(other.captures.iter().cloned());
+    }
+}
+
+impl PortReport {
+    fn merge(&mut self, other: &PortReport) {
+        self.ledger.merge(&other.ledger);
+        if self.medium == PortStats::default() {
+            self.medium = other.medium;
+        }
+    }
+}
+
+impl QueueingReport {
+    fn merge(&mut self, other: &QueueingReport) {
+        for (mine, theirs) in self.pools.iter_mut().zip(&other.pools) {
+            mine.merge(theirs);
+        }
+        for theirs in &other.ports {
+            if let Some(mine) = self.ports.iter_mut().find(|mine| mine.port == theirs.port) {
+                mine.merge(theirs);
+            }
+        }
+    }
+}
+
+impl PoolReport {
+    fn merge(&mut self, other: &PoolReport) {
+        self.reserved_bytes += other.reserved_bytes;
+        self.shared_bytes += other.shared_bytes;
+        self.headroom_bytes += other.headroom_bytes;
+        self.peak_bytes += other.peak_bytes;
+    }
+}
+
+impl PortQueues {
+    fn merge(&mut self, other: &PortQueues) {
+        self.queues.extend(other.queues.iter().cloned());
+        self.groups.extend(other.groups.iter().cloned());
+        self.pauses.extend(other.pauses.iter().cloned());
+        self.pauses_ignored += other.pauses_ignored;
+        self.control_sent += other.control_sent;
+        for (name, count) in &other.drops {
+            match self.drops.iter_mut().find(|(mine, _)| mine == name) {
+                Some((_, mine)) => *mine += count,
+                None => self.drops.push((name, *count)),
+            }
+        }
+    }
+}
+
+impl NotificationReport {
+    fn merge(&mut self, other: &NotificationReport) {
+        self.reported += other.reported;
+        self.cnp_sent += other.cnp_sent;
+        self.cnp_suppressed += other.cnp_suppressed;
+        self.cnp_no_qp_pair += other.cnp_no_qp_pair;
+        self.ignored += other.ignored;
+        self.evicted += other.evicted;
+        self.not_transport += other.not_transport;
+        self.unbuildable += other.unbuildable;
+    }
+}

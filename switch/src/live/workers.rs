@@ -1,0 +1,332 @@
+//! The workers of a live switch: their threads, how one wakes another, how all are asked and ended.
+//!
+//! The first worker is the thread that called, with its loop in [`super::run`]; the others run
+//! [`work`] here. They share nothing but flags, bells and the rings between their devices. Statistics are
+//! taken while all stand still, so that they add up.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use wireyard_tables::time::{Span, Time};
+
+use super::{Pace, next_wait};
+use crate::core::{Core, Statistics};
+use crate::ports::sys::bell::Bell;
+use crate::ports::sys::poll;
+
+/// What one worker shows the others.
+#[derive(Debug)]
+struct Seat {
+    bell: Bell,
+    /// It sleeps, or is about to: whoever has something for it rings.
+    asleep: AtomicBool,
+    /// All its input has ended and nothing waits.
+    finished: AtomicBool,
+    /// What it counted, when all were asked.
+    statistics: Mutex<Option<Statistics>>,
+}
+
+/// What all workers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    began: Instant,
+    /// The time of day then, nanoseconds since 1970.
+    began_ns: u64,
+    seats: Vec<Seat>,
+    stop: AtomicBool,
+    asked: AtomicBool,
+    meeting: Meeting,
+    messages: Mutex<Vec<String>>,
+    has_messages: AtomicBool,
+}
+
+/// All workers of a switch, as the first one sees them.
+#[derive(Debug)]
+pub struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<(Core, Result<(), String>)>>,
+    /// What the others counted until they ended.
+    last: Vec<Statistics>,
+}
+
+impl Workers {
+    /// Only the caller.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn one() -> Result<Workers, String> {
+        Workers::start(Vec::new())
+    }
+
+    /// The caller, and a thread for each of `others`.
+    ///
+    /// # Errors
+    /// No more threads or open files.
+    pub fn start(others: Vec<Core>) -> Result<Workers, String> {
+        let seat = || -> io::Result<Seat> {
+            let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
+            Ok(Seat { bell: Bell::new()?, asleep, finished, statistics: Mutex::default() })
+        };
+        let seats = (0..=others.len()).map(|_| seat()).collect::<io::Result<Vec<_>>>();
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            began_ns: time_of_day_ns(),
+            seats: seats.map_err(|error| format!("workers: {error}"))?,
+            stop: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+            meeting: Meeting::default(),
+            messages: Mutex::default(),
+            has_messages: AtomicBool::new(false),
+        });
+        let mut workers = Workers { shared, threads: Vec::new(), last: Vec::new() };
+        for (index, mut core) in others.into_iter().enumerate() {
+            core.set_time_of_day(workers.shared.began_ns);
+            let (shared, me) = (Arc::clone(&workers.shared), index + 1);
+            let thread = thread::Builder::new()
+                .name(format!("worker {}", me + 1))
+                .spawn(move || work(core, &shared, me))
+                .map_err(|error| format!("worker {}: {error}", me + 1))?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What all workers counted together; `first` is the caller's device. They stand still meanwhile.
+    pub fn statistics(&self, first: &mut Core) -> Statistics {
+        let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
+        if !is_asked || !self.shared.ask() {
+            let mut all = first.statistics();
+            self.last.iter().for_each(|statistics| all.merge(statistics));
+            return all;
+        }
+        let mut all = first.statistics();
+        self.shared.answers().iter().for_each(|statistics| all.merge(statistics));
+        all
+    }
+
+    /// Ends the other workers, drains all queues and closes all ports.
+    ///
+    /// # Errors
+    /// What went wrong in one of them.
+    pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), String> {
+        let (mut others, failure) = self.stop();
+        super::drain(first, &mut others, || self.shared.now());
+        self.last = others.iter_mut().map(Core::statistics).collect();
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Ends the other workers: their devices, and what went wrong in one.
+    fn stop(&mut self) -> (Vec<Core>, Option<String>) {
+        self.shared.stop();
+        let (mut cores, mut failure) = (Vec::new(), None);
+        for thread in self.threads.drain(..) {
+            match thread.join() {
+                Ok((core, result)) => {
+                    cores.push(core);
+                    failure = failure.or(result.err());
+                }
+                Err(_) => failure = Some("a worker ended by a defect of this program".to_owned()),
+            }
+        }
+        (cores, failure)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+impl Shared {
+    /// The time of all workers.
+    pub(super) fn now(&self) -> Time {
+        Time::from_ns(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The time of day at time zero, in nanoseconds since 1970.
+    pub(super) fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.meeting.abandon();
+        self.wake_all();
+    }
+
+    /// Asks all to stand still; false: one of them has ended.
+    fn ask(&self) -> bool {
+        self.asked.store(true, Ordering::SeqCst);
+        self.wake_all();
+        self.meeting.meet(self.seats.len())
+    }
+
+    /// What the others counted, who go on after it.
+    fn answers(&self) -> Vec<Statistics> {
+        self.asked.store(false, Ordering::SeqCst);
+        self.meeting.meet(self.seats.len());
+        self.seats.iter().filter_map(|seat| lock(&seat.statistics).take()).collect()
+    }
+
+    fn wake_all(&self) {
+        self.seats.iter().for_each(|seat| seat.bell.ring());
+    }
+
+    /// Wakes the workers, bit by number, that were given something.
+    pub(super) fn wake(&self, workers: u64) {
+        if workers == 0 {
+            return;
+        }
+        // Pairs with the fence in `sleep`: either we see that it sleeps, or it sees what we gave.
+        fence(Ordering::SeqCst);
+        for (index, seat) in self.seats.iter().enumerate() {
+            if workers >> index & 1 == 1 && seat.asleep.swap(false, Ordering::Relaxed) {
+                seat.bell.ring();
+            }
+        }
+    }
+
+    /// Sleeps until a frame arrives, another worker rings, or the time is over.
+    pub(super) fn sleep(&self, me: usize, core: &mut Core, most: Span) -> io::Result<()> {
+        let Some(seat) = self.seats.get(me) else { return Ok(()) };
+        core.rest();
+        seat.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !core.has_mail() && !self.asked.load(Ordering::Relaxed) && !self.is_stopped() {
+            let mut fds = core.poll_fds();
+            fds.push(seat.bell.as_raw_fd());
+            poll::wait(&fds, Duration::from_nanos(most.as_ns()))?;
+        }
+        seat.asleep.store(false, Ordering::Relaxed);
+        seat.bell.quiet();
+        Ok(())
+    }
+
+    /// Says whether a worker has nothing left to do; true when no worker has.
+    pub(super) fn finished(&self, me: usize, is_finished: bool) -> bool {
+        if let Some(seat) = self.seats.get(me) {
+            seat.finished.store(is_finished, Ordering::SeqCst);
+        }
+        self.seats.iter().all(|seat| seat.finished.load(Ordering::SeqCst))
+    }
+
+    /// Messages of the other workers.
+    pub(super) fn take_messages(&self) -> Vec<String> {
+        match self.has_messages.swap(false, Ordering::Relaxed) {
+            true => std::mem::take(&mut *lock(&self.messages)),
+            false => Vec::new(),
+        }
+    }
+
+    /// Where all were asked to stand still: does so, with its statistics for the first.
+    fn answer(&self, me: usize, core: &mut Core) {
+        if !self.asked.load(Ordering::SeqCst) || !self.meeting.meet(self.seats.len()) {
+            return;
+        }
+        if let Some(seat) = self.seats.get(me) {
+            *lock(&seat.statistics) = Some(core.statistics());
+        }
+        self.meeting.meet(self.seats.len());
+    }
+}
+
+/// Ends the switch when a worker's thread ends, however it does.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The loop of every worker but the first.
+fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), String>) {
+    let _leaving = Leaving(shared);
+    let result =
+        turns(&mut core, shared, me).map_err(|error| format!("worker {}: {error}", me + 1));
+    (core, result)
+}
+
+fn turns(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
+    let mut pace = Pace::default();
+    while !shared.is_stopped() {
+        let now = shared.now();
+        let progress = core.poll(now, None);
+        shared.wake(core.take_rung());
+        shared.answer(me, core);
+        if pace.is_check_due(now) {
+            core.check_links(now);
+            shared.finished(me, core.is_finished(now));
+        }
+        let messages = core.take_messages();
+        if !messages.is_empty() {
+            lock(&shared.messages).extend(messages);
+            shared.has_messages.store(true, Ordering::Relaxed);
+        }
+        if let Some(sleep) = pace.rest(&progress, || next_wait(core, now)) {
+            shared.sleep(me, core, sleep)?;
+        }
+    }
+    Ok(())
+}
+
+/// A place where all wait for each other.
+#[derive(Debug, Default)]
+struct Meeting {
+    state: Mutex<Attendance>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Attendance {
+    waiting: usize,
+    round: u64,
+    /// Somebody left for good.
+    is_abandoned: bool,
+}
+
+impl Meeting {
+    /// Waits until `parties` are here. False: one of them will never come.
+    fn meet(&self, parties: usize) -> bool {
+        let mut state = lock(&self.state);
+        let round = state.round;
+        state.waiting += 1;
+        if state.waiting == parties {
+            state.waiting = 0;
+            state.round += 1;
+            self.changed.notify_all();
+            return true;
+        }
+        while state.round == round && !state.is_abandoned {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.round != round
+    }
+
+    fn abandon(&self) {
+        lock(&self.state).is_abandoned = true;
+        self.changed.notify_all();
+    }
+}
+
+fn time_of_day_ns() -> u64 {
+    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(day.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
