@@ -118,7 +118,7 @@ proptest! {
             for (psn, &(from, to, len, lossless)) in packets.iter().enumerate() {
                 let dscp = if lossless { 26 } else { 0 };
                 fars[usize::from(from - 1)].send(now, &frame(from, to, dscp, 2, psn as u32, len));
-                now = now + Span::from_us(1);
+                now += Span::from_us(1);
             }
             fabric.run_until(now + Span::from_ms(20));
             check(&fabric);
@@ -148,7 +148,7 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
             assert!(sent < 200, "no pause after {sent} frames");
             fars[0].send(now, &frame(1, 2, 26, 2, sent as u32, 1514));
             sent += 1;
-            now = now + Span::from_ns(200);
+            now += Span::from_ns(200);
             fabric.run_until(now);
         }
         let owner = &fabric.cores[0];
