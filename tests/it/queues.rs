@@ -121,4 +121,30 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     here(&good.replace("40 m", "40"), "switch.yaml:1:37", "40 of what?");
     here(&good.replace("rate: 25", "rat: 25"), "switch.yaml:1:50", "did you mean `rate`?");
     here(&good.replace("azure", "azur"), "switch.yaml:2:16", "did you mean `sonic_azure`?");
+
+    // The same without a program.
+    let alone = |text: &str| {
+        let path = folder.path().join("switch.yaml");
+        fs::write(&path, text).unwrap();
+        run(&["check", "--config", path.to_str().unwrap()])
+    };
+    let queues = |out: &str| {
+        out.lines()
+            .filter(|line| line.contains(": ") && !line.contains("warnings"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let ended = alone(good);
+    assert_eq!(queues(&ended.expect(0, &[]).out), queues(&shown), "as with a program");
+    assert!(
+        ended.out.ends_with("switch.yaml: 2 ports, with queues; 0 warnings\n"),
+        "{}",
+        ended.out
+    );
+    assert!(alone(&small).expect(1, &[]).out.contains("headroom 10 KB is below the 50176 B"));
+    alone(&good.replace("rate: 25", "rat: 25")).expect(1, &["switch.yaml:1:50", "`rate`?"]);
+    // A program that is not there is not missed.
+    alone("program: no-such.yaml\n").expect(0, &[]);
+    run(&["check"]).expect(2, &["PROGRAM"]);
+    run(&["check", "--config", "no-such.yaml"]).expect(1, &["no-such.yaml"]);
 }

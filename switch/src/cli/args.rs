@@ -44,7 +44,10 @@ pub enum Command {
     )]
     Demo(DemoArgs),
     /// Check a program (and its entries and configuration) and list every error.
-    #[command(after_help = "Example: wireyard check programs/ipv4_router")]
+    #[command(
+        after_help = "Examples:\n  wireyard check programs/ipv4_router\n  wireyard check --config \
+        programs/rocev2_lossless/switch.yaml"
+    )]
     Check(CheckArgs),
     /// Tell the long story of an error code.
     #[command(after_help = "Example: wireyard explain E0001")]
@@ -197,9 +200,15 @@ pub struct DemoArgs {
 /// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented on the type")]
-    pub program: ProgramArgs,
+    /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file; without it, --config is checked alone.
+    #[arg(required_unless_present = "config")]
+    pub program: Option<PathBuf>,
+    /// Look for included libraries in this folder too.
+    #[arg(long = "include", value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Table entries; default: entries.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub entries: Option<PathBuf>,
     /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -1,58 +1,33 @@
-//! `check`: everything that is wrong with a program.
+//! `check`: everything that is wrong with a program, or with a configuration alone.
+
+use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, json};
+use wireyard_pipeline::source::Loader;
 
 use super::args::{CheckArgs, MacControl};
-use super::load::{device, place, show};
+use super::load::{device, show};
 use super::{Status, print, print_json};
-use crate::program::{self, DeviceOptions};
+use crate::config::SwitchConfig;
+use crate::config::qos::Report;
+use crate::library::LIBRARIES;
+use crate::program::{self, DeviceOptions, Place};
 
 pub(super) fn run(args: &CheckArgs) -> Status {
-    let mut place = place(&args.program);
-    place.config = args.config.clone();
-    match program::load(&place) {
-        Ok(loaded) => {
-            // Building the device finds what only the tables know: entries that collide, or too many.
-            let engine = Some(&args.engine);
-            let made = device(&loaded, engine, MacControl::Port, DeviceOptions::default());
-            if let Err(message) = made {
-                super::complain(&message);
-                return Status::Failed;
-            }
-            let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
-            let refused = queues.as_ref().is_some_and(Result::is_err);
-            let report =
-                queues.map(|queues| queues.map_or_else(|report| *report, |qos| qos.report));
-            let weak = report.as_ref().is_some_and(|report| !report.warnings.is_empty());
-            let failed = refused || args.strict && (weak || !loaded.warnings.is_empty());
-            if args.json {
-                let found = json::to_json(&loaded.warnings, &loaded.files);
-                // With queues in the configuration, the list of diagnostics is one of two parts.
-                print_json(&match &report {
-                    Some(report) => serde_json::json!({ "diagnostics": found, "queues": report }),
-                    None => found,
-                });
-            } else {
-                show(&loaded.warnings, &loaded.files);
-                print(&report.map(|report| report.to_string()).unwrap_or_default());
-            }
-            if !args.json {
-                let (_, warnings) = loaded.warnings.counts();
-                let program = &loaded.program;
-                print(&format!(
-                    "{}: {} states, {} tables, {} actions, {} header instances, {} of 16 carried \
-                     bytes; {warnings} warnings\n",
-                    program.name,
-                    program.parser.states.len(),
-                    program.tables.len(),
-                    program.actions.len(),
-                    program.instances.len(),
-                    program.carried_bytes,
-                ));
-            }
-            if failed { Status::Failed } else { Status::Success }
+    let checked = match (&args.program, &args.config) {
+        (Some(program), _) => check_program(program, args),
+        (None, Some(config)) => check_config(config),
+        // The command line asks for one of them.
+        (None, None) => return Status::Wrong,
+    };
+    match checked {
+        Ok(checked) => show_checked(&checked, args),
+        Err(Failure::Device(message)) => {
+            super::complain(&message);
+            Status::Failed
         }
-        Err(Rejected { diagnostics, files }) => {
+        Err(Failure::Rejected(rejected)) => {
+            let Rejected { diagnostics, files } = *rejected;
             tell(&diagnostics, &files, args.json);
             if !args.json {
                 let (errors, warnings) = diagnostics.counts();
@@ -60,6 +35,90 @@ pub(super) fn run(args: &CheckArgs) -> Status {
             }
             Status::Failed
         }
+    }
+}
+
+/// What was found where nothing is wrong in the files.
+struct Checked {
+    /// One line about what was read.
+    summary: String,
+    warnings: Diagnostics,
+    files: Files,
+    /// What the queues of the configuration come to.
+    queues: Option<Result<Box<Report>, Box<Report>>>,
+}
+
+/// Why nothing can be said about queues.
+enum Failure {
+    Rejected(Box<Rejected>),
+    Device(String),
+}
+
+fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> {
+    config.queues(&[]).map(|queues| queues.map(|qos| Box::new(qos.report)))
+}
+
+fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
+    let place = Place {
+        program: program.to_owned(),
+        include: args.include.clone(),
+        entries: args.entries.clone(),
+        config: args.config.clone(),
+        ..Place::default()
+    };
+    let rejected = |rejected| Failure::Rejected(Box::new(rejected));
+    let loaded = program::load(&place).map_err(rejected)?;
+    // Building the device finds what only the tables know: entries that collide, or too many.
+    let engine = Some(&args.engine);
+    device(&loaded, engine, MacControl::Port, DeviceOptions::default()).map_err(Failure::Device)?;
+    let program = &loaded.program;
+    let summary = format!(
+        "{}: {} states, {} tables, {} actions, {} header instances, {} of 16 carried bytes",
+        program.name,
+        program.parser.states.len(),
+        program.tables.len(),
+        program.actions.len(),
+        program.instances.len(),
+        program.carried_bytes,
+    );
+    let queues = loaded.config.as_ref().and_then(queues_of);
+    Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues })
+}
+
+/// A configuration by itself; the program that it may name is not looked at.
+fn check_config(path: &Path) -> Result<Checked, Failure> {
+    let loader = Loader::new(Vec::new(), LIBRARIES);
+    let (mut files, mut found) = (Files::new(), Diagnostics::new());
+    let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
+        return Err(Failure::Rejected(Box::new(Rejected { diagnostics: found, files })));
+    };
+    let queues = queues_of(&config);
+    let with = if queues.is_some() { "with queues" } else { "without queues" };
+    let summary = format!("{}: {} ports, {with}", path.display(), config.ports.len());
+    Ok(Checked { summary, warnings: found, files, queues })
+}
+
+fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
+    let Checked { summary, warnings, files, queues } = checked;
+    let refused = queues.as_ref().is_some_and(Result::is_err);
+    let report = queues.as_ref().map(|queues| queues.as_ref().unwrap_or_else(|report| report));
+    let weak = report.is_some_and(|report| !report.warnings.is_empty());
+    if args.json {
+        let found = json::to_json(warnings, files);
+        // With queues in the configuration, the list of diagnostics is one of two parts.
+        print_json(&match report {
+            Some(report) => serde_json::json!({ "diagnostics": found, "queues": report }),
+            None => found,
+        });
+    } else {
+        show(warnings, files);
+        print(&report.map(|report| report.to_string()).unwrap_or_default());
+        print(&format!("{summary}; {} warnings\n", warnings.counts().1));
+    }
+    if refused || args.strict && (weak || !warnings.is_empty()) {
+        Status::Failed
+    } else {
+        Status::Success
     }
 }
 
