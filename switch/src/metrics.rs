@@ -16,6 +16,7 @@ use crate::core::{
     GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
     Statistics,
 };
+use crate::ports::faults::FaultCounters;
 use crate::recorder::RecorderReport;
 use crate::stats::LedgerReport;
 
@@ -208,6 +209,11 @@ const NOTIFICATION: &[Family<NotificationReport>] = &[
     family("cnp_intervals_evicted", "Intervals ended early.", Counter(|n| n.evicted)),
 ];
 
+const FAULTS: &[Family<FaultCounters>] = &[
+    family("port_fault_frames", "Frames that a fault was put on.", Reasons(|f| f.named().to_vec())),
+    family("port_fault_under_way_frames", "Frames that are late.", Gauge(|f| Some(f.under_way))),
+];
+
 const CAPTURE: &[Family<RecorderReport>] = &[
     family("capture_records", "Records made for the file.", Counter(|c| c.records)),
     family("capture_lost_records", "Records that found no room.", Counter(|c| c.lost)),
@@ -231,6 +237,11 @@ impl Collector for Snapshot {
         families(out, LEDGER, &ledgers.chain([cpu]).collect::<Vec<_>>())?;
         let ports = statistics.ports.iter().map(|p| (port(p.port), p));
         families(out, PORT, &ports.collect::<Vec<_>>())?;
+        let faults = statistics.ports.iter().filter_map(|p| Some((p.port, p.faults.as_ref()?)));
+        let ways = faults.flat_map(|(p, f)| [(p, "received", &f.received), (p, "sent", &f.sent)]);
+        let ways = ways
+            .map(|(p, way, f)| (vec![("port", p.to_string()), ("direction", way.to_owned())], f));
+        families(out, FAULTS, &ways.collect::<Vec<_>>())?;
         if let Some(queueing) = &statistics.queueing {
             let ports = &queueing.ports;
             let with = |p: &PortQueues, name, number: u8| {

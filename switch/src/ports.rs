@@ -9,6 +9,7 @@
 
 pub mod capture;
 pub mod elsewhere;
+pub mod faults;
 pub mod memory;
 mod offload;
 mod open;
@@ -152,7 +153,7 @@ pub enum LinkState {
     Down,
     /// The interface does not exist (any more).
     Gone,
-    /// Input has ended and will not come again: a capture file was read to its end.
+    /// No input will come (again): a capture file was read to its end, or is only written.
     Ended,
 }
 
@@ -283,6 +284,11 @@ pub trait Port: Send {
 
     /// The counters, the kernel's included.
     fn stats(&mut self) -> PortStats;
+
+    /// What happened to frames by chance; `None` for a port on which nothing can.
+    fn faults(&self) -> Option<faults::FaultReport> {
+        None
+    }
 
     /// Looks at the link (a system call for an interface) and tries to recover a lost one.
     fn link_state(&mut self, now: Time) -> LinkState;

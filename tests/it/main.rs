@@ -9,6 +9,7 @@ mod ecmp;
 mod emitted;
 mod engines;
 mod errors;
+mod faults;
 mod frames;
 mod ir;
 mod lab;

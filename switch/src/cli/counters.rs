@@ -33,6 +33,15 @@ fn table(statistics: &Statistics) -> String {
         total.queued,
         if total.balanced { "" } else { "  (DOES NOT ADD UP)" }
     );
+    for port in &statistics.ports {
+        let Some(faults) = port.faults else { continue };
+        for (way, counters) in [("received", faults.received), ("sent", faults.sent)] {
+            let named = counters.named().into_iter().filter(|(_, count)| *count > 0);
+            for (name, count) in named.chain([("under way", counters.under_way)]) {
+                let _ = writeln!(out, "  port {} fault, {way}: {count} {name}", port.port);
+            }
+        }
+    }
     reasons(&mut out, "dropped", &total.dropped);
     reasons(&mut out, "consumed", &total.consumed);
     if let Some(report) = &statistics.queueing {

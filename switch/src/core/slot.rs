@@ -5,6 +5,7 @@ use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
 use super::record::Place;
+use crate::ports::faults::FaultReport;
 use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
@@ -47,6 +48,9 @@ pub struct PortReport {
     pub ledger: LedgerReport,
     /// The port's own counters.
     pub medium: PortStats,
+    /// What happened to frames by chance, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultReport>,
 }
 
 impl Slot {
@@ -104,6 +108,7 @@ impl Slot {
             name: self.port.name().to_owned(),
             ledger: LedgerReport::new(&self.ledger, reasons, queued),
             medium: self.port.stats(),
+            faults: self.port.faults(),
         }
     }
 

@@ -370,7 +370,7 @@ impl Port for CapturePort {
     }
 
     fn link_state(&mut self, _now: Time) -> LinkState {
-        if self.reads && self.input.is_none() { LinkState::Ended } else { LinkState::Up }
+        if self.input.is_none() { LinkState::Ended } else { LinkState::Up }
     }
 }
 

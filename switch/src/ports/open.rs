@@ -3,6 +3,7 @@
 use wireyard_pipeline::packet::PacketMemory;
 
 use super::capture::CapturePort;
+use super::faults::FaultyPort;
 use super::pnet::PnetPort;
 use super::raw::RawPort;
 use super::tap::TapPort;
@@ -17,11 +18,20 @@ pub struct Opened {
     pub notices: Vec<String>,
 }
 
-/// Opens a port on the packet memory `mem`.
+/// Opens a port on the packet memory `mem`, behind a bad cable where the specification says so.
 ///
 /// # Errors
 /// See [`PortError`]; nothing is left open.
 pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
+    let opened = open_kind(spec, mem)?;
+    if !spec.faults.can_happen() {
+        return Ok(opened);
+    }
+    let port = Box::new(FaultyPort::new(opened.port, spec.faults));
+    Ok(Opened { port, ..opened })
+}
+
+fn open_kind(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     let mut port: Box<dyn Port> = match spec.kind {
         PortKind::Auto => return open_fastest(spec, mem),
         PortKind::Xdp => return open_xdp(spec, mem),

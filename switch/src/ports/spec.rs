@@ -5,7 +5,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use wireyard_tables::time::Span;
+
 use super::LinkType;
+use super::faults::chance::FaultSetup;
+use crate::units::{Interval, Probability};
 
 /// How a port reaches its medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +76,8 @@ pub struct PortSpec {
     pub pace: Pace,
     /// File that everything on the port is recorded in (`capture=`).
     pub capture: Option<PathBuf>,
+    /// What happens to its frames by chance (`loss=`, `corrupt=`, `duplicate=`, `reorder=`, `reorder_by=`, `delay=`, `seed=`).
+    pub faults: FaultSetup,
 }
 
 /// What is wrong with a port specification.
@@ -89,7 +95,23 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-const OPTIONS: [&str; 6] = ["link", "queue", "mtu", "out", "pace", "capture"];
+const OPTIONS: [&str; 13] = [
+    "link",
+    "queue",
+    "mtu",
+    "out",
+    "pace",
+    "capture",
+    "loss",
+    "corrupt",
+    "duplicate",
+    "reorder",
+    "reorder_by",
+    "delay",
+    "seed",
+];
+/// A frame that is later than this is lost to everybody.
+const FAULT_DELAY_MAX: Span = Span::from_ms(10_000);
 /// IFNAMSIZ less the closing zero.
 const NAME_BYTES_MAX: usize = 15;
 
@@ -106,6 +128,7 @@ impl PortSpec {
             out: None,
             pace: Pace::Now,
             capture: None,
+            faults: FaultSetup::NONE,
         }
     }
 
@@ -216,12 +239,38 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
                 _ => return Err(format!("pace=`{value}`: write pace=now or pace=recorded")),
             };
         }
+        _ if set_fault(&mut spec.faults, key, value)? => {}
         _ => {
             let hint = suggest(key, &OPTIONS);
             return Err(format!("unknown option `{key}`{hint}; known are {}", OPTIONS.join(", ")));
         }
     }
     Ok(())
+}
+
+/// Sets an option of the faults; false if it is none of them.
+fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, String> {
+    let chance = || value.parse::<Probability>().map_err(|error| format!("{key}={error}"));
+    let span = || {
+        let interval = value.parse::<Interval>().map_err(|error| format!("{key}={error}"))?;
+        match interval.span() {
+            span if span <= FAULT_DELAY_MAX => Ok(span),
+            _ => Err(format!("{key}={value}: at most 10 s")),
+        }
+    };
+    match key {
+        "loss" => faults.loss = chance()?,
+        "corrupt" => faults.corruption = chance()?,
+        "duplicate" => faults.duplication = chance()?,
+        "reorder" => faults.reordering = chance()?,
+        "reorder_by" => faults.reorder_by = span()?,
+        "delay" => faults.delay = span()?,
+        "seed" => {
+            faults.seed = value.parse().map_err(|_| format!("seed=`{value}` is not a number"))?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 fn check(spec: &PortSpec) -> Result<(), String> {
@@ -329,6 +378,12 @@ mod tests {
             ("a-very-long-interface", "at most 15 bytes"),
             ("dir/file.pcap", "pcap:dir/file.pcap"),
             ("raw:t,out=x", "for pcap"),
+            ("raw:t,loss=5", "5 of what?"),
+            ("raw:t,loss=101%", "at most 100 %"),
+            ("raw:t,los=1%", "did you mean `loss`?"),
+            ("raw:t,delay=5", "5 of what?"),
+            ("raw:t,delay=11s", "at most 10 s"),
+            ("raw:t,seed=x", "not a number"),
             ("raw:t,capture=", "capture= names no file"),
             ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:,out=a.pcap,capture=a.pcap", "the port uses this file"),

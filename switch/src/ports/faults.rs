@@ -1,0 +1,310 @@
+//! A port whose cable is bad: frames are lost, corrupted, delayed, overtaken or doubled, by chance with a seed.
+//!
+//! A decorator of any [`Port`], in both directions, each chance a stream of its own. The device above sees what it would see
+//! on a bad cable: a frame that is lost on the way out was sent, one that is lost on the way in never arrived. All of it is
+//! counted in [`FaultReport`]. It has no clock: a frame that is late is due at a time, and waits for a call.
+
+pub mod chance;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+
+use serde::Serialize;
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::{Span, Time};
+
+use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
+use chance::{Chances, FaultSetup, flip_bit};
+
+/// Frames that are under way in one direction, at most; more are lost as `overflowed`.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// What happened in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FaultCounters {
+    /// Frames that vanished by chance.
+    pub lost: u64,
+    /// Frames with a bit turned over.
+    pub corrupted: u64,
+    /// Frames that were sent twice.
+    pub duplicated: u64,
+    /// Frames that fell behind.
+    pub reordered: u64,
+    /// Frames that were delayed, those that fell behind among them.
+    pub delayed: u64,
+    /// Frames that vanished because too many were under way.
+    pub overflowed: u64,
+    /// Frames under way now.
+    pub under_way: u64,
+}
+
+impl FaultCounters {
+    /// Every counter that only rises, with its name.
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("lost", self.lost),
+            ("corrupted", self.corrupted),
+            ("duplicated", self.duplicated),
+            ("reordered", self.reordered),
+            ("delayed", self.delayed),
+            ("overflowed", self.overflowed),
+        ]
+    }
+}
+
+/// What happened on a port, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FaultReport {
+    /// On the way in.
+    pub received: FaultCounters,
+    /// On the way out.
+    pub sent: FaultCounters,
+}
+
+/// What both directions have in their frames.
+trait Frame {
+    fn buf(&mut self) -> (&mut Buf, u16, u32);
+    fn copy(&self, buf: Buf, data_off: u16) -> Self;
+    fn into_buf(self) -> Buf;
+}
+
+impl Frame for RxFrame {
+    fn buf(&mut self) -> (&mut Buf, u16, u32) {
+        (&mut self.buf, self.data_off, self.len)
+    }
+
+    fn copy(&self, buf: Buf, data_off: u16) -> RxFrame {
+        RxFrame { buf, data_off, ..*self }
+    }
+
+    fn into_buf(self) -> Buf {
+        self.buf
+    }
+}
+
+impl Frame for TxFrame {
+    fn buf(&mut self) -> (&mut Buf, u16, u32) {
+        (&mut self.buf, self.data_off, self.len)
+    }
+
+    fn copy(&self, buf: Buf, data_off: u16) -> TxFrame {
+        TxFrame { buf, data_off, ..*self }
+    }
+
+    fn into_buf(self) -> Buf {
+        self.buf
+    }
+}
+
+/// One direction of the cable.
+struct Way<F> {
+    chances: Chances,
+    /// In the order of their times.
+    under_way: VecDeque<(Time, F)>,
+    counters: FaultCounters,
+}
+
+impl<F: Frame> Way<F> {
+    fn new(setup: FaultSetup, number: u64) -> Way<F> {
+        let chances = Chances::new(setup, number);
+        Way { chances, under_way: VecDeque::new(), counters: FaultCounters::default() }
+    }
+
+    /// Puts a frame on the way that enters the cable at `at`.
+    fn enter(&mut self, mem: &mut PacketMemory, at: Time, mut frame: F) {
+        let fate = self.chances.draw();
+        if fate.is_lost {
+            self.counters.lost += 1;
+            return mem.free(frame.into_buf());
+        }
+        if let Some(draw) = fate.corrupts {
+            let (buf, data_off, len) = frame.buf();
+            self.counters.corrupted += u64::from(flip_bit(mem, buf, data_off, len, draw));
+        }
+        self.counters.reordered += u64::from(fate.is_reordered);
+        self.counters.delayed += u64::from(fate.later > Span::ZERO);
+        if fate.is_doubled {
+            let (buf, data_off, len) = frame.buf();
+            let bytes = mem.frame(buf, data_off, len).to_vec();
+            if let Some(buf) = mem.alloc_frame(&bytes) {
+                self.counters.duplicated += 1;
+                let copy = frame.copy(buf, mem.config().headroom_bytes as u16);
+                self.place(mem, at + fate.later, copy);
+            }
+        }
+        self.place(mem, at + fate.later, frame);
+    }
+
+    fn place(&mut self, mem: &mut PacketMemory, due: Time, frame: F) {
+        if self.under_way.len() >= UNDER_WAY_MAX {
+            self.counters.overflowed += 1;
+            return mem.free(frame.into_buf());
+        }
+        // Nearly always the last: frames enter in order.
+        let behind = self.under_way.iter().rev().take_while(|(at, _)| *at > due).count();
+        self.under_way.insert(self.under_way.len() - behind, (due, frame));
+    }
+
+    /// Takes the next frame that is through by `now`.
+    fn leave(&mut self, now: Time) -> Option<(Time, F)> {
+        self.under_way.front().filter(|(due, _)| *due <= now)?;
+        self.under_way.pop_front()
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.under_way.front().map(|(due, _)| *due)
+    }
+
+    fn counters(&self) -> FaultCounters {
+        FaultCounters { under_way: self.under_way.len() as u64, ..self.counters }
+    }
+
+    fn clear(&mut self, mem: &mut PacketMemory) {
+        self.under_way.drain(..).for_each(|(_, frame)| mem.free(frame.into_buf()));
+    }
+}
+
+/// A port behind a bad cable.
+pub struct FaultyPort {
+    inner: Box<dyn Port>,
+    inward: Way<RxFrame>,
+    outward: Way<TxFrame>,
+    /// Frames that are through and that the port had no room for.
+    ready: Vec<TxFrame>,
+    fresh: Vec<RxFrame>,
+    /// An error of sending that was met while receiving.
+    late: Option<PortError>,
+}
+
+impl FaultyPort {
+    /// Puts a cable with these faults on a port.
+    pub fn new(inner: Box<dyn Port>, setup: FaultSetup) -> FaultyPort {
+        FaultyPort {
+            inner,
+            inward: Way::new(setup, 0),
+            outward: Way::new(setup, 1),
+            ready: Vec::new(),
+            fresh: Vec::new(),
+            late: None,
+        }
+    }
+
+    /// Hands the port what is through by `now`.
+    fn push(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
+        while self.ready.len() < UNDER_WAY_MAX
+            && let Some((due, frame)) = self.outward.leave(now)
+        {
+            let later = due.since(frame.end);
+            self.ready.push(TxFrame { start: frame.start + later, end: due, ..frame });
+        }
+        if self.ready.is_empty() {
+            return Ok(());
+        }
+        self.inner.tx_burst(mem, now, &mut self.ready).map(|_| ())
+    }
+}
+
+impl Port for FaultyPort {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn caps(&self) -> PortCaps {
+        self.inner.caps()
+    }
+
+    fn rx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+        max: usize,
+    ) -> Result<usize, PortError> {
+        let sent = self.push(mem, now);
+        let received = self.inner.rx_burst(mem, now, &mut self.fresh, max);
+        for frame in self.fresh.drain(..) {
+            self.inward.enter(mem, frame.timestamp, frame);
+        }
+        let mut count = 0;
+        while count < max
+            && let Some((due, frame)) = self.inward.leave(now)
+        {
+            out.push(RxFrame { timestamp: due, ..frame });
+            count += 1;
+        }
+        let failure = self.late.take().or(sent.err()).or(received.err());
+        match failure {
+            Some(error) if count == 0 => Err(error),
+            failure => {
+                self.late = failure;
+                Ok(count)
+            }
+        }
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        self.push(mem, now)?;
+        // While the port has no room for what is through, the cable takes nothing more.
+        if !self.ready.is_empty() {
+            return Ok(TxDone::default());
+        }
+        let sent = frames.len();
+        for frame in frames.drain(..) {
+            self.outward.enter(mem, frame.end, frame);
+        }
+        self.push(mem, now)?;
+        Ok(TxDone { sent, dropped: 0 })
+    }
+
+    fn flush(&mut self, mem: &mut PacketMemory) -> Result<(), PortError> {
+        self.inner.flush(mem)
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        let under_way = [self.inward.next(), self.outward.next()].into_iter().flatten().min();
+        under_way.into_iter().chain(self.inner.next_arrival()).min()
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        self.inner.poll_fd()
+    }
+
+    fn stats(&mut self) -> PortStats {
+        self.inner.stats()
+    }
+
+    fn faults(&self) -> Option<FaultReport> {
+        Some(FaultReport { received: self.inward.counters(), sent: self.outward.counters() })
+    }
+
+    fn link_state(&mut self, now: Time) -> LinkState {
+        match self.inner.link_state(now) {
+            // The input has ended, what came out of it is still on the way.
+            LinkState::Ended if self.next_arrival().is_some() || !self.ready.is_empty() => {
+                LinkState::Up
+            }
+            state => state,
+        }
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.inner.notices()
+    }
+
+    fn as_any_mut(&mut self) -> Option<&mut dyn Any> {
+        self.inner.as_any_mut()
+    }
+
+    fn close(&mut self, mem: &mut PacketMemory) {
+        self.inward.clear(mem);
+        self.outward.clear(mem);
+        self.ready.drain(..).for_each(|frame| mem.free(frame.buf));
+        self.inner.close(mem);
+    }
+}

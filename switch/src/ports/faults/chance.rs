@@ -1,0 +1,126 @@
+//! What may happen to a frame on a link, by chance: one stream for each purpose, so that a fault elsewhere changes nothing here.
+
+use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_tables::time::Span;
+
+use crate::tm::random::Stream;
+use crate::units::Probability;
+
+/// The faults of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultSetup {
+    /// Frames that never arrive.
+    pub loss: Probability,
+    /// Frames that arrive with a bit wrong.
+    pub corruption: Probability,
+    /// Frames that arrive twice.
+    pub duplication: Probability,
+    /// Frames that arrive late, and so behind others.
+    pub reordering: Probability,
+    /// How late those are.
+    pub reorder_by: Span,
+    /// How late every frame is.
+    pub delay: Span,
+    /// Seed of all of it.
+    pub seed: u64,
+}
+
+impl FaultSetup {
+    /// Nothing happens.
+    pub const NONE: FaultSetup = FaultSetup {
+        loss: Probability::ZERO,
+        corruption: Probability::ZERO,
+        duplication: Probability::ZERO,
+        reordering: Probability::ZERO,
+        reorder_by: Span::from_ms(1),
+        delay: Span::ZERO,
+        seed: 1,
+    };
+
+    /// False when nothing can happen.
+    pub fn can_happen(&self) -> bool {
+        let chances = [self.loss, self.corruption, self.duplication, self.reordering];
+        self.delay > Span::ZERO || chances.iter().any(|chance| *chance != Probability::ZERO)
+    }
+}
+
+/// What happens to one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// It does not arrive; nothing else was drawn.
+    pub is_lost: bool,
+    /// A bit of it turns over: which, for [`flip_bit`].
+    pub corrupts: Option<u32>,
+    /// It arrives twice.
+    pub is_doubled: bool,
+    /// It falls behind.
+    pub is_reordered: bool,
+    /// So late it is, by all causes.
+    pub later: Span,
+}
+
+/// The chances of one direction of a link.
+#[derive(Clone, Debug)]
+pub struct Chances {
+    setup: FaultSetup,
+    loss: Stream,
+    corruption: Stream,
+    reordering: Stream,
+    duplication: Stream,
+}
+
+impl Chances {
+    /// Direction `number` of all that share a seed.
+    pub fn new(setup: FaultSetup, number: u64) -> Chances {
+        let stream = |purpose: u64| Stream::new(setup.seed, (purpose << 32) | number);
+        Chances {
+            setup,
+            loss: stream(0x10),
+            corruption: stream(0x11),
+            reordering: stream(0x12),
+            duplication: stream(0x13),
+        }
+    }
+
+    /// The fate of the next frame.
+    pub fn draw(&mut self) -> Fate {
+        let setup = &self.setup;
+        let mut fate = Fate {
+            is_lost: happens(&mut self.loss, setup.loss),
+            corrupts: None,
+            is_doubled: false,
+            is_reordered: false,
+            later: setup.delay,
+        };
+        if fate.is_lost {
+            return fate;
+        }
+        if happens(&mut self.corruption, setup.corruption) {
+            fate.corrupts = Some(self.corruption.next_u32());
+        }
+        fate.is_doubled = happens(&mut self.duplication, setup.duplication);
+        if happens(&mut self.reordering, setup.reordering) {
+            fate.is_reordered = true;
+            fate.later = fate.later + setup.reorder_by;
+        }
+        fate
+    }
+}
+
+/// Draws only where there is a chance.
+fn happens(stream: &mut Stream, chance: Probability) -> bool {
+    chance != Probability::ZERO && u64::from(stream.next_u32()) < chance.get()
+}
+
+/// Turns over the bit of a frame that `draw` says, each with the same chance; false without memory for it.
+pub fn flip_bit(mem: &mut PacketMemory, buf: &mut Buf, data_off: u16, len: u32, draw: u32) -> bool {
+    let used = usize::from(data_off)..usize::from(data_off) + len as usize;
+    let bit = (u64::from(draw) * u64::from(len) * 8) >> 32;
+    if mem.make_unique(buf, used).is_err() {
+        return false;
+    }
+    let Some(bytes) = mem.frame_mut(buf, data_off, len) else { return false };
+    let Some(byte) = bytes.get_mut((bit / 8) as usize) else { return false };
+    *byte ^= 1 << (bit % 8);
+    true
+}
