@@ -27,6 +27,7 @@ libraries! {
     "mpls",
     "opa",
     "roce",
+    "telemetry",
     "vxlan",
 }
 

@@ -29,6 +29,7 @@ mod replay;
 mod rig;
 mod run;
 mod rxe;
+mod telemetry;
 mod tidy;
 mod vectors;
 mod workers;

@@ -40,7 +40,7 @@ fn one_side(name: &str) -> Vec<Vec<u8>> {
     all.map(|(bytes, _)| bytes.clone()).collect()
 }
 
-fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+pub(crate) fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = PcapWriter::pcap(file, PcapHeader::new(1)).unwrap();
     for (n, data) in frames.iter().enumerate() {

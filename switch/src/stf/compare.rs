@@ -1,10 +1,14 @@
 //! The difference between a frame and what was expected, byte by byte, with the names of fields.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use wireyard_pipeline::ir::{FieldLayout, Program};
 
 use super::script::PatternBytes;
+
+/// Fields that a byte may belong to, at most as many in a message.
+const NAMES_MAX: usize = 4;
 
 /// Both rows, the differing bytes marked, and what the first of them belongs to.
 pub(super) fn difference(program: &Program, pattern: &PatternBytes, frame: &[u8]) -> String {
@@ -50,7 +54,7 @@ fn expected_byte(pattern: &PatternBytes, at: usize) -> String {
 }
 
 /// The field at a byte, if the headers of the deparser follow each other in their fixed sizes.
-/// Which of them are there is not known from the bytes alone, so every possible place is named.
+/// Which of them are there is not known from the bytes alone, so possible places are named, those of the first headers first.
 fn field_at(program: &Program, at: usize) -> String {
     let mut names = Vec::new();
     let mut ends = vec![0usize];
@@ -74,6 +78,11 @@ fn field_at(program: &Program, at: usize) -> String {
             }
         }
     }
-    names.dedup();
-    if names.is_empty() { "in the body".into() } else { names.join(" or ") }
+    let mut known = BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
+    match names.len() {
+        0 => "in the body".into(),
+        1..=NAMES_MAX => names.join(" or "),
+        more => format!("{} or {} others", names[..NAMES_MAX].join(" or "), more - NAMES_MAX),
+    }
 }
