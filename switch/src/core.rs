@@ -97,6 +97,17 @@ pub struct PuntedPacket {
     pub bytes: Vec<u8>,
 }
 
+/// A packet that was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedPacket {
+    /// Why.
+    pub reason: String,
+    /// Port it came in by.
+    pub ingress_port: u16,
+    /// Its bytes, as they were then.
+    pub bytes: Vec<u8>,
+}
+
 /// What becomes of PAUSE and PFC frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MacControlPolicy {
@@ -141,6 +152,8 @@ pub struct Core {
     program_reasons: Vec<(u16, Vec<ReasonIndex>)>,
     /// Packets for the control plane, when it is listening.
     punted: Option<Vec<PuntedPacket>>,
+    /// Packets that were dropped, when somebody asks who.
+    dropped: Option<Vec<DroppedPacket>>,
     /// Messages about ports, for people.
     port_messages: Vec<String>,
     /// Capture files.
@@ -180,6 +193,7 @@ impl Core {
             reasons,
             program_reasons: Vec::new(),
             punted: None,
+            dropped: None,
             port_messages: Vec::new(),
             recording: record::Recording::default(),
             crew: None,
@@ -307,6 +321,17 @@ impl Core {
     /// Packets for the control plane since the last call.
     pub fn take_punted(&mut self) -> Vec<PuntedPacket> {
         self.punted.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keep packets that are dropped from now on; [`Core::take_dropped`] gives them. For who asks which packet it was: the
+    /// ledger counts without it.
+    pub fn listen_to_drops(&mut self) {
+        self.dropped.get_or_insert_with(Vec::new);
+    }
+
+    /// Packets dropped since the last call.
+    pub fn take_dropped(&mut self) -> Vec<DroppedPacket> {
+        self.dropped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Messages about ports since the last call: an interface went down, vanished, came back.

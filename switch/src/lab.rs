@@ -27,7 +27,9 @@ pub mod scenario;
 pub mod sweep;
 pub mod tap;
 pub mod theory;
+mod thresholds;
 pub mod ways;
+pub mod witness;
 
 pub use engine::{Lab, Outcome, Pulse};
 pub use scenario::Scenario;

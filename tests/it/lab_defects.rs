@@ -1,6 +1,6 @@
-//! Defects that a known simulator of DCQCN has (`dcqcn.md` 5.3): none of them can happen in the laboratory.
+//! Defects that a known simulator of DCQCN has (`dcqcn.md` 5.3), and that the laboratory tells when something breaks.
 //!
-//! Each test is the situation in which that simulator went wrong without a word, through the binary.
+//! Each test is a situation in which that simulator went wrong without a word, or would have, through the binary.
 
 use serde_json::Value;
 
@@ -42,8 +42,19 @@ fn a_lossless_class_never_loses_in_silence() {
     let ended = lab(&[&scenario(folder.path(), &insisting)]);
     ended.expect(
         1,
-        &["check lossless failed", "packets of lossless class 3 were dropped", "seed 1"],
+        &[
+            "check lossless failed",
+            "packets of lossless class 3 were dropped",
+            "seed 1",
+            // The packet that was lost first: when it came, what the program did, where it ended.
+            "the packet, 1082 bytes, came into `s1` by port",
+            "extract ipv4, 20 bytes at 14",
+            "table routes4: hit",
+            "forward to port 17, 1082 bytes\ndropped: queue_threshold\n  0000  02 00 00 00 00 11",
+        ],
     );
+    let stories = ended.err.matches("ingress: port").count();
+    assert_eq!(stories, 1, "one packet, one story: {}", ended.err);
     assert!(ended.out.contains("FAIL  check lossless breaks"), "{}", ended.out);
 }
 
@@ -128,4 +139,39 @@ fn a_flow_of_more_than_four_gibibytes_is_delivered_whole() {
             "{found} bytes in a millisecond, {full} wanted"
         );
     }
+}
+
+/// Five switches in a ring of pauses.
+const RING: &str = "
+lab: ring
+duration: 20 ms
+sample: 20 us
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { ring: { switches: 5 } }
+switch:
+  program: PROGRAMS/rocev2_lossless
+  qos:
+    preset: onyx_roce
+    buffer_pools: { ingress_lossless_pool: { direction: ingress, size: 1 MB } }
+host: { program: PROGRAMS/roce_nic, rate_control: fixed, ecn: false }
+flows: { pattern: pairs, from: [h1, h2, h3, h4, h5], to: [h3, h4, h5, h1, h2] }
+";
+
+#[test]
+fn a_deadlock_is_shown_with_a_packet_that_waits_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out").display().to_string();
+    let ended = lab(&[&scenario(folder.path(), RING), "-o", &out]);
+    ended.expect(
+        1,
+        &[
+            "check liveness failed",
+            "s1->s2 queue 3 waits for s2->s3 queue 3",
+            "came into `s1` by port 2",
+            "table next_hops: hit",
+            "forward to port 1, 1082 bytes\nit has been waiting since in s1->s2 queue 3",
+        ],
+    );
+    let story = std::fs::read_to_string(format!("{out}/packet.txt")).expect("the story");
+    assert!(ended.err.contains(story.trim_end()), "{story}");
 }

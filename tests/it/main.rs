@@ -14,6 +14,7 @@ mod frames;
 mod ir;
 mod lab;
 mod lab_defects;
+mod lab_faults;
 mod lab_live;
 mod links;
 mod metrics;

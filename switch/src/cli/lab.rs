@@ -168,6 +168,9 @@ fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
                 "check {} failed at {} with seed {}: {}",
                 violation.check, violation.at, run.seed, violation.what
             ));
+            if let Some(story) = &run.story {
+                say(story.trim_end());
+            }
         }
     }
     match (args.json, runs) {

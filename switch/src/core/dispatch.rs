@@ -6,7 +6,7 @@ use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
 use super::manager::{Charge, OWN, Offered, Wanted};
-use super::{Core, PASSES_MAX, PuntedPacket};
+use super::{Core, DroppedPacket, PASSES_MAX, PuntedPacket};
 use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
@@ -241,6 +241,13 @@ impl Core {
     pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
         self.book_drop(packet.ingress_port, reason);
         self.record_drop(&packet, reason);
+        if let (Some(list), Some(buf)) = (&mut self.dropped, &packet.buf) {
+            list.push(DroppedPacket {
+                reason: self.reasons.name(reason).to_owned(),
+                ingress_port: packet.ingress_port,
+                bytes: self.mem.frame(buf, packet.data_off, packet.len).to_vec(),
+            });
+        }
         self.release(packet);
     }
 

@@ -13,7 +13,7 @@ use wireyard_tables::time::{Span, Time};
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
-use super::scenario::{FaultKind, Scenario, Transport};
+use super::scenario::{Scenario, Transport};
 use crate::core::Core;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
@@ -52,6 +52,8 @@ pub struct Checks {
     looked: Time,
     /// How late a device may be served, and catch up: nothing in virtual time.
     pub late_max: Span,
+    /// When every check was last made and held.
+    pub(super) held: Time,
     /// Checks that were made, for the report.
     pub made: u64,
 }
@@ -72,13 +74,22 @@ impl Lab {
     /// Every check.
     pub(super) fn check_all(&mut self) -> Result<(), Violation> {
         self.checks.made += 1;
-        let fabric = &self.scenario.fabric;
-        for (node, core) in self.cores.iter().enumerate() {
-            let name = &fabric.nodes[node].name;
-            self.check_device(name, core)?;
-            self.check_groups(node, core)?;
-        }
-        self.check_flows()
+        (0..self.cores.len()).try_for_each(|node| self.check_core(node))?;
+        self.check_flows(None)?;
+        self.checks.held = self.now();
+        Ok(())
+    }
+
+    /// Every check of one node and its flows.
+    pub(super) fn check_node(&mut self, node: usize) -> Result<(), Violation> {
+        self.check_core(node)?;
+        self.check_flows(Some(node))
+    }
+
+    fn check_core(&self, node: usize) -> Result<(), Violation> {
+        let core = &self.cores[node];
+        self.check_device(&self.scenario.fabric.nodes[node].name, core)?;
+        self.check_groups(node, core)
     }
 
     fn violation(&self, check: &'static str, what: String) -> Violation {
@@ -184,10 +195,14 @@ impl Lab {
         Ok(())
     }
 
-    fn check_flows(&mut self) -> Result<(), Violation> {
-        let statuses = self.statuses();
+    /// All flows, or those of one node.
+    fn check_flows(&mut self, only: Option<usize>) -> Result<(), Violation> {
         let clean = is_clean(&self.scenario);
-        for (number, (spec, status)) in self.scenario.flows.iter().zip(statuses).enumerate() {
+        for (number, (spec, flow)) in self.scenario.flows.iter().zip(&self.flows).enumerate() {
+            if only.is_some_and(|node| node != spec.from && node != spec.to) {
+                continue;
+            }
+            let status = flow.status(&mut self.cores);
             let name = flow_name(&self.scenario.fabric, spec.from, spec.to, number);
             if clean && status.out_of_order > 0 {
                 let what = format!("{name}: {} packets came out of order", status.out_of_order);
@@ -220,7 +235,7 @@ impl Lab {
         let wants = statuses.iter().any(is_open);
         let excused = self.scenario.faults.iter().any(|fault| {
             let over = fault.until.map_or(Time::MAX, |until| until + standstill(&self.scenario));
-            fault.kind != FaultKind::EcnOff && fault.at <= now && now <= over
+            fault.kind.stops_packets() && fault.at <= now && now <= over
         });
         if delivered != self.checks.delivered.0 || !wants || excused {
             self.checks.delivered = (delivered, now);
@@ -237,8 +252,18 @@ impl Lab {
         Err(self.violation("liveness", format!("nothing was delivered since {since}: {why}")))
     }
 
-    /// A circle of queues of which each waits for the next.
+    /// A circle of queues of which each waits for the next, in words.
     pub(super) fn deadlock(&self) -> Option<String> {
+        let name = |(node, port, queue): (usize, u16, u8)| {
+            format!("{} queue {queue}", port_name(&self.scenario.fabric, node, port))
+        };
+        let mut names: Vec<String> = self.circle()?.into_iter().map(name).collect();
+        names.push(names.first().cloned().unwrap_or_default());
+        Some(names.join(" waits for "))
+    }
+
+    /// The circle: node, port and queue of each.
+    pub(super) fn circle(&self) -> Option<Vec<(usize, u16, u8)>> {
         let fabric = &self.scenario.fabric;
         let mut edges = Vec::new();
         for (node, core) in self.cores.iter().enumerate() {
@@ -258,33 +283,17 @@ impl Lab {
                 }
             }
         }
-        let circle = crate::tm::pfc::find_cycle(&edges)?;
-        let mut names: Vec<String> = circle
-            .iter()
-            .map(|&(node, port, queue)| format!("{} queue {queue}", port_name(fabric, node, port)))
-            .collect();
-        names.push(names.first().cloned().unwrap_or_default());
-        Some(names.join(" waits for "))
+        crate::tm::pfc::find_cycle(&edges)
     }
 
     /// What is known about a standstill that is no circle.
     fn who_waits(&self) -> String {
         let fabric = &self.scenario.fabric;
-        let mut paused = Vec::new();
-        for (node, core) in self.cores.iter().enumerate() {
-            for port in 1..=fabric.nodes[node].links.len() as u16 {
-                let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
-                for (queue, status) in status.iter().flat_map(|s| s.queues.iter().enumerate()) {
-                    if status.paused && status.packets > 0 {
-                        let name = port_name(fabric, node, port);
-                        paused.push(format!(
-                            "{name} queue {queue} is paused with {} packets",
-                            status.packets
-                        ));
-                    }
-                }
-            }
-        }
+        let paused = self.paused().into_iter().map(|(node, port, queue)| {
+            let name = port_name(fabric, node, port);
+            format!("{name} queue {queue} is paused with packets in it")
+        });
+        let paused: Vec<String> = paused.collect();
         match paused.as_slice() {
             [] => {
                 let mut drops = Vec::new();
@@ -299,7 +308,7 @@ impl Lab {
                 }
                 drops.truncate(8);
                 match drops.as_slice() {
-                    [] => "no queue is paused, nothing was dropped".to_owned(),
+                    [] => self.lost_on_links(),
                     drops => drops.join("; "),
                 }
             }
@@ -310,6 +319,35 @@ impl Lab {
 
 fn standstill(scenario: &Scenario) -> Span {
     scenario.host.dilation.span(STANDSTILL).unwrap_or(Span::MAX)
+}
+
+impl Lab {
+    /// What links did, where no device is to blame.
+    fn lost_on_links(&self) -> String {
+        let counters = self.links.iter().flatten().map(|direction| direction.counters());
+        let lost: u64 = counters.map(|c| c.lost + c.cut + c.corrupted).sum();
+        match (lost, self.scenario.host.ack_timeout) {
+            (0, _) => "no queue is paused, nothing was dropped or lost".to_owned(),
+            (_, 0) => format!(
+                "links lost {lost} frames, and with `ack_timeout: 0` nothing is sent again by itself"
+            ),
+            _ => format!("links lost {lost} frames"),
+        }
+    }
+
+    /// Queues with packets that a pause keeps from sending: node, port and queue.
+    pub(super) fn paused(&self) -> Vec<(usize, u16, u8)> {
+        let mut paused = Vec::new();
+        for (node, core) in self.cores.iter().enumerate() {
+            for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
+                let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+                let queues = status.iter().flat_map(|status| status.queues.iter().zip(0u8..));
+                let stuck = queues.filter(|(status, _)| status.paused && status.packets > 0);
+                paused.extend(stuck.map(|(_, queue)| (node, port, queue)));
+            }
+        }
+        paused
+    }
 }
 
 /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
@@ -326,7 +364,7 @@ pub(super) fn is_clean(scenario: &Scenario) -> bool {
         link.setup.loss == zero && link.setup.corruption == zero && link.setup.reordering == zero
     };
     scenario.fabric.links.iter().all(quiet)
-        && scenario.faults.iter().all(|fault| fault.kind == FaultKind::EcnOff)
+        && !scenario.faults.iter().any(|fault| fault.kind.stops_packets())
 }
 
 /// `s1->h2`.

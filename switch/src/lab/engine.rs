@@ -17,8 +17,9 @@ use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, FlowSpec, Scenario};
+use super::thresholds::Thresholds;
+use super::witness::Watch;
 use crate::core::Core;
-use crate::tm::WredConfig;
 use crate::units::Bytes;
 
 /// Source of faults.
@@ -83,8 +84,11 @@ pub struct Lab {
     repeated: (usize, u32),
     /// Hosts that keep their switch paused, the priority, and when they say so next.
     storms: Vec<(usize, u8, Time)>,
-    /// Marking as configured, while it is switched off: node, port, queue.
-    unmarked: Vec<(usize, u16, u8, WredConfig)>,
+    /// Who looks over the shoulder of this run, and after the failure of which check.
+    pub(super) watch: Option<Box<Watch>>,
+    pub(super) watched_check: &'static str,
+    /// Thresholds as configured, and faults that change them.
+    pub(super) thresholds: Thresholds,
 }
 
 impl Lab {
@@ -134,7 +138,9 @@ impl Lab {
             events: 0,
             repeated: (usize::MAX, 0),
             storms: Vec::new(),
-            unmarked: Vec::new(),
+            watch: None,
+            watched_check: "",
+            thresholds: Thresholds::default(),
             scenario,
         };
         lab.sampler.prepare(&mut lab.cores);
@@ -261,14 +267,15 @@ impl Lab {
             let what = format!("`{name}` wants to be polled again and again without time passing");
             return Err(Violation::new("progress", self.now, what));
         }
+        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, self.now));
         let core = &mut self.cores[node];
-        core.poll(self.now, None);
+        core.poll(self.now, trace);
         let next = core.next_event_at(self.now).unwrap_or(Time::MAX);
         self.agenda.set(NODES + node, next);
         for (direction, far) in &self.out[node] {
             self.agenda.not_after(NODES + far, direction.next_arrival());
         }
-        Ok(())
+        if self.watch.is_some() { self.look(node) } else { Ok(()) }
     }
 
     fn sample(&mut self) -> Result<(), Violation> {
@@ -308,8 +315,7 @@ impl Lab {
     fn change(&mut self) {
         while self.changes.first().is_some_and(|change| change.at <= self.now) {
             let change = self.changes.remove(0);
-            let kind = self.scenario.faults[change.fault].kind.clone();
-            self.apply(&kind, change.begins);
+            self.apply(change.fault, change.begins);
         }
         for index in 0..self.storms.len() {
             let (host, priority, at) = self.storms[index];
@@ -328,8 +334,8 @@ impl Lab {
         self.plan_faults();
     }
 
-    fn apply(&mut self, kind: &FaultKind, begins: bool) {
-        match *kind {
+    fn apply(&mut self, fault: usize, begins: bool) {
+        match self.scenario.faults[fault].kind {
             FaultKind::LinkDown { link } => {
                 for direction in &self.links[link] {
                     direction.set_up(!begins, &mut self.mem);
@@ -349,36 +355,11 @@ impl Lab {
                 self.cores[host].block(self.now, host::END_POINT, begins);
                 self.wake(host);
             }
-            FaultKind::EcnOff => self.set_marking(!begins),
+            FaultKind::EcnOff | FaultKind::Thresholds(_) => self.retune(fault, begins),
         }
     }
 
-    /// Switches every congestion point off, or on again as it was.
-    fn set_marking(&mut self, on: bool) {
-        if on {
-            for (node, port, queue, config) in self.unmarked.drain(..) {
-                let core = &mut self.cores[node];
-                if let Some(id) = core.traffic_port(port) {
-                    core.traffic_mut().set_wred(id, queue, config);
-                }
-            }
-            return;
-        }
-        for node in self.scenario.fabric.switches() {
-            let core = &mut self.cores[node];
-            for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
-                let Some(id) = core.traffic_port(port) else { continue };
-                for queue in 0..8 {
-                    let Some(config) = core.traffic().wred(id, queue) else { continue };
-                    self.unmarked.push((node, port, queue, config));
-                    let none = WredConfig { curves: [None; 3], ..config };
-                    core.traffic_mut().set_wred(id, queue, none);
-                }
-            }
-        }
-    }
-
-    fn wake(&mut self, node: usize) {
+    pub(super) fn wake(&mut self, node: usize) {
         self.agenda.not_after(NODES + node, self.now);
     }
 

@@ -358,17 +358,16 @@ fn join(
     end.connect(local, &peer, options).map_err(|error| error.to_string())
 }
 
-/// Number and length of the messages of a flow.
+/// Number and length of the messages of a flow; the reader let none pass that is longer than a message can be.
 fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
-    const LONGEST: u64 = 1 << 30;
     let Some(size) = spec.size else {
-        return (None, spec.message.get().min(LONGEST) as u32);
+        return (None, spec.message.get() as u32);
     };
     if spec.rounds > 1 {
-        return (Some(spec.rounds.into()), size.get().min(LONGEST) as u32);
+        return (Some(spec.rounds.into()), size.get() as u32);
     }
     // Messages of equal length, as near to what was asked as the size allows.
-    let count = size.get().div_ceil(spec.message.get().min(LONGEST));
+    let count = size.get().div_ceil(spec.message.get());
     (Some(count), size.get().div_ceil(count) as u32)
 }
 

@@ -123,6 +123,8 @@ pub fn run(
     let run = Run {
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,
+        // It is not run again: what the kernel did once it does not do twice.
+        story: None,
         report,
         captures: lab.captures(),
         entries: lab.entries().to_vec(),

@@ -26,6 +26,9 @@ pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
     put("report.txt".to_owned(), text::summary(report).as_bytes())?;
     put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
     put("series.csv".to_owned(), csv::series(report).as_bytes())?;
+    if let Some(story) = &run.story {
+        put("packet.txt".to_owned(), story.as_bytes())?;
+    }
     for table in &report.tables {
         put(format!("tables/{}.csv", file_name(&table.title)), csv::table(table).as_bytes())?;
     }

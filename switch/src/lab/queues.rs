@@ -9,7 +9,6 @@ use super::build::cable;
 use super::fabric::Fabric;
 use super::scenario::{Scenario, Transport};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig, Report};
-use crate::frames::envelope::Encap;
 use crate::tm::AccountConfig;
 use crate::units::Bytes;
 
@@ -69,13 +68,12 @@ pub fn check(scenario: &Scenario) -> Result<(), (Option<SourceSpan>, Vec<String>
 /// Queues and priority groups of data that do not hold one full packet.
 fn too_small(qos: &Qos, scenario: &Scenario) -> Vec<Problem> {
     let setup = &scenario.host;
-    let (encap, dscp, pcp) = match setup.transport {
-        Transport::RoceV2 => (Encap::RoceV2Ipv4, setup.data_dscp, u8::MAX),
-        Transport::RoceV1 => (Encap::RoceV1, u8::MAX, setup.data_pcp),
-        Transport::Infiniband => (Encap::IbLocal, u8::MAX, u8::MAX),
+    let (dscp, pcp) = match setup.transport {
+        Transport::RoceV2 => (setup.data_dscp, u8::MAX),
+        Transport::RoceV1 => (u8::MAX, setup.data_pcp),
+        Transport::Infiniband => (u8::MAX, u8::MAX),
     };
-    let headers = encap.overhead_bytes(setup.transport == Transport::RoceV1);
-    let frame = setup.path_mtu.get() + u64::from(headers);
+    let frame = setup.frame();
     let mut found = Vec::new();
     for port in &qos.ports {
         let class = port.classifier.class(dscp, pcp);
@@ -86,11 +84,11 @@ fn too_small(qos: &Qos, scenario: &Scenario) -> Vec<Problem> {
         ];
         for (what, account) in sides {
             let holds = holds(qos, &account);
-            if holds < frame {
+            if holds < frame.get() {
                 let message = format!(
                     "holds {}, and a full packet of the hosts has {}: none would ever pass",
                     Bytes::new(holds),
-                    Bytes::new(frame)
+                    frame
                 );
                 found.push(Problem { place: format!("port {}, {what}", port.name), message });
             }

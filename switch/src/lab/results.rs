@@ -61,6 +61,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     report.sample_times.clone_from(&lab.sampler.times);
     let bottleneck = bottleneck(lab);
     flows::fill(&mut report, &window);
+    marking::theory_figures(&mut report, &window, bottleneck);
     queues::fill(&mut report, &window, bottleneck);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);

@@ -18,8 +18,9 @@ use wireyard_tables::time::{Span, Time};
 
 use super::fabric::Fabric;
 use crate::config::qos::QosConfig;
+use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
-use crate::units::{Bytes, Dilation};
+use crate::units::{Bytes, Dilation, Probability};
 
 pub use read::read;
 pub use shapes::SCENARIO;
@@ -116,6 +117,19 @@ pub struct HostSetup {
     pub dilation: Dilation,
 }
 
+impl HostSetup {
+    /// A full packet of data, without check sequence.
+    pub fn frame(&self) -> Bytes {
+        let encap = match self.transport {
+            Transport::RoceV2 => Encap::RoceV2Ipv4,
+            Transport::RoceV1 => Encap::RoceV1,
+            Transport::Infiniband => Encap::IbLocal,
+        };
+        let headers = encap.overhead_bytes(self.transport == Transport::RoceV1);
+        Bytes::new(self.path_mtu.get() + u64::from(headers))
+    }
+}
+
 /// One flow: a stream of messages from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSpec {
@@ -168,6 +182,43 @@ pub enum FaultKind {
     },
     /// Switches mark nothing.
     EcnOff,
+    /// Marking curves or XOFF levels are others.
+    Thresholds(Tuning),
+}
+
+impl FaultKind {
+    /// Whether packets may be lost or stand still because of it.
+    pub fn stops_packets(&self) -> bool {
+        !matches!(self, FaultKind::EcnOff | FaultKind::Thresholds(_))
+    }
+}
+
+/// Thresholds instead of the configured ones; what is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Of this switch alone.
+    pub switch: Option<usize>,
+    /// Of this port of it alone.
+    pub port: Option<u16>,
+    /// Of this queue, and the priority group of the same number, alone.
+    pub queue: Option<u8>,
+    /// Start of the marking curve.
+    pub kmin: Option<Bytes>,
+    /// Its end.
+    pub kmax: Option<Bytes>,
+    /// Its height.
+    pub pmax: Option<Probability>,
+    /// Occupancy of a lossless priority group at which its peer is told to stop.
+    pub xoff_at: Option<Bytes>,
+}
+
+impl Tuning {
+    /// Whether it changes this queue or priority group.
+    pub fn is_about(&self, node: usize, port: u16, class: u8) -> bool {
+        self.switch.is_none_or(|own| own == node)
+            && self.port.is_none_or(|own| own == port)
+            && self.queue.is_none_or(|own| own == class)
+    }
 }
 
 /// An expectation.

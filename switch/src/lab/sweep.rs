@@ -10,6 +10,7 @@ use super::engine::{Lab, Outcome, Pulse};
 use super::queues;
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
+use super::witness;
 use crate::program::EngineKind;
 use crate::report::{Column, Report, Table, Unit, stats};
 
@@ -20,6 +21,8 @@ pub struct Run {
     pub seed: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// The story of the packet that broke a check.
+    pub story: Option<String>,
     /// Its report, with verdicts.
     pub report: Report,
     /// Captures by name of the link.
@@ -62,6 +65,12 @@ pub fn run(
 ) -> Result<Run, String> {
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
     let outcome = lab.run(pulse);
+    let story = match &outcome {
+        Outcome::Failed(violation) if scenario.fails.as_deref() != Some(violation.check) => {
+            witness::tell(&mut lab, options, violation, pulse)
+        }
+        _ => None,
+    };
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
         // Names and units were checked before the run.
@@ -70,6 +79,7 @@ pub fn run(
     Ok(Run {
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,
+        story,
         report,
         captures: lab.captures(),
         entries: lab.entries().to_vec(),

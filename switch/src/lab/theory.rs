@@ -13,6 +13,8 @@
 //! The model knows no pause, no hyper increase, and packets of one size. It is an outside yardstick: nothing in the
 //! simulation uses it.
 
+pub mod mode;
+
 /// What the fixed point depends on; packets and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loop {

@@ -91,6 +91,23 @@ pub fn spectrum(values: &[f64], step_seconds: f64, window: usize) -> Vec<(f64, f
     power.iter().enumerate().skip(1).map(|(k, p)| (frequency(k), p / total)).collect()
 }
 
+/// The frequency of the highest power, between two frequencies by the parabola through the logarithms of the highest and its
+/// neighbours; NaN of nothing.
+pub fn peak(powers: &[(f64, f64)]) -> f64 {
+    let highest =
+        (0..powers.len()).max_by(|&a, &b| powers[a].1.total_cmp(&powers[b].1).then(b.cmp(&a)));
+    let Some(at) = highest else { return f64::NAN };
+    let frequency = powers[at].0;
+    let sides = at.checked_sub(1).and_then(|n| powers.get(n)).zip(powers.get(at + 1));
+    let Some((left, right)) = sides.filter(|(l, r)| l.1 > 0.0 && r.1 > 0.0) else {
+        return frequency;
+    };
+    let (l, m, r) = (left.1.ln(), powers[at].1.ln(), right.1.ln());
+    let bend = l - 2.0 * m + r;
+    let shift = if bend < 0.0 { 0.5 * (l - r) / bend } else { 0.0 };
+    frequency + shift * (right.0 - frequency)
+}
+
 /// Power of one frequency (k periods in all of `values`).
 fn goertzel(values: &[f64], k: usize) -> f64 {
     let factor = 2.0 * (std::f64::consts::TAU * k as f64 / values.len() as f64).cos();

@@ -3,7 +3,8 @@
 use wireyard_tables::time::{Span, Time};
 
 use super::Tm;
-use super::buffer::{AccountUse, PoolUse};
+use super::admit::resume_group;
+use super::buffer::{AccountUse, Limit, PoolUse};
 use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
 use super::pfc::PauseCounters;
 use super::port::{GroupCounters, QueueCounters};
@@ -184,6 +185,24 @@ impl<P> Tm<P> {
     pub fn set_wred(&mut self, port: PortId, queue: u8, config: WredConfig) {
         if let Some(wred) = self.wred_mut(port, queue) {
             wred.config = config;
+        }
+    }
+
+    /// The threshold of a priority group.
+    pub fn group_limit(&self, port: PortId, group: u8) -> Option<Limit> {
+        let group = self.ports.get(port.index())?.groups.get(usize::from(group))?;
+        Some(group.account.config.limit)
+    }
+
+    /// Changes the threshold of a priority group. One that is over its new threshold asks for a pause with the next packet;
+    /// one that is under it again resumes at once.
+    pub fn set_group_limit(&mut self, now: Time, port: PortId, group: u8, limit: Limit) {
+        let Some(entry) = self.ports.get_mut(port.index()) else { return };
+        let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
+        group.account.config.limit = limit;
+        let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
+        if resume_group(group, pool) {
+            self.say_flow_control(now, port);
         }
     }
 

@@ -149,35 +149,56 @@ fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
     });
 }
 
-/// Where the queue swings: a peak is an oscillation, a flat line is noise.
+/// Where the queue swings, and how far: a peak is an oscillation, a flat line is noise.
 fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let track = bottleneck.and_then(|key| window.lab.sampler.queues.get(&key));
     let scenario = window.lab.scenario();
     let step = scenario.sample.as_ps() as f64 / 1e12;
     let depths = track.map_or(&[][..], |track| window.part(&track.bytes));
     let powers = stats::spectrum(depths, step, scenario.spectrum_window);
-    let peak = powers.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (frequency, share) = peak.unwrap_or((f64::NAN, f64::NAN));
-    report.figure("bottleneck.spectrum_peak", frequency, Unit::Hertz);
-    report.figure("bottleneck.spectrum_peak_share", near(&powers, frequency, share), Unit::Share);
+    let peak = stats::peak(&powers);
+    let share = near(&powers, peak);
+    // A sine of amplitude A has the variance A^2 / 2.
+    let swing = (2.0 * share).sqrt() * stats::deviation(depths);
+    report.figure("bottleneck.spectrum_peak", peak, Unit::Hertz);
+    report.figure("bottleneck.spectrum_peak_share", share, Unit::Share);
+    report.figure("bottleneck.spectrum_swing", swing, Unit::Bytes);
+    let empty = depths.iter().filter(|depth| **depth == 0.0).count() as f64;
+    report.figure("bottleneck.empty", empty / depths.len() as f64, Unit::Share);
     if powers.is_empty() {
         return;
     }
-    let shown = powers.len().min(scenario.spectrum_window / 8);
+    let top = powers.iter().map(|(_, power)| *power).fold(0.0, f64::max);
+    let shown = shown(&powers, peak);
+    let mut layers =
+        vec![Layer::Line { name: "bottleneck".to_owned(), points: powers[..shown].to_vec() }];
+    let theory = report.find("theory.oscillation").map_or(f64::NAN, |figure| figure.value);
+    if theory.is_finite() {
+        let points = vec![(theory, 0.0), (theory, top)];
+        layers.push(Layer::Reference { name: "fluid model".to_owned(), points });
+    }
     report.plots.push(Plot {
         id: "spectrum".to_owned(),
         title: "Spectrum of the bottleneck queue".to_owned(),
-        caption: "Share of the queue's variance at each frequency. A peak is an oscillation of the control loop.".to_owned(),
+        caption: "Share of the queue's variance at each frequency, and the frequency at which the fluid model's loop swings. Random \
+                  marks keep a stable loop swinging there too: how far it swings tells whether the swings grow."
+            .to_owned(),
         x: Axis::from_zero("frequency", Unit::Hertz),
         y: Axis::from_zero("share of variance", Unit::Share),
-        layers: vec![Layer::Line { name: "bottleneck".to_owned(), points: powers[..shown].to_vec() }],
+        layers,
     });
 }
 
-/// Variance within a third of the peak's frequency, which a window smears.
-fn near(powers: &[(f64, f64)], frequency: f64, share: f64) -> f64 {
-    if !share.is_finite() {
-        return share;
+/// So many points of a spectrum as a picture needs: eight times the peak's frequency, if there is so much.
+fn shown(powers: &[(f64, f64)], peak: f64) -> usize {
+    let wanted = powers.iter().take_while(|(frequency, _)| *frequency <= 8.0 * peak).count();
+    wanted.max(16).min(powers.len())
+}
+
+/// Share of the variance within a third of the peak's frequency, which a window smears; NaN without a peak.
+fn near(powers: &[(f64, f64)], frequency: f64) -> f64 {
+    if !frequency.is_finite() {
+        return f64::NAN;
     }
     let close = |f: f64| (f / frequency - 1.0).abs() <= 1.0 / 3.0;
     powers.iter().filter(|(f, _)| close(*f)).map(|(_, power)| power).sum()

@@ -18,6 +18,10 @@ use crate::units::Bytes;
 const FLOWS_MAX: usize = 100_000;
 /// A message, where nothing is said.
 const MESSAGE: Bytes = Bytes::new(1_000_000);
+/// Longest message (IBTA 9.7.2: 2^31 bytes).
+pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
+const LONGEST: &str =
+    "InfiniBand knows messages of up to 2^31 bytes; a flow may have any number of them";
 /// Purpose of the stream that draws permutations.
 const PERMUTATION: u64 = 0x7065_726d;
 
@@ -25,6 +29,8 @@ const PERMUTATION: u64 = 0x7065_726d;
 pub(super) struct Context<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) seed: u64,
+    /// When the run ends.
+    pub(super) end: Time,
     pub(super) folder: &'a std::path::Path,
     pub(super) loader: &'a Loader,
 }
@@ -46,11 +52,27 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
         }
     }
     let checked = flows.len();
-    flows.retain(|flow| reachable(decoder, flow, context.fabric));
+    flows.retain(|flow| {
+        reachable(decoder, flow, context.fabric) && in_time(decoder, flow, context.end)
+    });
     if checked == 0 && !decoder.diagnostics.has_errors() {
         decoder.diagnostics.error(codes::SCENARIO, node.span, "no flow: nothing would be sent");
     }
     flows
+}
+
+/// A flow that starts when the run is over is a mistake of units, and would be silence.
+fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
+    let starts = flow.start < end;
+    if !starts {
+        let (start, end) = (flow.start.since(Time::ZERO), end.since(Time::ZERO));
+        let message = format!("a flow would start at {start}, and the run ends at {end}");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, flow.span, message)
+            .help("start it earlier, or make `duration` longer");
+    }
+    starts
 }
 
 fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric) -> bool {
@@ -76,6 +98,12 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         Some(node) => size(decoder, node, "a message")?,
         None => total.unwrap_or(MESSAGE).min(MESSAGE),
     };
+    let longest = fields.get("message").filter(|_| message > MESSAGE_MAX);
+    if let Some(node) = longest.or_else(|| fields.get("size").filter(|_| message > MESSAGE_MAX)) {
+        let text = format!("a message of {message} is longer than {MESSAGE_MAX}");
+        decoder.diagnostics.error(codes::SCENARIO, node.span, text).note(LONGEST);
+        return None;
+    }
     let start = match fields.get("start") {
         Some(node) => Time::ZERO + instant(decoder, node)?,
         None => Time::ZERO,
@@ -86,6 +114,12 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
     };
     if total.is_none() {
         decoder.needs(fields, "rounds", "size");
+    }
+    if rounds > 1 && total.is_some_and(|total| total > MESSAGE_MAX) {
+        let span = fields.get("size").map_or(fields.span, |node| node.span);
+        let text = format!("a round is one message, and may not be longer than {MESSAGE_MAX}");
+        decoder.diagnostics.error(codes::SCENARIO, span, text).note(LONGEST);
+        return None;
     }
     Some(FlowSpec { from: 0, to: 0, size: total, message, start, rounds, span: fields.span })
 }

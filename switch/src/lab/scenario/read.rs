@@ -8,13 +8,13 @@ use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
 use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::{Span, Time};
 
-use super::quantity::{bounded, instant, positive_span, quantity, span};
+use super::quantity::{bounded, chance, instant, positive_span, quantity, span};
 use super::{
     CaptureSpec, CnpPer, Expect, Fault, FaultKind, HostSetup, SCENARIO, Scenario, SwitchSetup,
-    Transport, flows, shapes, topology,
+    Transport, Tuning, flows, shapes, topology,
 };
 use crate::config::qos::QosConfig;
-use crate::lab::fabric::Fabric;
+use crate::lab::fabric::{Fabric, NodeKind};
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::{PARAMS, preset};
 use crate::units::{Bytes, Dilation};
@@ -92,14 +92,18 @@ impl Reader<'_> {
         let context = flows::Context {
             fabric: &fabric,
             seed: seed.unwrap_or(1),
+            end: duration.map_or(Time::MAX, |duration| Time::ZERO + duration),
             folder: self.folder(),
             loader: self.loader,
         };
         let flows = fields.get("flows").map(|node| flows::read(decoder, node, &context));
         let faults = match fields.get("faults") {
-            Some(node) => faults(decoder, node, &fabric),
+            Some(node) => faults(decoder, node, &fabric, context.end),
             None => Vec::new(),
         };
+        if let Some(host) = &host {
+            frames_fit(decoder, &fields, host, &fabric);
+        }
         let captures = match fields.get("captures") {
             Some(node) => captures(decoder, node, &fabric),
             None => Vec::new(),
@@ -241,6 +245,23 @@ fn host(decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
     Some(setup)
 }
 
+/// Every link must take a full packet of the hosts, or none would ever arrive.
+fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, host: &HostSetup, fabric: &Fabric) {
+    let frame = host.frame();
+    let Some(link) = (0..fabric.links.len()).find(|&n| fabric.links[n].setup.mtu < frame) else {
+        return;
+    };
+    let span = fields.place("link").or(fields.place("topology")).unwrap_or(fields.span);
+    let (name, mtu) = (fabric.link_name(link), fabric.links[link].setup.mtu);
+    let message = format!(
+        "link `{name}` takes frames of {mtu}, and a full packet of the hosts has {frame}: none would arrive"
+    );
+    decoder
+        .diagnostics
+        .error(codes::SCENARIO, span, message)
+        .help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
+}
+
 /// The sizes of IBTA 9.7.2.
 fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
@@ -313,8 +334,17 @@ fn expectations(decoder: &mut Decoder<'_>, node: &Node) -> Vec<Expect> {
     found
 }
 
-fn faults(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Vec<Fault> {
-    let mut found = decoder.each(node, "a fault", |decoder, item| fault(decoder, item, fabric));
+fn faults(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric, end: Time) -> Vec<Fault> {
+    let mut found = decoder.each(node, "a fault", |decoder, item| {
+        let fault = fault(decoder, item, fabric)?;
+        if fault.at >= end {
+            let (at, end) = (fault.at.since(Time::ZERO), end.since(Time::ZERO));
+            let message = format!("a fault would begin at {at}, and the run ends at {end}");
+            decoder.diagnostics.error(codes::SCENARIO, item.span, message);
+            return None;
+        }
+        Some(fault)
+    });
     found.sort_by_key(|fault| fault.at);
     found
 }
@@ -334,7 +364,7 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
         }
         None => None,
     };
-    let kinds = ["link_down", "pause_storm", "slow_receiver", "ecn_off"];
+    let kinds = ["link_down", "pause_storm", "slow_receiver", "ecn_off", "thresholds"];
     let mut written = kinds.into_iter().filter(|kind| fields.get(kind).is_some());
     let (Some(kind), other) = (written.next(), written.next()) else {
         let message = format!("a fault of what kind? write one of `{}`", kinds.join("`, `"));
@@ -360,12 +390,70 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
             FaultKind::PauseStorm { host: host(decoder)?, priority }
         }
         "slow_receiver" => FaultKind::SlowReceiver { host: host(decoder)? },
+        "thresholds" => FaultKind::Thresholds(tuning(decoder, node, fabric)?),
         _ => {
             decoder.flag(node)?;
             FaultKind::EcnOff
         }
     };
     Some(Fault { at, until, kind })
+}
+
+/// Thresholds of a fault.
+fn tuning(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Tuning> {
+    let fields = decoder.map(node, &shapes::TUNING)?;
+    let mut found = Tuning::default();
+    if let Some(node) = fields.get("switch") {
+        let switch = topology::node_named(decoder, node, fabric)?;
+        if fabric.nodes[switch].kind != NodeKind::Switch {
+            let message =
+                format!("`{}` is a host: it has no thresholds", fabric.nodes[switch].name);
+            decoder.diagnostics.error(codes::WRONG_KIND, node.span, message);
+            return None;
+        }
+        found.switch = Some(switch);
+    }
+    if let Some(node) = fields.get("neighbour") {
+        let neighbour = topology::node_named(decoder, node, fabric)?;
+        let Some(switch) = found.switch else {
+            decoder.needs(&fields, "neighbour", "switch");
+            return None;
+        };
+        let Some(link) = fabric.between(switch, neighbour) else {
+            let [a, b] = [switch, neighbour].map(|node| &fabric.nodes[node].name);
+            let message = format!("there is no link between `{a}` and `{b}`");
+            decoder.diagnostics.error(codes::UNKNOWN, node.span, message);
+            return None;
+        };
+        found.port = Some(fabric.port(switch, link));
+    }
+    if let Some(node) = fields.get("queue") {
+        found.queue = Some(bounded(decoder, node, "a queue", (0, 7))? as u8);
+    }
+    let level = |decoder: &mut Decoder<'_>, name: &str| match fields.get(name) {
+        Some(node) => quantity::<Bytes>(decoder, node).map(|found| Some(found.value)),
+        None => Some(None),
+    };
+    found.kmin = level(decoder, "kmin")?;
+    found.kmax = level(decoder, "kmax")?;
+    found.xoff_at = level(decoder, "xoff_at")?;
+    if let Some(node) = fields.get("pmax") {
+        found.pmax = Some(chance(decoder, node)?);
+    }
+    let changes = [found.kmin, found.kmax, found.xoff_at].iter().any(Option::is_some);
+    if !changes && found.pmax.is_none() {
+        let message = "which thresholds? write `kmin`, `kmax`, `pmax` or `xoff_at`";
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    }
+    if let (Some(kmin), Some(kmax)) = (found.kmin, found.kmax)
+        && kmin > kmax
+    {
+        let message = format!("kmin {kmin} is above kmax {kmax}");
+        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
+        return None;
+    }
+    Some(found)
 }
 
 /// A link by the names of its ends: `h1-s1`.

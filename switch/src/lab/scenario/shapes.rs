@@ -229,5 +229,21 @@ pub(super) static FAULT: MapShape = MapShape {
         key("priority", Shape::Count, "Priority of the storm; 3 when absent."),
         key("slow_receiver", Shape::Name, "This host takes nothing from its wire."),
         key("ecn_off", Shape::Flag, "Switches mark nothing."),
+        key("thresholds", Shape::Map(&TUNING), "Marking curves or XOFF levels are others."),
+    ],
+};
+
+/// Thresholds that a fault changes.
+pub(super) static TUNING: MapShape = MapShape {
+    name: "tuning",
+    what: "changed thresholds",
+    keys: &[
+        key("switch", Shape::Name, "Of this switch; of all when absent."),
+        key("neighbour", Shape::Name, "Of its port to this neighbour; of all ports when absent."),
+        key("queue", Shape::Count, "Of this queue or priority group; of all when absent."),
+        key("kmin", Shape::Text, "No mark up to here."),
+        key("kmax", Shape::Text, "Every packet is marked above."),
+        key("pmax", Shape::Text, "Share that is marked at `kmax`."),
+        key("xoff_at", Shape::Text, "A lossless group asks for a pause from here on."),
     ],
 };

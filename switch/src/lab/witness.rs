@@ -1,0 +1,233 @@
+//! The packet that broke a check: who it is, and its story as `wireyard trace` tells it.
+//!
+//! A run keeps no traces: they would cost more than the run. It is a function of build, seed and scenario instead, so it is run
+//! again: once to see after which event the check no longer holds, once more with the trace on at that device and instant. Nothing
+//! is judged here, that is [`super::checks`]. A check that no single packet breaks (the rate of a link) has no story.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use wireyard_pipeline::trace::{Event, Recorder, TraceSink, text};
+use wireyard_tables::time::Time;
+
+use super::build::Options;
+use super::checks::{Violation, port_name};
+use super::engine::{Lab, Outcome, Pulse};
+use crate::core::Core;
+
+/// Passes that are told where it is not known which packet it was.
+const PASSES_MAX: usize = 4;
+/// Bytes of a packet that are shown.
+const BYTES_MAX: usize = 96;
+
+/// A packet as its device knows it.
+#[derive(Clone, Debug)]
+struct Suspect {
+    /// Port it came in by.
+    ingress_port: u16,
+    /// Its bytes, as they were queued or dropped.
+    bytes: Vec<u8>,
+    /// What became of it.
+    fate: String,
+}
+
+/// Where and when to look.
+#[derive(Clone, Debug)]
+struct Moment {
+    node: usize,
+    at: Time,
+    /// `None`: any packet of that instant.
+    suspect: Option<Suspect>,
+}
+
+/// What a second run looks for.
+#[derive(Debug)]
+enum Look {
+    /// The first event after which the device breaks its promises; not before this instant.
+    Break { after: Time },
+    /// What packets do at a device, at an instant.
+    Story { moment: Moment, recorder: Recorder },
+}
+
+/// Looks over the shoulder of a run.
+#[derive(Debug)]
+pub(super) struct Watch {
+    look: Look,
+    found: Option<Moment>,
+}
+
+impl Watch {
+    /// Who takes the events of this poll.
+    pub(super) fn sink(&mut self, node: usize, now: Time) -> Option<&mut dyn TraceSink> {
+        match &mut self.look {
+            // A device knows its packets' times in nanoseconds.
+            Look::Story { moment, recorder }
+                if moment.node == node && moment.at.as_ns() == now.as_ns() =>
+            {
+                Some(recorder)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The story of the packet that broke a check, found by running `lab`'s scenario again; `None` where there is no such packet, or
+/// `pulse` stopped it.
+pub fn tell(
+    lab: &mut Lab,
+    options: Options,
+    violation: &Violation,
+    pulse: &mut dyn FnMut(Pulse) -> bool,
+) -> Option<String> {
+    let waiting = match violation.check {
+        "liveness" => lab.waiting(),
+        _ => None,
+    };
+    let moment = match waiting {
+        Some(moment) => moment,
+        None => {
+            let after = match violation.check {
+                // Nothing waits, so what was dropped is why nothing arrives.
+                "liveness" => Time::ZERO,
+                _ => lab.checks.held,
+            };
+            let watch = again(lab, options, Look::Break { after }, violation.check, pulse)?;
+            watch.found?
+        }
+    };
+    let look = Look::Story { moment, recorder: Recorder::default() };
+    match again(lab, options, look, violation.check, pulse)?.look {
+        Look::Story { moment, recorder } => Some(lab.words(&moment, &recorder.events)),
+        Look::Break { .. } => None,
+    }
+}
+
+/// Runs the scenario once more with a watch, which comes back.
+fn again(
+    lab: &Lab,
+    options: Options,
+    look: Look,
+    check: &'static str,
+    pulse: &mut dyn FnMut(Pulse) -> bool,
+) -> Option<Watch> {
+    let mut second = Lab::new(Arc::clone(&lab.scenario), options).ok()?;
+    second.cores.iter_mut().for_each(Core::listen_to_drops);
+    second.watch = Some(Box::new(Watch { look, found: None }));
+    second.watched_check = check;
+    match second.run(pulse) {
+        Outcome::Interrupted => None,
+        _ => second.watch.map(|watch| *watch),
+    }
+}
+
+impl Lab {
+    /// After a poll of a node, in a run that is watched: an error ends the run, because what was looked for is known.
+    pub(super) fn look(&mut self, node: usize) -> Result<(), Violation> {
+        let dropped = self.cores[node].take_dropped();
+        let (now, check) = (self.now(), self.watched_check);
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        let after = match &watch.look {
+            Look::Break { after } => *after,
+            Look::Story { moment, .. } if now.as_ns() > moment.at.as_ns() => {
+                return Err(Violation::new(check, now, "told"));
+            }
+            Look::Story { .. } => return Ok(()),
+        };
+        let is_broken = match check {
+            "liveness" => !dropped.is_empty(),
+            "lossless" => !dropped.is_empty() && self.check_node(node).is_err(),
+            _ => now >= after && self.check_node(node).is_err(),
+        };
+        if !is_broken {
+            return Ok(());
+        }
+        let suspect = dropped.into_iter().next().map(|packet| Suspect {
+            ingress_port: packet.ingress_port,
+            bytes: packet.bytes,
+            fate: format!("dropped: {}", packet.reason),
+        });
+        if let Some(watch) = &mut self.watch {
+            watch.found = Some(Moment { node, at: now, suspect });
+        }
+        Err(Violation::new(check, now, "found"))
+    }
+
+    /// A packet that waits for ever: one in a circle of pauses, or in any queue that is paused.
+    fn waiting(&self) -> Option<Moment> {
+        let circle = self.circle().unwrap_or_default();
+        let places = circle.into_iter().chain(self.paused());
+        for (node, port, queue) in places {
+            let core = &self.cores[node];
+            let mut queued = core.traffic().packets();
+            let Some(packet) = queued.find(|p| p.egress_port == port && p.ingress_ns > 0) else {
+                continue;
+            };
+            let Some(buf) = &packet.buf else { continue };
+            let bytes = self.mem.frame(buf, packet.data_off, packet.len).to_vec();
+            let place = port_name(&self.scenario.fabric, node, port);
+            let fate = format!("it has been waiting since in {place} queue {queue}");
+            let suspect = Suspect { ingress_port: packet.ingress_port, bytes, fate };
+            let at = Time::from_ns(packet.ingress_ns);
+            return Some(Moment { node, at, suspect: Some(suspect) });
+        }
+        None
+    }
+
+    /// The story in words.
+    fn words(&self, moment: &Moment, events: &[Event]) -> String {
+        let name = &self.scenario.fabric.nodes[moment.node].name;
+        let passes = passes(events, moment.suspect.as_ref());
+        let mut out = match &moment.suspect {
+            Some(suspect) => format!(
+                "the packet, {} bytes, came into `{name}` by port {} at {}:\n",
+                suspect.bytes.len(),
+                suspect.ingress_port,
+                moment.at
+            ),
+            None => format!("what happened in `{name}` at {}:\n", moment.at),
+        };
+        let Some(program) = self.cores[moment.node].generation().map(|g| Arc::clone(&g.program))
+        else {
+            return out;
+        };
+        for pass in passes.iter().take(PASSES_MAX) {
+            out.push_str(&text::story(&program, pass));
+        }
+        if passes.is_empty() {
+            out.push_str("  no packet passed the program\n");
+        }
+        if let Some(suspect) = &moment.suspect {
+            let _ = writeln!(out, "{}", suspect.fate);
+            let shown = &suspect.bytes[..suspect.bytes.len().min(BYTES_MAX)];
+            for (row, bytes) in shown.chunks(16).enumerate() {
+                let digits: Vec<String> = bytes.iter().map(|b| format!("{b:02x}")).collect();
+                let _ = writeln!(out, "  {:04x}  {}", row * 16, digits.join(" "));
+            }
+            if shown.len() < suspect.bytes.len() {
+                let _ = writeln!(out, "  and {} bytes more", suspect.bytes.len() - shown.len());
+            }
+        }
+        out
+    }
+}
+
+/// The passes of a suspect; all of them where it is not among them, or not known.
+fn passes<'e>(events: &'e [Event], suspect: Option<&Suspect>) -> Vec<&'e [Event]> {
+    let is_start = |event: &Event| matches!(event, Event::Start { .. });
+    let starts: Vec<usize> = (0..events.len()).filter(|&n| is_start(&events[n])).collect();
+    let ends = starts.iter().skip(1).copied().chain([events.len()]);
+    let all: Vec<&[Event]> = starts.iter().zip(ends).map(|(&from, to)| &events[from..to]).collect();
+    let Some(suspect) = suspect else { return all };
+    let is_it = |pass: &&&[Event]| {
+        let came = matches!(&pass[0], Event::Start { port, egress: false, .. } if *port == suspect.ingress_port);
+        let same = |event: &Event| match event {
+            Event::Start { bytes, .. } | Event::Verdict { bytes, .. } => *bytes == suspect.bytes,
+            _ => false,
+        };
+        came && pass.iter().any(same)
+    };
+    match all.iter().find(is_it) {
+        Some(pass) => vec![pass],
+        None => all,
+    }
+}
