@@ -123,6 +123,8 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
     );
     let seconds =
         |span: wireyard_tables::time::Span| Unit::Seconds.show(span.as_ps() as f64 / 1e12);
+    let step = scenario.sample.as_ps().saturating_mul(lab.sampler.stride);
+    let step = wireyard_tables::time::Span::from_ps(step);
     report.fact(
         "time",
         format!(
@@ -130,7 +132,7 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
             Unit::Seconds.show(super::sampler::seconds(lab.now())),
             seconds(scenario.duration),
             seconds(scenario.warm_up),
-            seconds(scenario.sample)
+            seconds(step)
         ),
     );
     let parameters: Vec<String> =

@@ -2,6 +2,9 @@
 //!
 //! Queues are followed from the first sample that finds one in use. Everything is read from outside: from the traffic
 //! managers of the cores and from the end points' own counters.
+//!
+//! Memory is bounded however long a run is: when [`VALUES_MAX`] values are kept, every second sample is let go, and from then on
+//! one is taken half as often. The steps stay even, and checks are made as often as before.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +20,10 @@ use crate::tm::{CLASSES, MarkingHistogram, PortStatus};
 pub const FLOW_SERIES_MAX: usize = 64;
 /// Queues whose depth is kept over time.
 pub const QUEUE_SERIES_MAX: usize = 256;
+/// Pauses that are kept over time.
+pub const PAUSE_SERIES_MAX: usize = 256;
+/// Values of all series together, 8 bytes each.
+pub const VALUES_MAX: usize = 16 << 20;
 /// Buckets of depth from 0 to Kmax; reports join them.
 const BUCKETS_TO_KMAX: u64 = 400;
 /// Buckets in all, the open one aside.
@@ -59,6 +66,12 @@ pub struct Sampler {
     pub times: Vec<f64>,
     /// First sample that counts.
     pub first: usize,
+    /// One of so many of the scenario's samples is kept.
+    pub stride: u64,
+    /// Samples so far, kept or not.
+    taken: u64,
+    /// Most values kept.
+    values_max: usize,
     /// Queues in use.
     pub queues: BTreeMap<QueueKey, QueueTrack>,
     /// Priorities that were paused.
@@ -83,6 +96,8 @@ impl Sampler {
         let fabric = &scenario.fabric;
         let flows = scenario.flows.len().min(FLOW_SERIES_MAX);
         Sampler {
+            stride: 1,
+            values_max: VALUES_MAX,
             ports: all_ports(fabric),
             flows: vec![FlowTrack::default(); flows],
             ..Sampler::default()
@@ -141,6 +156,16 @@ impl Sampler {
 
     /// Takes a sample.
     pub fn sample(&mut self, now: Time, cores: &mut [Core], flows: &[Connection]) {
+        self.taken += 1;
+        if !(self.taken - 1).is_multiple_of(self.stride) {
+            return;
+        }
+        if self.times.len() >= 2 && self.values() >= self.values_max {
+            self.thin();
+            if !(self.taken - 1).is_multiple_of(self.stride) {
+                return;
+            }
+        }
         let index = self.times.len();
         self.times.push(seconds(now));
         for place in 0..self.ports.len() {
@@ -152,6 +177,26 @@ impl Sampler {
             track.delivered.push(status.delivered_bytes as f64);
             track.rate.push(status.rate.map_or(f64::NAN, |rate| rate.rate_bps));
             track.alpha.push(status.rate.map_or(f64::NAN, |rate| rate.dcqcn_alpha));
+        }
+    }
+
+    /// Values kept.
+    fn values(&self) -> usize {
+        let series = 1 + 2 * self.queues.len() + self.pauses.len() + 3 * self.flows.len();
+        series * self.times.len()
+    }
+
+    /// Lets every second sample go.
+    fn thin(&mut self) {
+        self.stride *= 2;
+        self.first = self.first.div_ceil(2);
+        thin(&mut self.times);
+        for track in self.queues.values_mut() {
+            [&mut track.bytes, &mut track.marked].into_iter().for_each(thin);
+        }
+        self.pauses.values_mut().for_each(|track| thin(&mut track.paused));
+        for track in &mut self.flows {
+            [&mut track.delivered, &mut track.rate, &mut track.alpha].into_iter().for_each(thin);
         }
     }
 
@@ -176,7 +221,8 @@ impl Sampler {
         let Some(paused) = tm.paused_time(id, now) else { return };
         for (priority, span) in paused.into_iter().enumerate() {
             let key = (node, port, priority as u8);
-            if span.is_zero() && !self.pauses.contains_key(&key) {
+            let is_new = !self.pauses.contains_key(&key);
+            if is_new && (span.is_zero() || self.pauses.len() >= PAUSE_SERIES_MAX) {
                 continue;
             }
             let track = self.pauses.entry(key).or_default();
@@ -184,6 +230,13 @@ impl Sampler {
             track.paused.push(span.as_ps() as f64 / 1e12);
         }
     }
+}
+
+/// Keeps the samples at even places.
+fn thin(values: &mut Vec<f64>) {
+    let kept = values.len().div_ceil(2);
+    (0..kept).for_each(|place| values[place] = values[2 * place]);
+    values.truncate(kept);
 }
 
 /// Every port of every node that has a link: hosts too, their wire can be paused.
@@ -197,4 +250,41 @@ fn all_ports(fabric: &Fabric) -> Vec<(usize, u16)> {
 /// In seconds.
 pub fn seconds(at: Time) -> f64 {
     at.as_ps() as f64 / 1e12
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory stops growing, and what is kept is an even part of everything.
+    #[test]
+    fn a_long_run_keeps_every_second_sample() {
+        let flow = FlowTrack::default();
+        let mut sampler =
+            Sampler { stride: 1, values_max: 400, flows: vec![flow], ..Sampler::default() };
+        for n in 0..10_000u64 {
+            if n == 1_000 {
+                sampler.began = Some(Time::from_ns(1_000 * n));
+                sampler.first = sampler.times.len();
+            }
+            // As `sample` does, without devices.
+            sampler.sample(Time::from_ns(1_000 * n), &mut [], &[]);
+            if sampler.flows[0].rate.len() < sampler.times.len() {
+                let track = &mut sampler.flows[0];
+                [&mut track.delivered, &mut track.rate, &mut track.alpha]
+                    .into_iter()
+                    .for_each(|values| values.push(n as f64));
+            }
+            assert!(sampler.values() <= 400 + 4, "{n}: {} values", sampler.values());
+        }
+        assert!(sampler.stride >= 64 && sampler.stride.is_power_of_two());
+        let step = sampler.stride as f64 * 1e-6;
+        for (place, time) in sampler.times.iter().enumerate() {
+            assert!((time - place as f64 * step).abs() < 1e-12, "{place}: {time}");
+            assert!((sampler.flows[0].rate[place] - time * 1e6).abs() < 1e-6);
+        }
+        // The first sample that counts is the first after the warm-up.
+        assert!(sampler.times[sampler.first] >= 1e-3 - 1e-12);
+        assert!(sampler.times[sampler.first - 1] < 1e-3);
+    }
 }

@@ -153,7 +153,8 @@ fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
 fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let track = bottleneck.and_then(|key| window.lab.sampler.queues.get(&key));
     let scenario = window.lab.scenario();
-    let step = scenario.sample.as_ps() as f64 / 1e12;
+    let stride = window.lab.sampler.stride;
+    let step = stride as f64 * scenario.sample.as_ps() as f64 / 1e12;
     let depths = track.map_or(&[][..], |track| window.part(&track.bytes));
     let powers = stats::spectrum(depths, step, scenario.spectrum_window);
     let peak = stats::peak(&powers);
