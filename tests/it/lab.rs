@@ -11,8 +11,15 @@ use wireyard_tests::workspace_root;
 const LIBRARY: &str = "programs/lab";
 
 /// Scenarios that are short enough for every test run.
-const SHORT: [&str; 6] =
-    ["deadlock_ring", "dumbbell", "ib_fecn", "incast", "pfc_victim", "rocev1_pcp"];
+const SHORT: [&str; 7] = [
+    "deadlock_ring",
+    "dumbbell",
+    "ib_fecn",
+    "incast",
+    "incast_16_100g",
+    "pfc_victim",
+    "rocev1_pcp",
+];
 
 fn library() -> Vec<PathBuf> {
     let folder = workspace_root().join(LIBRARY);
@@ -145,4 +152,50 @@ fn an_expectation_that_fails_is_exit_status_1_and_a_wrong_one_2() {
     assert!(ended.err.contains("did you mean `flows.finished`?"), "{}", ended.err);
     let path = scenario(folder.path(), &text.replace("'> 0'", "'> 5 KB'"));
     assert_eq!(lab(&[&path]).status, Some(2), "bytes are no count");
+}
+
+/// Four into one; what differs between the transports is in capitals.
+const ANY_TRANSPORT: &str = "
+lab: any_transport
+duration: 8 ms
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 4 } }
+switch: { program: PROGRAMS/SWITCH, qos: { QOS } }
+host: { program: PROGRAMS/roce_nic, transport: TRANSPORT, HOST }
+flows: { from: senders, to: sink, size: 1 MB }
+expect:
+  flows.finished: '== 4'
+  flows.sent_again: '== 0'
+  drops.total: '== 0'
+";
+
+#[test]
+fn one_incast_runs_on_all_transports() {
+    let pause = "preset: onyx_roce, buffer_pools: { ingress_lossless_pool: { direction: ingress, size: 2 MB } }";
+    let deep = "buffer_pools: { ingress_lossy_pool: { direction: ingress, size: 32 MB }, \
+                egress_lossy_pool: { direction: egress, size: 32 MB } }, \
+                wred_profiles: { FECN: { green: { kmin: 5 KB, kmax: 400 KB, pmax: 10 % } } }, \
+                port_defaults: { preamble_and_gap: 0 B, fcs: 0 B, min_frame: 1 B, queue_wred: { default: FECN } }";
+    // Program, queues, transport, host; whether it marks, whether it has to pause.
+    let cases = [
+        ("rocev2_lossless", pause.to_owned(), "rocev2", "rate_control: dcqcn", (true, false)),
+        (
+            "rocev1_lossless",
+            format!("{pause}, port_defaults: {{ trust: pcp }}"),
+            "rocev1",
+            "rate_control: fixed, ecn: false",
+            (false, true),
+        ),
+        ("ib_switch", deep.to_owned(), "infiniband", "rate_control: dcqcn", (true, false)),
+    ];
+    for (program, qos, transport, host, (marks, pauses)) in cases {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = ANY_TRANSPORT.replace("SWITCH", program).replace("QOS", &qos);
+        let text = text.replace("TRANSPORT", transport).replace("HOST", host);
+        let ended = lab(&[&scenario(folder.path(), &text), "--json"]);
+        assert_eq!(ended.status, Some(0), "{transport}: {}{}", ended.out, ended.err);
+        let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+        assert_eq!(figure(&report, "flows.cnps") > 0.0, marks, "{transport}: marks");
+        assert_eq!(figure(&report, "pauses.xoff_sent") > 0.0, pauses, "{transport}: pauses");
+    }
 }
