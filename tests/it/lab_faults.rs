@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Two senders, one receiver; data that fills a switch of 4 MB only while somebody stands still.
 const BASE: &str = "
 lab: faulty
-duration: 4 ms
+duration: 12 ms
 sample: 10 us
 link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
 topology: { incast: { senders: 2 } }
@@ -16,7 +16,7 @@ switch:
     preset: onyx_roce
     buffer_pools: { ingress_lossless_pool: { direction: ingress, size: 4 MB } }
     wred_profiles: { ROCE: { green: { kmin: 20 KB, kmax: 400 KB, pmax: 10 % } } }
-host: { program: PROGRAMS/roce_nic, rate_control: dcqcn, ack_timeout: 6 }
+host: { program: PROGRAMS/roce_nic, rate_control: dcqcn }
 flows: { from: senders, to: sink, size: 1 MB }
 ";
 
@@ -45,11 +45,12 @@ fn without_a_fault_nothing_is_lost_or_paused() {
 
 #[test]
 fn a_link_that_is_cut_loses_and_comes_back() {
-    let report = report(&with_fault("at: 100 us, until: 400 us, link_down: h1-s1"));
+    let text = with_fault("at: 100 us, until: 400 us, link_down: h1-s1");
+    let report = report(&text.replace("dcqcn }", "dcqcn, ack_timeout: 8 }"));
     assert!(figure(&report, "links.cut") > 0.0 && figure(&report, "flows.sent_again") > 0.0);
     assert_eq!(figure(&report, "flows.finished"), 2.0);
-    // The other flow has the link to itself meanwhile.
-    assert!(figure(&report, "flows.completion_max") > 700e-6);
+    // What was lost is asked for again one timeout of 1.05 ms after it was sent.
+    assert!(figure(&report, "flows.completion_max") > 1.1e-3);
 }
 
 #[test]
@@ -58,7 +59,8 @@ fn a_pause_storm_stops_its_link_until_it_ends() {
     assert!(figure(&report, "pauses.time") >= 0.9e-3, "{}", figure(&report, "pauses.time"));
     assert_eq!(figure(&report, "drops.total"), 0.0);
     assert_eq!(figure(&report, "flows.finished"), 2.0);
-    assert!(figure(&report, "flows.completion_max") > 900e-6 + 1.6e-3 * 0.4);
+    // 2 MB take 0.69 ms at line rate; the last pause of the storm lasts 1.34 ms beyond its end.
+    assert!(figure(&report, "flows.completion_max") > 900e-6 + 1.3e-3);
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn a_slow_receiver_pauses_and_loses_nothing() {
     assert!(figure(&report, "pauses.xoff_sent") > 0.0);
     assert_eq!(figure(&report, "drops.total"), 0.0);
     assert_eq!(figure(&report, "flows.finished"), 2.0);
-    assert!(figure(&report, "flows.completion_max") > 900e-6 + 1.6e-3 * 0.4);
+    assert!(figure(&report, "flows.completion_max") > 900e-6 + 0.6e-3);
 }
 
 #[test]
@@ -88,8 +90,9 @@ fn thresholds_change_and_come_back() {
     assert!(figure(&elsewhere, "bottleneck.marked") > 0.0, "it is the curve of another port");
     let a_while = report(&with_fault(&format!("at: 0 us, until: 100 us, {high}")));
     assert!(figure(&a_while, "bottleneck.marked") > 0.0, "the curve came back");
+    let normal = figure(&report(BASE), "bottleneck.marked");
     let low = report(&with_fault("at: 0 us, thresholds: { kmin: 0 B, kmax: 1 KB, pmax: 100 % }"));
-    assert!(figure(&low, "bottleneck.marking_probability") > 0.5);
+    assert!(figure(&low, "bottleneck.marked") > 5.0 * normal, "{low}");
     // XOFF: the default never comes in this run, a low one at once.
     let xoff = report(&with_fault("at: 0 us, thresholds: { xoff_at: 20 KB }"));
     assert!(figure(&xoff, "pauses.xoff_sent") > 0.0);
