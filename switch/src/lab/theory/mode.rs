@@ -155,8 +155,9 @@ fn characteristic(s: Complex, now: &Matrix, then: &Matrix, delay: f64) -> Comple
         product = product * m[k][k];
         for row in k + 1..4 {
             let factor = m[row][k] / m[k][k];
-            for column in k..4 {
-                m[row][column] = m[row][column] - factor * m[k][column];
+            let above = m[k];
+            for (value, above) in m[row].iter_mut().zip(above).skip(k) {
+                *value = *value - factor * above;
             }
         }
     }
