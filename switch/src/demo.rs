@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Everything is in a network namespace of our own, which ends with the process. Two phases: [`drain`] judges the marking
-//! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles. All devices are ordinary cores, on one thread and
-//! one clock ([`crate::live::clock`]): on a machine that is busy otherwise, they all stop together, and the report says for how long.
-//! [`setting`] is the experiment, [`judge`] the judge, `pages` fills the report; nothing here decides what a device does.
+//! curve by depth, [`incast`] closes the DCQCN loop and looks where it settles: that is a scenario of the laboratory, live
+//! ([`crate::lab::live`]). All devices are ordinary cores, on one thread and one clock ([`crate::live::clock`]): on a machine that is
+//! busy otherwise, they all stop together, and the report says for how long. [`setting`] is the experiment, [`judge`] the judge,
+//! `pages` fills the report; nothing here decides what a device does.
 
 mod cables;
 mod devices;
@@ -22,6 +23,7 @@ mod verdicts;
 
 use std::time::Duration;
 
+use crate::lab::glance::Glance;
 use crate::program::EngineKind;
 use crate::report::Report;
 
@@ -60,7 +62,7 @@ pub trait Tell {
     /// The open loop, and the part of its time that is over.
     fn drained(&mut self, so_far: &drain::Drained, part: f64);
     /// The incast, and the part of its time that is over.
-    fn incast(&mut self, so_far: &incast::Pulse, part: f64);
+    fn incast(&mut self, so_far: &Glance, part: f64);
     /// Somebody wants an end.
     fn is_stopped(&self) -> bool;
 }
@@ -70,12 +72,13 @@ pub trait Tell {
 /// # Errors
 /// What this system does not allow, in words.
 pub fn run(options: &Options, tell: &mut dyn Tell) -> Result<Report, String> {
+    let scenario = setting::scenario()?;
     tell.begins("a private network namespace, cables, two programs");
     cables::lay()?;
     tell.begins("open loop: filled queues drain");
-    let drained = drain::run(options, options.duration.mul_f64(DRAIN_PART), tell)?;
+    let drained = drain::run(&scenario, options, options.duration.mul_f64(DRAIN_PART), tell)?;
     tell.begins("closed loop: DCQCN incast");
     let rest = options.duration.saturating_sub(drained.stalls.real);
-    let incast = incast::run(options, rest, tell)?;
+    let incast = incast::run(scenario, options, rest, tell)?;
     Ok(pages::report(options, &drained, &incast))
 }

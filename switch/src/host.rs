@@ -26,16 +26,10 @@ pub mod session;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use wireyard_pipeline::check::compile;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::core::Core;
-use crate::device;
-use crate::library::LIBRARIES;
-use crate::program::Loaded;
+use crate::program::{self, Loaded};
 
 pub use config::{Classes, HostConfig};
 pub use connect::{ConnectError, ConnectOptions, PairSpec, Peer, connect_pair};
@@ -47,22 +41,12 @@ pub const WIRE_PORT: u16 = 1;
 /// Port number of the end point in `programs/roce_nic`.
 pub const END_POINT_PORT: u16 = 2;
 
-/// `programs/roce_nic`, inside the binary: [`WIRE_PORT`] and [`END_POINT_PORT`].
-const NIC_PROGRAM: &str = include_str!("../../programs/roce_nic/program.yaml");
-
-/// The program of a host.
+/// The program of a host, inside the binary: [`WIRE_PORT`] and [`END_POINT_PORT`].
 ///
 /// # Errors
 /// What is wrong in it: a build that passed its tests has nothing wrong.
 pub fn nic_program() -> Result<Loaded, Rejected> {
-    let loader = Loader::in_memory([("roce_nic.yaml", NIC_PROGRAM)], LIBRARIES);
-    let parsed = parse_program("roce_nic.yaml".as_ref(), &loader)?;
-    let compiled = compile(&parsed, &device::externs())
-        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
-    let files = parsed.files.clone();
-    let program = Arc::new(compiled.program);
-    let warnings = compiled.warnings;
-    Ok(Loaded { parsed, program, entries: None, config: None, warnings, files })
+    program::embedded("roce_nic").unwrap_or_else(|| unreachable!("it is inside the binary"))
 }
 
 /// The end point on a port of a device, if that is what the port is.

@@ -16,6 +16,7 @@ pub mod cable;
 pub mod checks;
 pub mod engine;
 pub mod fabric;
+pub mod glance;
 pub mod host;
 pub mod link;
 pub mod live;

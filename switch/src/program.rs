@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use wireyard_pipeline::check::compile;
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::Program;
@@ -97,6 +97,29 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     Ok(Loaded { parsed, program, entries, config, warnings, files })
 }
 
+/// Programs of `programs/` that are inside the binary, for commands that need no file.
+const EMBEDDED: [(&str, &str); 2] = [
+    ("roce_nic", include_str!("../../programs/roce_nic/program.yaml")),
+    ("rocev2_lossless", include_str!("../../programs/rocev2_lossless/program.yaml")),
+];
+
+/// A program inside the binary, without entries; `None` where it has none of this name.
+///
+/// # Errors
+/// What is wrong in it: a build that passed its tests has nothing wrong.
+pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
+    let (_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
+    let path = PathBuf::from(format!("programs/{name}/program.yaml"));
+    let loader = Loader::in_memory([(path.clone(), *text)], LIBRARIES);
+    Some(parse_program(&path, &loader).and_then(|parsed| {
+        let files = parsed.files.clone();
+        let compiled = compile(&parsed, &device::externs())
+            .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
+        let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
+        Ok(Loaded { parsed, program, entries: None, config: None, warnings, files })
+    }))
+}
+
 /// What runs packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
@@ -185,6 +208,28 @@ fn tell(program: &str, refused: &jit::Refused) {
 }
 
 impl Loaded {
+    /// The program with these entries instead, as the text of an entries file of this name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, with its places.
+    pub fn with_entries(&self, name: &str, text: &str) -> Result<Loaded, String> {
+        let loader = Loader::in_memory([(name, text)], &[]);
+        let (mut files, mut found) = (self.files.clone(), Diagnostics::new());
+        let read = parse_entries(name.as_ref(), &loader, &mut files, &mut found);
+        let entries = read.and_then(|ast| entries::resolve(&ast, &self.program, &mut found));
+        if found.has_errors() || entries.is_none() {
+            return Err(render::plain(&found, &files));
+        }
+        Ok(Loaded {
+            parsed: self.parsed.clone(),
+            program: Arc::clone(&self.program),
+            entries,
+            config: None,
+            warnings: Diagnostics::new(),
+            files: self.files.clone(),
+        })
+    }
+
     /// Gives a device the queues that the configuration describes, for these ports.
     ///
     /// # Errors

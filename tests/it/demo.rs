@@ -36,19 +36,26 @@ fn a_short_demonstration_holds_and_its_forms_agree() {
     let (ended, json, page) = demo(folder.path(), "12", &[]);
     ended.expect(0, &["has the pictures"]);
     assert_eq!(json["passed"], true, "{json}");
-    for name in
-        ["marking curve", "marks on the wire", "nothing is lost", "conservation", "notifications"]
-    {
+    for name in [
+        "marking curve",
+        "marks on the wire",
+        "nothing is lost",
+        "conservation",
+        "notifications",
+        "checks",
+        "cables",
+    ] {
         assert_eq!(verdict(&json, name)["passed"], true, "{json}");
         let found = verdict(&json, name)["found"].as_str().expect("words");
         assert!(page.contains(name) && page.contains(found), "`{found}` is not on the page");
     }
     assert_eq!(figure(&json, "drops"), 0.0);
-    assert!(figure(&json, "drain.marks") > 300.0 && figure(&json, "incast.cnps_sent") > 0.0);
-    assert!(figure(&json, "incast.xoff_sent") > 0.0, "line rate of five into one is paused");
-    assert_eq!(figure(&json, "incast.cnps_sent"), figure(&json, "incast.cnps_received"));
+    assert!(figure(&json, "drain.marks") > 300.0 && figure(&json, "loop.cnps") > 0.0);
+    assert!(figure(&json, "loop.xoff_sent") > 0.0, "line rate of five into one is paused");
+    assert!(figure(&json, "loop.cnps") <= figure(&json, "loop.marked"));
+    assert!(figure(&json, "live.frames") > 0.0, "the closed loop is over the kernel");
     // A page by itself: pictures inside, nothing from elsewhere.
-    for id in ["marking", "queue", "rates", "pauses"] {
+    for id in ["law", "marking", "queues", "rates", "pauses"] {
         assert!(page.contains(&format!("<figure id=\"{id}\">")), "no figure {id}");
     }
     for outside in ["<script", "<link", "src=", "url("] {

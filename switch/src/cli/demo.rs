@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::args::{DemoArgs, EngineChoice};
 use super::{Status, complain, print, print_json, say};
 use crate::demo::drain::Drained;
-use crate::demo::incast::Pulse;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Tell};
+use crate::lab::glance::Glance;
 use crate::live::Signals;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
@@ -71,10 +71,10 @@ impl Tell for Progress {
         );
     }
 
-    fn incast(&mut self, so_far: &Pulse, part: f64) {
+    fn incast(&mut self, so_far: &Glance, part: f64) {
         let line = format!(
             "queue {:>8}, allowed {:>12}, marks {}, CNPs {}, XOFFs {}, drops {}",
-            Unit::Bytes.show(so_far.queue_bytes as f64),
+            Unit::Bytes.show(so_far.queue.get() as f64),
             Unit::BitRate.show(so_far.rate_bps),
             so_far.marked,
             so_far.cnps,

@@ -94,8 +94,9 @@ fn run_live(
     let lasts_s = scenario.duration.as_ps() as f64 / 1e12 * dilation as f64;
     progress.clear();
     say(&format!("live: {dilation} times slower, {lasts_s:.1} s at most"));
-    let pulse = &mut |p: crate::lab::Pulse| progress.pulse(p.now, p.end);
-    let (mut run, found) = live::run(scenario, options, dilation, about, pulse)?;
+    let pulse = &mut |p: crate::lab::Pulse, _: &mut crate::lab::Lab| progress.pulse(p.now, p.end);
+    let plan = live::Plan { dilation, most: None };
+    let (mut run, found) = live::run(scenario, options, plan, about, pulse)?;
     if let (Some(report), Some(percent)) = (in_virtual, args.compare) {
         live::against::fill(&mut run.report, &report, &found, percent);
     }

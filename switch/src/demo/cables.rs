@@ -50,11 +50,6 @@ fn open(interface: &str, memory: &mut PacketMemory) -> Result<Opened, String> {
     ports::open(&spec, memory).map_err(|error| error.to_string())
 }
 
-/// Name of a host.
-pub(super) fn host_name(host: usize) -> String {
-    if host == RECEIVER { "receiver".to_owned() } else { format!("sender {}", host + 1) }
-}
-
 /// MAC address of a host.
 pub(super) fn host_mac(host: usize) -> Mac {
     Mac([2, 0, 0, 0, 1, host as u8 + 1])

@@ -16,13 +16,13 @@ use crate::core::Core;
 use crate::frames::Frames;
 use crate::frames::envelope::{Address, Class};
 use crate::frames::neighbour::{FRAME_BYTES_MAX, Message};
+use crate::lab::scenario::Scenario;
 use crate::live::clock::{DeviceClock, Stalls};
 use crate::ports::{LinkType, Port, RxFrame, TxFrame};
 use crate::roce::packet::{Bth, Headers};
 use crate::roce::psn::Psn;
 use crate::stats::LedgerReport;
 use crate::tm::PortStatus;
-use crate::units::{BitsPerSec, Bytes};
 
 /// Marks that each bucket of the ramp should have.
 pub(super) const MARKS_WANTED: u64 = 500;
@@ -119,11 +119,12 @@ struct Rig {
 /// # Errors
 /// What cannot be opened or goes away.
 pub(super) fn run(
+    scenario: &Scenario,
     options: &Options,
     until: std::time::Duration,
     tell: &mut dyn Tell,
 ) -> Result<Drained, String> {
-    let mut rig = Rig::new(options)?;
+    let mut rig = Rig::new(scenario, options)?;
     rig.introduce()?;
     let all = FRAME_BYTES as f64;
     let mut first = true;
@@ -144,11 +145,8 @@ pub(super) fn run(
 }
 
 impl Rig {
-    fn new(options: &Options) -> Result<Rig, String> {
-        // Fast enough not to be waited for: in an open loop the rate of the link decides nothing.
-        let rate = BitsPerSec::new(10 * setting::rate().get()).unwrap_or(setting::rate());
-        let xoff = Bytes::new(setting::XOFF_BYTES[0]);
-        let switch = devices::switch(rate, xoff, options.engine, options.seed)?;
+    fn new(scenario: &Scenario, options: &Options) -> Result<Rig, String> {
+        let switch = devices::switch(scenario, options.engine, options.seed)?;
         let frames = Frames::shared()?;
         let data = (0..SENDERS).map(|host| data_frame(host, &frames)).collect::<Result<_, _>>()?;
         let ends = (0..HOSTS).map(Bare::open).collect::<Result<_, _>>()?;

@@ -1,11 +1,10 @@
 //! From a scenario to devices: programs, tables, queues, links, hosts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use wireyard_pipeline::diag::{Diagnostics, Files, render};
-use wireyard_pipeline::entries;
+use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
-use wireyard_pipeline::source::{Loader, parse_entries};
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
@@ -84,7 +83,10 @@ pub(super) fn devices(
         let core = match description.kind {
             NodeKind::Switch => {
                 let text = ways.entries(&scenario.fabric, node, scenario.host.transport);
-                let loaded = with_entries(&base, &description.name, &text)?;
+                let name = format!("entries of {}, made from the topology", description.name);
+                let loaded = base.with_entries(&name, &text).map_err(|why| {
+                    format!("the program does not take the lab's entries:\n{why}")
+                })?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
                 switch(scenario, node, core, own, seed)?
@@ -115,31 +117,18 @@ fn memory(scenario: &Scenario) -> MemoryConfig {
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
-    let place =
-        Place { program: scenario.switch.program.clone(), no_entries: true, ..Place::default() };
-    program::load(&place).map_err(|rejected| rejected.to_string())
+    program(scenario, scenario.switch.program.clone()).map_err(|rejected| rejected.to_string())
 }
 
-/// The program with these entries, which go the way of every entries file.
-fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, String> {
-    let name = format!("entries of {switch}, made from the topology");
-    let loader = Loader::in_memory([(name.as_str(), text)], &[]);
-    let mut files: Files = base.files.clone();
-    let mut found = Diagnostics::new();
-    let read = parse_entries(name.as_ref(), &loader, &mut files, &mut found);
-    let resolved = read.and_then(|ast| entries::resolve(&ast, &base.program, &mut found));
-    if found.has_errors() || resolved.is_none() {
-        let why = render::plain(&found, &files);
-        return Err(format!("the program does not take the lab's entries:\n{why}"));
+/// A program of a scenario, without entries.
+pub(super) fn program(scenario: &Scenario, path: PathBuf) -> Result<Loaded, Rejected> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if scenario.embedded
+        && let Some(loaded) = program::embedded(name)
+    {
+        return loaded;
     }
-    Ok(Loaded {
-        parsed: base.parsed.clone(),
-        program: Arc::clone(&base.program),
-        entries: resolved,
-        config: None,
-        warnings: Diagnostics::new(),
-        files: base.files.clone(),
-    })
+    program::load(&Place { program: path, no_entries: true, ..Place::default() })
 }
 
 /// The ends of all links, by node, in the order of the nodes' ports.

@@ -41,8 +41,8 @@ pub struct CableCounters {
     pub refused: u64,
     /// Frames that never came out.
     pub lost: u64,
-    /// Times that something was not there at once, and was looked for again.
-    pub looks: u64,
+    /// Frames that did not come out at once, and were looked for again.
+    pub late: u64,
     /// Frames of the kernel's own, which no device sees.
     pub foreign: u64,
 }
@@ -53,7 +53,7 @@ impl std::ops::AddAssign for CableCounters {
         self.got += other.got;
         self.refused += other.refused;
         self.lost += other.lost;
-        self.looks += other.looks;
+        self.late += other.late;
         self.foreign += other.foreign;
     }
 }
@@ -238,7 +238,9 @@ impl CablePort {
         }
         let mut counters = locked(&self.cable.counters[self.end]);
         let waits = !self.due.is_empty() || counters.inside() > 0;
-        counters.looks += u64::from(waits);
+        if count == 0 && self.looks == 0 {
+            counters.late += counters.inside();
+        }
         self.looks = if waits && count == 0 { self.looks + 1 } else { 0 };
         self.look_at = if waits { now + self.look } else { Time::MAX };
     }

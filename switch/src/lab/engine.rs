@@ -207,14 +207,15 @@ impl Lab {
 
     /// Runs to the end. `pulse` is told at every sample how far it is, and says whether to go on.
     pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
-        self.run_paced(&mut |at| at, pulse)
+        self.run_paced(&mut |at| at, &mut |now, _| pulse(now))
     }
 
-    /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event.
+    /// The same, for a caller whose time is not virtual: `reach` returns when it is time for an event. `pulse` may look at the
+    /// lab.
     pub fn run_paced(
         &mut self,
         reach: &mut impl FnMut(Time) -> Time,
-        pulse: &mut dyn FnMut(Pulse) -> bool,
+        pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
     ) -> Outcome {
         let end = Time::ZERO + self.scenario.duration;
         let samples = self.samples();
@@ -230,7 +231,7 @@ impl Lab {
                 if let Err(violation) = self.sample() {
                     return Outcome::Failed(violation);
                 }
-                if !pulse(Pulse { now: self.now, end, events: self.events }) {
+                if !pulse(Pulse { now: self.now, end, events: self.events }, self) {
                     return Outcome::Interrupted;
                 }
                 if self.is_drained() {
@@ -245,7 +246,7 @@ impl Lab {
     }
 
     /// The last checks.
-    fn finish(&mut self, outcome: Outcome) -> Outcome {
+    pub(super) fn finish(&mut self, outcome: Outcome) -> Outcome {
         self.last = self.statuses();
         match self.check_all() {
             Ok(()) => outcome,

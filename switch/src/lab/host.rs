@@ -21,7 +21,7 @@ use crate::host::{
     WIRE_PORT, end_point,
 };
 use crate::ports::Port;
-use crate::program::{self, DeviceOptions, Loaded, Place};
+use crate::program::{DeviceOptions, Loaded};
 use crate::roce::memory::{Access, Synthetic};
 use crate::roce::np::{NpConfig, Pacing, WindowEnd};
 use crate::roce::opcode::Service;
@@ -82,6 +82,8 @@ pub struct Connection {
     flow: FlowId,
     /// Queue pair of the receiver.
     receiver: u32,
+    /// Key of the receiver's memory.
+    rkey: u32,
 }
 
 impl Connection {
@@ -110,6 +112,14 @@ impl Connection {
     }
 }
 
+/// Bytes that a flow wrote into its receiver's memory and that are not those that were sent.
+pub(super) fn wrong_bytes(flow: &Connection, cores: &mut [Core]) -> u64 {
+    let end = end_of(&mut cores[flow.to]);
+    let backing = end.and_then(|end| end.roce().memory().backing(flow.rkey));
+    let memory = backing.and_then(|b| (b as &dyn std::any::Any).downcast_ref::<Synthetic>());
+    memory.map_or(0, Synthetic::wrong_bytes)
+}
+
 /// The end point of a host.
 fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
     end_point(core, END_POINT_PORT)
@@ -117,8 +127,7 @@ fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
 
 /// The adapter's program, read once.
 pub(super) fn load(scenario: &Scenario) -> Result<Loaded, String> {
-    let place = Place { program: program_path(scenario), no_entries: true, ..Place::default() };
-    program::load(&place).map_err(|rejected| rejected.to_string())
+    super::build::program(scenario, program_path(scenario)).map_err(|rejected| rejected.to_string())
 }
 
 fn program_path(scenario: &Scenario) -> PathBuf {
@@ -312,7 +321,7 @@ pub(super) fn connect(
         start: spec.start,
         end: Time::MAX,
     });
-    Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp })
+    Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp, rkey })
 }
 
 /// Rates that the reaction point of a flow may have, bit/s.

@@ -17,6 +17,7 @@ pub mod against;
 pub mod load;
 mod told;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use wireyard_tables::time::Span;
 use super::build::Options;
 use super::cable::{Cable, Cabling};
 use super::engine::{Lab, Outcome, Pulse};
+use super::glance::Glance;
 use super::results::{self, About};
 use super::scenario::{Expect, Scenario, Transport};
 use super::sweep::Run;
@@ -54,6 +56,8 @@ pub struct Live {
     pub cables: super::cable::CableCounters,
     /// Number of cables.
     pub cable_count: usize,
+    /// The lab at the end.
+    pub end: Glance,
 }
 
 /// What of a scenario cannot be on interfaces of the kernel.
@@ -84,6 +88,15 @@ fn split(scenario: &Scenario) -> (Arc<Scenario>, Vec<Expect>) {
     (Arc::new(kept), left_out)
 }
 
+/// How a live run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seconds of the day for a second of the scenario.
+    pub dilation: u64,
+    /// It ends after so much time of the day, even where the scenario would go on.
+    pub most: Option<Duration>,
+}
+
 /// Runs a scenario in real time. The process is in another network namespace from here on, which ends with it.
 ///
 /// # Errors
@@ -91,27 +104,26 @@ fn split(scenario: &Scenario) -> (Arc<Scenario>, Vec<Expect>) {
 pub fn run(
     scenario: &Scenario,
     options: Options,
-    dilation: u64,
+    plan: Plan,
     about: &About,
-    pulse: &mut dyn FnMut(Pulse) -> bool,
+    pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
 ) -> Result<(Run, Live), String> {
     check(scenario)?;
     private::enter("A live run")?;
-    let look = Span::from_ps((LOOK.as_ps() / dilation).max(1));
+    let look = Span::from_ps((LOOK.as_ps() / plan.dilation).max(1));
     let cabling = Cabling::lay(&scenario.fabric, look)?;
     let (kept, left_out) = split(scenario);
     let mut lab = Lab::over(kept, options, Some(&cabling))?;
-    let mut clock = DeviceClock::start(dilation);
-    lab.checks.late_max = clock.own(LATE_MAX);
-    let outcome = lab.run_paced(&mut |at| clock.reach(at), pulse);
+    let (outcome, clock) = pace(&mut lab, plan, pulse);
     let stalls = clock.stalls();
     settle(&cabling, &mut lab.mem);
     let mut live = Live {
-        dilation,
+        dilation: plan.dilation,
         stalls,
         lateness: clock.lateness().clone(),
         cables: Default::default(),
         cable_count: cabling.cables.len(),
+        end: lab.glance(),
     };
     let directions = cabling.cables.iter().flat_map(|cable| [0, 1].map(|end| cable.counters(end)));
     directions.for_each(|direction| live.cables += direction);
@@ -133,6 +145,23 @@ pub fn run(
         core.close();
     }
     Ok((run, live))
+}
+
+/// Lets the lab live until the scenario, or the time of day for it, is over.
+fn pace(
+    lab: &mut Lab,
+    plan: Plan,
+    pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
+) -> (Outcome, DeviceClock) {
+    let clock = RefCell::new(DeviceClock::start(plan.dilation));
+    lab.checks.late_max = clock.borrow().own(LATE_MAX);
+    let mut is_over = false;
+    let outcome = lab.run_paced(&mut |at| clock.borrow_mut().reach(at), &mut |now, lab| {
+        is_over = plan.most.is_some_and(|most| clock.borrow().real() >= most);
+        !is_over && pulse(now, lab)
+    });
+    let outcome = if is_over { lab.finish(Outcome::Complete) } else { outcome };
+    (outcome, clock.into_inner())
 }
 
 /// Takes what is still in the kernel off the cables; what does not come is lost.

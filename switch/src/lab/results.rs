@@ -2,6 +2,7 @@
 
 mod figures;
 mod flows;
+mod ledgers;
 mod marking;
 mod queues;
 
@@ -65,6 +66,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     queues::fill(&mut report, &window, bottleneck);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
+    ledgers::fill(&mut report, &window);
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);

@@ -250,6 +250,8 @@ pub struct Scenario {
     pub about: String,
     /// Its file, for reports.
     pub path: PathBuf,
+    /// Programs that the binary has inside are taken from there, whatever their folder is.
+    pub embedded: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// How long it runs.

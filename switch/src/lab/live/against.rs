@@ -93,6 +93,7 @@ mod tests {
             lateness: DeviceClock::start(1).lateness().clone(),
             cables: Default::default(),
             cable_count: 3,
+            end: Default::default(),
         };
         let mut report = live_report;
         fill(&mut report, &self::report(0.01, 20e3), &live, 15.0);

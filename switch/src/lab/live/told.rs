@@ -25,8 +25,8 @@ pub(super) fn fill(report: &mut Report, live: &Live, left_out: &[Expect]) {
     }
     let cables = &live.cables;
     let found = format!(
-        "{} frames over {} cables, {} lost and {} refused by the kernel, {} looked for again, {} of its own",
-        cables.got, live.cable_count, cables.lost, cables.refused, cables.looks, cables.foreign
+        "{} frames over {} cables, {} lost and {} refused by the kernel, {} not there at once, {} of its own",
+        cables.got, live.cable_count, cables.lost, cables.refused, cables.late, cables.foreign
     );
     report.verdict("cables", cables.lost + cables.refused == 0, found);
 }
@@ -67,7 +67,7 @@ pub(super) fn scheduling(live: &Live) -> String {
         show(live.lateness.longest),
         Unit::Share.show(given_up(live)),
         live.stalls.count,
-        live.cables.looks,
+        live.cables.late,
         live.cables.put,
     )
 }
@@ -88,7 +88,7 @@ fn figures(report: &mut Report, live: &Live) {
         ("events", live.lateness.steps),
         ("frames", live.cables.got),
         ("frames_lost", live.cables.lost + live.cables.refused),
-        ("looks", live.cables.looks),
+        ("frames_late", live.cables.late),
         ("foreign", live.cables.foreign),
     ] {
         report.figure(format!("live.{name}"), count as f64, Unit::Count);

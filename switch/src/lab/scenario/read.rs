@@ -112,6 +112,7 @@ impl Reader<'_> {
             name: name?.value,
             about: about.map(|about| about.value).unwrap_or_default(),
             path: self.path.to_owned(),
+            embedded: false,
             seed: seed?,
             duration: duration?,
             warm_up: warm_up?,

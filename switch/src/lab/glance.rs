@@ -1,0 +1,54 @@
+//! A lab at one instant, in a few sums over the whole run so far: for who watches it.
+
+use super::engine::Lab;
+use super::host;
+use crate::tm::CLASSES;
+use crate::units::Bytes;
+
+/// Sums over all devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Glance {
+    /// Bytes in the fullest queue of a switch.
+    pub queue: Bytes,
+    /// Marks by switches.
+    pub marked: u64,
+    /// CNPs that senders received.
+    pub cnps: u64,
+    /// XOFFs that switches sent.
+    pub xoffs: u64,
+    /// Packets dropped by any device.
+    pub dropped: u64,
+    /// Payload that arrived with other bytes than were sent.
+    pub wrong_bytes: u64,
+    /// Sum of the rates of all reaction points, bit/s.
+    pub rate_bps: f64,
+}
+
+impl Lab {
+    /// How it is now.
+    pub fn glance(&mut self) -> Glance {
+        let mut glance = Glance::default();
+        let fabric = &self.scenario.fabric;
+        for node in fabric.switches() {
+            let core = &self.cores[node];
+            for port in 1..=fabric.nodes[node].links.len() as u16 {
+                let Some(id) = core.traffic_port(port) else { continue };
+                for queue in 0..CLASSES as u8 {
+                    let bytes = Bytes::new(core.traffic().queue_bytes(id, queue));
+                    glance.queue = glance.queue.max(bytes);
+                    glance.marked += core.traffic().marked(id, queue);
+                }
+                let status = core.traffic().port(id);
+                glance.xoffs += status.map_or(0, |status| status.pauses.tx_xoff.iter().sum());
+            }
+        }
+        glance.dropped = self.cores.iter().map(|core| core.ledger().dropped()).sum();
+        glance.wrong_bytes =
+            self.flows.iter().map(|flow| host::wrong_bytes(flow, &mut self.cores)).sum();
+        for status in self.statuses() {
+            glance.cnps += status.cnps;
+            glance.rate_bps += status.rate.map_or(0.0, |rate| rate.rate_bps);
+        }
+        glance
+    }
+}
