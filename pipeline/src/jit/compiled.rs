@@ -44,7 +44,7 @@ pub(super) struct Tables {
 }
 
 /// What the generator may take for constant about a state.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) tables: Vec<TableFacts>,
     /// Where the bytes of each instance start in the header vector.
@@ -54,7 +54,7 @@ pub(super) struct Facts {
 }
 
 /// About a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TableFacts {
     pub(super) layout: Layout,
     pub(super) places: Vec<Place>,

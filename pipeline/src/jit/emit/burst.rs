@@ -103,7 +103,11 @@ impl Emit<'_> {
     /// One packet: whether it can be done here, then by its path.
     fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
         self.fail = around.bail;
-        let (data, len) = self.packet_bytes();
+        let (data, len) = match plan.passes {
+            // Nobody looks at its bytes.
+            true => (self.num(0), self.load_word(self.packet, descriptor!(len), 4)),
+            false => self.packet_bytes(),
+        };
         self.defaults(plan);
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {

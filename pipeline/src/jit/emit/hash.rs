@@ -14,16 +14,16 @@ use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 /// Most bytes that are hashed in place.
-const INLINE_BYTES: u32 = 96;
+const INLINE_BYTES: usize = 96;
 
 /// CRC-32 as in Ethernet, bits reflected.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// `TABLES[n][byte]`: what a byte adds to the CRC when `n` bytes follow it.
-static TABLES: [[u32; 256]; 8] = tables();
+static TABLES: [[u32; 256]; INLINE_BYTES] = tables();
 
-const fn tables() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
+const fn tables() -> [[u32; 256]; INLINE_BYTES] {
+    let mut tables = [[0; 256]; INLINE_BYTES];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = byte as u32;
@@ -36,7 +36,7 @@ const fn tables() -> [[u32; 256]; 8] {
         byte += 1;
     }
     let mut after = 1;
-    while after < 8 {
+    while after < INLINE_BYTES {
         byte = 0;
         while byte < 256 {
             let crc: u32 = tables[after - 1][byte];
@@ -48,12 +48,13 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// Up to eight bytes of the stream, the first one on top; `known` are bits that are not in `value`.
-#[derive(Clone, Copy, Default)]
-struct Word {
-    known: u64,
-    value: Option<Value>,
-    bytes: u32,
+/// A piece of the stream: up to eight bytes that are not known while code is generated, the first one on
+/// top of a word, and bytes behind them that are.
+#[derive(Clone, Default)]
+struct Piece {
+    word: Option<Value>,
+    bytes: usize,
+    known: Vec<u8>,
 }
 
 /// A CRC under way.
@@ -72,7 +73,7 @@ impl Emit<'_> {
         operands: &[ExprId],
     ) -> Result<Value, Refused> {
         let bytes: u32 = operands.iter().map(|operand| self.bits(*operand).div_ceil(8)).sum();
-        if algorithm == HashAlgorithm::Crc32 && bytes <= INLINE_BYTES {
+        if algorithm == HashAlgorithm::Crc32 && bytes as usize <= INLINE_BYTES {
             return self.crc32(operands);
         }
         let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
@@ -95,10 +96,9 @@ impl Emit<'_> {
     }
 
     fn crc32(&mut self, operands: &[ExprId]) -> Result<Value, Refused> {
-        let words = self.stream(operands)?;
         let mut crc = Crc::Known(!0);
-        for word in words {
-            crc = self.crc32_word(crc, word);
+        for piece in self.stream(operands)? {
+            crc = self.crc32_piece(crc, &piece);
         }
         Ok(match crc {
             Crc::Known(crc) => self.num((!crc).into()),
@@ -110,107 +110,80 @@ impl Emit<'_> {
     }
 
     /// The operands one behind the other, each in whole bytes.
-    fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Word>, Refused> {
-        let mut words = vec![Word::default()];
+    fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, Refused> {
+        let mut pieces = vec![Piece::default()];
         for operand in operands {
             let bits = self.bits(*operand);
-            let bytes = bits.div_ceil(8);
+            let bytes = bits.div_ceil(8) as usize;
             if let Some(known) = self.known_number(*operand) {
-                if bytes > 8 {
-                    self.append(
-                        &mut words,
-                        Word { known: (known >> 64) as u64, value: None, bytes: bytes - 8 },
-                    );
+                if let Some(last) = pieces.last_mut() {
+                    last.known.extend(known.to_be_bytes().get(16 - bytes..).unwrap_or_default());
                 }
-                self.append(
-                    &mut words,
-                    Word { known: known as u64, value: None, bytes: bytes.min(8) },
-                );
                 continue;
             }
             let value = self.expr(*operand)?;
             let (low, high) = self.words(value, bits);
             if bytes > 8 {
-                self.append(&mut words, Word { known: 0, value: Some(high), bytes: bytes - 8 });
+                self.append(&mut pieces, high, bytes - 8);
             }
-            self.append(&mut words, Word { known: 0, value: Some(low), bytes: bytes.min(8) });
+            self.append(&mut pieces, low, bytes.min(8));
         }
-        Ok(words)
+        Ok(pieces)
     }
 
-    /// Adds a part, whose last byte is the lowest, to the last word and if need be a new one.
-    fn append(&mut self, words: &mut Vec<Word>, part: Word) {
-        if words.last().is_none_or(|last| last.bytes == 8) {
-            words.push(Word::default());
+    /// Adds the low bytes of a word.
+    fn append(&mut self, pieces: &mut Vec<Piece>, value: Value, bytes: usize) {
+        if pieces.last().is_none_or(|last| last.bytes == 8 || !last.known.is_empty()) {
+            pieces.push(Piece::default());
         }
-        let Some(last) = words.last_mut() else { return };
-        // In the last word, bytes are counted from the top.
-        let stop = last.bytes + part.bytes;
-        let (known, value) = match stop <= 8 {
-            true => {
-                let up = (8 - stop) * 8;
-                (part.known << up, part.value.map(|v| self.b.ins().ishl_imm_u(v, i64::from(up))))
-            }
-            false => {
-                let down = (stop - 8) * 8;
-                (
-                    part.known >> down,
-                    part.value.map(|v| self.b.ins().ushr_imm_u(v, i64::from(down))),
-                )
-            }
+        let Some(last) = pieces.last_mut() else { return };
+        let stop = last.bytes + bytes;
+        let moved = match stop <= 8 {
+            true => self.b.ins().ishl_imm_u(value, (8 - stop) as i64 * 8),
+            false => self.b.ins().ushr_imm_u(value, (stop - 8) as i64 * 8),
         };
-        last.known |= known;
-        last.value = match (last.value, value) {
-            (Some(a), Some(b)) => Some(self.b.ins().bor(a, b)),
-            (a, b) => a.or(b),
-        };
+        last.word = Some(last.word.map_or(moved, |word| self.b.ins().bor(word, moved)));
         last.bytes = stop.min(8);
         if stop > 8 {
-            let up = (16 - stop) * 8;
-            let value = part.value.map(|v| self.b.ins().ishl_imm_u(v, i64::from(up)));
-            words.push(Word { known: part.known << up, value, bytes: stop - 8 });
+            let rest = self.b.ins().ishl_imm_u(value, (16 - stop) as i64 * 8);
+            pieces.push(Piece { word: Some(rest), bytes: stop - 8, known: Vec::new() });
         }
     }
 
-    /// The CRC behind one more word.
-    fn crc32_word(&mut self, crc: Crc, word: Word) -> Crc {
-        let count = word.bytes as usize;
+    /// The CRC behind one more piece. It is linear: what is known is added by itself, and costs nothing.
+    fn crc32_piece(&mut self, crc: Crc, piece: &Piece) -> Crc {
+        let len = piece.bytes + piece.known.len();
+        let look = |at: usize, byte: u8| TABLES[len - 1 - at][usize::from(byte)];
+        let known = piece.known.iter().enumerate();
+        let mut fixed = known.fold(0, |sum, (n, byte)| sum ^ look(piece.bytes + n, *byte));
         // The first byte of the stream at the bottom, where it meets the first byte of the CRC.
-        let mut known = word.known.swap_bytes();
-        let mut value = word.value.map(|value| self.b.ins().bswap(value));
-        // How many bytes are not known: those of the CRC where the word is.
-        let unknown = if word.value.is_some() { 8 } else { 4 };
+        let mut value = piece.word.map(|word| self.b.ins().bswap(word));
+        let mut unknown = piece.bytes;
+        let mut rest = None;
         match crc {
-            Crc::Known(crc) => known ^= u64::from(crc),
+            Crc::Known(crc) => {
+                let bytes = crc.to_le_bytes().into_iter().enumerate().take(len);
+                fixed = bytes.fold(fixed, |sum, (at, byte)| sum ^ look(at, byte));
+                fixed ^= crc.checked_shr(len as u32 * 8).unwrap_or(0);
+            }
             Crc::Value(crc) => {
-                let crc = self.b.ins().uextend(I64, crc);
-                value = Some(value.map_or(crc, |value| self.b.ins().bxor(value, crc)));
+                let wide = self.b.ins().uextend(I64, crc);
+                value = Some(value.map_or(wide, |value| self.b.ins().bxor(value, wide)));
+                unknown = unknown.max(4).min(len);
+                rest = (len < 4).then(|| self.b.ins().ushr_imm_u(crc, len as i64 * 8));
             }
         }
-        let here = if unknown == 8 { known } else { known & u64::from(u32::MAX) };
-        if here != 0 {
-            value = value.map(|value| self.b.ins().bxor_imm_u(value, here as i64));
+        let mut sum = rest;
+        for at in 0..unknown {
+            let Some(value) = value else { break };
+            let this = self.crc32_look(len - 1 - at, value, at);
+            sum = Some(sum.map_or(this, |sum| self.b.ins().bxor(sum, this)));
         }
-        let mut sum = Crc::Known(0);
-        for at in 0..count {
-            let after = count - 1 - at;
-            let this = match value {
-                Some(value) if at < unknown => Crc::Value(self.crc32_look(after, value, at)),
-                _ => Crc::Known(TABLES[after][usize::from((known >> (at * 8)) as u8)]),
-            };
-            sum = self.crc32_sum(sum, this);
+        match sum {
+            None => Crc::Known(fixed),
+            Some(sum) if fixed == 0 => Crc::Value(sum),
+            Some(sum) => Crc::Value(self.b.ins().bxor_imm_u(sum, i64::from(fixed))),
         }
-        if count < 4 {
-            let rest = match value {
-                Some(value) => {
-                    let low = self.b.ins().ireduce(I32, value);
-                    Crc::Value(self.b.ins().ushr_imm_u(low, count as i64 * 8))
-                }
-                None => Crc::Known((known as u32) >> (count * 8)),
-            };
-            sum = self.crc32_sum(sum, rest);
-        }
-        sum
     }
 
     /// What byte `at` of a word adds when so many bytes follow it.
@@ -227,16 +200,5 @@ impl Emit<'_> {
         let offset = self.b.ins().ishl_imm_u(byte, 2);
         let place = self.b.ins().iadd(tables, offset);
         self.b.ins().load(I32, flags(), place, (after * size_of::<[u32; 256]>()) as i32)
-    }
-
-    fn crc32_sum(&mut self, a: Crc, b: Crc) -> Crc {
-        match (a, b) {
-            (Crc::Known(a), Crc::Known(b)) => Crc::Known(a ^ b),
-            (Crc::Known(0), other) | (other, Crc::Known(0)) => other,
-            (Crc::Known(known), Crc::Value(value)) | (Crc::Value(value), Crc::Known(known)) => {
-                Crc::Value(self.b.ins().bxor_imm_u(value, i64::from(known)))
-            }
-            (Crc::Value(a), Crc::Value(b)) => Crc::Value(self.b.ins().bxor(a, b)),
-        }
     }
 }

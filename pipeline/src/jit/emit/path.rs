@@ -14,7 +14,7 @@ use super::sure::Sure;
 use super::{Emit, Refused, descriptor, frame_offset};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
+use crate::ir::{Body, Checksum, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
 use crate::packet::READABLE_BEHIND_BYTES;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -61,6 +61,8 @@ const AHEAD_MAX: u32 = READABLE_BEHIND_BYTES as u32 / 2;
 pub(in crate::jit) struct PathPlan {
     /// Sets of headers that paths through the parser leave, as masks.
     pub(super) masks: Vec<u64>,
+    /// It is an egress that does nothing: what ingress laid out leaves as it is.
+    pub(super) passes: bool,
     /// The control learns.
     pub(super) learns: bool,
     /// Most elements of stacks on a path; packets with more are left to the other code.
@@ -107,7 +109,11 @@ impl PathPlan {
             if walk.masks.len() <= PATHS_MAX && copies * cost.ops <= PATH_BUDGET {
                 let (added, changes) = (cost.added, cost.added | cost.removed);
                 let (masks, learns) = (walk.masks, cost.learns);
-                return Some(PathPlan { masks, learns, elements_max, added, changes });
+                let always = |checksum: &Checksum| checksum.update == Update::Always;
+                let passes = egress
+                    && body.blocks.iter().all(|b| b.ops.is_empty() && b.term == Term::Return)
+                    && !program.checksums.iter().any(always);
+                return Some(PathPlan { masks, passes, learns, elements_max, added, changes });
             }
         }
         None
@@ -352,6 +358,10 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(body_off, body_len);
         let slack = self.compare(IntCC::NotEqual, stop, start.len);
         self.leave_if(slack, 0);
+        if plan.passes {
+            self.b.ins().jump(around.next, &[]);
+            return Ok(());
+        }
         let mut switch = Switch::new();
         let mut blocks = Vec::new();
         for known in &plan.masks {
@@ -413,7 +423,6 @@ impl Emit<'_> {
         self.in_place = Some(path);
         self.followed = self.checksums_before()?;
         self.mutable = changes;
-        self.made.clear();
         if changes != 0 {
             let path = self.path()?;
             (self.sure, received) = (Sure::all(path.valid), path.received);
@@ -430,6 +439,8 @@ impl Emit<'_> {
         self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
         self.conclude(done, fail, around, &left)?;
         self.mutable = 0;
+        // The parser goes on with other paths, on which they may come with the packet.
+        self.made.clear();
         self.followed.clear();
         self.locals = locals;
         self.fail = bail;
