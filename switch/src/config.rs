@@ -1,5 +1,6 @@
 //! `switch.yaml`: which program a switch runs, with which entries, on which ports, with which queues.
 
+pub mod generators;
 mod node;
 pub mod notification;
 pub mod qos;
@@ -14,6 +15,7 @@ use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 
 use crate::ports::LinkType;
+use generators::GeneratorSection;
 use notification::Notification;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
@@ -26,6 +28,7 @@ static SWITCH: MapShape = MapShape {
         key("ports", Shape::MapOf(&Shape::Map(&PORT)), "Ports by number."),
         key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
         key("congestion_notification", Shape::Text, "How CNPs are paced and what they look like."),
+        key("generators", Shape::Text, "Frames that the device feeds into its own ingress."),
     ],
 };
 
@@ -71,6 +74,8 @@ pub struct SwitchConfig {
     pub qos: Option<QosConfig>,
     /// The `congestion_notification:` section.
     pub notification: Notification,
+    /// The `generators:` section.
+    pub generators: Vec<GeneratorSection>,
 }
 
 impl SwitchConfig {
@@ -121,6 +126,9 @@ impl SwitchConfig {
             let notification = fields.get("congestion_notification");
             config.notification =
                 notification.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
+            let generators = fields.get("generators");
+            config.generators =
+                generators.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
         }
         (found.counts().0 == before).then_some(config)

@@ -15,6 +15,7 @@
 //! traffic manager does). Every packet it owns is booked in the [`stats`](crate::stats) ledger.
 
 mod dispatch;
+mod generate;
 mod handover;
 mod manager;
 mod merge;
@@ -48,6 +49,7 @@ use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
 use crate::tm::{PortId, Tm};
 
+pub use generate::Generator;
 pub use handover::{Crew, WORKERS_MAX};
 use manager::{Manager, port_id};
 pub use queues::{
@@ -163,6 +165,7 @@ pub struct Core {
     /// How many bytes are missing from cut capture records: `Descriptor::cut` is an index + 1.
     cuts: Vec<u32>,
     again: Vec<(Descriptor, Intrinsic)>,
+    generators: Vec<Generator>,
     burst: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
     rx: Vec<RxFrame>,
@@ -199,6 +202,7 @@ impl Core {
             crew: None,
             cuts: Vec::new(),
             again: Vec::new(),
+            generators: Vec::new(),
             burst: Vec::with_capacity(BURST_MAX),
             meta: Vec::with_capacity(BURST_MAX),
             rx: Vec::with_capacity(BURST_MAX),
@@ -371,6 +375,7 @@ impl Core {
         self.manager.tm.advance(now);
         progress.handed = self.take_handed();
         self.after_pass();
+        self.generate();
         for slot in slots {
             if self.is_crowded() {
                 break;
@@ -404,7 +409,8 @@ impl Core {
         }
         let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
         let notices = notices.filter(|at| *at != Time::MAX);
-        self.manager.next_deadline().into_iter().chain(notices).min()
+        let generated = self.next_generated();
+        self.manager.next_deadline().into_iter().chain(notices).chain(generated).min()
     }
 
     /// True while a port has not taken all that was ready for it.
@@ -526,9 +532,10 @@ impl Core {
         self.tell_blocked(slot);
     }
 
-    /// True when every port has come to the end of its input and nothing waits.
+    /// True when every port has come to the end of its input, generators that end have ended, and nothing waits.
     pub fn is_finished(&mut self, now: Time) -> bool {
         self.queued() == 0
+            && !self.generates()
             && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
     }
 

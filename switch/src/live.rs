@@ -187,6 +187,8 @@ pub fn run(
 /// Gives queues time to drain, with all workers in one thread now, and closes the ports.
 fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) {
     let limit = clock() + DRAIN_MOST;
+    core.end_generators(false);
+    others.iter_mut().for_each(|other| other.end_generators(false));
     loop {
         let now = clock();
         let queued = core.queued() + others.iter().map(Core::queued).sum::<usize>();

@@ -230,10 +230,10 @@ impl Loaded {
         })
     }
 
-    /// Gives a device the queues that the configuration describes, for these ports.
+    /// Gives a device the queues and generators that the configuration describes, for these ports.
     ///
     /// # Errors
-    /// Contradictions, with their numbers.
+    /// Contradictions, with their numbers; a generator of another port.
     pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), String> {
         self.set_queues_of(core, numbers, None)
     }
@@ -256,13 +256,27 @@ impl Loaded {
             }
         }
         match config.queues(numbers) {
-            None => Ok(()),
+            None => {}
             Some(Ok(qos)) => match part {
-                None => core.set_qos(&qos),
-                Some(part) => core.set_qos(&part.of(&qos)?),
+                None => core.set_qos(&qos)?,
+                Some(part) => core.set_qos(&part.of(&qos)?)?,
             },
-            Some(Err(report)) => Err(format!("the queues of this configuration:\n{report}")),
+            Some(Err(report)) => {
+                return Err(format!("the queues of this configuration:\n{report}"));
+            }
         }
+        for (n, section) in (1..).zip(&config.generators) {
+            if !numbers.contains(&section.port) {
+                let port = section.port;
+                return Err(format!(
+                    "generator {n}: there is no port {port}; ports are {numbers:?}"
+                ));
+            }
+            if part.is_none_or(|part| (part.owns)(section.port)) {
+                core.add_generator(section.generator());
+            }
+        }
+        Ok(())
     }
 
     /// A device without ports that runs this program with its entries.

@@ -121,8 +121,13 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
             continue;
         }
         let arrival = core.next_arrival();
-        // Without input and packets, timers have nothing left to say.
-        let timer = core.next_timer().filter(|_| arrival.is_some() || progress.queued > 0);
+        if arrival.is_none() {
+            // What has no end of its own ends with the input.
+            core.end_generators(true);
+        }
+        // Without input, packets and generators, timers have nothing left to say.
+        let has_more = arrival.is_some() || progress.queued > 0 || core.generates();
+        let timer = core.next_timer().filter(|_| has_more);
         match arrival.into_iter().chain(timer).min() {
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),

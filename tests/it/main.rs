@@ -11,6 +11,7 @@ mod engines;
 mod errors;
 mod faults;
 mod frames;
+mod generators;
 mod ir;
 mod lab;
 mod lab_defects;

@@ -40,7 +40,7 @@ fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
 }
 
 /// The same with open ports 1 to `ports`.
-fn device_with_ports(program: &str, config: &str, ports: u16) -> (Core, Vec<Far>) {
+pub(crate) fn device_with_ports(program: &str, config: &str, ports: u16) -> (Core, Vec<Far>) {
     let numbers: Vec<u16> = (1..=ports).collect();
     let mut core = device(program, config, &numbers);
     let mut fars = Vec::new();

@@ -106,6 +106,8 @@ fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String
     let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
     let mut core = core;
     loaded.set_queues(&mut core, &numbers)?;
+    // The story is that of the frames given.
+    core.end_generators(false);
     let mut sandbox = Sandbox::new(core, &ports)?;
     let Some((last, before)) = frames.frames.split_last() else {
         return Err("no frame to trace".into());

@@ -1,9 +1,9 @@
 //! CNPs that the device sends for congestion that its program reported.
 
-use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT};
+use wireyard_pipeline::exec::Intrinsic;
 
 use super::Core;
-use super::manager::{OWN, Wanted};
+use super::manager::Wanted;
 use crate::device::notify::{Notice, Via};
 use crate::frames::cnp::CnpConfig;
 
@@ -24,24 +24,13 @@ impl Core {
         let (Via::Out(number) | Via::In(number)) = notice.via;
         // The port may be gone, or the mark was on a packet of the CPU port.
         let Some(slot) = self.slot(number) else { return };
-        let Some(mut packet) = self.own_packet(slot, notice.frame()) else { return };
-        match notice.via {
-            Via::Out(_) => {
-                let intrinsic = Intrinsic {
-                    dscp: config.class.dscp,
-                    pcp: config.class.pcp,
-                    ..Intrinsic::default()
-                };
-                self.manager.classify(Some(slot), &mut packet, &intrinsic);
-                self.offer(slot, packet, Wanted::Now);
-            }
-            Via::In(_) => {
-                packet.flags &= !OWN;
-                packet.ingress_link = self.slots[slot].link_code();
-                let packet = Descriptor { egress_port: NO_PORT, ..packet };
-                let now_ns = self.now.as_ns();
-                self.again.push((packet, Intrinsic { now_ns, ..Intrinsic::default() }));
-            }
+        if let Via::In(_) = notice.via {
+            return self.enter(slot, notice.frame(), self.now);
         }
+        let Some(mut packet) = self.own_packet(slot, notice.frame()) else { return };
+        let class = config.class;
+        let intrinsic = Intrinsic { dscp: class.dscp, pcp: class.pcp, ..Intrinsic::default() };
+        self.manager.classify(Some(slot), &mut packet, &intrinsic);
+        self.offer(slot, packet, Wanted::Now);
     }
 }
