@@ -1,7 +1,7 @@
 //! Reports: one model of what was measured, and its forms for people and programs.
 //!
 //! A [`Report`] is plain data: figures with names and units, verdicts, tables, plots, time series. Whoever measured
-//! (the laboratory, the demonstration) fills it; [`text`], [`json`], [`csv`] and [`html`] write it, and know nothing of
+//! (the laboratory, the demonstration) fills it; [`text`], [`json`], [`csv`], [`parquet`] and [`html`] write it, and know nothing of
 //! where it came from. Values are in base units (bytes, bit/s, seconds, shares of one); only the forms choose KB or %.
 //! Nothing here reads a clock or a file, so the same measurements give the same bytes.
 
@@ -9,6 +9,7 @@ pub mod csv;
 pub mod expect;
 pub mod html;
 pub mod json;
+pub mod parquet;
 pub mod plot;
 pub mod stats;
 pub mod svg;

@@ -100,6 +100,9 @@ fn two_runs_give_the_same_bytes_and_another_seed_does_not() {
     };
     let (one, other) = (once("one", &[]), once("other", &[]));
     assert!(one.0.contains_key("report.html") && one.0.contains_key("series.csv"));
+    assert!(
+        one.0["series.parquet"].starts_with(b"PAR1") && one.0["series.parquet"].ends_with(b"PAR1")
+    );
     assert!(one == other, "the same seed gives other bytes");
     let seeds = ["--seeds", "2", "--jobs", "2"];
     let (swept, _) = once("swept", &seeds);

@@ -110,7 +110,7 @@ pub struct LabArgs {
     /// So many runs at a time; the results are the same.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub jobs: usize,
-    /// Write report.html, report.json, series.csv, tables, captures and entries into this folder.
+    /// Write report.html, report.json, series.csv, series.parquet, tables, captures and entries into this folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The engine.

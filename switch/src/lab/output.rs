@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
-use crate::report::{csv, html, json, text};
+use crate::report::{csv, html, json, parquet, text};
 
 /// Writes everything into a folder, which is made; gives the names of the files.
 ///
@@ -26,6 +26,7 @@ pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
     put("report.txt".to_owned(), text::summary(report).as_bytes())?;
     put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
     put("series.csv".to_owned(), csv::series(report).as_bytes())?;
+    put("series.parquet".to_owned(), &parquet::series(report)?)?;
     if let Some(story) = &run.story {
         put("packet.txt".to_owned(), story.as_bytes())?;
     }

@@ -1,6 +1,8 @@
 //! One page of HTML with everything in it: no script, no font, no picture from elsewhere.
 //!
-//! Dark text on white; pictures side by side on a desk, one below the other on a phone and in print.
+//! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone they keep a size at which
+//! their words can be read, and are pushed sideways. In the dark the page is dark and pictures stay on white, where their colours
+//! were chosen; paper is always white.
 
 use std::fmt::Write;
 
@@ -8,18 +10,21 @@ use super::svg::{self, escaped};
 use super::{Report, Table};
 
 const STYLE: &str = "
-:root{color-scheme:light}
+:root{color-scheme:light dark}
 body{margin:0 auto;padding:1rem;max-width:68rem;font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}
 h1{font-size:1.5rem;line-height:1.2;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 figure{margin:0;break-inside:avoid}figcaption{font-size:.9rem;color:#333}figure h2{margin:.5rem 0}
-svg{width:100%;height:auto;display:block}
+svg{width:100%;height:auto;display:block;background:#fff}
 .grid{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th{border-bottom:2px solid #888}.w{text-align:left}
 ul{list-style:none;padding:0}li{padding:.1rem 0}.pass b{color:#00604a}.fail b{color:#a3170d}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dd{margin:0;overflow-wrap:anywhere}
-@media print{body{max-width:none;font-size:11px}.grid{grid-template-columns:1fr 1fr}h2{break-after:avoid}.wide{overflow:visible}}
+@media screen and (max-width:40rem){svg{min-width:26rem}}
+@media screen and (prefers-color-scheme:dark){body{color:#e4e4e4;background:#151515}figcaption{color:#bbb}th,td{border-color:#3a3a3a}
+.pass b{color:#5fd0ae}.fail b{color:#ff8f80}}
+@media print{:root{color-scheme:light}body{max-width:none;font-size:11px}.grid{grid-template-columns:1fr 1fr}h2{break-after:avoid}.wide{overflow:visible}}
 ";
 
 /// The page.
@@ -75,7 +80,7 @@ fn pictures(out: &mut String, report: &Report) {
     for (id, title, caption, picture) in plots.chain(lines) {
         let _ = writeln!(
             out,
-            "<figure id=\"{}\"><h2>{}</h2>{picture}<figcaption>{}</figcaption></figure>",
+            "<figure id=\"{}\"><h2>{}</h2><div class=\"wide\">{picture}</div><figcaption>{}</figcaption></figure>",
             escaped(id),
             escaped(title),
             escaped(caption)

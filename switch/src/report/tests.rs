@@ -110,6 +110,18 @@ fn the_page_needs_nothing_from_outside() {
     }
     assert!(page.contains("two &lt;flows&gt;") && page.contains("a &amp; b"));
     assert!(page.contains("20 Gbit/s") && page.contains("no loss") && page.contains("<svg"));
+    // For a phone, in the dark and on paper.
+    for wanted in
+        ["width=device-width", "(max-width:40rem)", "(prefers-color-scheme:dark)", "@media print"]
+    {
+        assert!(page.contains(wanted), "the page has no {wanted}");
+    }
+    let pictures = page.matches("<svg").count();
+    assert_eq!(
+        page.matches("<div class=\"wide\"><svg").count(),
+        pictures,
+        "a picture that cannot be pushed"
+    );
 }
 
 #[test]
