@@ -85,6 +85,18 @@ fn short_scenarios_keep_their_promises() {
     }
 }
 
+/// A peak in the spectrum where the fluid model has its mode, and a swing that is narrower or wider than the mean depth: the long
+/// form, in CI. Elsewhere both are built and asked.
+#[test]
+fn the_loop_swings_as_the_fluid_model_says() {
+    let is_long = std::env::var_os("CI").is_some();
+    for name in ["stable_4us", "oscillating_85us"] {
+        let path = format!("{LIBRARY}/{name}.yaml");
+        let ended = if is_long { lab(&[&path]) } else { lab(&["--check", &path]) };
+        assert_eq!(ended.status, Some(0), "{name}: {}{}", ended.out, ended.err);
+    }
+}
+
 #[test]
 fn two_runs_give_the_same_bytes_and_another_seed_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
