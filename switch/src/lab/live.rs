@@ -10,7 +10,7 @@
 //! run the process at all for longer than `live::clock::LATE_MAX` the clock stands still, and the report says for how long.
 //!
 //! * [`load`]: what a scenario asks of the machine, and the factor that follows.
-//! * [`told`]: what the report says of it.
+//! * `told`: what the report says of it.
 //! * [`against`]: a live run held against a virtual one.
 
 pub mod against;
