@@ -87,7 +87,7 @@ pub enum Command {
         Omni-Path 16B (147, LINKTYPE_USER0). Field names are those of the header libraries \
         (programs/headers). A comparison is false where the header of a field is not there.")]
     Decode(DecodeArgs),
-    /// Run a scenario of the laboratory in virtual time: hosts, switches, congestion control.
+    /// Run a scenario of the laboratory: hosts, switches, congestion control, in virtual time or live.
     #[command(
         after_help = "Examples:\n  wireyard lab programs/lab/incast.yaml -o out\n  wireyard lab \
         programs/lab/fixed_point_40g.yaml --seeds 8 --jobs 2\n  wireyard lab programs/lab/live.yaml --live --compare\n\nThe same build, seed and scenario give the same \

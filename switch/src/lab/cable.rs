@@ -302,3 +302,34 @@ impl Port for CablePort {
         self.link.close(mem);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fabric::{LinkSetup, NodeKind};
+    use super::*;
+
+    #[test]
+    fn interfaces_have_the_names_of_their_ends_where_the_kernel_takes_them() {
+        let mut fabric = Fabric::default();
+        let switch = fabric.add("s1", NodeKind::Switch);
+        for name in ["h1", "a_host_with_a_long_name", "h/2", "h3"] {
+            let host = fabric.add(name, NodeKind::Host);
+            fabric.join(host, switch, LinkSetup::clean());
+        }
+        let twice = fabric.find("h3").unwrap();
+        fabric.join(switch, twice, LinkSetup::clean());
+        let all: Vec<_> = (0..fabric.links.len()).map(|link| names(&fabric, link)).collect();
+        assert_eq!(all[0], ["h1-s1", "s1-h1"]);
+        for (link, names) in all.iter().enumerate().skip(1) {
+            assert_eq!(*names, [format!("wy{link}a"), format!("wy{link}b")]);
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_is_inside_until_it_came_out_or_is_lost() {
+        let mut all = CableCounters { put: 10, got: 7, lost: 1, ..CableCounters::default() };
+        assert_eq!(all.inside(), 2);
+        all += CableCounters { put: 1, got: 3, late: 2, refused: 1, ..CableCounters::default() };
+        assert_eq!((all.inside(), all.late, all.refused), (0, 2, 1));
+    }
+}

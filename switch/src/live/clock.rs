@@ -25,6 +25,8 @@ const PARTS: usize = 4;
 #[derive(Debug)]
 pub struct DeviceClock {
     began: Instant,
+    /// What the thread had waited for a processor before.
+    waited: Duration,
     /// Seconds of the day in a second of the devices.
     dilation: u64,
     now: Time,
@@ -95,6 +97,15 @@ pub struct Stalls {
     pub count: u64,
     /// The longest of them.
     pub longest: Duration,
+    /// Time for which the thread was ready to run and something else ran.
+    pub waited: Duration,
+}
+
+/// Time for which this thread was ready and had no processor (proc(5), `schedstat`); zero where the kernel does not count it.
+fn waited_for_a_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
 }
 
 impl DeviceClock {
@@ -104,6 +115,7 @@ impl DeviceClock {
         poll::wake_in_time();
         DeviceClock {
             began: Instant::now(),
+            waited: waited_for_a_processor(),
             dilation: dilation.max(1),
             now: Time::ZERO,
             lost: Duration::ZERO,
@@ -168,7 +180,13 @@ impl DeviceClock {
 
     /// What was given up so far.
     pub fn stalls(&self) -> Stalls {
-        Stalls { real: self.real(), lost: self.lost, count: self.stalls, longest: self.longest }
+        Stalls {
+            real: self.real(),
+            lost: self.lost,
+            count: self.stalls,
+            longest: self.longest,
+            waited: waited_for_a_processor().saturating_sub(self.waited),
+        }
     }
 
     /// How late the steps so far were.

@@ -43,11 +43,13 @@ fn facts(report: &mut Report, live: &Live) {
     report.fact("scheduling", scheduling(live));
     let share = given_up(live);
     if share > GIVEN_UP_MAX {
+        let (lost, waited) = (live.stalls.lost, live.stalls.waited);
         let slower = (live.dilation as f64 / (1.0 - share).max(0.01)).ceil();
-        report.fact(
-            "too fast for this machine now",
-            format!("it is busy with something else, or `--dilate {slower}` would fit better"),
-        );
+        let why = match waited * 2 >= lost {
+            true => "the machine is busy: something else ran meanwhile".to_owned(),
+            false => format!("it is too fast for this machine: `--dilate {slower}` fits better"),
+        };
+        report.fact("why so much was given up", why);
     }
 }
 
@@ -61,12 +63,13 @@ pub(super) fn given_up(live: &Live) -> f64 {
 pub(super) fn scheduling(live: &Live) -> String {
     let show = |span: Duration| Unit::Seconds.show(span.as_secs_f64());
     format!(
-        "events {} late on average, {} at most; {} of the time given up in {} pieces; {} of {} frames were not there at \
-         once",
+        "events {} late on average, {} at most; {} of the time given up in {} pieces; {} waited for a processor; {} of {} \
+         frames were not there at once",
         show(live.lateness.mean()),
         show(live.lateness.longest),
         Unit::Share.show(given_up(live)),
         live.stalls.count,
+        show(live.stalls.waited),
         live.cables.late,
         live.cables.put,
     )
@@ -82,6 +85,7 @@ fn figures(report: &mut Report, live: &Live) {
     seconds("late_max", live.lateness.longest);
     seconds("given_up", live.stalls.lost);
     seconds("given_up_longest", live.stalls.longest);
+    seconds("waited", live.stalls.waited);
     report.figure("live.given_up_share", given_up(live), Unit::Share);
     report.figure("live.dilation", live.dilation as f64, Unit::Plain);
     for (name, count) in [
@@ -117,6 +121,7 @@ fn table(live: &Live) -> Table {
             row("late, most", live.lateness.longest),
             row("given up", live.stalls.lost),
             row("given up, longest piece", live.stalls.longest),
+            row("waited for a processor", live.stalls.waited),
             row("whole run", live.stalls.real),
         ],
     }
