@@ -24,6 +24,7 @@ mod pause;
 mod queues;
 mod receive;
 mod record;
+mod removal;
 mod slot;
 mod statistics;
 mod transmit;
@@ -127,7 +128,7 @@ pub struct Core {
     slots: Vec<Slot>,
     /// Slot of a port number; `u16::MAX` is none.
     slot_of: Vec<u16>,
-    /// Port numbers in slot order.
+    /// Numbers of the ports that are there, in slot order.
     numbers: Vec<u16>,
     /// Copies that a program's groups and sessions make.
     pub replication: Replication,
@@ -234,7 +235,7 @@ impl Core {
         &mut self.mem
     }
 
-    /// Adds a port.
+    /// Adds a port, also while packets flow. A number that was removed goes on with its counters.
     ///
     /// # Errors
     /// The number is taken, 0, or one of the reserved ones from [`CPU_PORT`] on.
@@ -248,11 +249,20 @@ impl Core {
         if self.slot_of.len() <= number as usize {
             self.slot_of.resize(number as usize + 1, u16::MAX);
         }
-        self.manager.add_port(number)?;
-        let slot = self.slots.len();
+        let slot = match self.removed_slot(number) {
+            Some(slot) => {
+                self.manager.restore_port(slot, number)?;
+                self.slots[slot].put_back(port);
+                slot
+            }
+            None => {
+                self.manager.add_port(number)?;
+                self.slots.push(Slot::new(number, port));
+                self.slots.len() - 1
+            }
+        };
         self.slot_of[number as usize] = slot as u16;
-        self.numbers.push(number);
-        self.slots.push(Slot::new(number, port));
+        self.list_numbers();
         self.active.grow(slot + 1);
         self.tell_link(slot);
         Ok(())
@@ -269,10 +279,12 @@ impl Core {
             return Err("the queues cannot change while packets are in them".into());
         }
         let mut manager = Manager::configured(qos, &mut self.reasons);
-        for &number in &self.numbers {
-            manager.add_port(number)?;
+        for slot in &self.slots {
+            manager.add_port(slot.number)?;
         }
         self.manager = manager;
+        let gone = self.slots.iter().enumerate().filter(|(_, slot)| !slot.present);
+        gone.for_each(|(slot, _)| self.manager.tm.port_down(self.now, port_id(slot)));
         for slot in 0..self.slots.len() {
             self.slots[slot].down = false;
             self.tell_link(slot);
@@ -303,7 +315,7 @@ impl Core {
 
     /// The port behind a number of the traffic manager; `None` is the CPU port.
     pub fn port_of_traffic(&self, id: PortId) -> Option<u16> {
-        self.numbers.get(manager::slot_of(id)?).copied()
+        self.slots.get(manager::slot_of(id)?).map(|slot| slot.number)
     }
 
     fn slot(&self, number: u16) -> Option<usize> {
@@ -466,7 +478,8 @@ impl Core {
     pub fn port_reports(&mut self) -> Vec<PortReport> {
         let queued = self.queued_by_ingress();
         let reasons = &self.reasons;
-        self.slots.iter_mut().zip(queued).map(|(slot, n)| slot.report(reasons, n)).collect()
+        let there = self.slots.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
+        there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
 
     /// Packets inside by the port they came in by, in slot order.
@@ -480,7 +493,7 @@ impl Core {
         self.count_handed(&mut |number| waiting.push(number));
         let mut counts = vec![0; self.slots.len()];
         for number in waiting {
-            if let Some(slot) = self.slot(number) {
+            if let Some(slot) = self.slot(number).or_else(|| self.removed_slot(number)) {
                 counts[slot] += 1;
             }
         }
@@ -514,7 +527,7 @@ impl Core {
     /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
     fn tell_link(&mut self, slot: usize) {
         let is_down = self.manager.configured && self.slots[slot].link_is_down();
-        if is_down == self.slots[slot].down {
+        if is_down == self.slots[slot].down || !self.slots[slot].present {
             return;
         }
         self.slots[slot].down = is_down;

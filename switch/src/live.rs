@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod metrics;
+pub mod port_file;
 pub mod private;
 pub mod progress;
 mod workers;
@@ -19,7 +20,7 @@ use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, Progress};
-use crate::ports::{self, PortSpec};
+use crate::ports::{self, Opened, PortSpec};
 pub use workers::Workers;
 
 /// Empty polls before the loop sleeps: about 50 us of spinning.
@@ -42,6 +43,13 @@ pub enum Event<'a> {
     Message(String),
     /// SIGUSR1: the user wants the counters.
     Counters(&'a mut Core),
+    /// SIGHUP: the user changed something that is read again.
+    Reload {
+        /// The device.
+        core: &'a mut Core,
+        /// The time of this turn.
+        now: Time,
+    },
     /// A turn is over: the caller may look at the device, give its ports work, or end the loop.
     Turn {
         /// The device.
@@ -64,16 +72,22 @@ impl std::fmt::Debug for Core {
 pub struct Signals {
     stop: Arc<AtomicBool>,
     counters: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches them from now on. With `reloads`, SIGHUP is [`Event::Reload`]; it ends the run otherwise.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn catch() -> io::Result<Signals> {
-        let signals = Signals { stop: Arc::default(), counters: Arc::default() };
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+    pub fn catch(reloads: bool) -> io::Result<Signals> {
+        let signals =
+            Signals { stop: Arc::default(), counters: Arc::default(), reload: Arc::default() };
+        if reloads {
+            flag::register(SIGHUP, Arc::clone(&signals.reload))?;
+        }
+        let ends = [SIGINT, SIGTERM, SIGHUP].into_iter();
+        for signal in ends.filter(|signal| *signal != SIGHUP || !reloads) {
             // A second one ends the process at once, should the first not be enough.
             flag::register_conditional_shutdown(signal, 130, Arc::clone(&signals.stop))?;
             flag::register(signal, Arc::clone(&signals.stop))?;
@@ -95,6 +109,15 @@ impl Signals {
 /// The port or its capture file cannot be opened, or the number is taken.
 pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, String> {
     let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
+    attach_opened(core, number, spec, opened)
+}
+
+fn attach_opened(
+    core: &mut Core,
+    number: u16,
+    spec: &PortSpec,
+    opened: Opened,
+) -> Result<Vec<String>, String> {
     core.add_port(number, opened.port)?;
     if let Some(file) = &spec.capture {
         core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))?;
@@ -146,7 +169,21 @@ pub fn run(
     duration: Option<Span>,
     tell: &mut dyn FnMut(Event<'_>, &Workers),
 ) -> Result<(), String> {
-    let signals = Signals::catch().map_err(|error| error.to_string())?;
+    let signals = Signals::catch(false).map_err(|error| error.to_string())?;
+    run_until(core, workers, duration, &signals, tell)
+}
+
+/// The same with signals that were caught before.
+///
+/// # Errors
+/// The system refuses to wait, or another worker failed.
+pub fn run_until(
+    core: &mut Core,
+    workers: &mut Workers,
+    duration: Option<Span>,
+    signals: &Signals,
+    tell: &mut dyn FnMut(Event<'_>, &Workers),
+) -> Result<(), String> {
     let end = duration.map_or(Time::MAX, |span| workers.shared().now() + span);
     core.set_time_of_day(workers.shared().began_ns());
     let mut pace = Pace::default();
@@ -160,6 +197,9 @@ pub fn run(
         shared.wake(core.take_rung());
         if signals.counters.swap(false, Ordering::Relaxed) {
             tell(Event::Counters(core), workers);
+        }
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            tell(Event::Reload { core, now }, workers);
         }
         if pace.is_check_due(now) {
             core.check_links(now);

@@ -234,7 +234,9 @@ impl Collector for Snapshot {
         let port = |number: u16| vec![("port", number.to_string())];
         let ledgers = statistics.ports.iter().map(|p| (port(p.port), &p.ledger));
         let cpu = (vec![("port", "cpu".to_owned())], &statistics.cpu);
-        families(out, LEDGER, &ledgers.chain([cpu]).collect::<Vec<_>>())?;
+        let removed = statistics.removed.iter();
+        let removed = removed.map(|ledger| (vec![("port", "removed".to_owned())], ledger));
+        families(out, LEDGER, &ledgers.chain([cpu]).chain(removed).collect::<Vec<_>>())?;
         let ports = statistics.ports.iter().map(|p| (port(p.port), p));
         families(out, PORT, &ports.collect::<Vec<_>>())?;
         let faults = statistics.ports.iter().filter_map(|p| Some((p.port, p.faults.as_ref()?)));

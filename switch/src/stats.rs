@@ -167,11 +167,13 @@ pub enum DeviceReason {
     /// Dropped: the worker of the egress port did not keep up (copies only: of other packets no more are
     /// received).
     WorkerBusy,
+    /// Dropped: the egress port was removed while the packet waited for it.
+    PortRemoved,
 }
 
 impl DeviceReason {
     /// Every reason with its name.
-    pub const ALL: [(DeviceReason, &'static str); 14] = [
+    pub const ALL: [(DeviceReason, &'static str); 15] = [
         (DeviceReason::NoSuchPort, "no_such_port"),
         (DeviceReason::NoSuchGroup, "no_such_group"),
         (DeviceReason::EmptyGroup, "empty_group"),
@@ -186,6 +188,7 @@ impl DeviceReason {
         (DeviceReason::MacControlOpcode, "mac_control_opcode"),
         (DeviceReason::PfcVector, "pfc_vector"),
         (DeviceReason::WorkerBusy, "worker_busy"),
+        (DeviceReason::PortRemoved, "port_removed"),
     ];
 
     /// Its index in every [`Reasons`] made by [`device_reasons`].

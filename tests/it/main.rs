@@ -12,6 +12,8 @@ mod errors;
 mod faults;
 mod frames;
 mod generators;
+mod hotplug;
+mod idle;
 mod ir;
 mod lab;
 mod lab_defects;

@@ -319,6 +319,9 @@ pub struct RunArgs {
     /// A port, as in `1=veth0` or `2=tap:tap0,link=ethernet`; again for each port.
     #[arg(long = "port", value_name = "N=SPEC")]
     pub ports: Vec<String>,
+    /// The ports as a file (`ports: { 1: { interface: veth0 } }`), read again on SIGHUP: ports come and go while packets flow.
+    #[arg(long = "ports", value_name = "FILE", conflicts_with = "ports")]
+    pub port_file: Option<PathBuf>,
     /// Workers, each with a processor core and ports of its own, which they get in turns.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,

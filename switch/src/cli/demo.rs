@@ -113,7 +113,7 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
     if let Some(percent) = args.judge_pmax {
         options.law.pmax = percent / 100.0;
     }
-    let signals = Signals::catch().map_err(|error| format!("signals: {error}"))?;
+    let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     let mut progress = Progress {
         signals,
         is_terminal: std::io::stderr().is_terminal(),

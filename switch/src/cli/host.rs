@@ -74,7 +74,7 @@ fn serve(core: &mut Core, mut session: Session) -> Result<Status, String> {
     let mut open = true;
     let result = live::run(core, &mut Workers::one()?, None, &mut |event, _| match event {
         Event::Message(message) => say(&message),
-        Event::Counters(_) => {}
+        Event::Counters(_) | Event::Reload { .. } => {}
         Event::Turn { core, now, stop } => {
             let Some(end) = end_point(core, END_POINT_PORT) else { return };
             turn(end, now, &mut session, &lines, &mut open);

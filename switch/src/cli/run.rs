@@ -9,9 +9,10 @@ use crate::config::SwitchConfig;
 use crate::config::qos::Part;
 use crate::core::Core;
 use crate::live::metrics::Metrics;
-use crate::live::{self, Event, Workers};
+use crate::live::port_file::PortFile;
+use crate::live::{self, Event, Signals, Workers};
+use crate::ports::PortSpec;
 use crate::ports::elsewhere::ElsewherePort;
-use crate::ports::{PortKind, PortSpec};
 use crate::program::{DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
@@ -27,10 +28,21 @@ pub(super) fn run(args: &RunArgs) -> Status {
 fn start(args: &RunArgs) -> Result<Status, String> {
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
-    let mut specs = port_specs(&args.ports, loaded.config.as_ref())?;
-    for (_, spec) in &mut specs {
-        spec.capture = spec.capture.take().or(args.capture.clone());
-        spec.check_capture()?;
+    let mut file = match &args.port_file {
+        Some(_) if args.workers > 1 => {
+            return Err(
+                "--ports: the ports of several workers stay as they are: use --workers 1".into()
+            );
+        }
+        Some(path) => Some(PortFile::read(path, args.capture.clone())?),
+        None => None,
+    };
+    let specs = match &file {
+        Some(file) => file.ports().to_vec(),
+        None => port_specs(args, loaded.config.as_ref())?,
+    };
+    if specs.is_empty() {
+        return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
     let duration = duration(args.duration)?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
@@ -59,15 +71,22 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     }
     let mut core = cores.remove(0);
     let mut workers = Workers::start(cores)?;
-    let result = live::run(&mut core, &mut workers, duration, &mut |event, workers| match event {
+    let signals = Signals::catch(file.is_some()).map_err(|e| format!("signals: {e}"))?;
+    let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
+        Event::Reload { core, now } => match file.as_mut().map(|file| file.reload(core, now)) {
+            Some(Ok(told)) => told.iter().for_each(|text| say(text)),
+            Some(Err(why)) => complain(&why),
+            None => {}
+        },
         Event::Counters(core) => counters::show(&workers.statistics(core), args.json),
         Event::Turn { core, .. } => {
             if let Some(metrics) = &mut metrics {
                 metrics.answer(|| workers.statistics(core));
             }
         }
-    });
+    };
+    let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut tell);
     counters::show(&workers.statistics(&mut core), args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
@@ -133,39 +152,20 @@ fn set_queues(
 
 /// Ports of the command line, or else of the configuration.
 fn port_specs(
-    given: &[String],
+    args: &RunArgs,
     config: Option<&SwitchConfig>,
 ) -> Result<Vec<(u16, PortSpec)>, String> {
-    let mut ports: Vec<(u16, PortSpec)> = Vec::new();
     let configured = config.iter().flat_map(|config| &config.ports);
     let configured = configured
         .filter_map(|(n, port)| port.interface.as_ref().map(|text| format!("{n}={text}")));
-    let texts: Vec<String> = if given.is_empty() { configured.collect() } else { given.to_vec() };
-    for (index, text) in texts.iter().enumerate() {
-        let mut spec = PortSpec::parse(text).map_err(|e| e.to_string())?;
-        let number = match spec.number {
-            Some(number) => {
-                u16::try_from(number).map_err(|_| format!("port `{text}`: use 1 to 65532"))?
-            }
-            None => index as u16 + 1,
-        };
-        if ports.iter().any(|(known, _)| *known == number) {
-            return Err(format!("port `{text}`: number {number} is taken"));
-        }
-        // Two sockets on one interface would each get every frame.
-        let same = |known: &PortSpec| known.target == spec.target && known.queue == spec.queue;
-        let double = ports.iter().find(|(_, known)| known.kind != PortKind::Pcap && same(known));
-        if let Some((known, _)) = double.filter(|_| spec.kind != PortKind::Pcap) {
-            return Err(format!("port `{text}`: its interface is port {known} already"));
-        }
-        let port = config.and_then(|config| config.ports.get(&number));
-        spec.link = spec.link.or(port.and_then(|port| port.link));
-        ports.push((number, spec));
-    }
-    if ports.is_empty() {
-        return Err(
-            "no ports: give --port 1=veth0 --port 2=veth1, or `ports:` in switch.yaml".to_owned()
-        );
+    let texts = match args.ports.is_empty() {
+        true => configured.collect(),
+        false => args.ports.clone(),
+    };
+    let mut ports = PortSpec::list(&texts, config)?;
+    for (_, spec) in &mut ports {
+        spec.capture = spec.capture.take().or(args.capture.clone());
+        spec.check_capture()?;
     }
     Ok(ports)
 }

@@ -262,7 +262,7 @@ impl Core {
     }
 
     pub(super) fn book(&mut self, port: u16, entry: impl FnOnce(&mut crate::stats::Ledger)) {
-        match self.slot(port) {
+        match self.slot(port).or_else(|| self.removed_slot(port)) {
             Some(slot) => entry(&mut self.slots[slot].ledger),
             None => entry(&mut self.cpu),
         }

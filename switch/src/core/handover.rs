@@ -87,6 +87,11 @@ impl Crew {
         self.peers.get_mut(usize::from(worker))?.as_mut()
     }
 
+    /// True if there are more workers than one.
+    pub(super) fn is_shared(&self) -> bool {
+        self.others().next().is_some()
+    }
+
     fn others(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter().flatten()
     }

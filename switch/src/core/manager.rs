@@ -160,12 +160,23 @@ impl Manager {
         Ok(())
     }
 
-    /// The next slot is port `number`.
-    pub(super) fn add_port(&mut self, number: u16) -> Result<(), String> {
+    /// What the configuration says about port `number`.
+    fn configuration(&self, number: u16) -> QosPort {
         let name = number.to_string();
         let named = self.qos.ports.iter().find(|port| self.configured && port.name == name);
-        let port = named.unwrap_or(&self.template).clone();
+        named.unwrap_or(&self.template).clone()
+    }
+
+    /// The next slot is port `number`.
+    pub(super) fn add_port(&mut self, number: u16) -> Result<(), String> {
+        let port = self.configuration(number);
         self.add(&port)
+    }
+
+    /// A slot whose port was removed is port `number` again.
+    pub(super) fn restore_port(&mut self, slot: usize, number: u16) -> Result<(), String> {
+        let (id, port) = (port_id(slot), self.configuration(number));
+        self.tm.restore_port(id, port.tm).map_err(|error| error.to_string())
     }
 
     /// True if a packet for this slot needs no look at its class: it goes out at once.

@@ -34,6 +34,7 @@ impl PortReport {
         if self.medium == PortStats::default() {
             self.medium = other.medium;
         }
+        self.faults = self.faults.or(other.faults);
     }
 }
 

@@ -143,9 +143,10 @@ impl Core {
                 peak_bytes: used.peak,
             })
         });
-        let ports = self.numbers.iter().enumerate().filter_map(|(slot, &number)| {
+        let there = self.slots.iter().enumerate().filter(|(_, slot)| slot.present);
+        let ports = there.filter_map(|(slot, port)| {
             let status = self.manager.tm.port(port_id(slot))?;
-            Some(port_queues(number, self.manager.rate_bps(slot), &status))
+            Some(port_queues(port.number, self.manager.rate_bps(slot), &status))
         });
         Some(QueueingReport { pools: pools.collect(), ports: ports.collect() })
     }

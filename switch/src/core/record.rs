@@ -180,13 +180,12 @@ impl Core {
         }
     }
 
-    /// Records a frame that found no room in the backlog of its port.
-    pub(super) fn record_shed(&mut self, slot: usize, from: u16, frame: &TxFrame) {
+    /// Records a frame that its port was not given, and says why.
+    pub(super) fn record_shed(&mut self, slot: usize, from: u16, frame: &TxFrame, why: &str) {
         for place in self.drop_places(self.slot(from), Some(slot)).into_iter().flatten() {
             if let Some(file) = self.recording.files.get_mut(place.file) {
                 let data = self.mem.frame(&frame.buf, frame.data_off, frame.len);
-                let comment = Some("dropped: tx_full: no room behind the port");
-                file.record(self.now, place.first + DROPPED, data, frame.wire_len, comment);
+                file.record(self.now, place.first + DROPPED, data, frame.wire_len, Some(why));
             }
         }
     }

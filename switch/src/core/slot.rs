@@ -2,17 +2,22 @@
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
+use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 use super::record::Place;
 use crate::ports::faults::FaultReport;
-use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
+use crate::ports::{
+    LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame,
+};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
 /// A port of the device.
 pub(super) struct Slot {
     /// Its number.
     pub(super) number: u16,
+    /// False once it was removed.
+    pub(super) present: bool,
     /// The port.
     pub(super) port: Box<dyn Port>,
     /// The worker it belongs to, where that is another one.
@@ -58,6 +63,7 @@ impl Slot {
         let last_state = port.link_state(Time::ZERO);
         Slot {
             number,
+            present: true,
             link: port.caps().link,
             port,
             worker: None,
@@ -71,6 +77,12 @@ impl Slot {
             recorded: None,
             last_state,
         }
+    }
+
+    /// The number of a removed port has one again; the ledger goes on.
+    pub(super) fn put_back(&mut self, port: Box<dyn Port>) {
+        let ledger = std::mem::take(&mut self.ledger);
+        *self = Slot { ledger, ..Slot::new(self.number, port) };
     }
 
     pub(super) fn is_ethernet(&self) -> bool {
@@ -127,6 +139,48 @@ impl Slot {
             LinkState::Ended => return None,
         };
         Some(format!("port {} ({}) {text}", self.number, self.port.name()))
+    }
+}
+
+/// What is in the place of a port that was removed: nothing comes, nothing goes.
+pub(super) struct NoPort(pub(super) String);
+
+impl Port for NoPort {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn caps(&self) -> PortCaps {
+        PortCaps { link: LinkType::Ethernet, mtu_bytes: None }
+    }
+
+    fn rx_burst(
+        &mut self,
+        _mem: &mut PacketMemory,
+        _now: Time,
+        _out: &mut Vec<RxFrame>,
+        _max: usize,
+    ) -> Result<usize, PortError> {
+        Ok(0)
+    }
+
+    fn tx_burst(
+        &mut self,
+        mem: &mut PacketMemory,
+        _now: Time,
+        frames: &mut Vec<TxFrame>,
+    ) -> Result<TxDone, PortError> {
+        let dropped = frames.len();
+        frames.drain(..).for_each(|frame| mem.free(frame.buf));
+        Ok(TxDone { sent: 0, dropped })
+    }
+
+    fn stats(&mut self) -> PortStats {
+        PortStats::default()
+    }
+
+    fn link_state(&mut self, _now: Time) -> LinkState {
+        LinkState::Ended
     }
 }
 

@@ -13,6 +13,9 @@ pub struct Statistics {
     pub total: LedgerReport,
     /// The part of it that no port has: packets of the control plane.
     pub cpu: LedgerReport,
+    /// The part of ports that were removed, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<LedgerReport>,
     /// The part of each port, with the port's own counters.
     pub ports: Vec<PortReport>,
     /// Queues, groups, pools and pauses, where a configuration of queues was given.
@@ -32,10 +35,13 @@ impl Core {
         let ports = self.port_reports();
         let total = self.report();
         let of_ports: u64 = ports.iter().map(|port| port.ledger.queued).sum();
-        let queued = total.queued.saturating_sub(of_ports);
+        let removed = self.removed_report();
+        let of_removed = removed.as_ref().map_or(0, |report| report.queued);
+        let queued = total.queued.saturating_sub(of_ports + of_removed);
         Statistics {
             cpu: LedgerReport::new(&self.cpu, &self.reasons, queued),
             total,
+            removed,
             ports,
             queueing: self.queueing_report(),
             notification: self.notification_report(),

@@ -224,7 +224,7 @@ impl Core {
             let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
                 return;
             };
-            self.record_shed(slot, from, &frame);
+            self.record_shed(slot, from, &frame, "dropped: tx_full: no room behind the port");
             self.mem.free(frame.buf);
             self.book_drop(from, DeviceReason::TxFull.index());
         }

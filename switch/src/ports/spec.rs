@@ -9,6 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
+use crate::config::SwitchConfig;
 use crate::units::{Interval, Probability};
 
 /// How a port reaches its medium.
@@ -142,6 +143,40 @@ impl PortSpec {
 }
 
 impl PortSpec {
+    /// Parses the ports of a switch; one without a number gets its place in the list. What they do not say of their link, `config` may.
+    ///
+    /// # Errors
+    /// A number or an interface that is taken, and those of [`PortSpec::parse`].
+    pub fn list(
+        texts: &[String],
+        config: Option<&SwitchConfig>,
+    ) -> Result<Vec<(u16, PortSpec)>, String> {
+        let mut ports: Vec<(u16, PortSpec)> = Vec::new();
+        for (index, text) in texts.iter().enumerate() {
+            let mut spec = PortSpec::parse(text).map_err(|e| e.to_string())?;
+            let number = match spec.number {
+                Some(number) => {
+                    u16::try_from(number).map_err(|_| format!("port `{text}`: use 1 to 65532"))?
+                }
+                None => index as u16 + 1,
+            };
+            if ports.iter().any(|(known, _)| *known == number) {
+                return Err(format!("port `{text}`: number {number} is taken"));
+            }
+            // Two sockets on one interface would each get every frame.
+            let same = |known: &PortSpec| known.target == spec.target && known.queue == spec.queue;
+            let double =
+                ports.iter().find(|(_, known)| known.kind != PortKind::Pcap && same(known));
+            if let Some((known, _)) = double.filter(|_| spec.kind != PortKind::Pcap) {
+                return Err(format!("port `{text}`: its interface is port {known} already"));
+            }
+            let port = config.and_then(|config| config.ports.get(&number));
+            spec.link = spec.link.or(port.and_then(|port| port.link));
+            ports.push((number, spec));
+        }
+        Ok(ports)
+    }
+
     /// A capture does not write over the port's own files.
     ///
     /// # Errors

@@ -1,0 +1,80 @@
+//! Ports that are taken out of a device while packets flow.
+//!
+//! What waits for the port is dropped as `port_removed`, its pauses end, and its number is unknown to the program from then on.
+//! Its slot stays: packets that came in by it may still be inside, and their ledger goes on. Others lose nothing.
+
+use wireyard_tables::time::Time;
+
+use super::manager::port_id;
+use super::slot::NoPort;
+use super::{Core, Crew};
+use crate::ports::PortError;
+use crate::stats::{DeviceReason, Ledger, LedgerReport};
+
+impl Core {
+    /// Takes a port out of the device and closes it. An error is what the port said about its last frames.
+    ///
+    /// # Errors
+    /// There is no such port, or the device has several workers.
+    pub fn remove_port(&mut self, now: Time, number: u16) -> Result<Option<PortError>, String> {
+        let slot = self.slot(number).ok_or_else(|| format!("there is no port {number}"))?;
+        if self.crew.as_ref().is_some_and(Crew::is_shared) {
+            return Err("the ports of several workers stay as they are".to_owned());
+        }
+        self.now = now;
+        self.handle_events();
+        self.slots[slot].present = false;
+        self.slot_of[usize::from(number)] = u16::MAX;
+        self.list_numbers();
+        self.manager.tm.port_down(now, port_id(slot));
+        self.handle_events();
+        self.drop_waiting(slot);
+        let name = self.slots[slot].port.name().to_owned();
+        let mut port = std::mem::replace(&mut self.slots[slot].port, Box::new(NoPort(name)));
+        self.slots[slot].recorded = None;
+        let error = port.flush(&mut self.mem).err();
+        port.close(&mut self.mem);
+        Ok(error)
+    }
+
+    /// Drops what the port was about to be given.
+    fn drop_waiting(&mut self, slot: usize) {
+        for packet in std::mem::take(&mut self.slots[slot].out) {
+            self.will_not_leave(&packet);
+            self.drop_packet(packet, DeviceReason::PortRemoved.index());
+        }
+        let frames = std::mem::take(&mut self.slots[slot].backlog);
+        let from = std::mem::take(&mut self.slots[slot].backlog_from);
+        for (frame, from) in frames.into_iter().zip(from) {
+            self.record_shed(slot, from, &frame, "dropped: port_removed");
+            self.mem.free(frame.buf);
+            self.book_drop(from, DeviceReason::PortRemoved.index());
+        }
+        self.active.remove(slot);
+    }
+
+    /// The slot of a number that was removed.
+    pub(super) fn removed_slot(&self, number: u16) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.number == number && !slot.present)
+    }
+
+    /// Lists the ports that are there again.
+    pub(super) fn list_numbers(&mut self) {
+        self.numbers.clear();
+        let there = self.slots.iter().filter(|slot| slot.present);
+        self.numbers.extend(there.map(|slot| slot.number));
+    }
+
+    /// The part of the ledger that ports had which were removed; `None` when there is none.
+    pub(super) fn removed_report(&mut self) -> Option<LedgerReport> {
+        let queued = self.queued_by_ingress();
+        let gone = self.slots.iter().zip(queued).filter(|(slot, _)| !slot.present);
+        let (mut ledger, mut waiting, mut some) = (Ledger::default(), 0, false);
+        for (slot, queued) in gone {
+            ledger.merge(&slot.ledger);
+            waiting += queued;
+            some = true;
+        }
+        some.then(|| LedgerReport::new(&ledger, &self.reasons, waiting))
+    }
+}
