@@ -240,18 +240,18 @@ impl Default for Intrinsic {
     }
 }
 
-impl Descriptor {
-    /// A packet just received on a port: `len` bytes at `data_off` of the chunk.
-    pub fn received(buf: Buf, data_off: u16, len: u32, port: u16, now_ns: u64) -> Descriptor {
+impl Default for Descriptor {
+    /// No packet.
+    fn default() -> Descriptor {
         Descriptor {
-            buf: Some(buf),
-            len,
-            data_off,
+            buf: None,
+            len: 0,
+            data_off: 0,
             body_off: 0,
             body_len: 0,
             valid: 0,
-            ingress_ns: now_ns,
-            ingress_port: port,
+            ingress_ns: 0,
+            ingress_port: 0,
             egress_port: NO_PORT,
             instance: 0,
             generation: 0,
@@ -263,6 +263,20 @@ impl Descriptor {
             ingress_link: 0,
             cut: 0,
             carried: [0; 16],
+        }
+    }
+}
+
+impl Descriptor {
+    /// A packet just received on a port: `len` bytes at `data_off` of the chunk.
+    pub fn received(buf: Buf, data_off: u16, len: u32, port: u16, now_ns: u64) -> Descriptor {
+        Descriptor {
+            buf: Some(buf),
+            len,
+            data_off,
+            ingress_ns: now_ns,
+            ingress_port: port,
+            ..Descriptor::default()
         }
     }
 

@@ -217,6 +217,10 @@ pub struct Tm<P> {
     pub(crate) ready: ReadyPorts,
     /// When each port has something to do by itself.
     pub(crate) timers: Deadlines,
+    /// The same without what nobody outside can see: ends of frames behind which nothing waits.
+    pub(crate) effects: Deadlines,
+    /// A group may be in XOFF: memory that is given back may let a peer resume.
+    pub(crate) stops: bool,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -247,7 +251,10 @@ impl std::fmt::Display for PortError {
 
 impl std::error::Error for PortError {}
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
+    /// What a packet that waits costs beside its frame: the packet itself, and what is kept of it.
+    pub const BYTES_PER_PACKET: usize = size_of::<P>() + size_of::<queue::Slot>();
+
     /// A traffic manager without ports; allocates all packet slots.
     pub fn new(config: Config) -> Tm<P> {
         let slots = Slab::new(config.packet_slots);
@@ -263,6 +270,8 @@ impl<P> Tm<P> {
             events: VecDeque::with_capacity(1024),
             ready: ReadyPorts::default(),
             timers: Deadlines::new(),
+            effects: Deadlines::new(),
+            stops: false,
             config,
         }
     }
@@ -274,6 +283,7 @@ impl<P> Tm<P> {
         self.ports.push(Port::new(config, self.config.seed, number));
         self.ready.grow(self.ports.len());
         self.timers.grow(self.ports.len());
+        self.effects.grow(self.ports.len());
         Ok(PortId(number))
     }
 
@@ -318,6 +328,12 @@ impl<P> Tm<P> {
         Ok(())
     }
 
+    /// True if [`Tm::next_event`] has one.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Takes the next event, oldest first. Drain after every call that changes something.
     pub fn next_event(&mut self) -> Option<Event<P>> {
         self.events.pop_front()
@@ -330,6 +346,16 @@ impl<P> Tm<P> {
             return Some(Time::ZERO);
         }
         let first = self.timers.first().min(self.holds.first());
+        (first != Time::MAX).then_some(first)
+    }
+
+    /// The same for a caller who calls [`Tm::advance`] before every look at the counters: without the instants at which
+    /// nothing happens but that the memory of a frame that has left is free again.
+    pub fn next_effect(&self) -> Option<Time> {
+        if self.ready.first().is_some() {
+            return Some(Time::ZERO);
+        }
+        let first = self.effects.first().min(self.holds.first());
         (first != Time::MAX).then_some(first)
     }
 }

@@ -5,14 +5,14 @@ use wireyard_tables::time::Time;
 use super::buffer::Pool;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::port::{Group, Port};
-use super::queue::{Arrival, Memory, NONE};
+use super::queue::{Arrival, Memory, NONE, charge};
 use super::wred::{DecideAt, Decision};
 use super::{Admitted, Event, Refused, SharedCharge, SharedMemory, Tm, Wait};
 
 /// Control frames that may wait for one port: XOFF, its refresh and XON of a few changes of mind.
 const CONTROL_MAX: u32 = 64;
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// Offers a packet to its egress queue and charges its ingress group.
     ///
     /// A refused packet comes back with the reason, counted at the egress port.
@@ -42,7 +42,7 @@ impl<P> Tm<P> {
         {
             return Err(self.refuse(packet, arrival, reason));
         }
-        self.queue_packet(now, packet, arrival, Memory::Own { charged }, charged, marked)
+        self.queue_packet(now, packet, arrival, Memory::Own { charged }, marked)
     }
 
     /// Charges the ingress group once for a packet memory that several copies will share. The caller
@@ -107,7 +107,7 @@ impl<P> Tm<P> {
                 if let Some(holder) = self.shared.get_mut(memory.0 as usize) {
                     holder.references += 1;
                 }
-                self.queue_packet(now, packet, &arrival, Memory::Shared(memory.0), charged, marked)
+                self.queue_packet(now, packet, &arrival, Memory::Shared(memory.0), marked)
             }
             Err(reason) => Err(self.refuse(packet, &arrival, reason)),
         }
@@ -151,8 +151,7 @@ impl<P> Tm<P> {
             }
         };
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.arrival = *arrival;
-            slot.memory = Memory::Own { charged };
+            slot.fill(arrival, Memory::Own { charged });
         }
         self.holds.insert(index, until, after);
         Ok(())
@@ -202,12 +201,8 @@ impl<P> Tm<P> {
             Err(packet) => return Err(self.refuse(packet, &arrival, DropReason::NoSlot)),
         };
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.arrival = arrival;
-            slot.memory = Memory::None;
-            slot.charged = 0;
-            slot.enqueued_at = now;
-            slot.depth_at_enqueue = 0;
-            slot.marked = false;
+            slot.fill(&arrival, Memory::None);
+            slot.enter(now, 0);
         }
         let entry = &mut self.ports[port.index()];
         entry.control.push(&mut self.slots, index);
@@ -220,13 +215,12 @@ impl<P> Tm<P> {
     /// Moves a packet from the hold store to its queue; drops it with an event if the queue refuses.
     pub(crate) fn queue_held(&mut self, now: Time, index: u32) {
         let Some(slot) = self.slots.get(index) else { return };
-        let (arrival, memory) = (slot.arrival, slot.memory);
+        let (arrival, memory) = (slot.arrival(), slot.memory(self.config.cell_bytes));
         let charged = self.charge_of(arrival.bytes);
         match self.check_egress(&arrival, charged) {
             Ok(marked) => {
                 if let Some(slot) = self.slots.get_mut(index) {
-                    slot.marked = marked;
-                    slot.charged = charged;
+                    slot.set_marked(marked);
                 }
                 self.push_slot(now, index);
             }
@@ -243,10 +237,7 @@ impl<P> Tm<P> {
 
     /// Memory charged for a frame: whole cells if the buffer has cells.
     pub(crate) fn charge_of(&self, bytes: u32) -> u32 {
-        match self.config.cell_bytes {
-            0 => bytes,
-            cell => bytes.div_ceil(cell).saturating_mul(cell),
-        }
+        charge(bytes, self.config.cell_bytes)
     }
 
     /// Everything the egress side may say against a packet, and whether it is marked at enqueue.
@@ -284,7 +275,6 @@ impl<P> Tm<P> {
         packet: P,
         arrival: &Arrival,
         memory: Memory,
-        charged: u32,
         marked: bool,
     ) -> Result<Admitted<P>, Refused<P>> {
         let index = match self.slots.take(packet) {
@@ -295,10 +285,8 @@ impl<P> Tm<P> {
             }
         };
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.arrival = *arrival;
-            slot.memory = memory;
-            slot.charged = charged;
-            slot.marked = marked;
+            slot.fill(arrival, memory);
+            slot.set_marked(marked);
         }
         self.push_slot(now, index);
         Ok(Admitted::Queued)
@@ -307,13 +295,12 @@ impl<P> Tm<P> {
     /// Puts a slot, whose egress was checked, into its queue and charges the egress view.
     fn push_slot(&mut self, now: Time, index: u32) {
         let Some(slot) = self.slots.get(index) else { return };
-        let (egress, number, bytes) = (slot.arrival.egress, slot.arrival.queue, slot.arrival.bytes);
-        let charged = slot.charged;
+        let Arrival { egress, queue: number, bytes, .. } = slot.arrival();
+        let charged = slot.charged(self.config.cell_bytes);
         let Some(port) = self.ports.get_mut(egress.index()) else { return };
         let queue = &mut port.queues[usize::from(number) % CLASSES];
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.enqueued_at = now;
-            slot.depth_at_enqueue = queue.fifo.bytes;
+            slot.enter(now, queue.fifo.bytes);
         }
         if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
             queue.account.charge(pool, u64::from(charged));
@@ -358,6 +345,7 @@ impl<P> Tm<P> {
             group.counters.xoff += 1;
             group.honoured_by = now + port.config.flow_control.honoured_within;
             self.say_flow_control(now, ingress);
+            self.watch_releases();
         }
         Ok(())
     }
@@ -440,6 +428,18 @@ impl<P> Tm<P> {
         group.counters.released.add(bytes);
         if resume_group(group, pool) {
             self.say_flow_control(now, ingress);
+            let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
+            self.stops = self.ports.iter().any(stops);
+        }
+    }
+
+    /// From now on every end of a frame may let a peer resume.
+    fn watch_releases(&mut self) {
+        if !self.stops {
+            self.stops = true;
+            for port in 0..self.ports.len() {
+                self.arm_wire(PortId(port as u16));
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ impl Residents {
     }
 }
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// Checks every identity of the traffic manager. Slow; for tests and for `wireyard` self checks.
     pub fn audit(&self) -> Result<(), AuditError> {
         let residents = self.residents();
@@ -114,6 +114,7 @@ impl<P> Tm<P> {
     }
 
     fn residents(&self) -> Residents {
+        let cell = self.config.cell_bytes;
         let mut residents = Residents {
             groups: vec![[(0, 0); CLASSES]; self.ports.len()],
             shared: vec![0; self.shared.len()],
@@ -122,7 +123,8 @@ impl<P> Tm<P> {
         for port in &self.ports {
             for fifo in port.queues.iter().map(|queue| &queue.fifo).chain([&port.control]) {
                 for slot in fifo.iter(&self.slots) {
-                    residents.add(slot.memory, slot.arrival.ingress, slot.arrival.group);
+                    let arrival = slot.arrival();
+                    residents.add(slot.memory(cell), arrival.ingress, arrival.group);
                     residents.slots += 1;
                 }
             }
@@ -130,7 +132,8 @@ impl<P> Tm<P> {
             residents.add_leaving(&port.on_wire);
         }
         for slot in self.holds.slots().filter_map(|index| self.slots.get(index)) {
-            residents.add(slot.memory, slot.arrival.ingress, slot.arrival.group);
+            let arrival = slot.arrival();
+            residents.add(slot.memory(cell), arrival.ingress, arrival.group);
             residents.slots += 1;
         }
         // A shared memory is resident while anyone holds it, also a caller that still makes copies.
@@ -150,8 +153,8 @@ impl<P> Tm<P> {
         let mut packets = 0;
         let mut charged = 0;
         for slot in queue.fifo.iter(&self.slots) {
-            bytes += u64::from(slot.arrival.bytes);
-            charged += u64::from(slot.charged);
+            bytes += u64::from(slot.bytes());
+            charged += u64::from(slot.charged(self.config.cell_bytes));
             packets += 1;
         }
         same(queue.fifo.bytes, bytes, || name("bytes"))?;

@@ -19,7 +19,7 @@ impl SharedMemory {
     }
 }
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// One more reference of a shared packet memory, to be returned with [`Tm::release_shared`]. False:
     /// nobody holds it any more.
     pub fn retain_shared(&mut self, memory: SharedCharge) -> bool {

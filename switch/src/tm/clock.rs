@@ -7,11 +7,12 @@ use crate::units::Quanta;
 use super::admit::resume_group;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
+use super::queue::Arrival;
 use super::scheduler::bits;
 use super::watchdog::{Change, Sight, StormAction};
 use super::{Event, Tm};
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// Runs every timer due at or before `now`, in order of time.
     pub fn advance(&mut self, now: Time) {
         loop {
@@ -254,8 +255,8 @@ impl<P> Tm<P> {
             for queue in bits(egress.backlog & egress.paused & !egress.ignore_pause) {
                 let mut held = std::collections::BTreeMap::<(PortId, u8), u64>::new();
                 for slot in egress.queues[usize::from(queue)].fifo.iter(&self.slots) {
-                    let from = (slot.arrival.ingress, slot.arrival.group);
-                    *held.entry(from).or_default() += u64::from(slot.arrival.bytes);
+                    let Arrival { ingress, group, bytes, .. } = slot.arrival();
+                    *held.entry((ingress, group)).or_default() += u64::from(bytes);
                 }
                 for ((ingress, group), bytes) in held {
                     let Some(port) = self.ports.get(ingress.index()) else { continue };

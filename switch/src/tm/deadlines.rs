@@ -53,6 +53,9 @@ impl Deadlines {
     #[inline]
     pub(crate) fn set(&mut self, port: usize, at: Time) {
         let mut node = self.width + port;
+        if self.tree[node] == at {
+            return;
+        }
         self.tree[node] = at;
         while node > 1 {
             node /= 2;

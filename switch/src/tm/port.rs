@@ -285,6 +285,15 @@ impl Port {
         released.min(self.wake_at).min(self.other_timer)
     }
 
+    /// The same; the end of a frame counts only if a packet waits for it, or if memory that is free lets a peer resume.
+    #[inline]
+    pub(crate) fn next_effect(&self, stops: bool) -> Time {
+        if stops || self.has_work() {
+            return self.next_timer();
+        }
+        self.wake_at.min(self.other_timer)
+    }
+
     /// True if a packet waits that could go out as soon as the link is free.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {

@@ -38,85 +38,205 @@ pub(crate) enum Memory {
     Shared(u32),
 }
 
-/// A packet in the traffic manager.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot<P> {
-    pub(crate) packet: Option<P>,
-    pub(crate) arrival: Arrival,
-    pub(crate) memory: Memory,
-    /// Bytes charged to the egress view.
-    pub(crate) charged: u32,
-    pub(crate) enqueued_at: Time,
-    /// Bytes of the queue when the packet arrived, without it.
-    pub(crate) depth_at_enqueue: u64,
-    /// Marked at enqueue.
-    pub(crate) marked: bool,
-    next: u32,
+/// Memory charged for a frame: whole cells if the buffer has cells.
+pub(crate) fn charge(bytes: u32, cell_bytes: u32) -> u32 {
+    match cell_bytes {
+        0 => bytes,
+        cell => bytes.div_ceil(cell).saturating_mul(cell),
+    }
 }
 
-/// All packet slots.
+/// What is kept of a packet beside the packet: 32 bytes, because a laboratory has many of them. What it is charged follows from
+/// its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    ingress: super::PortId,
+    egress: super::PortId,
+    group: u8,
+    queue: u8,
+    color: Color,
+    flags: u8,
+    bytes: u32,
+    /// [`NO_MEMORY`], [`OWN_MEMORY`], or a shared one.
+    memory: u32,
+    depth_at_enqueue: u32,
+    next: u32,
+    pub(crate) enqueued_at: Time,
+}
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+const NO_MEMORY: u32 = u32::MAX;
+const OWN_MEMORY: u32 = u32::MAX - 1;
+/// The slot holds a packet.
+const USED: u8 = 1;
+/// It may be marked.
+const ECT: u8 = 2;
+/// It was marked at enqueue.
+const MARKED: u8 = 4;
+
+impl Slot {
+    const FREE: Slot = Slot {
+        ingress: super::PortId(0),
+        egress: super::PortId(0),
+        group: 0,
+        queue: 0,
+        color: Color::Green,
+        flags: 0,
+        bytes: 0,
+        memory: NO_MEMORY,
+        depth_at_enqueue: 0,
+        next: NONE,
+        enqueued_at: Time::ZERO,
+    };
+
+    /// A packet that was let in, not marked so far.
+    pub(crate) fn fill(&mut self, arrival: &Arrival, memory: Memory) {
+        (self.ingress, self.egress) = (arrival.ingress, arrival.egress);
+        (self.group, self.queue, self.color) = (arrival.group, arrival.queue, arrival.color);
+        self.flags = USED | if arrival.ect { ECT } else { 0 };
+        self.bytes = arrival.bytes;
+        self.memory = match memory {
+            Memory::None => NO_MEMORY,
+            Memory::Own { .. } => OWN_MEMORY,
+            Memory::Shared(index) => index,
+        };
+    }
+
+    /// What it asked for when it arrived.
+    pub(crate) fn arrival(&self) -> Arrival {
+        Arrival {
+            ingress: self.ingress,
+            group: self.group,
+            egress: self.egress,
+            queue: self.queue,
+            color: self.color,
+            ect: self.flags & ECT != 0,
+            bytes: self.bytes,
+        }
+    }
+
+    /// Whose memory it occupies, in a buffer of such cells.
+    pub(crate) fn memory(&self, cell_bytes: u32) -> Memory {
+        match self.memory {
+            NO_MEMORY => Memory::None,
+            OWN_MEMORY => Memory::Own { charged: charge(self.bytes, cell_bytes) },
+            index => Memory::Shared(index),
+        }
+    }
+
+    /// Bytes charged to the egress view.
+    pub(crate) fn charged(&self, cell_bytes: u32) -> u32 {
+        if self.memory == NO_MEMORY { 0 } else { charge(self.bytes, cell_bytes) }
+    }
+
+    /// Frame bytes.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Bytes of the queue when the packet entered it, without it; what is over 4 GiB counts as that.
+    pub(crate) fn depth_at_enqueue(&self) -> u64 {
+        self.depth_at_enqueue.into()
+    }
+
+    /// It enters its queue now.
+    pub(crate) fn enter(&mut self, now: Time, depth_bytes: u64) {
+        self.enqueued_at = now;
+        self.depth_at_enqueue = u32::try_from(depth_bytes).unwrap_or(u32::MAX);
+    }
+
+    /// Whether it was marked at enqueue.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.flags & MARKED != 0
+    }
+
+    pub(crate) fn set_marked(&mut self, marked: bool) {
+        self.flags = self.flags & !MARKED | if marked { MARKED } else { 0 };
+    }
+}
+
+/// All packet slots. Room for them is reserved at once and made when it is first needed, so that a device that is mostly idle
+/// costs little memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<P> {
-    slots: Vec<Slot<P>>,
+    slots: Vec<Slot>,
+    /// The packets, at the same indices: apart, so that neither pads the other.
+    packets: Vec<P>,
+    capacity: usize,
     free: u32,
     used: u32,
 }
 
-impl<P> Slab<P> {
+impl<P: Default> Slab<P> {
     pub(crate) fn new(capacity: u32) -> Slab<P> {
-        let capacity = capacity.min(NONE - 1);
-        let slot = |index: u32| Slot {
-            packet: None,
-            arrival: Arrival::default(),
-            memory: Memory::None,
-            charged: 0,
-            enqueued_at: Time::ZERO,
-            depth_at_enqueue: 0,
-            marked: false,
-            next: if index + 1 < capacity { index + 1 } else { NONE },
-        };
-        let slots: Vec<Slot<P>> = (0..capacity).map(slot).collect();
-        Slab { free: if capacity == 0 { NONE } else { 0 }, slots, used: 0 }
+        let capacity = capacity.min(OWN_MEMORY - 1) as usize;
+        let (slots, packets) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        Slab { slots, packets, capacity, free: NONE, used: 0 }
     }
 
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.free == NONE
+        self.free == NONE && self.slots.len() == self.capacity
     }
 
     /// Takes a free slot; the packet comes back if there is none.
+    #[inline]
     pub(crate) fn take(&mut self, packet: P) -> Result<u32, P> {
         let index = self.free;
-        let Some(slot) = self.slots.get_mut(index as usize) else { return Err(packet) };
+        let places = (self.slots.get_mut(index as usize), self.packets.get_mut(index as usize));
+        let (Some(slot), Some(place)) = places else { return self.take_new(packet) };
         self.free = slot.next;
         slot.next = NONE;
-        slot.packet = Some(packet);
+        slot.flags = USED;
+        *place = packet;
         self.used += 1;
         Ok(index)
     }
 
+    /// Takes a slot that nobody had.
+    fn take_new(&mut self, packet: P) -> Result<u32, P> {
+        if self.slots.len() == self.capacity {
+            return Err(packet);
+        }
+        self.slots.push(Slot { flags: USED, ..Slot::FREE });
+        self.packets.push(packet);
+        self.used += 1;
+        Ok(self.slots.len() as u32 - 1)
+    }
+
     /// Frees a slot and returns its packet; `None` if it held none.
+    #[inline]
     pub(crate) fn give_back(&mut self, index: u32) -> Option<P> {
         let slot = self.slots.get_mut(index as usize)?;
-        let packet = slot.packet.take()?;
+        if slot.flags & USED == 0 {
+            return None;
+        }
+        slot.flags = 0;
         slot.next = self.free;
         self.free = index;
         self.used -= 1;
-        Some(packet)
+        self.packets.get_mut(index as usize).map(std::mem::take)
     }
 
     pub(crate) fn packets(&self) -> impl Iterator<Item = &P> {
-        self.slots.iter().filter_map(|slot| slot.packet.as_ref())
+        let pairs = self.slots.iter().zip(&self.packets);
+        pairs.filter(|(slot, _)| slot.flags & USED != 0).map(|(_, packet)| packet)
     }
+}
 
-    pub(crate) fn get(&self, index: u32) -> Option<&Slot<P>> {
+impl<P> Slab<P> {
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Slot> {
         self.slots.get(index as usize)
     }
 
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Slot<P>> {
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.get_mut(index as usize)
     }
 }
@@ -141,7 +261,7 @@ impl Fifo {
     pub(crate) fn push<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let Some(slot) = slab.get_mut(index) else { return };
         slot.next = NONE;
-        self.bytes += u64::from(slot.arrival.bytes);
+        self.bytes += u64::from(slot.bytes);
         self.packets += 1;
         match slab.get_mut(self.tail) {
             Some(tail) => tail.next = index,
@@ -157,13 +277,13 @@ impl Fifo {
         if self.head == NONE {
             self.tail = NONE;
         }
-        self.bytes -= u64::from(slot.arrival.bytes);
+        self.bytes -= u64::from(slot.bytes);
         self.packets -= 1;
         Some(index)
     }
 
     /// The slots from head to tail.
-    pub(crate) fn iter<'a, P>(&self, slab: &'a Slab<P>) -> impl Iterator<Item = &'a Slot<P>> {
+    pub(crate) fn iter<'a, P>(&self, slab: &'a Slab<P>) -> impl Iterator<Item = &'a Slot> {
         let mut at = self.head;
         std::iter::from_fn(move || {
             let slot = slab.get(at)?;

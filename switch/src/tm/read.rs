@@ -60,7 +60,7 @@ pub struct PortStatus {
     pub drops: [Count; DropReason::ALL.len()],
 }
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// Bytes waiting in a queue; 0 if there is no such queue. Cheap: for metadata of programs.
     pub fn queue_bytes(&self, port: PortId, queue: u8) -> u64 {
         let port = self.ports.get(port.index());

@@ -45,7 +45,7 @@ enum Taken<P> {
     Wait(Time),
 }
 
-impl<P> Tm<P> {
+impl<P: Default> Tm<P> {
     /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on
     /// it either succeeds or takes it off the list, so a loop over `next_ready` ends.
     pub fn next_ready(&self) -> Option<PortId> {
@@ -114,25 +114,25 @@ impl<P> Tm<P> {
             port.backlog &= !(1 << number);
         }
         let Some(slot) = self.slots.get(index) else { return Taken::Dropped };
-        let arrival = slot.arrival;
+        let arrival = slot.arrival();
         let decision = match &mut queue.wred {
             Some(wred) if wred.config.decide_at == DecideAt::Dequeue => {
                 wred.decide(depth_at_dequeue, arrival.color, arrival.ect)
             }
             _ => Decision::Leave,
         };
-        let (enqueued_at, depth_at_enqueue) = (slot.enqueued_at, slot.depth_at_enqueue);
+        let (enqueued_at, depth_at_enqueue) = (slot.enqueued_at, slot.depth_at_enqueue());
         let start = enqueued_at.max(queue.open_since).max(earliest);
         let leaving = Leaving {
             queue: number,
             bytes: arrival.bytes,
-            charged: slot.charged,
-            memory: slot.memory,
+            charged: slot.charged(self.config.cell_bytes),
+            memory: slot.memory(self.config.cell_bytes),
             ingress: arrival.ingress,
             group: arrival.group,
             start: start.max(now - port.config.max_catch_up).min(now),
         };
-        let mark = slot.marked || decision == Decision::Mark;
+        let mark = slot.is_marked() || decision == Decision::Mark;
         let Some(packet) = self.slots.give_back(index) else { return Taken::Dropped };
         if decision == Decision::Drop {
             let (reason, queue) = (DropReason::Wred, number);
@@ -159,9 +159,9 @@ impl<P> Tm<P> {
         let earliest = slot.enqueued_at.max(port.link.ceil()).max(now - port.config.max_catch_up);
         let leaving = Leaving {
             queue: CONTROL_QUEUE,
-            bytes: slot.arrival.bytes,
+            bytes: slot.bytes(),
             charged: 0,
-            memory: slot.memory,
+            memory: slot.memory(self.config.cell_bytes),
             ingress: id,
             group: 0,
             start: earliest.min(now),
@@ -279,11 +279,11 @@ impl<P> Tm<P> {
             let Some(slot) = self.slots.get(index) else { break };
             let leaving = Leaving {
                 queue: number,
-                bytes: slot.arrival.bytes,
-                charged: slot.charged,
-                memory: slot.memory,
-                ingress: slot.arrival.ingress,
-                group: slot.arrival.group,
+                bytes: slot.bytes(),
+                charged: slot.charged(self.config.cell_bytes),
+                memory: slot.memory(self.config.cell_bytes),
+                ingress: slot.arrival().ingress,
+                group: slot.arrival().group,
                 start: now,
             };
             let Some(packet) = self.slots.give_back(index) else { break };
@@ -310,8 +310,10 @@ impl<P> Tm<P> {
             self.ready.insert(id.index());
         } else if port.on_wire.is_none() {
             self.wake(id, free_at);
+        } else {
+            // The end of the frame on the wire is a timer already, and looks for work: now there is some.
+            self.effects.set(id.index(), port.next_effect(true));
         }
-        // Otherwise the end of the frame on the wire is a timer already, and looks for work.
     }
 
     fn wake(&mut self, id: PortId, at: Time) {
@@ -331,7 +333,9 @@ impl<P> Tm<P> {
 
     /// The same after only the wire changed.
     pub(crate) fn arm_wire(&mut self, id: PortId) {
-        let at = self.ports[id.index()].next_timer();
-        self.timers.set(id.index(), at);
+        let port = &self.ports[id.index()];
+        let (timer, effect) = (port.next_timer(), port.next_effect(self.stops));
+        self.timers.set(id.index(), timer);
+        self.effects.set(id.index(), effect);
     }
 }
