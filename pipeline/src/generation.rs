@@ -12,7 +12,7 @@ use crate::packet::PacketMemory;
 use crate::state::{LoadError, State, StateOptions, Worker};
 use crate::trace::TraceSink;
 use arc_swap::ArcSwap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wireyard_tables::time::Time;
 
@@ -71,6 +71,8 @@ impl Generation {
 #[derive(Debug)]
 struct Loaded {
     current: ArcSwap<Generation>,
+    /// The number of the current one, stored after it: what a worker looks at before every burst.
+    latest: AtomicU16,
     /// All that may still have packets; looked at when a worker meets one it does not have.
     alive: Mutex<Vec<Arc<Generation>>>,
 }
@@ -117,7 +119,8 @@ impl Loader {
         let state = State::new(&program, options)?;
         let first = Arc::new(Generation::new(0, program, state, &make_engine));
         let alive = Mutex::new(vec![first.clone()]);
-        let loaded = Arc::new(Loaded { current: ArcSwap::new(first), alive });
+        let latest = AtomicU16::new(first.id);
+        let loaded = Arc::new(Loaded { current: ArcSwap::new(first), latest, alive });
         Ok(Loader { loaded, make_engine, options })
     }
 
@@ -146,6 +149,7 @@ impl Loader {
         let next = Arc::new(Generation::new(id, program, state, &self.make_engine));
         self.loaded.alive().push(next.clone());
         self.loaded.current.store(next.clone());
+        self.loaded.latest.store(id, Ordering::Release);
         self.alive();
         Ok(next)
     }
@@ -200,8 +204,16 @@ impl Live {
 
 impl Executor {
     /// Takes a new program if there is one, and lets go of old ones that are done. Called by `ingress`.
+    #[inline]
     pub fn refresh(&mut self) {
         let known = self.live.last().map(|live| live.generation.id);
+        let latest = self.loaded.latest.load(Ordering::Acquire);
+        if known != Some(latest) || self.live.len() > 1 {
+            self.change(known);
+        }
+    }
+
+    fn change(&mut self, known: Option<u16>) {
         let current = self.loaded.enter(known);
         if known != Some(current.id) {
             // The new one was entered before the old one is left: at no time is neither in use.

@@ -3,6 +3,8 @@
 //! A declaration lists headers with masked fields, then the rest of the packet. For a fixed stack of
 //! headers that is a run of bytes with a mask of ones over it, and the bytes behind it as they are.
 
+use std::ops::Range;
+
 use wireyard_pipeline::externs::crc::CrcEngine;
 use wireyard_pipeline::ir::Covered;
 
@@ -17,10 +19,10 @@ pub(super) struct CrcPlan {
     engine: CrcEngine,
     /// Bytes of ones in front.
     ones: usize,
-    /// First covered byte of the frame.
-    from: usize,
-    /// ORed over the bytes from `from` on.
-    mask: Vec<u8>,
+    /// Covered bytes of the frame that have a mask.
+    masked: Range<usize>,
+    /// ORed over the ones and the masked bytes behind them.
+    mask: [u8; HEAD_BYTES_MAX],
 }
 
 impl CrcPlan {
@@ -51,22 +53,24 @@ impl CrcPlan {
         if ones + mask.len() > HEAD_BYTES_MAX {
             return Err(format!("{name}: the headers are over {HEAD_BYTES_MAX} bytes"));
         }
-        Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, from, mask })
+        let masked = from..from + mask.len();
+        let mut whole = [0xff; HEAD_BYTES_MAX];
+        whole[ones..ones + mask.len()].copy_from_slice(&mask);
+        Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, masked, mask: whole })
     }
 
     /// The value of the CRC's field for a frame that ends where its coverage ends.
     pub(super) fn value(&self, frame: &[u8]) -> u64 {
-        let mut head = [0xff; HEAD_BYTES_MAX];
-        let end = self.ones + self.mask.len();
-        let masked = self.from..self.from + self.mask.len();
+        let mut head = [0; HEAD_BYTES_MAX];
+        let end = self.ones + self.masked.len();
         let mut run = self.engine.start();
-        if let (Some(to), Some(covered)) = (head.get_mut(self.ones..end), frame.get(masked.clone()))
+        if let (Some(to), Some(covered)) =
+            (head.get_mut(self.ones..end), frame.get(self.masked.clone()))
         {
-            for ((to, byte), ones) in to.iter_mut().zip(covered).zip(&self.mask) {
-                *to = byte | ones;
-            }
+            to.copy_from_slice(covered);
+            head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
             run.add(&head[..end]);
-            run.add(&frame[masked.end..]);
+            run.add(&frame[self.masked.end..]);
         }
         run.field_value()
     }

@@ -73,13 +73,35 @@ pub struct Stack<'l> {
     bytes: u32,
 }
 
-/// A field of at most 64 bits at a known place: `(word >> shift) & mask` of up to 8 bytes.
+/// A field of at most 64 bits at a known place: `(word >> shift) & mask` of up to 8 bytes. It is read and written as a part of
+/// the 8 bytes from its first one, and only near the end of the frame as what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     byte: u16,
     bytes: u8,
     shift: u8,
     mask: u64,
+}
+
+/// A field of a header of at most 16 bytes that is worked on as one number, in network order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    shift: u8,
+    mask: u64,
+}
+
+impl Packed {
+    /// The header with this field and nothing else in it.
+    #[inline]
+    pub fn of(self, value: u64) -> u128 {
+        u128::from(value & self.mask) << self.shift
+    }
+
+    /// The field of a header.
+    #[inline]
+    pub fn read(self, header: u128) -> u64 {
+        (header >> self.shift) as u64 & self.mask
+    }
 }
 
 impl Slot {
@@ -95,9 +117,30 @@ impl Slot {
         })
     }
 
+    /// The same field in a header of so many bytes, at most 16, that begins where the slot's bytes begin.
+    pub fn packed(self, header_bytes: usize) -> Option<Packed> {
+        let behind = header_bytes.checked_sub(usize::from(self.byte) + usize::from(self.bytes))?;
+        let shift = behind * 8 + usize::from(self.shift);
+        (header_bytes <= 16).then_some(Packed { shift: shift as u8, mask: self.mask })
+    }
+
+    /// How far the field is from the low end of the 8 bytes from its first one.
+    #[inline]
+    fn window_shift(self) -> u32 {
+        64 - 8 * u32::from(self.bytes) + u32::from(self.shift)
+    }
+
     /// Reads the field; zero when the bytes end before it.
     #[inline]
     pub fn read(self, bytes: &[u8]) -> u64 {
+        let at = usize::from(self.byte);
+        match bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+            Some(window) => u64::from_be_bytes(*window) >> self.window_shift() & self.mask,
+            None => self.read_at_end(bytes),
+        }
+    }
+
+    fn read_at_end(self, bytes: &[u8]) -> u64 {
         let at = usize::from(self.byte);
         let Some(word) = bytes.get(at..at + usize::from(self.bytes)) else { return 0 };
         load(word) >> self.shift & self.mask
@@ -106,6 +149,18 @@ impl Slot {
     /// Writes the field; nothing when the bytes end before it.
     #[inline]
     pub fn write(self, bytes: &mut [u8], value: u64) {
+        let at = usize::from(self.byte);
+        match bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
+            Some(window) => {
+                let shift = self.window_shift();
+                let others = u64::from_be_bytes(*window) & !(self.mask << shift);
+                *window = (others | (value & self.mask) << shift).to_be_bytes();
+            }
+            None => self.write_at_end(bytes, value),
+        }
+    }
+
+    fn write_at_end(self, bytes: &mut [u8], value: u64) {
         let at = usize::from(self.byte);
         let Some(word) = bytes.get_mut(at..at + usize::from(self.bytes)) else { return };
         let mask = self.mask << self.shift;

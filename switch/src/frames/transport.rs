@@ -16,7 +16,7 @@ use super::envelope::{
     ETHER_TYPE_VLAN, Encap, Envelope, HEAD_BYTES_MAX, Refused, Shape, shapes,
 };
 use super::extension::Extensions;
-use super::layout::Layouts;
+use super::layout::{Layouts, Packed, Slot};
 
 /// LNH: a BTH follows the LRH.
 const LNH_LOCAL: u64 = 2;
@@ -82,11 +82,90 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
+/// Bytes of a BTH.
+const BTH_BYTES: usize = 12;
+
+/// The fields of a BTH, which is written and read as one number.
+#[derive(Debug)]
+struct BthFields {
+    opcode: Packed,
+    solicited: Packed,
+    migreq: Packed,
+    padcount: Packed,
+    version: Packed,
+    pkey: Packed,
+    fecn: Packed,
+    becn: Packed,
+    dqpn: Packed,
+    ackreq: Packed,
+    psn: Packed,
+}
+
+impl BthFields {
+    fn new(layouts: &Layouts) -> Result<BthFields, String> {
+        let stack = layouts.stack(&["bth"])?;
+        if stack.bytes() != BTH_BYTES {
+            return Err(format!("a BTH has {BTH_BYTES} bytes, not {}", stack.bytes()));
+        }
+        let slots = BthSlots::new(&stack, "bth")?;
+        let packed = |slot: Slot| slot.packed(BTH_BYTES).ok_or("a field beyond the BTH");
+        Ok(BthFields {
+            opcode: packed(slots.opcode)?,
+            solicited: packed(slots.solicited)?,
+            migreq: packed(slots.migreq)?,
+            padcount: packed(slots.padcount)?,
+            version: packed(slots.version)?,
+            pkey: packed(slots.pkey)?,
+            fecn: packed(slots.fecn)?,
+            becn: packed(slots.becn)?,
+            dqpn: packed(slots.dqpn)?,
+            ackreq: packed(slots.ackreq)?,
+            psn: packed(slots.psn)?,
+        })
+    }
+
+    /// A BTH on the wire.
+    fn bytes(&self, bth: &Bth) -> [u8; BTH_BYTES] {
+        let word = self.opcode.of(bth.opcode.into())
+            | self.solicited.of(bth.solicited.into())
+            // "Migrated" is the normal state of a path; CNPs have it clear (wire.md 3 and 9).
+            | self.migreq.of((bth.opcode >> 5 != 0b100).into())
+            | self.padcount.of(bth.pad.into())
+            | self.pkey.of(bth.pkey.into())
+            | self.fecn.of(bth.fecn.into())
+            | self.becn.of(bth.becn.into())
+            | self.dqpn.of(bth.dest_qp.into())
+            | self.ackreq.of(bth.ack_req.into())
+            | self.psn.of(bth.psn.get().into());
+        let mut bytes = [0; BTH_BYTES];
+        bytes.copy_from_slice(&word.to_be_bytes()[16 - BTH_BYTES..]);
+        bytes
+    }
+
+    /// A BTH from the wire; `None` for another version than 0.
+    fn read(&self, bytes: &[u8; BTH_BYTES]) -> Option<Bth> {
+        let mut wide = [0; 16];
+        wide[16 - BTH_BYTES..].copy_from_slice(bytes);
+        let word = u128::from_be_bytes(wide);
+        (self.version.read(word) == 0).then(|| Bth {
+            opcode: self.opcode.read(word) as u8,
+            solicited: self.solicited.read(word) != 0,
+            pad: self.padcount.read(word) as u8,
+            pkey: self.pkey.read(word) as u16,
+            fecn: self.fecn.read(word) != 0,
+            becn: self.becn.read(word) != 0,
+            dest_qp: self.dqpn.read(word) as u32,
+            ack_req: self.ackreq.read(word) != 0,
+            psn: Psn::new(self.psn.read(word) as u32),
+        })
+    }
+}
+
 /// Builds and reads transport packets.
 #[derive(Debug)]
 pub struct TransportFrames {
     shapes: Vec<Shape>,
-    bth: BthSlots,
+    bth: BthFields,
     extensions: Extensions,
 }
 
@@ -98,7 +177,7 @@ impl TransportFrames {
     pub fn new(layouts: &Layouts) -> Result<TransportFrames, String> {
         Ok(TransportFrames {
             shapes: shapes(layouts)?,
-            bth: BthSlots::new(&layouts.stack(&["bth"])?, "bth")?,
+            bth: BthFields::new(layouts)?,
             extensions: Extensions::new(layouts)?,
         })
     }
@@ -169,7 +248,7 @@ impl TransportFrames {
         let frame = out.get_mut(..bytes).ok_or(BuildError::NoRoom)?;
         let (head, rest) = frame.split_at_mut(shape.head_bytes);
         head.copy_from_slice(&envelope.head[..shape.head_bytes]);
-        self.write_bth(&headers.bth, &mut head[shape.bth_at..]);
+        head[shape.bth_at..].copy_from_slice(&self.bth.bytes(&headers.bth));
         self.extensions.write(headers, rest).ok_or(BuildError::Headers)?;
         let body_at = bytes - shape.trailer_bytes() - pad - payload;
         let (body, behind) = frame[body_at..].split_at_mut(payload);
@@ -177,36 +256,6 @@ impl TransportFrames {
         behind[..pad].fill(0);
         shape.finish(frame);
         Ok(bytes)
-    }
-
-    fn write_bth(&self, bth: &Bth, to: &mut [u8]) {
-        let slots = &self.bth;
-        slots.opcode.write(to, bth.opcode.into());
-        slots.solicited.write(to, bth.solicited.into());
-        // "Migrated" is the normal state of a path; CNPs have it clear (wire.md 3 and 9).
-        slots.migreq.write(to, (bth.opcode >> 5 != 0b100).into());
-        slots.padcount.write(to, bth.pad.into());
-        slots.pkey.write(to, bth.pkey.into());
-        slots.fecn.write(to, bth.fecn.into());
-        slots.becn.write(to, bth.becn.into());
-        slots.dqpn.write(to, bth.dest_qp.into());
-        slots.ackreq.write(to, bth.ack_req.into());
-        slots.psn.write(to, bth.psn.get().into());
-    }
-
-    fn read_bth(&self, from: &[u8]) -> Bth {
-        let slots = &self.bth;
-        Bth {
-            opcode: slots.opcode.read(from) as u8,
-            solicited: slots.solicited.read(from) != 0,
-            pad: slots.padcount.read(from) as u8,
-            pkey: slots.pkey.read(from) as u16,
-            fecn: slots.fecn.read(from) != 0,
-            becn: slots.becn.read(from) != 0,
-            dest_qp: slots.dqpn.read(from) as u32,
-            ack_req: slots.ackreq.read(from) != 0,
-            psn: Psn::new(slots.psn.read(from) as u32),
-        }
     }
 
     /// The shape of a received frame.
@@ -262,10 +311,8 @@ impl TransportFrames {
         let shape = self.shape_of(link, frame)?;
         let body_end = shape.check(frame)?;
         let bth_bytes = frame.get(shape.bth_at..body_end).ok_or(Refused::TooShort)?;
-        if self.bth.version.read(bth_bytes) != 0 {
-            return Err(Refused::BadVersion);
-        }
-        let bth = self.read_bth(bth_bytes);
+        let bth = bth_bytes.first_chunk().ok_or(Refused::TooShort)?;
+        let bth = self.bth.read(bth).ok_or(Refused::BadVersion)?;
         let behind = frame.get(shape.head_bytes..body_end).ok_or(Refused::TooShort)?;
         let (headers, extended) = self.extensions.read(bth, behind)?;
         let body = &behind[extended..];
