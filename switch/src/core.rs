@@ -30,7 +30,6 @@ mod statistics;
 mod transmit;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath};
@@ -356,8 +355,12 @@ impl Core {
     }
 
     /// Moves everything that is there now, at most one burst from each port.
-    pub fn poll(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) -> Progress {
-        self.turn(now, 0..self.slots.len(), trace)
+    pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
+        let mut progress = self.begin_turn(now);
+        for slot in 0..self.slots.len() {
+            self.take_in(slot, &mut progress, lend(&mut trace));
+        }
+        self.end_turn(progress, trace)
     }
 
     /// The same, but looks for frames only on this port: for a caller who knows where one arrived.
@@ -367,34 +370,53 @@ impl Core {
         number: u16,
         trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
-        let slots = self.slot(number).map_or(0..0, |slot| slot..slot + 1);
-        self.turn(now, slots, trace)
+        self.poll_ports(now, &[number], trace)
+    }
+
+    /// The same on these ports, in this order.
+    pub fn poll_ports(
+        &mut self,
+        now: Time,
+        numbers: &[u16],
+        mut trace: Option<&mut dyn TraceSink>,
+    ) -> Progress {
+        let mut progress = self.begin_turn(now);
+        for &number in numbers {
+            if let Some(slot) = self.slot(number) {
+                self.take_in(slot, &mut progress, lend(&mut trace));
+            }
+        }
+        self.end_turn(progress, trace)
     }
 
     /// The same without a look at any port: for a caller who knows that only a timer is due.
     pub fn poll_timers(&mut self, now: Time, trace: Option<&mut dyn TraceSink>) -> Progress {
-        self.turn(now, 0..0, trace)
+        self.poll_ports(now, &[], trace)
     }
 
-    fn turn(
-        &mut self,
-        now: Time,
-        slots: Range<usize>,
-        mut trace: Option<&mut dyn TraceSink>,
-    ) -> Progress {
+    fn begin_turn(&mut self, now: Time) -> Progress {
         self.now = now;
-        let mut progress = Progress::default();
         self.manager.tm.advance(now);
-        progress.handed = self.take_handed();
+        let handed = self.take_handed();
         self.after_pass();
         self.generate();
-        for slot in slots {
-            if self.is_crowded() {
-                break;
-            }
+        Progress { handed, ..Progress::default() }
+    }
+
+    /// One burst of a port, through ingress; nothing while there is no room.
+    fn take_in(&mut self, slot: usize, progress: &mut Progress, trace: Option<&mut dyn TraceSink>) {
+        if !self.is_crowded() {
             progress.received += self.receive(slot);
-            self.run_ingress(lend(&mut trace));
+            self.run_ingress(trace);
         }
+    }
+
+    /// Packets that go again, and what leaves.
+    fn end_turn(
+        &mut self,
+        mut progress: Progress,
+        mut trace: Option<&mut dyn TraceSink>,
+    ) -> Progress {
         // Each packet comes back at most PASSES_MAX times, so this ends.
         while !self.again.is_empty() {
             self.take_again();
@@ -407,14 +429,36 @@ impl Core {
     }
 
     /// What has to be done after packets passed the program or the buffer.
+    #[inline]
     fn after_pass(&mut self) {
         self.handle_events();
-        self.send_notices();
+        let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
+        if notices.is_some_and(|at| at <= self.now) {
+            self.send_notices();
+        }
     }
 
     /// When the device has something to do by itself, ports aside: a packet that may leave, a timer
     /// of the buffer. Now ([`Time::ZERO`]) while something waits for nothing but the next poll.
     pub fn next_timer(&self) -> Option<Time> {
+        self.next_but(self.manager.next_deadline())
+    }
+
+    /// The same for a caller who asks for counters only after [`Core::settle`]: without the instants at which nothing
+    /// happens but that the memory of a frame that has left is free again.
+    pub fn next_effect(&self) -> Option<Time> {
+        self.next_but(self.manager.next_effect())
+    }
+
+    /// Brings the buffer's counters up to `now`, for a caller who goes by [`Core::next_effect`].
+    pub fn settle(&mut self, now: Time) {
+        self.now = now;
+        self.manager.tm.advance(now);
+        self.handle_events();
+    }
+
+    /// The earliest of the buffer's instant and what else there is to do.
+    fn next_but(&self, buffer: Option<Time>) -> Option<Time> {
         let is_waiting = |slot: usize| !self.slots[slot].out.is_empty();
         if !self.again.is_empty() || self.has_mail() || self.active.iter().any(is_waiting) {
             return Some(Time::ZERO);
@@ -422,7 +466,7 @@ impl Core {
         let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
         let notices = notices.filter(|at| *at != Time::MAX);
         let generated = self.next_generated();
-        self.manager.next_deadline().into_iter().chain(notices).chain(generated).min()
+        buffer.into_iter().chain(notices).chain(generated).min()
     }
 
     /// True while a port has not taken all that was ready for it.
@@ -555,6 +599,12 @@ impl Core {
     /// When the next frame of an input with its own time arrives; `None` when none will.
     pub fn next_arrival(&mut self) -> Option<Time> {
         self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
+    }
+
+    /// The same for one port.
+    pub fn next_arrival_at(&mut self, number: u16) -> Option<Time> {
+        let slot = self.slot(number)?;
+        self.slots[slot].port.next_arrival()
     }
 
     /// Lets go of the tables, and passes capture records on, before the worker sleeps.

@@ -86,6 +86,7 @@ impl Core {
         self.enqueue(copy, target.port, Wanted::Now);
     }
 
+    #[inline]
     fn dispatch(&mut self, packet: Descriptor, intrinsic: &Intrinsic) {
         let Some(mut packet) = self.unless_ended(packet, intrinsic) else { return };
         if intrinsic.verdict() == Verdict::Resubmit {
@@ -101,6 +102,7 @@ impl Core {
     }
 
     /// Drops or punts a packet whose pass said so; `Some` is a packet that goes on.
+    #[inline]
     pub(super) fn unless_ended(
         &mut self,
         packet: Descriptor,
@@ -186,6 +188,7 @@ impl Core {
         self.enqueue(packet, member.port, wanted);
     }
 
+    #[inline]
     pub(super) fn enqueue(&mut self, mut packet: Descriptor, port: u16, wanted: Wanted) {
         packet.egress_port = port;
         if let Some(slot) = self.slot(port) {

@@ -319,4 +319,9 @@ impl Manager {
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.tm.next_deadline()
     }
+
+    /// When it has something to do that can be seen.
+    pub(super) fn next_effect(&self) -> Option<Time> {
+        self.tm.next_effect()
+    }
 }

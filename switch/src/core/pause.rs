@@ -65,7 +65,14 @@ impl Core {
     }
 
     /// Does what the traffic manager asks for.
+    #[inline]
     pub(super) fn handle_events(&mut self) {
+        if self.manager.tm.has_events() {
+            self.handle_all_events();
+        }
+    }
+
+    fn handle_all_events(&mut self) {
         while let Some(event) = self.manager.tm.next_event() {
             match event {
                 Event::FlowControl { port, frame } => self.flow_control(port, &frame),

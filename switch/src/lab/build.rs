@@ -9,9 +9,9 @@ use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
 use super::cable::{CablePort, Cabling};
-use super::fabric::NodeKind;
+use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
-use super::link::{self, Direction};
+use super::link::{self, Board, Direction};
 use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
@@ -48,6 +48,8 @@ pub(super) struct Devices {
     pub(super) flows: Vec<Connection>,
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
+    /// What arrives where.
+    pub(super) board: Arc<Board>,
     /// Entries files of the switches, by name: for who wants to look.
     pub(super) entries: Vec<(String, String)>,
 }
@@ -70,6 +72,7 @@ pub(super) fn devices(
         cores: Vec::new(),
         flows: Vec::new(),
         links: Vec::new(),
+        board: Board::new(2 * scenario.fabric.links.len()),
         entries: Vec::new(),
     };
     let mut ports = link_ports(scenario, seed, cabling, &mut devices)?;
@@ -141,10 +144,18 @@ fn link_ports(
     let fabric = &scenario.fabric;
     let mut ports: Vec<Vec<Box<dyn Port>>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
     let kind = link_type(scenario.host.transport);
+    let first = first_places(fabric);
     for (number, link) in fabric.links.iter().enumerate() {
         let [a, b] = link.ends.map(|node| fabric.nodes[node].name.clone());
         let names = [format!("{a}-{b}"), format!("{b}-{a}")];
-        let (ends, directions) = link::join(names.clone(), kind, link.setup, (seed, number as u64));
+        let places = link.ends.map(|node| first[node] + usize::from(fabric.port(node, number)) - 1);
+        let (ends, directions) = link::join(
+            names.clone(),
+            kind,
+            link.setup,
+            (seed, number as u64),
+            (&devices.board, places),
+        );
         if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
             for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
                 direction.capture(tap);
@@ -162,6 +173,15 @@ fn link_ports(
         devices.links.push(directions);
     }
     Ok(ports)
+}
+
+/// The place of each node's first port on the board, and the number of places.
+pub(super) fn first_places(fabric: &Fabric) -> Vec<usize> {
+    let mut places = vec![0];
+    for node in &fabric.nodes {
+        places.push(places.last().copied().unwrap_or(0) + node.links.len());
+    }
+    places
 }
 
 /// What frames of this transport are on a link.

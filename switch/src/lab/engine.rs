@@ -4,6 +4,7 @@
 //! instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send. Polling a
 //! node can bring its neighbours forward, by frames that will arrive; nothing else can change them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
@@ -13,8 +14,9 @@ use super::agenda::Agenda;
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
+use super::fabric::NodeKind;
 use super::host::{self, Connection, FlowStatus};
-use super::link::Direction;
+use super::link::{Board, Direction};
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, FlowSpec, Scenario};
 use super::thresholds::Thresholds;
@@ -69,8 +71,17 @@ pub struct Lab {
     pub(super) cores: Vec<Core>,
     pub(super) flows: Vec<Connection>,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
-    /// By node: directions away from it, and who is there.
-    out: Vec<Vec<(Arc<Direction>, usize)>>,
+    board: Arc<Board>,
+    /// By node, the places of its ports on the board; a host has one, whatever links lead to it.
+    wires: Vec<Range<usize>>,
+    /// By place: where a frame that this port sends arrives, and the node there.
+    far: Vec<(usize, usize)>,
+    /// By node: when its end point has something to do; a switch has none.
+    end_points: Vec<Option<Time>>,
+    /// Ports of the node at hand that have something.
+    due: Vec<u16>,
+    /// Links lead through the kernel.
+    is_live: bool,
     pub(super) entries: Vec<(String, String)>,
     agenda: Agenda,
     changes: Vec<Change>,
@@ -111,23 +122,35 @@ impl Lab {
     ) -> Result<Lab, String> {
         let devices = build::devices(&scenario, options, cabling)?;
         let fabric = &scenario.fabric;
-        let out = (0..fabric.nodes.len())
-            .map(|node| {
-                let links = fabric.nodes[node].links.iter();
-                let away = |&link: &usize| {
-                    let side = usize::from(fabric.links[link].ends[0] != node);
-                    (Arc::clone(&devices.links[link][side]), fabric.far(link, node))
-                };
-                links.map(away).collect()
+        let places = build::first_places(fabric);
+        let far = (0..fabric.nodes.len()).flat_map(|node| {
+            let places = &places;
+            fabric.nodes[node].links.iter().map(move |&link| {
+                let far = fabric.far(link, node);
+                (places[far] + usize::from(fabric.port(far, link)) - 1, far)
             })
-            .collect();
+        });
+        let far = far.collect();
+        let is_host = |node: usize| fabric.nodes[node].kind == NodeKind::Host;
+        let wires = |node: usize| {
+            let ports = fabric.nodes[node].links.len();
+            places[node]..places[node] + if is_host(node) { ports.min(1) } else { ports }
+        };
+        let wires = (0..fabric.nodes.len()).map(wires).collect();
+        let end_point = |node| is_host(node).then_some(Time::ZERO);
+        let end_points = (0..fabric.nodes.len()).map(end_point).collect();
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
             cores: devices.cores,
             flows: devices.flows,
             links: devices.links,
-            out,
+            board: devices.board,
+            wires,
+            far,
+            end_points,
+            due: Vec::new(),
+            is_live: cabling.is_some(),
             entries: devices.entries,
             agenda: Agenda::new(fabric.nodes.len() + 2),
             changes: changes(&scenario),
@@ -247,6 +270,7 @@ impl Lab {
 
     /// The last checks.
     pub(super) fn finish(&mut self, outcome: Outcome) -> Outcome {
+        self.settle(self.now);
         self.last = self.statuses();
         match self.check_all() {
             Ok(()) => outcome,
@@ -268,18 +292,45 @@ impl Lab {
             let what = format!("`{name}` wants to be polled again and again without time passing");
             return Err(Violation::new("progress", self.now, what));
         }
-        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, self.now));
-        let core = &mut self.cores[node];
-        core.poll(self.now, trace);
-        let next = core.next_event_at(self.now).unwrap_or(Time::MAX);
-        self.agenda.set(NODES + node, next);
-        for (direction, far) in &self.out[node] {
-            self.agenda.not_after(NODES + far, direction.next_arrival());
-        }
+        let next = if self.is_live { self.poll_all(node) } else { self.poll_due(node) };
+        self.agenda.set(NODES + node, next.max(self.now));
+        self.board.take_sent(self.wires[node].clone(), |place| {
+            let (place, node) = self.far[place];
+            self.agenda.not_after(NODES + node, self.board.arrival(place));
+        });
         if self.watch.is_some() { self.look(node) } else { Ok(()) }
     }
 
+    /// Polls every port: what a live link has is known by asking. Gives the next instant.
+    fn poll_all(&mut self, node: usize) -> Time {
+        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, self.now));
+        self.cores[node].poll(self.now, trace);
+        self.cores[node].next_event_at(self.now).unwrap_or(Time::MAX)
+    }
+
+    /// Polls the ports that have something, which the board knows. Gives the next instant at which something can be seen.
+    fn poll_due(&mut self, node: usize) -> Time {
+        let (now, wires) = (self.now, self.wires[node].clone());
+        self.due.clear();
+        let has_frame = |place: &usize| self.board.arrival(*place) <= now;
+        let number = |place: usize| (place - wires.start) as u16 + 1;
+        self.due.extend(wires.clone().filter(has_frame).map(number));
+        if self.end_points[node].is_some_and(|at| at <= now) {
+            self.due.push(host::END_POINT);
+        }
+        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
+        let core = &mut self.cores[node];
+        core.poll_ports(now, &self.due, trace);
+        let mut next = core.next_effect().unwrap_or(Time::MAX);
+        if let Some(at) = &mut self.end_points[node] {
+            *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
+            next = next.min(*at);
+        }
+        wires.map(|place| self.board.arrival(place)).fold(next, Time::min)
+    }
+
     fn sample(&mut self) -> Result<(), Violation> {
+        self.settle(self.now);
         let warm = Time::ZERO + self.scenario.warm_up;
         if self.now >= warm && !self.sampler.is_warm() {
             self.begin_measurement();
@@ -335,7 +386,14 @@ impl Lab {
         self.plan_faults();
     }
 
+    /// Brings what is counted up to an instant: nodes are not polled where only memory becomes free.
+    fn settle(&mut self, at: Time) {
+        self.cores.iter_mut().for_each(|core| core.settle(at));
+    }
+
     fn apply(&mut self, fault: usize, begins: bool) {
+        // What is due at this very instant comes after the fault.
+        self.settle(self.now - Span::from_ps(1));
         match self.scenario.faults[fault].kind {
             FaultKind::LinkDown { link } => {
                 for direction in &self.links[link] {

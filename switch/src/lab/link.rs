@@ -3,8 +3,11 @@
 //! A frame that is handed over is at the far end one delay after its last bit left. The link may lose frames, turn a bit
 //! over, let a frame fall behind, or be cut; each of these draws from a stream of its own. Frames move as handles,
 //! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
+//!
+//! The [`Board`] says in one place what arrives when, and who has just sent, so that the run asks no port in vain.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,17 +61,77 @@ struct Flight {
     tap: Option<Tap>,
 }
 
+/// What is on its way in a lab: the first arrival at every port, ports of a node side by side; and the ports that sent since
+/// somebody looked. A lab runs on one thread, so plain loads and stores are enough.
+#[derive(Debug)]
+pub struct Board {
+    /// In picoseconds; `u64::MAX` when nothing is on its way to that port.
+    arrivals: Vec<AtomicU64>,
+    /// A bit for each port that sent.
+    sent: Vec<AtomicU64>,
+}
+
+impl Board {
+    /// For so many ports of all nodes.
+    pub fn new(ports: usize) -> Arc<Board> {
+        let arrivals = (0..ports).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let sent = (0..ports.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Board { arrivals, sent })
+    }
+
+    /// When the first frame arrives at a place; [`Time::MAX`] when none is on its way.
+    #[inline]
+    pub fn arrival(&self, place: usize) -> Time {
+        Time::from_ps(self.arrivals[place].load(Ordering::Relaxed))
+    }
+
+    fn set_arrival(&self, place: usize, at: Time) {
+        self.arrivals[place].store(at.as_ps(), Ordering::Relaxed);
+    }
+
+    fn note_sent(&self, place: usize) {
+        let word = &self.sent[place / 64];
+        word.store(word.load(Ordering::Relaxed) | 1 << (place % 64), Ordering::Relaxed);
+    }
+
+    /// Calls `each` with the places of a range that sent since the last call.
+    #[inline]
+    pub fn take_sent(&self, places: Range<usize>, mut each: impl FnMut(usize)) {
+        let mut at = places.start;
+        while at < places.end {
+            let (index, low) = (at / 64, at % 64);
+            let count = (64 - low).min(places.end - at);
+            let mask = u64::MAX >> (64 - count) << low;
+            let word = self.sent[index].load(Ordering::Relaxed);
+            if word & mask != 0 {
+                self.sent[index].store(word & !mask, Ordering::Relaxed);
+                let mut left = word & mask;
+                while left != 0 {
+                    each(index * 64 + left.trailing_zeros() as usize);
+                    left &= left - 1;
+                }
+            }
+            at += count;
+        }
+    }
+}
+
 /// One direction of a link.
 #[derive(Debug)]
 pub struct Direction {
-    /// When the first frame arrives, in picoseconds; `u64::MAX` when none is on its way. A copy of what is in `flight`, so
-    /// that an idle port costs one load.
-    next: AtomicU64,
+    board: Arc<Board>,
+    /// Place of the port that it leads to.
+    to: usize,
     flight: Mutex<Flight>,
 }
 
 impl Direction {
-    fn new(setup: LinkSetup, seed: u64, number: u64) -> Direction {
+    fn new(
+        setup: LinkSetup,
+        (seed, number): (u64, u64),
+        board: &Arc<Board>,
+        to: usize,
+    ) -> Direction {
         let stream = |purpose: u64| Stream::new(seed, (purpose << 32) | number);
         let flight = Flight {
             frames: VecDeque::with_capacity(64),
@@ -80,7 +143,7 @@ impl Direction {
             counters: LinkCounters::default(),
             tap: None,
         };
-        Direction { next: AtomicU64::new(u64::MAX), flight: Mutex::new(flight) }
+        Direction { board: Arc::clone(board), to, flight: Mutex::new(flight) }
     }
 
     fn flight(&self) -> MutexGuard<'_, Flight> {
@@ -89,7 +152,7 @@ impl Direction {
 
     /// When the first frame arrives; [`Time::MAX`] when none is on its way.
     pub fn next_arrival(&self) -> Time {
-        Time::from_ps(self.next.load(Ordering::Relaxed))
+        self.board.arrival(self.to)
     }
 
     /// What happened so far.
@@ -104,7 +167,7 @@ impl Direction {
         if !up {
             flight.counters.cut += flight.frames.len() as u64;
             flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
-            self.next.store(u64::MAX, Ordering::Relaxed);
+            self.board.set_arrival(self.to, Time::MAX);
         }
     }
 
@@ -180,15 +243,17 @@ pub struct LinkPort {
     stats: PortStats,
 }
 
-/// A link: its two ports, and its directions (from the first port to the second, and back).
+/// A link: its two ports, and its directions (from the first port to the second, and back). `places` are those of the two
+/// ports on the board.
 pub fn join(
     names: [String; 2],
     link: LinkType,
     setup: LinkSetup,
     (seed, number): (u64, u64),
+    (board, places): (&Arc<Board>, [usize; 2]),
 ) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
-    let there = Arc::new(Direction::new(setup, seed, 2 * number));
-    let back = Arc::new(Direction::new(setup, seed, 2 * number + 1));
+    let there = Arc::new(Direction::new(setup, (seed, 2 * number), board, places[1]));
+    let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), board, places[0]));
     let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>| LinkPort {
         name,
         link,
@@ -237,8 +302,8 @@ impl Port for LinkPort {
         }
         flight.counters.arrived += count as u64;
         self.stats.rx_frames += count as u64;
-        let next = flight.frames.front().map_or(u64::MAX, |(at, _)| at.as_ps());
-        self.inbound.next.store(next, Ordering::Relaxed);
+        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
+        self.inbound.board.set_arrival(self.inbound.to, next);
         Ok(count)
     }
 
@@ -255,8 +320,10 @@ impl Port for LinkPort {
             flight.take(mem, frame);
         }
         self.stats.tx_frames += sent as u64;
-        let next = flight.frames.front().map_or(u64::MAX, |(at, _)| at.as_ps());
-        self.outbound.next.store(next, Ordering::Relaxed);
+        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
+        self.outbound.board.set_arrival(self.outbound.to, next);
+        // The place of this port is where the way back leads to.
+        self.outbound.board.note_sent(self.inbound.to);
         Ok(TxDone { sent, dropped: 0 })
     }
 
@@ -276,7 +343,7 @@ impl Port for LinkPort {
     fn close(&mut self, mem: &mut PacketMemory) {
         let mut flight = self.inbound.flight();
         flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
-        self.inbound.next.store(u64::MAX, Ordering::Relaxed);
+        self.inbound.board.set_arrival(self.inbound.to, Time::MAX);
     }
 }
 
@@ -302,7 +369,8 @@ mod tests {
     fn send(setup: LinkSetup, count: u64) -> (Vec<(Time, Vec<u8>)>, LinkCounters, PacketMemory) {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
-        let ([mut a, mut b], [there, _back]) = join(names, LinkType::Ethernet, setup, (7, 0));
+        let ([mut a, mut b], [there, _back]) =
+            join(names, LinkType::Ethernet, setup, (7, 0), (&Board::new(2), [0, 1]));
         for n in 0..count {
             let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
             let now = Time::from_ns(100 * n);
@@ -319,6 +387,15 @@ mod tests {
             }
         }
         (got, there.counters(), mem)
+    }
+
+    /// Wherever a packet is, it costs less than 100 bytes beside its frame.
+    #[test]
+    fn packets_in_flight_are_small() {
+        let waits = crate::tm::Tm::<wireyard_pipeline::exec::Descriptor>::BYTES_PER_PACKET;
+        assert!(waits < 100, "{waits} bytes for a packet in a queue");
+        let flies = size_of::<(Time, TxFrame)>();
+        assert!(flies < 100, "{flies} bytes for a packet on a link");
     }
 
     #[test]
@@ -354,7 +431,8 @@ mod tests {
     fn a_cut_link_loses_what_is_under_way() {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
-        let ([mut a, mut b], [there, _back]) = join(names, LinkType::Ethernet, setup(), (7, 0));
+        let ([mut a, mut b], [there, _back]) =
+            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new(2), [0, 1]));
         let buf = mem.alloc_frame(&[1; 64]).unwrap();
         a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)])
             .unwrap();

@@ -37,6 +37,12 @@ pub struct Run {
 /// What cannot be built, or asked.
 pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
     queues::check(scenario).map_err(|(span, problems)| CheckError::Queues(span, problems))?;
+    // No packet will run: nothing has to be compiled for it, but what was asked for by name.
+    let engine = match options.engine {
+        EngineKind::Auto => EngineKind::Interpreter,
+        chosen => chosen,
+    };
+    let options = Options { engine, ..options };
     let mut lab = Lab::new(Arc::clone(scenario), options).map_err(CheckError::Build)?;
     let mut report = results::report(&mut lab, &Outcome::Complete, about);
     results::judge(&mut report, &lab).map_err(CheckError::Expect)
