@@ -88,7 +88,6 @@ pub mod oracle;
 pub mod raw;
 mod reader;
 mod replica;
-mod scan;
 pub mod selector;
 mod shape;
 mod store;

@@ -17,6 +17,7 @@ mod idle;
 mod ir;
 mod lab;
 mod lab_defects;
+mod lab_dilated;
 mod lab_faults;
 mod lab_live;
 mod links;

@@ -54,8 +54,6 @@ impl Emit<'_> {
         let count = self.b.ins().uextend(I64, count);
         let bytes = self.b.ins().imul_imm_u(count, size_of::<Descriptor>() as i64);
         let stop = self.b.ins().iadd(packets, bytes);
-        self.store_frame(packets, frame_offset!(burst_first));
-        self.store_frame(stop, frame_offset!(burst_stop));
         let (packet_at, meta_at) = (self.b.declare_var(I64), self.b.declare_var(I64));
         self.b.def_var(packet_at, packets);
         self.b.def_var(meta_at, metas);
@@ -84,14 +82,12 @@ impl Emit<'_> {
             self.b.switch_to_block(more);
         }
         let at = self.b.use_var(packet_at);
-        let stop = self.load64(self.frame, frame_offset!(burst_stop));
         let more = self.compare(IntCC::UnsignedLessThan, at, stop);
         self.b.ins().brif(more, packet, &[], exit, &[]);
 
         for block in [around.bail, exit] {
             self.b.switch_to_block(block);
             let at = self.b.use_var(packet_at);
-            let packets = self.load64(self.frame, frame_offset!(burst_first));
             let done = self.b.ins().isub(at, packets);
             let done = self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
             self.b.ins().return_(&[done]);
@@ -103,11 +99,7 @@ impl Emit<'_> {
     /// One packet: whether it can be done here, then by its path.
     fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
         self.fail = around.bail;
-        let (data, len) = match plan.passes {
-            // Nobody looks at its bytes.
-            true => (self.num(0), self.load_word(self.packet, descriptor!(len), 4)),
-            false => self.packet_bytes(),
-        };
+        let (data, len) = self.packet_bytes();
         self.defaults(plan);
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {

@@ -10,11 +10,10 @@
 //! A dropped packet keeps what was written to it before the drop.
 
 use super::change::masks_left;
-use super::sure::Sure;
 use super::{Emit, Refused, descriptor, frame_offset};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{Body, Checksum, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
+use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
 use crate::packet::READABLE_BEHIND_BYTES;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -61,8 +60,6 @@ const AHEAD_MAX: u32 = READABLE_BEHIND_BYTES as u32 / 2;
 pub(in crate::jit) struct PathPlan {
     /// Sets of headers that paths through the parser leave, as masks.
     pub(super) masks: Vec<u64>,
-    /// It is an egress that does nothing: what ingress laid out leaves as it is.
-    pub(super) passes: bool,
     /// The control learns.
     pub(super) learns: bool,
     /// Most elements of stacks on a path; packets with more are left to the other code.
@@ -109,11 +106,7 @@ impl PathPlan {
             if walk.masks.len() <= PATHS_MAX && copies * cost.ops <= PATH_BUDGET {
                 let (added, changes) = (cost.added, cost.added | cost.removed);
                 let (masks, learns) = (walk.masks, cost.learns);
-                let always = |checksum: &Checksum| checksum.update == Update::Always;
-                let passes = egress
-                    && body.blocks.iter().all(|b| b.ops.is_empty() && b.term == Term::Return)
-                    && !program.checksums.iter().any(always);
-                return Some(PathPlan { masks, passes, learns, elements_max, added, changes });
+                return Some(PathPlan { masks, learns, elements_max, added, changes });
             }
         }
         None
@@ -358,10 +351,6 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(body_off, body_len);
         let slack = self.compare(IntCC::NotEqual, stop, start.len);
         self.leave_if(slack, 0);
-        if plan.passes {
-            self.b.ins().jump(around.next, &[]);
-            return Ok(());
-        }
         let mut switch = Switch::new();
         let mut blocks = Vec::new();
         for known in &plan.masks {
@@ -419,14 +408,10 @@ impl Emit<'_> {
         self.must_have(&path, path.cursor);
         self.must_have_room(&path, &left);
         let (changes, valid) = (self.changes, self.num(path.valid));
-        let received;
         self.in_place = Some(path);
         self.followed = self.checksums_before()?;
         self.mutable = changes;
         if changes != 0 {
-            let path = self.path()?;
-            (self.sure, received) = (Sure::all(path.valid), path.received);
-            self.make_headers(received);
             self.b.def_var(self.valid, valid);
             self.phv = self.load64(self.frame, frame_offset!(phv_bytes));
             let path = self.in_place.as_mut().ok_or(Refused::TooLarge)?;
@@ -439,8 +424,6 @@ impl Emit<'_> {
         self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
         self.conclude(done, fail, around, &left)?;
         self.mutable = 0;
-        // The parser goes on with other paths, on which they may come with the packet.
-        self.made.clear();
         self.followed.clear();
         self.locals = locals;
         self.fail = bail;
@@ -473,13 +456,11 @@ impl Emit<'_> {
         if self.mutable == 0 {
             return len;
         }
-        let program = self.program;
-        let emitted = program.deparser.emit.iter();
-        let stays = emitted.clone().filter(|i| self.surely_valid(**i) == Some(true));
-        let stays: u32 = stays.map(|i| self.emitted_bytes(bit(*i))).sum();
+        let valid = self.in_place.as_ref().map_or(0, |path| path.valid);
+        let stays = self.emitted_bytes(valid & !self.mutable);
         len = self.b.ins().iadd_imm_s(len, i64::from(stays) - i64::from(cursor));
-        let open: Vec<_> = emitted.filter(|i| self.surely_valid(**i).is_none()).collect();
-        for instance in open {
+        let (program, mutable) = (self.program, self.mutable);
+        for instance in program.deparser.emit.iter().filter(|i| mutable & bit(**i) != 0) {
             let (there, bytes) = (self.valid_bit(*instance), self.emitted_bytes(bit(*instance)));
             let bytes = self.b.ins().imul_imm_u(there, i64::from(bytes));
             len = self.b.ins().iadd(len, bytes);

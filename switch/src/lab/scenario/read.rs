@@ -23,6 +23,8 @@ use crate::units::{Bytes, Dilation};
 const PROGRAM: &str = "../rocev2_lossless";
 /// The program of a host's adapter, where a scenario names none.
 const ADAPTER: &str = "../roce_nic";
+/// Most times slower that a scenario may be.
+const DILATE_MAX: u64 = 1_000_000;
 /// Frames of a capture at most.
 const CAPTURE_MAX: u64 = 10_000_000;
 
@@ -108,7 +110,7 @@ impl Reader<'_> {
             Some(node) => captures(decoder, node, &fabric),
             None => Vec::new(),
         };
-        Some(Scenario {
+        let scenario = Scenario {
             name: name?.value,
             about: about.map(|about| about.value).unwrap_or_default(),
             path: self.path.to_owned(),
@@ -126,7 +128,11 @@ impl Reader<'_> {
             fails,
             expect: expect.unwrap_or_default(),
             captures,
-        })
+        };
+        match fields.get("dilate") {
+            Some(node) => dilated(decoder, node, &scenario),
+            None => Some(scenario),
+        }
     }
 
     fn warm_up(
@@ -172,6 +178,18 @@ impl Reader<'_> {
             setup.qos_span = fields.place("qos");
         }
         Some(setup)
+    }
+}
+
+/// The scenario in slow motion.
+fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Option<Scenario> {
+    let factor = bounded(decoder, node, "dilate", (1, DILATE_MAX))?;
+    match scenario.dilated(Dilation::new(factor as u32)?) {
+        Ok(slow) => Some(slow),
+        Err(problem) => {
+            decoder.diagnostics.error(codes::SCENARIO, node.span, problem);
+            None
+        }
     }
 }
 

@@ -12,6 +12,11 @@ pub static SCENARIO: MapShape = MapShape {
         key("seed", Shape::Count, "Seed of everything random; 1 when absent."),
         needed("duration", Shape::Text, "How long it runs: `60 ms`."),
         key("warm_up", Shape::Text, "Figures count from here on; 0 when absent."),
+        key(
+            "dilate",
+            Shape::Count,
+            "So many times slower: rates divided, times multiplied, of all that is written here but `expect`.",
+        ),
         key("sample", Shape::Text, "Time between samples; 10 us when absent."),
         key(
             "spectrum_window",
