@@ -5,6 +5,7 @@
 
 mod backpressure;
 mod marking;
+mod refused;
 
 use std::time::{Duration, Instant};
 

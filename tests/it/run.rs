@@ -376,6 +376,34 @@ fn an_interface_that_is_missing_is_refused_with_a_way_out() {
     assert!(!has_interface("tap8"));
 }
 
+/// Without the right to pin memory AF_XDP is not taken; which is said, with what helps, and frames pass another way.
+#[test]
+fn memory_that_cannot_be_pinned_is_told_and_frames_pass() {
+    let test = "memory_that_cannot_be_pinned_is_told_and_frames_pass";
+    if !["setpriv", "prlimit"].into_iter().all(has_tool) {
+        return skip(test, "there is no `setpriv` or no `prlimit` (Debian package util-linux)");
+    }
+    let Some(_network) = two_cables(test) else { return };
+    // Who may lock memory has no limit.
+    let wrapper = [
+        "setpriv",
+        "--bounding-set=-ipc_lock",
+        "--inh-caps=-ipc_lock",
+        "prlimit",
+        "--memlock=65536",
+    ];
+    for kind in ["xdp:", ""] {
+        let (one, two) = (format!("1={kind}sw1"), format!("2={kind}sw2"));
+        let switch = Switch::start_under(&wrapper, &[PROGRAM, "--port", &one, "--port", &two]);
+        let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
+        let frames: Vec<_> = (60..80).map(|len| frame(&[], len)).collect();
+        host1.send(&frames);
+        assert_eq!(host2.receive(frames.len()), frames, "{kind}");
+        let told = ["port 1", "cannot be pinned", "ulimit -l", "using raw:sw2 instead"];
+        switch.end("INT").expect(0, &told);
+    }
+}
+
 /// Ping, iperf3, verbs examples and perftest of two Linux hosts, IPv4, IPv6 and tagged, both MTUs.
 #[test]
 fn two_soft_roce_hosts_talk_through_it() {

@@ -21,9 +21,25 @@ impl Switch {
     /// It ends, or does not come up within 30 seconds.
     #[track_caller]
     pub fn start(arguments: &[&str]) -> Switch {
+        Switch::start_under(&[], arguments)
+    }
+
+    /// The same by a command that runs another one in its place, such as `prlimit --memlock=0`.
+    ///
+    /// # Panics
+    /// As [`Switch::start`].
+    #[track_caller]
+    pub fn start_under(wrapper: &[&str], arguments: &[&str]) -> Switch {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = |name| File::create(folder.path().join(name)).expect("a file");
-        let mut command = Command::new(wireyard());
+        let mut command = match wrapper {
+            [] => Command::new(wireyard()),
+            [program, more @ ..] => {
+                let mut command = Command::new(program);
+                command.args(more).arg(wireyard());
+                command
+            }
+        };
         command.arg("run").args(arguments).current_dir(workspace_root());
         command.stdout(file("out")).stderr(file("err")).stdin(Stdio::null());
         let child = command.spawn().expect("the switch starts");

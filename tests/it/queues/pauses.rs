@@ -202,9 +202,8 @@ fn zero_resumes_and_other_priorities_are_ignored() {
     fabric.check();
 }
 
-/// What is not a right pause is consumed under its name and never obeyed.
-#[test]
-fn wrong_pauses_are_not_obeyed() {
+/// Pauses of priority 3 that are not right, and what they are counted as.
+pub(crate) fn wrong_pauses() -> Vec<(&'static str, Vec<u8>)> {
     type Spoil = fn(&mut Vec<u8>);
     let wrong: [(&str, Spoil); 5] = [
         ("mac_control_length", |b| b.truncate(40)),
@@ -213,10 +212,19 @@ fn wrong_pauses_are_not_obeyed() {
         ("mac_control_opcode", |b| b[15] = 2),
         ("pfc_vector", |b| b[16] = 1),
     ];
-    for (name, change) in wrong {
-        let (mut fabric, fars) = sending();
-        let mut bytes = pfc(3, 65_535).to_vec();
+    let spoilt = |(name, change): (&'static str, Spoil)| {
+        let mut bytes = pfc(3, u16::MAX).to_vec();
         change(&mut bytes);
+        (name, bytes)
+    };
+    wrong.into_iter().map(spoilt).collect()
+}
+
+/// What is not a right pause is consumed under its name and never obeyed.
+#[test]
+fn wrong_pauses_are_not_obeyed() {
+    for (name, bytes) in wrong_pauses() {
+        let (mut fabric, fars) = sending();
         fars[1].send(fabric.now, &bytes);
         fabric.run_until(Time::from_ns(150_000));
         let core = &fabric.cores[0];
