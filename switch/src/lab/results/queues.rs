@@ -283,11 +283,13 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
     report.figure("pauses.xoff_sent", all[2] as f64, Unit::Count);
     report.figure("pauses.xon_sent", all[3] as f64, Unit::Count);
     report.figure("pauses.time", paused_seconds, Unit::Seconds);
-    if table.rows.is_empty() {
-        return;
+    if !table.rows.is_empty() {
+        report.tables.push(table);
     }
-    report.tables.push(table);
-    timeline(report, window);
+    // Of the whole run: pauses are often where flows begin, before the warm-up is over.
+    if !window.lab.sampler.pauses.is_empty() {
+        timeline(report, window);
+    }
 }
 
 fn spent_in(values: &[f64]) -> f64 {
