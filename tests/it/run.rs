@@ -4,7 +4,7 @@
 //! Needs root; the last test needs QEMU and `../shared/rxe-vm` too. Skips loudly otherwise.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use wireyard_switch::pcap::{PcapHeader, PcapWriter, RecordToWrite, Timestamp};
@@ -424,14 +424,26 @@ fn two_soft_roce_hosts_talk_through_it() {
         workspace_root().join(PROGRAM).display(),
         counters.display(),
     );
-    let output = Command::new(rig)
-        .args(["--switch", &switch])
-        .env("RXE_SWITCH_WAIT", "3")
-        .output()
-        .expect("the rig runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}{err}");
+    let run = || {
+        let mut rig = Command::new(&rig);
+        rig.args(["--switch", &switch]).env("RXE_SWITCH_WAIT", "3").output().expect("the rig runs")
+    };
+    let text_of = |output: &Output| {
+        let err = String::from_utf8_lossy(&output.stderr);
+        format!("{}{err}", String::from_utf8_lossy(&output.stdout))
+    };
+    // A guest's kernel that is not given a processor in time panics in its timer check: all again. What a
+    // guest dies of by our doing, it dies of every time.
+    let mut output = run();
+    for _ in 1..3 {
+        if output.status.success() || !text_of(&output).contains("has stopped") {
+            break;
+        }
+        eprintln!("{test}: a guest stopped, once more");
+        output = run();
+    }
+    let text = text_of(&output);
+    assert!(output.status.success(), "{text}");
     assert!(text.contains(" 0 failed"), "{text}");
     let report = std::fs::read_to_string(&counters).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON counters");
