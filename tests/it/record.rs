@@ -116,8 +116,11 @@ fn what_arrived_left_and_was_dropped_is_in_the_file() {
         let with = dropped.iter().filter(|s| s.comment.starts_with(&begin)).count() as u64;
         assert_eq!(with, pair[1].as_u64().unwrap(), "{drops:?} {dropped:#?}");
     }
-    let depth = "dropped: queue_threshold; port 2 queue 0 holds 6250 B";
-    assert!(dropped.iter().any(|s| s.comment == depth), "{dropped:#?}");
+    // Five frames fill the queue; one of them may be on the wire, which the queue does not hold any more.
+    let depths =
+        [5000, 6250].map(|b| format!("dropped: queue_threshold; port 2 queue 0 holds {b} B"));
+    let full: Vec<_> = dropped.iter().filter(|s| s.comment.contains("queue_threshold")).collect();
+    assert!(!full.is_empty() && full.iter().all(|s| depths.contains(&s.comment)), "{dropped:#?}");
     assert_eq!(report["captures"][0]["records"], seen.len() as u64);
     assert_eq!(report["captures"][0]["lost"], 0);
     for record in &seen {

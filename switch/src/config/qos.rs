@@ -255,7 +255,8 @@ pub struct PortSection {
     pub fcs: Option<Bytes>,
     /// Shortest frame with FCS (default 64 B).
     pub min_frame: Option<Bytes>,
-    /// How far a late run loop may catch up (default 1 ms).
+    /// How far a late run loop may catch up (default 100 ms). What waited meanwhile leaves at once then, never
+    /// what came later: a process that is kept waiting keeps the rate.
     pub max_catch_up: Option<Interval>,
     /// Port shaper.
     pub max_rate: Option<BitsPerSec>,

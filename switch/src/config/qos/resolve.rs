@@ -300,7 +300,9 @@ impl Resolver<'_> {
                 fcs: narrow(section.fcs, 4),
                 min_frame: narrow(section.min_frame, 64),
             },
-            max_catch_up: section.max_catch_up.map_or(Span::from_ms(1), |interval| interval.span()),
+            max_catch_up: section
+                .max_catch_up
+                .map_or(Span::from_ms(100), |interval| interval.span()),
             max: shaper(section.max_rate, section.max_burst),
             queues,
             groups: std::array::from_fn(|g| groups[g].config),
