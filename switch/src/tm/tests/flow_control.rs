@@ -242,6 +242,34 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     tm.audit().unwrap();
 }
 
+/// A caller who goes by effects is not called for memory alone, but for what waits behind a frame, and for a peer that may resume.
+#[test]
+fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
+    let ingress = lossless_port(100, 3_000, 100_000, Xon::AtBytes(0));
+    let mut tm = manager([(500_000, 100_000), (500_000, 0)], &[ingress, port(100)]);
+    let send = |tm: &mut Tm<u32>, now: Time, bytes: u32| {
+        tm.enqueue(now, bytes, &to(CLASS, bytes)).unwrap();
+        tm.advance(now);
+        let port = tm.next_ready().unwrap();
+        let bytes = tm.begin(now, port).unwrap().packet;
+        tm.commit(now, port, bytes).unwrap().end
+    };
+    let first = send(&mut tm, Time::ZERO, 1_000);
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (None, Some(first)));
+    tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
+    assert_eq!(tm.next_effect(), Some(first), "a packet waits for the link");
+    drain(&mut tm, first, Time::MAX);
+    // All of it is charged, so its peer is told to stop; when it has left, to go on.
+    let now = Time::from_ns(10_000);
+    let last = send(&mut tm, now, 4_000);
+    assert!(tm.has_events() && tm.next_event().is_some());
+    assert_eq!(tm.next_effect(), Some(last), "the memory of this frame lets a peer resume");
+    tm.advance(last);
+    assert!(tm.has_events() && tm.next_event().is_some());
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (None, None));
+    tm.audit().unwrap();
+}
+
 #[test]
 fn a_received_pause_stops_one_queue_at_the_frame_boundary() {
     let mut tm = manager([(500_000, 0), (500_000, 0)], &[port(100), pfc_port(100)]);
