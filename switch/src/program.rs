@@ -305,8 +305,7 @@ impl Loaded {
     pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, String> {
         let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
         let mut cores = self.workers_on(memory, options, workers)?;
-        let packets = options.memory.chunks as usize;
-        for (core, crew) in cores.iter_mut().zip(Crew::of(workers, packets)) {
+        for (core, crew) in cores.iter_mut().zip(Crew::of(workers)) {
             core.join(crew);
         }
         Ok(cores)

@@ -170,6 +170,40 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
+/// Charges go back through a ring too: what finds no room there is paid later, and none is lost.
+#[test]
+fn every_charge_comes_back() {
+    let ports = "{ 1: { rate: 100Gbps }, 2: { rate: 1Gbps } }";
+    let config = lossless_config(ports).replace("static_th: 200 KB", "static_th: 2 MB");
+    let (mut fabric, fars) = switch(&config, 2, 2);
+    for host in [1, 2] {
+        fars[usize::from(host - 1)].send(fabric.now, &frame(host, 0xee, 0, 0, 0, 60));
+        fabric.run_until(fabric.now + Span::from_us(50));
+    }
+    fars.iter().for_each(|far| drop(far.take()));
+    let mut now = fabric.now;
+    let packets = 5000;
+    for psn in 0..packets {
+        fars[0].send(now, &frame(1, 2, 0, 2, psn, 60));
+    }
+    // The frames are handed over in turns; then the lender stands still until all have left.
+    for _ in 0..200 {
+        for core in &mut fabric.cores {
+            core.poll(now, None);
+        }
+    }
+    let lent = |core: &Core| core.port_status(1).expect("port 1").groups[0].account.total();
+    assert!(lent(&fabric.cores[0]) > 60 * 4900, "{} B", lent(&fabric.cores[0]));
+    while fars[1].count() > 0 || fabric.cores[1].traffic().slots().0 > 0 {
+        now += Span::from_us(100);
+        fabric.cores[1].poll(now, None);
+    }
+    fabric.now = now;
+    fabric.run_until(now + Span::from_ms(1));
+    assert_eq!(lent(&fabric.cores[0]), 0, "every charge came back");
+    check(&fabric);
+}
+
 /// A worker that does not come is not flooded: what it cannot take waits in front of the switch.
 #[test]
 fn a_worker_that_stands_still_loses_nothing() {

@@ -10,6 +10,8 @@
 //! whose ring to another is nearly full takes nothing from its ports: what waits, waits in front of the
 //! switch. This is not a thread: who runs the workers, wakes and stops them, is [`crate::live`].
 
+use std::collections::VecDeque;
+
 use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
@@ -21,7 +23,7 @@ use crate::tm::{PortId, SharedCharge};
 
 /// Most workers of one device.
 pub const WORKERS_MAX: usize = 64;
-/// Packets in a ring between two workers.
+/// Packets, and charges on their way back, in a ring between two workers.
 const RING: usize = 1024;
 /// Packets that one turn takes from each of the other workers.
 const TAKE_MAX: usize = 4 * BURST_MAX;
@@ -41,7 +43,16 @@ struct Peer {
     packets: Producer<Handed>,
     handed: Consumer<Handed>,
     charges: Producer<SharedCharge>,
+    /// Charges that found no room in the ring: one copy of a packet is one charge, and copies are many.
+    owed: VecDeque<SharedCharge>,
     returned: Consumer<SharedCharge>,
+}
+
+impl Peer {
+    /// The oldest charge that is owed, while there is room for it.
+    fn pay(&mut self) -> Option<SharedCharge> {
+        if self.charges.is_full() { None } else { self.owed.pop_front() }
+    }
 }
 
 /// One worker's place among the workers of a device.
@@ -60,9 +71,8 @@ impl std::fmt::Debug for Crew {
 }
 
 impl Crew {
-    /// The places of `workers` workers, in order. `packets` is the number of packets that may be in one
-    /// traffic manager: so many charges may be on their way back.
-    pub fn of(workers: usize, packets: usize) -> Vec<Crew> {
+    /// The places of `workers` workers, in order.
+    pub fn of(workers: usize) -> Vec<Crew> {
         let place = |me| Crew { me, peers: Vec::new(), rung: 0 };
         let mut crews: Vec<Crew> = (0..workers).map(place).collect();
         for crew in &mut crews {
@@ -70,7 +80,7 @@ impl Crew {
         }
         for one in 0..workers {
             for other in one + 1..workers {
-                let (mine, theirs) = pair(packets);
+                let (mine, theirs) = pair();
                 crews[one].peers[other] = Some(mine);
                 crews[other].peers[one] = Some(theirs);
             }
@@ -102,19 +112,25 @@ impl Crew {
     }
 }
 
-fn pair(packets: usize) -> (Peer, Peer) {
+fn pair() -> (Peer, Peer) {
     let (there, from_one) = RingBuffer::new(RING);
     let (back, from_other) = RingBuffer::new(RING);
-    let (charges_there, charges_from_one) = RingBuffer::new(packets);
-    let (charges_back, charges_from_other) = RingBuffer::new(packets);
+    let (charges_there, charges_from_one) = RingBuffer::new(RING);
+    let (charges_back, charges_from_other) = RingBuffer::new(RING);
     let one = Peer {
         packets: there,
         handed: from_other,
         charges: charges_there,
+        owed: VecDeque::new(),
         returned: charges_from_other,
     };
-    let other =
-        Peer { packets: back, handed: from_one, charges: charges_back, returned: charges_from_one };
+    let other = Peer {
+        packets: back,
+        handed: from_one,
+        charges: charges_back,
+        owed: VecDeque::new(),
+        returned: charges_from_one,
+    };
     (one, other)
 }
 
@@ -146,10 +162,11 @@ impl Core {
         self.crew.as_mut().map_or(0, |crew| std::mem::take(&mut crew.rung))
     }
 
-    /// True while another worker's packets or charges wait here.
+    /// True while another worker's packets or charges wait here, or a charge is owed to one.
     pub fn has_mail(&self) -> bool {
         let Some(crew) = &self.crew else { return false };
-        crew.others().any(|peer| peer.handed.slots() + peer.returned.slots() > 0)
+        let waits = |peer: &Peer| peer.handed.slots() + peer.returned.slots() + peer.owed.len() > 0;
+        crew.others().any(waits)
     }
 
     /// Packets that wait in rings to this worker.
@@ -238,6 +255,9 @@ impl Core {
         let workers = self.crew.as_ref().map_or(0, |crew| crew.peers.len());
         let mut taken = 0;
         for worker in 0..workers as u8 {
+            while let Some(charge) = self.pop(worker, Peer::pay) {
+                self.give_back(worker, charge);
+            }
             while let Some(charge) = self.pop(worker, |peer| peer.returned.pop().ok()) {
                 self.manager.tm.release_shared(self.now, charge);
             }
@@ -279,9 +299,11 @@ impl Core {
     /// Gives a charge back to the worker who lent it.
     pub(super) fn give_back(&mut self, worker: u8, charge: SharedCharge) {
         let Some(crew) = &mut self.crew else { return };
-        // There is room for as many charges as the lender can have lent.
-        let pushed = crew.peer(worker).map(|peer| peer.charges.push(charge));
-        debug_assert!(matches!(pushed, Some(Ok(()))), "a charge was lost");
+        if let Some(peer) = crew.peer(worker)
+            && let Err(rtrb::PushError::Full(charge)) = peer.charges.push(charge)
+        {
+            peer.owed.push_back(charge);
+        }
         crew.rung |= 1 << worker;
     }
 }

@@ -302,6 +302,9 @@ impl Meeting {
     /// Waits until `parties` are here. False: one of them will never come.
     fn meet(&self, parties: usize) -> bool {
         let mut state = lock(&self.state);
+        if state.is_abandoned {
+            return false;
+        }
         let round = state.round;
         state.waiting += 1;
         if state.waiting == parties {
