@@ -17,6 +17,7 @@
 mod dispatch;
 mod generate;
 mod handover;
+mod links;
 mod manager;
 mod merge;
 mod notify;
@@ -44,9 +45,9 @@ use crate::config::qos::Qos;
 use crate::device::DeviceState;
 use crate::device::notify::Notifier;
 use crate::frames::Frames;
-use crate::ports::{LinkState, Port, PortError, RxFrame};
+use crate::ports::{Port, RxFrame};
 use crate::replicate::{Member, Replication};
-use crate::stats::{DeviceReason, Ledger, LedgerReport, ReasonIndex, Reasons, device_reasons};
+use crate::stats::{DeviceReason, Ledger, ReasonIndex, Reasons, device_reasons};
 use crate::tm::{PortId, Tm};
 
 pub use generate::Generator;
@@ -504,109 +505,6 @@ impl Core {
         self.again.len() + self.manager.queued() + waits + self.handed_waiting()
     }
 
-    /// The ledger of everything.
-    pub fn ledger(&self) -> Ledger {
-        let mut total = self.cpu.clone();
-        for slot in &self.slots {
-            total.merge(&slot.ledger);
-        }
-        total
-    }
-
-    /// The ledger with names, and whether it balances.
-    pub fn report(&self) -> LedgerReport {
-        LedgerReport::new(&self.ledger(), &self.reasons, self.queued() as u64)
-    }
-
-    /// The ledgers of the ports, with their own counters.
-    pub fn port_reports(&mut self) -> Vec<PortReport> {
-        let queued = self.queued_by_ingress();
-        let reasons = &self.reasons;
-        let there = self.slots.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
-        there.map(|(slot, n)| slot.report(reasons, n)).collect()
-    }
-
-    /// Packets inside by the port they came in by, in slot order.
-    fn queued_by_ingress(&mut self) -> Vec<u64> {
-        let mut waiting = Vec::new();
-        for slot in &self.slots {
-            waiting.extend(slot.waiting());
-        }
-        waiting.extend(self.again.iter().map(|(descriptor, _)| descriptor.ingress_port));
-        waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
-        self.count_handed(&mut |number| waiting.push(number));
-        let mut counts = vec![0; self.slots.len()];
-        for number in waiting {
-            if let Some(slot) = self.slot(number).or_else(|| self.removed_slot(number)) {
-                counts[slot] += 1;
-            }
-        }
-        counts
-    }
-
-    /// Drops booked so far for a reason.
-    pub fn drops(&self, reason: &str) -> u64 {
-        self.ledger().dropped_for(&self.reasons, reason)
-    }
-
-    /// Packets consumed so far for a reason.
-    pub fn consumed(&self, reason: &str) -> u64 {
-        self.ledger().consumed_for(&self.reasons, reason)
-    }
-
-    /// Looks at the links; messages tell what changed.
-    pub fn check_links(&mut self, now: Time) {
-        self.now = now;
-        for index in 0..self.slots.len() {
-            if let Some(message) = self.slots[index].check_link(now) {
-                self.port_messages.push(message);
-            }
-            self.tell_link(index);
-        }
-        self.handle_events();
-        self.check_recording();
-    }
-
-    /// Tells the traffic manager about a link that went down or came back: what was queued for it is
-    /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
-    fn tell_link(&mut self, slot: usize) {
-        let is_down = self.manager.configured && self.slots[slot].link_is_down();
-        if is_down == self.slots[slot].down || !self.slots[slot].present {
-            return;
-        }
-        self.slots[slot].down = is_down;
-        match is_down {
-            true => self.manager.tm.port_down(self.now, port_id(slot)),
-            false => self.manager.tm.port_up(self.now, port_id(slot)),
-        }
-    }
-
-    /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
-    pub fn block(&mut self, now: Time, number: u16, is_blocked: bool) {
-        let Some(slot) = self.slot(number) else { return };
-        self.now = now;
-        self.slots[slot].held = is_blocked;
-        self.tell_blocked(slot);
-    }
-
-    /// True when every port has come to the end of its input, generators that end have ended, and nothing waits.
-    pub fn is_finished(&mut self, now: Time) -> bool {
-        self.queued() == 0
-            && !self.generates()
-            && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
-    }
-
-    /// When the next frame of an input with its own time arrives; `None` when none will.
-    pub fn next_arrival(&mut self) -> Option<Time> {
-        self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
-    }
-
-    /// The same for one port.
-    pub fn next_arrival_at(&mut self, number: u16) -> Option<Time> {
-        let slot = self.slot(number)?;
-        self.slots[slot].port.next_arrival()
-    }
-
     /// Lets go of the tables, and passes capture records on, before the worker sleeps.
     pub fn rest(&mut self) {
         self.executor.release();
@@ -624,34 +522,5 @@ impl Core {
                 let _ = generation.state.tables().age_out(id, now, AGE_SLOTS);
             }
         }
-    }
-
-    /// Sends what waits and closes the ports.
-    pub fn drain(&mut self, now: Time) -> Vec<PortError> {
-        for _ in 0..PASSES_MAX {
-            if self.queued() == 0 {
-                break;
-            }
-            self.poll_timers(now, None);
-        }
-        self.close()
-    }
-
-    /// Descriptors to sleep on.
-    pub fn poll_fds(&self) -> Vec<std::os::fd::RawFd> {
-        self.slots.iter().filter_map(|slot| slot.port.poll_fd()).collect()
-    }
-
-    /// Pushes out what is under way, closes the ports and capture files, and gives the chunks back.
-    pub fn close(&mut self) -> Vec<PortError> {
-        let mut errors = Vec::new();
-        for slot in &mut self.slots {
-            if let Err(error) = slot.port.flush(&mut self.mem) {
-                errors.push(error);
-            }
-            slot.port.close(&mut self.mem);
-        }
-        self.finish_recording();
-        errors
     }
 }

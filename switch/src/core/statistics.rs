@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Core, NotificationReport, PortReport, QueueingReport};
 use crate::recorder::RecorderReport;
-use crate::stats::LedgerReport;
+use crate::stats::{Ledger, LedgerReport};
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -47,5 +47,55 @@ impl Core {
             notification: self.notification_report(),
             captures: self.recorder_reports(),
         }
+    }
+
+    /// The ledger of everything.
+    pub fn ledger(&self) -> Ledger {
+        let mut total = self.cpu.clone();
+        for slot in &self.slots {
+            total.merge(&slot.ledger);
+        }
+        total
+    }
+
+    /// The ledger with names, and whether it balances.
+    pub fn report(&self) -> LedgerReport {
+        LedgerReport::new(&self.ledger(), &self.reasons, self.queued() as u64)
+    }
+
+    /// The ledgers of the ports, with their own counters.
+    pub fn port_reports(&mut self) -> Vec<PortReport> {
+        let queued = self.queued_by_ingress();
+        let reasons = &self.reasons;
+        let there = self.slots.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
+        there.map(|(slot, n)| slot.report(reasons, n)).collect()
+    }
+
+    /// Packets inside by the port they came in by, in slot order.
+    pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
+        let mut waiting = Vec::new();
+        for slot in &self.slots {
+            waiting.extend(slot.waiting());
+        }
+        waiting.extend(self.again.iter().map(|(descriptor, _)| descriptor.ingress_port));
+        waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
+        self.count_handed(&mut |number| waiting.push(number));
+        let mut counts = vec![0; self.slots.len()];
+        for number in waiting {
+            if let Some(slot) = self.slot(number).or_else(|| self.removed_slot(number)) {
+                counts[slot] += 1;
+            }
+        }
+        counts
+    }
+
+    /// Drops booked so far for a reason.
+    pub fn drops(&self, reason: &str) -> u64 {
+        self.ledger().dropped_for(&self.reasons, reason)
+    }
+
+    /// Packets consumed so far for a reason.
+    pub fn consumed(&self, reason: &str) -> u64 {
+        self.ledger().consumed_for(&self.reasons, reason)
     }
 }
