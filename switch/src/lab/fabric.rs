@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wireyard_tables::time::Span;
 
+use crate::ports::faults::chance::FaultSetup;
 use crate::units::{BitsPerSec, Bytes, Probability};
 
 /// What a node is.
@@ -45,8 +46,21 @@ pub struct LinkSetup {
     pub reorder_by: Span,
 }
 
-#[cfg(test)]
 impl LinkSetup {
+    /// What may happen to a frame on its way, the delay among it.
+    pub(super) fn faults(&self, seed: u64) -> FaultSetup {
+        FaultSetup {
+            loss: self.loss,
+            corruption: self.corruption,
+            duplication: Probability::ZERO,
+            reordering: self.reordering,
+            reorder_by: self.reorder_by,
+            delay: self.delay,
+            seed,
+        }
+    }
+
+    #[cfg(test)]
     /// 100 Gbit/s, 1 us, 1500 bytes, and nothing happens on it.
     pub(super) fn clean() -> LinkSetup {
         LinkSetup {

@@ -1,7 +1,8 @@
 //! A link in virtual time: two ports, and frames that are on their way.
 //!
 //! A frame that is handed over is at the far end one delay after its last bit left. The link may lose frames, turn a bit
-//! over, let a frame fall behind, or be cut; each of these draws from a stream of its own. Frames move as handles,
+//! over, let a frame fall behind, or be cut; what happens by chance is as on a bad cable
+//! ([`chance`](crate::ports::faults::chance)). Frames move as handles,
 //! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
 //!
 //! The [`Board`] says in one place what arrives when, and who has just sent, so that the run asks no port in vain.
@@ -16,11 +17,11 @@ use wireyard_tables::time::Time;
 
 use super::fabric::LinkSetup;
 use super::tap::Tap;
+use crate::ports::faults::chance::{Chances, flip_bit};
 use crate::ports::{
     ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone,
     TxFrame,
 };
-use crate::tm::random::Stream;
 
 /// What happened on one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,10 +53,7 @@ impl LinkCounters {
 #[derive(Debug)]
 struct Flight {
     frames: VecDeque<(Time, TxFrame)>,
-    setup: LinkSetup,
-    loss: Stream,
-    corruption: Stream,
-    reordering: Stream,
+    chances: Chances,
     up: bool,
     counters: LinkCounters,
     tap: Option<Tap>,
@@ -132,13 +130,9 @@ impl Direction {
         board: &Arc<Board>,
         to: usize,
     ) -> Direction {
-        let stream = |purpose: u64| Stream::new(seed, (purpose << 32) | number);
         let flight = Flight {
             frames: VecDeque::with_capacity(64),
-            setup,
-            loss: stream(0x10),
-            corruption: stream(0x11),
-            reordering: stream(0x12),
+            chances: Chances::new(setup.faults(seed), number),
             up: true,
             counters: LinkCounters::default(),
             tap: None,
@@ -194,42 +188,22 @@ impl Flight {
             self.counters.cut += 1;
             return mem.free(frame.buf);
         }
-        if happens(&mut self.loss, self.setup.loss.get()) {
+        let fate = self.chances.draw();
+        if fate.is_lost {
             self.counters.lost += 1;
             return mem.free(frame.buf);
         }
-        if happens(&mut self.corruption, self.setup.corruption.get()) {
-            self.corrupt(mem, &mut frame);
+        if let Some(draw) = fate.corrupts {
+            let turned = flip_bit(mem, &mut frame.buf, frame.data_off, frame.len, draw);
+            self.counters.corrupted += u64::from(turned);
         }
-        let mut arrival = frame.end + self.setup.delay;
-        if happens(&mut self.reordering, self.setup.reordering.get()) {
-            self.counters.reordered += 1;
-            arrival += self.setup.reorder_by;
-        }
+        self.counters.reordered += u64::from(fate.is_reordered);
+        let arrival = frame.end + fate.later;
         // Nearly always the last: frames leave in order.
         let place = self.frames.iter().rev().take_while(|(at, _)| *at > arrival).count();
         let place = self.frames.len() - place;
         self.frames.insert(place, (arrival, frame));
     }
-
-    fn corrupt(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) {
-        let used = usize::from(frame.data_off)..usize::from(frame.data_off) + frame.len as usize;
-        let bit = (u64::from(self.corruption.next_u32()) * u64::from(frame.len) * 8) >> 32;
-        if mem.make_unique(&mut frame.buf, used).is_err() {
-            return;
-        }
-        if let Some(bytes) = mem.frame_mut(&mut frame.buf, frame.data_off, frame.len)
-            && let Some(byte) = bytes.get_mut((bit / 8) as usize)
-        {
-            *byte ^= 1 << (bit % 8);
-            self.counters.corrupted += 1;
-        }
-    }
-}
-
-/// Draws only where there is a chance, so that a fault elsewhere changes nothing here.
-fn happens(stream: &mut Stream, chance: u64) -> bool {
-    chance > 0 && u64::from(stream.next_u32()) < chance
 }
 
 /// One end of a link.
