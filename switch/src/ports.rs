@@ -7,8 +7,8 @@
 //! A live port does not loop, sleep or read a clock: the run loop passes `now`, and sleeps on
 //! [`Port::poll_fd`]. System calls are in [`sys`], the only part with `unsafe`.
 
+pub mod absent;
 pub mod capture;
-pub mod elsewhere;
 pub mod faults;
 pub mod memory;
 mod offload;

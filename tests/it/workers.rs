@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
 use wireyard_switch::config::qos::Part;
 use wireyard_switch::core::Core;
-use wireyard_switch::ports::elsewhere::ElsewherePort;
+use wireyard_switch::ports::absent::AbsentPort;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_tables::time::Span;
 use wireyard_tests::binary::run;
@@ -46,7 +46,7 @@ fn switch(config: &str, workers: usize, ports: u16) -> (Fabric, Vec<Far>) {
     for number in numbers {
         let (near, far) = open_line();
         for (_, core) in cores.iter_mut().enumerate().filter(|(me, _)| *me != owner(number)) {
-            core.add_elsewhere(number, owner(number) as u8, ElsewherePort::like(&near))
+            core.add_elsewhere(number, owner(number) as u8, AbsentPort::like(&near))
                 .expect("a free number");
         }
         cores[owner(number)].add_port(number, Box::new(near)).expect("a free number");

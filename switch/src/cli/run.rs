@@ -12,7 +12,7 @@ use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
 use crate::ports::PortSpec;
-use crate::ports::elsewhere::ElsewherePort;
+use crate::ports::absent::AbsentPort;
 use crate::program::{DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
@@ -106,7 +106,7 @@ fn open_ports(cores: &mut [Core], specs: &[(u16, PortSpec)]) -> Result<(), Strin
             say(&format!("port {number}: {notice}"));
         }
         let Some(port) = cores[mine].port(*number) else { continue };
-        let elsewhere = ElsewherePort::like(port);
+        let elsewhere = AbsentPort::like(port);
         for (_, core) in cores.iter_mut().enumerate().filter(|(worker, _)| *worker != mine) {
             core.add_elsewhere(*number, mine as u8, elsewhere.clone())?;
         }

@@ -17,7 +17,7 @@ use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
 use super::Core;
 use super::manager::{Charge, OWN, Wanted, port_id};
-use crate::ports::elsewhere::ElsewherePort;
+use crate::ports::absent::AbsentPort;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{PortId, SharedCharge};
 
@@ -148,7 +148,7 @@ impl Core {
         &mut self,
         number: u16,
         worker: u8,
-        place: ElsewherePort,
+        place: AbsentPort,
     ) -> Result<(), String> {
         self.add_port(number, Box::new(place))?;
         if let Some(slot) = self.slot(number) {

@@ -6,9 +6,9 @@
 use wireyard_tables::time::Time;
 
 use super::manager::port_id;
-use super::slot::NoPort;
 use super::{Core, Crew};
 use crate::ports::PortError;
+use crate::ports::absent::AbsentPort;
 use crate::stats::{DeviceReason, Ledger, LedgerReport};
 
 impl Core {
@@ -29,8 +29,8 @@ impl Core {
         self.manager.tm.port_down(now, port_id(slot));
         self.handle_events();
         self.drop_waiting(slot);
-        let name = self.slots[slot].port.name().to_owned();
-        let mut port = std::mem::replace(&mut self.slots[slot].port, Box::new(NoPort(name)));
+        let place = Box::new(AbsentPort::like(self.slots[slot].port.as_ref()));
+        let mut port = std::mem::replace(&mut self.slots[slot].port, place);
         self.slots[slot].recorded = None;
         let error = port.flush(&mut self.mem).err();
         port.close(&mut self.mem);

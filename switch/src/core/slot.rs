@@ -2,14 +2,11 @@
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
-use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
 use super::record::Place;
 use crate::ports::faults::FaultReport;
-use crate::ports::{
-    LinkState, LinkType, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame,
-};
+use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
 /// A port of the device.
@@ -139,48 +136,6 @@ impl Slot {
             LinkState::Ended => return None,
         };
         Some(format!("port {} ({}) {text}", self.number, self.port.name()))
-    }
-}
-
-/// What is in the place of a port that was removed: nothing comes, nothing goes.
-pub(super) struct NoPort(pub(super) String);
-
-impl Port for NoPort {
-    fn name(&self) -> &str {
-        &self.0
-    }
-
-    fn caps(&self) -> PortCaps {
-        PortCaps { link: LinkType::Ethernet, mtu_bytes: None }
-    }
-
-    fn rx_burst(
-        &mut self,
-        _mem: &mut PacketMemory,
-        _now: Time,
-        _out: &mut Vec<RxFrame>,
-        _max: usize,
-    ) -> Result<usize, PortError> {
-        Ok(0)
-    }
-
-    fn tx_burst(
-        &mut self,
-        mem: &mut PacketMemory,
-        _now: Time,
-        frames: &mut Vec<TxFrame>,
-    ) -> Result<TxDone, PortError> {
-        let dropped = frames.len();
-        frames.drain(..).for_each(|frame| mem.free(frame.buf));
-        Ok(TxDone { sent: 0, dropped })
-    }
-
-    fn stats(&mut self) -> PortStats {
-        PortStats::default()
-    }
-
-    fn link_state(&mut self, _now: Time) -> LinkState {
-        LinkState::Ended
     }
 }
 

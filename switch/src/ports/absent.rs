@@ -1,7 +1,8 @@
-//! The place of a port that belongs to another worker of the same device.
+//! The place of a port that is not here: another worker of the same device has it, or it was removed.
 //!
 //! It has the name and the abilities of the port, so that programs, groups and reports see all ports
-//! everywhere. It moves nothing: packets for it are handed to its worker before they come here.
+//! everywhere. It moves nothing: packets for another worker's port are handed over before they come here, and a
+//! removed port's number is unknown to the program.
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
@@ -10,19 +11,19 @@ use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, Tx
 
 /// The place of a port.
 #[derive(Clone, Debug)]
-pub struct ElsewherePort {
+pub struct AbsentPort {
     name: String,
     caps: PortCaps,
 }
 
-impl ElsewherePort {
+impl AbsentPort {
     /// The place of this port.
-    pub fn like(port: &dyn Port) -> ElsewherePort {
-        ElsewherePort { name: port.name().to_owned(), caps: port.caps() }
+    pub fn like(port: &dyn Port) -> AbsentPort {
+        AbsentPort { name: port.name().to_owned(), caps: port.caps() }
     }
 }
 
-impl Port for ElsewherePort {
+impl Port for AbsentPort {
     fn name(&self) -> &str {
         &self.name
     }
@@ -57,7 +58,7 @@ impl Port for ElsewherePort {
         PortStats::default()
     }
 
-    /// It never brings a frame, and never says that it cannot send: its worker knows.
+    /// It never brings a frame, and never says that it cannot send: who has the port knows.
     fn link_state(&mut self, _: Time) -> LinkState {
         LinkState::Ended
     }
