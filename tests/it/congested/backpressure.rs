@@ -193,6 +193,8 @@ struct Hosts {
     sent: u32,
     others_sent: u32,
     received: Vec<u32>,
+    /// Packets of the lossless class that the second switch is known to have lost.
+    lost: u32,
     others: u32,
 }
 
@@ -223,7 +225,9 @@ impl Hosts {
 
     /// Sends as many packets as may be on their way, and of the other class one for sixteen.
     fn fill(&mut self) {
+        // What was lost behind the last that came is known from the switch only.
         let lost_or_here = self.received.last().map_or(0, |last| last + 1);
+        let lost_or_here = lost_or_here.max(self.received.len() as u32 + self.lost);
         while self.sent < TOTAL && self.sent - lost_or_here + 16 <= WINDOW {
             self.one.send(&packets(2, LOSSLESS, self.sent..self.sent + 16));
             self.one.send(&packets(3, OTHER, self.others_sent..self.others_sent + 1));
@@ -233,8 +237,8 @@ impl Hosts {
 
     /// Goes on until so many packets of the lossless class arrived or were lost in the second switch.
     fn overload(&mut self, done: u32, switch: &Switch) {
-        let (mut lost, mut deadline) = (0, Instant::now() + LATEST);
-        while self.received.len() as u64 + lost < u64::from(done) {
+        let mut deadline = Instant::now() + LATEST;
+        while self.received.len() as u32 + self.lost < done {
             let before = self.received.len();
             self.fill();
             let end = Instant::now() + Duration::from_millis(100);
@@ -245,23 +249,29 @@ impl Hosts {
                 deadline = Instant::now() + LATEST;
                 continue;
             }
-            lost = dropped(&ask(switch), None);
+            self.lost = dropped(&ask(switch), None) as u32;
             assert!(Instant::now() < deadline, "{} of {} came", self.received.len(), self.sent);
         }
     }
 
     /// The second host stops the lossless class altogether: the first switch is paused, and the other class goes on.
-    fn stop_the_sink(&mut self, one: &Switch) {
+    fn stop_the_sink(&mut self, one: &Switch, two: &Switch) {
         let longest = Duration::from_nanos(u64::from(u16::MAX) * 512 * 1000 / 25);
         let (mut paused_at, deadline) = (Instant::now(), Instant::now() + LATEST);
         self.two.send(&[pfc(3, u16::MAX).to_vec()]);
         let before = loop {
+            // A pause ends by itself, and a report may take longer on a busy machine.
+            if paused_at.elapsed() > longest / 4 {
+                paused_at = Instant::now();
+                self.two.send(&[pfc(3, u16::MAX).to_vec()]);
+            }
             self.fill();
             self.look();
             let report = ask(one);
             if queue(&report, 1, 3)["paused"] == true {
                 break report;
             }
+            self.lost = dropped(&ask(two), None) as u32;
             assert!(Instant::now() < deadline, "the first switch is not paused: {report:#}");
         };
         let wanted = self.others_sent + 100;
@@ -307,11 +317,12 @@ fn overload(one: Switch, host1: Wire, (config, headroom_bytes): (String, u64)) -
         sent: 0,
         others_sent: 0,
         received: Vec::new(),
+        lost: 0,
         others: 0,
     };
     hosts.meet();
     hosts.overload(TOTAL / 2, &two);
-    hosts.stop_the_sink(&one);
+    hosts.stop_the_sink(&one, &two);
     hosts.overload(TOTAL, &two);
     while hosts.others < hosts.others_sent {
         receive_until(&mut hosts.three, |bytes| bytes[5] == 3);
