@@ -180,7 +180,13 @@ impl Cx<'_> {
             if !region.within(field.readers()) {
                 let text = format!("`std.{}` is not known in {}", field.name(), region.name());
                 let note = format!("it is read by {}", who(field.readers()));
-                self.report.error(codes::ACCESS, span, text).note(note);
+                let found = self.report.error(codes::ACCESS, span, text).note(note);
+                if region == Region::Egress && field.readers().ingress {
+                    let (name, bits) = (field.name(), field.bits());
+                    found.help(format!(
+                        "declare metadata `{name}: {{ bits: {bits}, carried: true }}` and assign it in ingress"
+                    ));
+                }
             }
         }
         for OpAt { op, span } in &reach.ops {

@@ -70,15 +70,15 @@ std_fields! {
     /// Nanoseconds since the start of the device now.
     NowNs = "now_ns", 64, read ALL, write NOWHERE;
     /// 0, or the parser error.
-    ParserError = "parser_error", 8, read CONTROLS, write NOWHERE;
+    ParserError = "parser_error", 8, read INGRESS, write NOWHERE;
     /// Bytes behind the headers up to the end of the body, as parsed.
     BodyLength = "body_length", 32, read CONTROLS, write NOWHERE;
     /// Bytes that emitting the valid headers and the body takes now (without `after`).
     EmitLength = "emit_length", 32, read CONTROLS, write NOWHERE;
     /// Nonzero when a checksum declared `verify: count` or `drop` was wrong: bit n for the n-th.
-    ChecksumError = "checksum_error", 32, read CONTROLS, write NOWHERE;
+    ChecksumError = "checksum_error", 32, read INGRESS, write NOWHERE;
     /// The same for CRCs.
-    CrcError = "crc_error", 32, read CONTROLS, write NOWHERE;
+    CrcError = "crc_error", 32, read INGRESS, write NOWHERE;
     /// Where the packet goes; never written and no multicast group means drop (`no_decision`).
     EgressPort = "egress_port", 16, read CONTROLS, write INGRESS;
     /// Nonzero: a copy to every member of the group instead of `egress_port`.

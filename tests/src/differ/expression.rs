@@ -159,23 +159,24 @@ impl Gen {
     fn intrinsic(&mut self, scope: &Scope) -> (String, u32) {
         let always = [("ingress_port", 16), ("packet_length", 32), ("now_ns", 64)];
         let control = [
-            ("parser_error", 8),
             ("body_length", 32),
             ("emit_length", 32),
-            ("checksum_error", 32),
             ("egress_port", 16),
             ("traffic_class", 3),
             ("color", 2),
             ("ect", 1),
             ("packet_path", 8),
         ];
+        let ingress = [("parser_error", 8), ("checksum_error", 32)];
         let egress = [("congestion_mark", 1), ("instance", 16), ("enqueue_depth_bytes", 32)];
         let mut all = always.to_vec();
         if scope.place != Place::Parser {
             all.extend(control);
         }
-        if scope.place == Place::Egress {
-            all.extend(egress);
+        match scope.place {
+            Place::Parser | Place::Both => {}
+            Place::Ingress => all.extend(ingress),
+            Place::Egress => all.extend(egress),
         }
         let (name, bits) = self.random.pick(&all);
         (format!("std.{name}"), bits)
