@@ -4,6 +4,7 @@
 //! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
 //! forwarding rule and prints nothing itself: messages go to the caller.
 
+pub mod assembly;
 pub mod clock;
 pub mod metrics;
 pub mod port_file;

@@ -109,10 +109,5 @@ fn read(path: &Path, capture: Option<&Path>) -> Result<Vec<(u16, PortSpec)>, Str
         };
         texts.push(format!("{number}={interface}"));
     }
-    let mut ports = PortSpec::list(&texts, Some(&config)).map_err(wrong)?;
-    for (_, spec) in &mut ports {
-        spec.capture = spec.capture.take().or(capture.map(Path::to_owned));
-        spec.check_capture().map_err(wrong)?;
-    }
-    Ok(ports)
+    PortSpec::list(&texts, Some(&config), capture).map_err(wrong)
 }

@@ -3,7 +3,7 @@
 //! `[NUMBER=][KIND:]TARGET[,OPTION=VALUE]...`. Parsing opens nothing and asks the system nothing.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wireyard_tables::time::Span;
 
@@ -144,12 +144,14 @@ impl PortSpec {
 
 impl PortSpec {
     /// Parses the ports of a switch; one without a number gets its place in the list. What they do not say of their link, `config` may.
+    /// Ports that do not say where they are recorded are recorded into `capture`, if there is one.
     ///
     /// # Errors
-    /// A number or an interface that is taken, and those of [`PortSpec::parse`].
+    /// A number, an interface or a file that is taken, and those of [`PortSpec::parse`].
     pub fn list(
         texts: &[String],
         config: Option<&SwitchConfig>,
+        capture: Option<&Path>,
     ) -> Result<Vec<(u16, PortSpec)>, String> {
         let mut ports: Vec<(u16, PortSpec)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
@@ -172,16 +174,15 @@ impl PortSpec {
             }
             let port = config.and_then(|config| config.ports.get(&number));
             spec.link = spec.link.or(port.and_then(|port| port.link));
+            spec.capture = spec.capture.take().or(capture.map(Path::to_owned));
+            spec.check_capture()?;
             ports.push((number, spec));
         }
         Ok(ports)
     }
 
     /// A capture does not write over the port's own files.
-    ///
-    /// # Errors
-    /// It would.
-    pub fn check_capture(&self) -> Result<(), String> {
+    fn check_capture(&self) -> Result<(), String> {
         let is_own = |file: &PathBuf| {
             self.kind == PortKind::Pcap && file.as_os_str() == self.target.as_str()
                 || self.out.as_ref() == Some(file)
