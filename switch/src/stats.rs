@@ -241,6 +241,16 @@ impl LedgerReport {
         }
     }
 
+    /// Packets dropped, for all reasons.
+    pub fn dropped_packets(&self) -> u64 {
+        sum(&self.dropped)
+    }
+
+    /// Packets consumed, for all reasons.
+    pub fn consumed_packets(&self) -> u64 {
+        sum(&self.consumed)
+    }
+
     /// Adds what another worker booked on the same port.
     pub fn merge(&mut self, other: &LedgerReport) {
         self.received += other.received;
@@ -249,10 +259,13 @@ impl LedgerReport {
         self.queued += other.queued;
         add_named(&mut self.dropped, &other.dropped);
         add_named(&mut self.consumed, &other.consumed);
-        let sum = |counts: &[(String, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>();
-        let ended = self.sent + sum(&self.dropped) + sum(&self.consumed) + self.queued;
+        let ended = self.sent + self.dropped_packets() + self.consumed_packets() + self.queued;
         self.balanced = self.received + self.generated == ended;
     }
+}
+
+fn sum(counts: &[(String, u64)]) -> u64 {
+    counts.iter().map(|(_, count)| count).sum()
 }
 
 fn add_named(counts: &mut Vec<(String, u64)>, more: &[(String, u64)]) {

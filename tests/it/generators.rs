@@ -137,16 +137,11 @@ fn generators_run_live() {
     std::fs::write(&config, text).unwrap();
     let path = program(folder.path());
     let mut host2 = Wire::open("raw:host2");
-    let switch = Switch::start(&[
+    let switch = Switch::on(
         path.to_str().unwrap(),
-        "--config",
-        config.to_str().unwrap(),
-        "--port",
-        "1=raw:sw1",
-        "--port",
-        "2=raw:sw2",
-        "--json",
-    ]);
+        &["1=raw:sw1", "2=raw:sw2"],
+        &["--config", config.to_str().unwrap(), "--json"],
+    );
     let (mut frames, begin) = (Vec::new(), Instant::now());
     while frames.iter().filter(|(_, n)| *n == 1).count() < 50 {
         assert!(begin.elapsed() < Duration::from_secs(10), "{frames:?}");

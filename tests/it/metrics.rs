@@ -270,18 +270,11 @@ fn the_page_says_what_the_report_says() {
     veth("sw1", "host1");
     veth("sw2", "host2");
     let (_folder, config) = write_config();
-    let mut switch = Switch::start(&[
+    let mut switch = Switch::on(
         PROGRAM,
-        "--port",
-        "1=raw:sw1",
-        "--port",
-        "2=raw:sw2",
-        "--config",
-        &config,
-        "--metrics",
-        "127.0.0.1:0",
-        "--json",
-    ]);
+        &["1=raw:sw1", "2=raw:sw2"],
+        &["--config", &config, "--metrics", "127.0.0.1:0", "--json"],
+    );
     let address = address(&mut switch);
     let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
     host2.send(&[pfc(65_535)]);
@@ -313,15 +306,8 @@ fn the_table_says_what_the_page_says() {
     ip("link set lo up");
     veth("sw1", "host1");
     veth("sw2", "host2");
-    let mut switch = Switch::start(&[
-        PROGRAM,
-        "--port",
-        "1=raw:sw1",
-        "--port",
-        "2=raw:sw2",
-        "--metrics",
-        "127.0.0.1:0",
-    ]);
+    let mut switch =
+        Switch::on(PROGRAM, &["1=raw:sw1", "2=raw:sw2"], &["--metrics", "127.0.0.1:0"]);
     let address = address(&mut switch);
     let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
     host1.send(&(0..7).map(|n| queues::frame(1, 2, 26, 2, n, 100)).collect::<Vec<_>>());

@@ -81,18 +81,11 @@ fn what_arrived_left_and_was_dropped_is_in_the_file() {
     let (config, file) = (folder.path().join("switch.yaml"), folder.path().join("all.pcapng"));
     std::fs::write(&config, SLOW).unwrap();
     let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
-    let switch = Switch::start(&[
+    let switch = Switch::on(
         PROGRAM,
-        "--port",
-        "1=raw:sw1",
-        "--port",
-        "2=raw:sw2",
-        "--config",
-        config.to_str().unwrap(),
-        "--capture",
-        file.to_str().unwrap(),
-        "--json",
-    ]);
+        &["1=raw:sw1", "2=raw:sw2"],
+        &["--config", config.to_str().unwrap(), "--capture", file.to_str().unwrap(), "--json"],
+    );
     let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
     let frames: Vec<Vec<u8>> = (0..20).map(|n| queues::frame(1, 2, 0, 2, n, 1250)).collect();
     host1.send(&frames);
@@ -143,16 +136,11 @@ fn a_port_has_a_file_of_its_own() {
     let (config, file) = (folder.path().join("switch.yaml"), folder.path().join("two.pcapng"));
     std::fs::write(&config, SLOW).unwrap();
     let two = format!("2=xdp:sw2,capture={}", file.display());
-    let switch = Switch::start(&[
+    let switch = Switch::on(
         PROGRAM,
-        "--port",
-        "1=raw:sw1",
-        "--port",
-        &two,
-        "--config",
-        config.to_str().unwrap(),
-        "--json",
-    ]);
+        &["1=raw:sw1", &two],
+        &["--config", config.to_str().unwrap(), "--json"],
+    );
     let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
     host2.send(&[queues::frame(2, 1, 0, 0, 0, 300)]);
     assert_eq!(host1.receive(1).len(), 1);

@@ -61,8 +61,7 @@ fn sums(cores: &[Core]) -> (u64, u64) {
     let mut went = 0;
     for report in cores.iter().map(Core::report) {
         came += report.received + report.generated;
-        let ended =
-            report.dropped.iter().chain(&report.consumed).map(|(_, count)| count).sum::<u64>();
+        let ended = report.dropped_packets() + report.consumed_packets();
         went += report.sent + ended + report.queued;
     }
     (came, went)

@@ -24,7 +24,19 @@ impl Switch {
         Switch::start_under(&[], arguments)
     }
 
-    /// The same by a command that runs another one in its place, such as `prlimit --memlock=0`.
+    /// Starts a program on these ports, with `more` arguments.
+    ///
+    /// # Panics
+    /// As [`Switch::start`].
+    #[track_caller]
+    pub fn on(program: &str, ports: &[&str], more: &[&str]) -> Switch {
+        let mut arguments = vec![program];
+        ports.iter().for_each(|port| arguments.extend(["--port", *port]));
+        arguments.extend(more);
+        Switch::start(&arguments)
+    }
+
+    /// As [`Switch::start`], by a command that runs another one in its place, such as `prlimit --memlock=0`.
     ///
     /// # Panics
     /// As [`Switch::start`].

@@ -28,8 +28,8 @@ fn table(statistics: &Statistics) -> String {
         total.received,
         total.generated,
         total.sent,
-        sum(&total.dropped),
-        sum(&total.consumed),
+        total.dropped_packets(),
+        total.consumed_packets(),
         total.queued,
         if total.balanced { "" } else { "  (DOES NOT ADD UP)" }
     );
@@ -131,8 +131,8 @@ fn row(out: &mut String, port: &PortReport) {
         port.name,
         ledger.received,
         port.medium.tx_frames,
-        sum(&ledger.dropped),
-        sum(&ledger.consumed),
+        ledger.dropped_packets(),
+        ledger.consumed_packets(),
         port.medium.rx_kernel_drops,
     );
 }
@@ -141,8 +141,4 @@ fn reasons(out: &mut String, what: &str, counts: &[(String, u64)]) {
     for (reason, count) in counts {
         let _ = writeln!(out, "  {what} {reason}: {count}");
     }
-}
-
-fn sum(counts: &[(String, u64)]) -> u64 {
-    counts.iter().map(|(_, count)| count).sum()
 }

@@ -5,7 +5,6 @@ use super::drain::Drained;
 use super::incast::Incast;
 use super::setting::DATA_CLASS;
 use crate::report::{Report, Verdict};
-use crate::stats::LedgerReport;
 
 /// All of them; those of the closed loop as the laboratory judged it stand among them.
 pub(super) fn fill(
@@ -50,14 +49,10 @@ fn marks(report: &mut Report, drained: &Drained) {
     );
 }
 
-fn dropped_in(ledger: &LedgerReport) -> u64 {
-    ledger.dropped.iter().map(|(_, count)| count).sum()
-}
-
 /// Packets dropped anywhere, the kernel included.
 pub(super) fn dropped(drained: &Drained, incast: &Incast) -> u64 {
     let cables = &incast.live.cables;
-    dropped_in(&drained.ledger) + incast.live.end.dropped + cables.lost + cables.refused
+    drained.ledger.dropped_packets() + incast.live.end.dropped + cables.lost + cables.refused
 }
 
 fn lossless(report: &mut Report, drained: &Drained, incast: &Incast) {

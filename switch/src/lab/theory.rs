@@ -93,7 +93,8 @@ pub fn queue_at(probability: f64, (kmin, kmax, pmax): (f64, f64, f64)) -> f64 {
 mod tests {
     use super::*;
 
-    fn paper(gbit: f64, flows: f64) -> Loop {
+    /// Equal flows on a link of so many Gbit/s, with the parameters of the paper.
+    pub(super) fn paper(gbit: f64, flows: f64) -> Loop {
         let packet = 8.0 * 1000.0;
         Loop {
             capacity: gbit * 1e9 / packet,

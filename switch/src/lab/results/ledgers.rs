@@ -22,13 +22,12 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
     let nodes = &window.lab.scenario.fabric.nodes;
     for (node, core) in nodes.iter().zip(&window.lab.cores).take(DEVICES_MAX) {
         let ledger = core.report();
-        let sum = |counts: &[(String, u64)]| counts.iter().map(|(_, n)| n).sum::<u64>();
         let counts = [
             ledger.received,
             ledger.generated,
             ledger.sent,
-            sum(&ledger.dropped),
-            sum(&ledger.consumed),
+            ledger.dropped_packets(),
+            ledger.consumed_packets(),
             ledger.queued,
         ];
         let mut row = vec![node.name.clone().into()];

@@ -240,17 +240,7 @@ mod tests {
     use super::*;
 
     fn paper(flows: f64, delay_s: f64) -> Mode {
-        let packet = 8.0 * 1000.0;
-        let of = Loop {
-            capacity: 40e9 / packet,
-            flows,
-            cnp_interval: 50e-6,
-            alpha_period: 55e-6,
-            increase_period: 55e-6,
-            byte_counter: 10e6 / 1000.0,
-            stages: 5.0,
-            increase: 40e6 / packet,
-        };
+        let of = super::super::tests::paper(40.0, flows);
         // 5 KB to 2000 KB, 10 %.
         let feedback = Feedback { delay_s, gain: 1.0 / 256.0, slope_per_packet: 0.1 / 1995.0 };
         mode(&of, &feedback).unwrap()
@@ -285,16 +275,8 @@ mod tests {
 
     #[test]
     fn without_a_fixed_point_there_is_no_mode() {
-        let of = Loop {
-            capacity: 1e6,
-            flows: 2.0,
-            cnp_interval: 50e-6,
-            alpha_period: 55e-6,
-            increase_period: 55e-6,
-            byte_counter: f64::INFINITY,
-            stages: 5.0,
-            increase: 0.0,
-        };
+        let of = super::super::tests::paper(40.0, 2.0);
+        let of = Loop { byte_counter: f64::INFINITY, increase: 0.0, ..of };
         let feedback = Feedback { delay_s: 4e-6, gain: 1.0 / 256.0, slope_per_packet: 1e-4 };
         assert_eq!(mode(&of, &feedback), None);
     }
