@@ -52,6 +52,8 @@ pub struct State {
     counters: IdVec<CounterId, Arc<CounterArray>>,
     meters: IdVec<MeterId, Arc<MeterArray>>,
     value_sets: IdVec<ValueSetId, ValueSet>,
+    /// Counts changes of value sets.
+    value_sets_version: AtomicU64,
     tallies: Tallies,
     locks: Locks,
     seed: u64,
@@ -180,6 +182,7 @@ impl State {
             counters: load::counters(program, lanes, old),
             meters: load::meters(program, old),
             value_sets,
+            value_sets_version: AtomicU64::new(0),
             tallies: Tallies {
                 drops: tally(program.reasons.len()),
                 punts: tally(program.reasons.len()),
@@ -294,7 +297,18 @@ impl State {
     pub fn set_value_set(&self, set: ValueSetId, members: &[u128]) -> Result<(), ValueSetError> {
         let set = self.value_sets.get(set).ok_or(ValueSetError::NoSuchSet)?;
         set.members.store(Arc::new(set.sorted(members)?));
+        self.value_sets_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Changes when the members of a value set do.
+    pub(crate) fn value_sets_version(&self) -> u64 {
+        self.value_sets_version.load(Ordering::Acquire)
+    }
+
+    /// The members of all value sets, each in order, by [`ValueSetId`].
+    pub(crate) fn all_members(&self) -> impl Iterator<Item = Arc<Box<[u128]>>> {
+        self.value_sets.iter().map(|set| set.members.load_full())
     }
 }
 

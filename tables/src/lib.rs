@@ -88,6 +88,7 @@ pub mod oracle;
 pub mod raw;
 mod reader;
 mod replica;
+mod scan;
 pub mod selector;
 mod shape;
 mod store;

@@ -38,6 +38,21 @@
 //! slot = cell - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]
 //! ```
 //!
+//! **Scan** ([`Layout::Scan`]), for small tables of the other kinds; `raw.cells` is null in a version with
+//! more entries, which is one call away ([`TableView::lookup`]):
+//!
+//! ```text
+//! entry = raw.cells; stop = entry + raw.pair_mask
+//! while entry < stop:
+//!   value, mask, ranges = entry[3 ..], entry[3 + key_words ..], entry[3 + 2 * key_words ..]
+//!   if (key ^ value) & mask == 0 in all words and for the n-th range field
+//!      field - ranges[2 * n] <= ranges[2 * n + 1], unsigned:
+//!     slot = entry[0]; action, data = as in an lpm table
+//!     hit
+//!   entry += entry_words
+//! miss
+//! ```
+//!
 //! Other tables are one call away: [`TableView::lookup`].
 
 use std::ptr::null;
@@ -53,6 +68,9 @@ pub const NODE: u32 = lpm::NODE;
 pub const BUCKET: u32 = lpm::BUCKET;
 /// Address bits that an lpm node consumes.
 pub const NODE_BITS: u32 = lpm::STRIDE;
+
+/// Words of an entry of a scan in front of its value.
+pub const SCAN_HEAD: usize = crate::scan::HEAD;
 
 /// The fixed part: constants for generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +97,16 @@ pub enum Layout {
         /// Words from record to record.
         record_words: usize,
     },
+    /// A list by falling priority, where it is short. The range fields are those of
+    /// [`crate::TableShape::range_fields`].
+    Scan {
+        /// Words of the key.
+        key_words: usize,
+        /// Words from entry to entry.
+        entry_words: usize,
+        /// Words from record to record.
+        record_words: usize,
+    },
     /// Not laid out for generated code: call [`TableView::lookup`].
     Call,
 }
@@ -87,7 +115,8 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RawTable {
-    /// Exact: words of 64 bits. Lpm: words of 32 bits. Null otherwise. Starts a cache line.
+    /// Exact: words of 64 bits. Lpm: words of 32 bits. Scan: words of 64 bits, or null. Null otherwise.
+    /// Starts a cache line, but for a scan.
     pub cells: *const u8,
     /// `[action, data...]` by slot, `record_words` apart.
     pub records: *const u64,
@@ -95,7 +124,7 @@ pub struct RawTable {
     pub default: *const u64,
     /// Last-hit times by slot in picoseconds; null if the table keeps none.
     pub last_hits: *const AtomicU64,
-    /// Exact: number of pairs of cells - 1.
+    /// Exact: number of pairs of cells - 1. Scan: bytes of the list.
     pub pair_mask: u64,
     /// Exact: how far a hash is shifted right to get the number of a pair.
     pub shift: u32,
@@ -118,6 +147,11 @@ impl TableView {
                 field: lpm.place,
                 root_bits: lpm.root_bits,
                 record_words: lpm.records.stride(),
+            },
+            Engine::Ternary(ternary) if ternary.ranges_fit() => Layout::Scan {
+                key_words: ternary.words,
+                entry_words: ternary.scan.stride(),
+                record_words: ternary.records.stride(),
             },
             Engine::Lpm(_) | Engine::Ternary(_) => Layout::Call,
         }
@@ -146,7 +180,14 @@ impl TableView {
                 raw.records = lpm.records.as_ptr();
                 raw.zero_leaf = lpm.zero;
             }
-            Engine::Lpm(_) | Engine::Ternary(_) => {}
+            Engine::Ternary(ternary) => {
+                if let Some(entries) = ternary.scan.entries() {
+                    raw.cells = entries.as_ptr().cast();
+                    raw.records = ternary.records.as_ptr();
+                    raw.pair_mask = std::mem::size_of_val(entries) as u64;
+                }
+            }
+            Engine::Lpm(_) => {}
         }
         raw
     }

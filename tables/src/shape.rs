@@ -101,6 +101,11 @@ impl TableShape {
         &self.layout
     }
 
+    /// Indices of the fields that are matched by range.
+    pub fn range_fields(&self) -> &[usize] {
+        &self.ranges
+    }
+
     /// The engine.
     pub fn engine(&self) -> EngineKind {
         self.engine

@@ -25,6 +25,7 @@ use crate::entry::Slot;
 use crate::flat::Records;
 use crate::hash::{hash, hash_iter};
 use crate::key::{Place, ones, prefix_mask};
+use crate::scan::Scan;
 use crate::shape::{TableShape, bound_words, bounds};
 use crate::view::Hit;
 
@@ -40,7 +41,7 @@ const CUTS: [usize; 3] = [2, 8, 32];
 #[derive(Clone, Debug)]
 pub(crate) struct Ternary {
     shape: Arc<TableShape>,
-    words: usize,
+    pub(crate) words: usize,
     /// Where the bounds of each range field start in a row.
     ranges: Vec<(usize, Place)>,
     tuples: Vec<Tuple>,
@@ -54,7 +55,11 @@ pub(crate) struct Ternary {
     free: Vec<u32>,
     /// By slot: its last filing + 1.
     filed: Vec<u32>,
-    records: Records,
+    /// Entries there are.
+    live: usize,
+    /// The same entries for generated code, while they are few.
+    pub(crate) scan: Scan,
+    pub(crate) records: Records,
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +155,8 @@ impl Ternary {
         }
         Ternary {
             words,
+            live: 0,
+            scan: Scan::new(words, &ranges),
             ranges,
             tuples: Vec::new(),
             by_mask: BTreeMap::new(),
@@ -235,6 +242,8 @@ impl Ternary {
             self.filed.resize(slot as usize + 1, 0);
         }
         self.filed[slot as usize] = 0;
+        self.live += 1;
+        self.scan.insert(row, slot, seq);
         for (value, mask) in self.pieces_with_room(row) {
             let (tuple, _) = self.tuple_for(&value, &mask);
             let tuple = tuple.unwrap_or_else(|mask| self.new_tuple(&mask));
@@ -242,6 +251,11 @@ impl Ternary {
             let filing = self.new_filing(row, slot, [seq, u64::from(tuple), u64::from(hash)]);
             self.link(tuple, hash, filing);
         }
+    }
+
+    /// No range field is wider than a word.
+    pub(crate) fn ranges_fit(&self) -> bool {
+        self.ranges.iter().all(|(_, place)| bound_words(*place) == 1)
     }
 
     pub(crate) fn modify(&mut self, slot: u32, call: &[u64]) {
@@ -256,6 +270,27 @@ impl Ternary {
             self.unlink(tuple, hash, number - 1);
             self.free.push(number - 1);
             number = next;
+        }
+        self.live -= 1;
+        self.scan.remove(slot);
+        if self.scan.is_due(self.live) {
+            self.list();
+        }
+    }
+
+    /// Makes the list of entries anew, from the filings in use.
+    fn list(&mut self) {
+        let mut used = vec![true; self.filings.len() / self.stride];
+        self.free.iter().for_each(|&filing| used[filing as usize] = false);
+        let mut listed: Vec<u64> = Vec::new();
+        self.scan.restart();
+        for (filing, _) in used.iter().enumerate().filter(|(_, used)| **used) {
+            let words = &self.filings[filing * self.stride..][..self.stride];
+            let slot = words[0] >> 32;
+            if !listed.contains(&slot) {
+                listed.push(slot);
+                self.scan.insert(&words[ROW..], slot as u32, words[1]);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use wireyard_pipeline::exec::{
 };
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::passes::{LEVEL_MAX, optimised};
 use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
 use wireyard_pipeline::state::{State, StateOptions, Worker};
 use wireyard_pipeline::trace::TraceSink;
@@ -47,11 +48,11 @@ pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Reads and checks a program with the library's headers.
+/// Reads and checks a program with the library's headers; as the engines run it by default.
 pub(crate) fn compiled(path: &Path) -> Arc<Program> {
     let parsed = parse_program(path, &loader()).expect("the program is read");
     let compiled = compile(&parsed, &ExternRegistry::new()).expect("the program is right");
-    Arc::new(compiled.program)
+    Arc::new(optimised(&compiled.program, LEVEL_MAX))
 }
 
 /// The folder of the library.

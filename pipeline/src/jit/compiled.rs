@@ -18,7 +18,10 @@ use crate::ir::{Op, ParserOp, Program};
 use crate::state::State;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, FuncRef, Signature, UserFuncName};
+use cranelift_codegen::ir::{
+    AbiParam, FuncRef, InstBuilder, MemFlagsData, Signature, UserFuncName,
+};
+use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
@@ -41,7 +44,7 @@ pub(super) struct Tables {
 }
 
 /// What the generator may take for constant about a state.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) tables: Vec<TableFacts>,
     /// Where the bytes of each instance start in the header vector.
@@ -51,15 +54,22 @@ pub(super) struct Facts {
 }
 
 /// About a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TableFacts {
     pub(super) layout: Layout,
     pub(super) places: Vec<Place>,
+    /// Those of range fields.
+    pub(super) ranges: Vec<Place>,
     pub(super) key_words: usize,
     pub(super) has_counters: bool,
     pub(super) has_meters: bool,
     pub(super) has_last_hits: bool,
     pub(super) has_profile: bool,
+}
+
+fn ranges(shape: &wireyard_tables::TableShape) -> Vec<Place> {
+    let places = shape.layout().places();
+    shape.range_fields().iter().map(|field| places[*field]).collect()
 }
 
 impl Facts {
@@ -70,6 +80,7 @@ impl Facts {
         let tables = snapshot.tables().map(|view| TableFacts {
             layout: view.layout(),
             places: view.shape().layout().places().to_vec(),
+            ranges: ranges(view.shape()),
             key_words: view.shape().layout().words(),
             has_counters: view.counters().is_some(),
             has_meters: view.meters().is_some(),
@@ -255,7 +266,7 @@ impl<'p> Builder<'p> {
             let id = module.declare_function(name, Linkage::Import, &signature).map_err(system)?;
             helpers.push(id);
         }
-        Ok(Builder {
+        let mut builder = Builder {
             context: module.make_context(),
             functions: FunctionBuilderContext::new(),
             module,
@@ -264,7 +275,42 @@ impl<'p> Builder<'p> {
             facts,
             lists: Tables { spans: text.is_some().then(Spans::default), ..Tables::default() },
             text,
-        })
+        };
+        for (n, (name, _, params)) in HELPERS.iter().enumerate() {
+            let rare = builder.rare(name, *params, builder.helpers[n])?;
+            builder.helpers.push(rare);
+        }
+        Ok(builder)
+    }
+
+    /// A function that calls a helper and saves all registers for its caller; what the helper returns is
+    /// in the frame.
+    fn rare(&mut self, name: &str, params: usize, helper: FuncId) -> Result<FuncId, Refused> {
+        let mut signature = signature(&self.module, params + 1, None);
+        signature.returns.clear();
+        signature.call_conv = CallConv::PreserveAll;
+        let id = self
+            .module
+            .declare_function(&format!("{name}_rarely"), Linkage::Local, &signature)
+            .map_err(system)?;
+        self.module.clear_context(&mut self.context);
+        self.context.func.signature = signature;
+        self.context.func.name = UserFuncName::user(1, id.as_u32());
+        let callee = self.module.declare_func_in_func(helper, &mut self.context.func);
+        let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
+        let block = b.create_block();
+        b.append_block_params_for_function_params(block);
+        b.switch_to_block(block);
+        let args = b.block_params(block).to_vec();
+        let call = b.ins().call(callee, &args);
+        let result = b.inst_results(call)[0];
+        let at = std::mem::offset_of!(Frame, result) as i32;
+        b.ins().store(MemFlagsData::new().with_notrap(), result, args[0], at);
+        b.ins().return_(&[]);
+        b.seal_all_blocks();
+        b.finalize(self.module.target_config());
+        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
+        Ok(id)
     }
 
     fn control(

@@ -15,11 +15,15 @@ mod change;
 mod control;
 mod expr;
 mod field;
+mod hash;
 mod known;
+mod lookup;
+mod made;
 mod ops;
 mod parser;
 pub(super) mod path;
 mod sums;
+mod sure;
 
 use super::compiled::{Facts, Tables};
 use super::frame::{VALUE_BYTES, VALUES_MAX};
@@ -68,6 +72,7 @@ pub(super) struct Emit<'g> {
     pub(super) program: &'g Program,
     pub(super) facts: &'g Facts,
     pub(super) lists: &'g mut Tables,
+    /// Every helper, then every helper as it is called rarely.
     pub(super) helpers: &'g [FuncRef],
     pub(super) frame: Value,
     /// The descriptor, the intrinsic metadata, the header vector: addresses.
@@ -96,8 +101,12 @@ pub(super) struct Emit<'g> {
     /// In place, the headers that the control may add, and those that it may add or remove.
     added: u64,
     changes: u64,
-    /// The latter while the control is generated: their validity is a variable.
+    /// The latter while the control is generated: their validity is a variable, and `sure` what is known
+    /// about it.
     mutable: u64,
+    sure: sure::Sure,
+    /// Headers that the control adds, as far as they are in registers.
+    made: Vec<made::Made>,
     budget: usize,
 }
 
@@ -176,6 +185,8 @@ impl<'g> Emit<'g> {
             added: 0,
             changes: 0,
             mutable: 0,
+            sure: sure::Sure::default(),
+            made: Vec::new(),
             budget: BUDGET,
         };
         for var in [valid, received, cursor_bits] {
@@ -320,6 +331,24 @@ impl<'g> Emit<'g> {
 
     /// Calls a helper with the frame and these arguments.
     pub(super) fn call(&mut self, helper: Helper, args: &[Value]) -> Value {
+        let all = self.arguments(args);
+        let call = self.b.ins().call(self.helpers[helper as usize], &all);
+        self.b.inst_results(call)[0]
+    }
+
+    /// The same where it is rare: the callee saves all registers, so that nothing around the call is kept
+    /// out of them.
+    pub(super) fn call_rarely(&mut self, helper: Helper, args: &[Value]) -> Value {
+        if self.in_place.is_none() {
+            return self.call(helper, args);
+        }
+        let all = self.arguments(args);
+        let count = self.helpers.len() / 2;
+        self.b.ins().call(self.helpers[count + helper as usize], &all);
+        self.load64(self.frame, frame_offset!(result))
+    }
+
+    fn arguments(&mut self, args: &[Value]) -> Vec<Value> {
         if self.in_place.is_some() {
             let (packet, meta) = (self.packet, self.meta);
             self.store_frame(packet, frame_offset!(packet));
@@ -327,8 +356,7 @@ impl<'g> Emit<'g> {
         }
         let mut all = vec![self.frame];
         all.extend_from_slice(args);
-        let call = self.b.ins().call(self.helpers[helper as usize], &all);
-        self.b.inst_results(call)[0]
+        all
     }
 
     /// Writes a value to place `n` of the frame's values.
@@ -449,12 +477,19 @@ impl<'g> Emit<'g> {
         self.b.ins().icmp(cc, a, b)
     }
 
+    /// In place, whether a header is valid where that is known now.
+    pub(super) fn surely_valid(&self, instance: InstanceId) -> Option<bool> {
+        let path = self.in_place.as_ref()?;
+        match self.mutable & bit(instance) {
+            0 => Some(path.valid & bit(instance) != 0),
+            _ => self.sure.of(instance),
+        }
+    }
+
     /// Whether a header is valid: known now, or a value that is not zero when it is.
     pub(super) fn validity(&mut self, instance: InstanceId) -> Validity {
-        if let Some(known) = &self.in_place
-            && self.mutable & bit(instance) == 0
-        {
-            return Validity::Known(known.valid & bit(instance) != 0);
+        if let Some(known) = self.surely_valid(instance) {
+            return Validity::Known(known);
         }
         let valid = self.b.use_var(self.valid);
         let mask = self.num(bit(instance));

@@ -19,6 +19,7 @@ pub struct Jit {
 }
 
 /// All that compiling needs, without the state itself: another thread can do it.
+#[derive(Clone)]
 pub(super) struct Recipe {
     program: Arc<Program>,
     facts: Facts,
@@ -30,6 +31,11 @@ impl Recipe {
     pub(super) fn new(program: &Arc<Program>, state: &State, options: Options) -> Recipe {
         let (program, facts) = (program.clone(), Facts::new(state));
         Recipe { program, facts, state: state.id(), options }
+    }
+
+    /// The same program with code of another level.
+    pub(super) fn at_level(&self, level: u8) -> Recipe {
+        Recipe { options: Options { level }, ..self.clone() }
     }
 
     pub(super) fn compile(self) -> Result<Jit, Refused> {

@@ -12,6 +12,7 @@ use crate::interp::phv::Slot;
 use crate::packet::{BUF_INDEX_BITS, RegionLayout};
 use crate::state::State;
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use wireyard_tables::Snapshot;
 use wireyard_tables::raw::RawTable;
@@ -47,6 +48,13 @@ pub(super) struct Frame {
     pub(super) counters: *const *const AtomicU64,
     /// Words of registers.
     pub(super) registers: *const *const AtomicU64,
+    /// Members by value set.
+    pub(super) value_sets: *const Members,
+    /// What a helper gave that is called rarely.
+    pub(super) result: u64,
+    /// First packet of the burst, and the end of the last one.
+    pub(super) burst_first: u64,
+    pub(super) burst_stop: u64,
     /// Not zero once the packet under way has learned.
     pub(super) learned: u64,
     pub(super) hit_slot: u64,
@@ -65,6 +73,14 @@ pub(super) struct Frame {
     pub(super) interp: *const Interp,
     pub(super) ops: *const super::compiled::Tables,
     pub(super) snapshot: *const Snapshot,
+}
+
+/// The members of a value set, in order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Members {
+    pub(super) first: *const u128,
+    pub(super) count: u64,
 }
 
 /// Where counters of a program start in the array of lanes.
@@ -95,6 +111,10 @@ struct Inner {
     counters: Vec<*const AtomicU64>,
     registers: Vec<*const AtomicU64>,
     version: Option<(usize, u64)>,
+    value_sets: Vec<Members>,
+    /// What they point to.
+    members: Vec<Arc<Box<[u128]>>>,
+    members_version: Option<u64>,
 }
 
 // SAFETY: the addresses are of memory that any thread may use as this worker's thread does (atomics,
@@ -111,7 +131,16 @@ impl Scratch {
             inner.tables.extend(snapshot.tables().map(|table| table.raw()));
             inner.version = Some(version);
         }
-        let Inner { frame, tables, counters, registers, .. } = &mut **inner;
+        let version = state.value_sets_version();
+        if inner.members_version != Some(version) {
+            inner.members = state.all_members().collect();
+            let members = inner.members.iter();
+            let members = members.map(|m| Members { first: m.as_ptr(), count: m.len() as u64 });
+            inner.value_sets = members.collect();
+            inner.members_version = Some(version);
+        }
+        let Inner { frame, tables, counters, registers, value_sets, .. } = &mut **inner;
+        frame.value_sets = value_sets.as_ptr();
         frame.tables = tables.as_ptr();
         frame.counters = counters.as_ptr();
         frame.registers = registers.as_ptr();
@@ -138,7 +167,16 @@ impl Inner {
         }
         let words = |id| state.register(id).map_or(null(), |array| array.words().as_ptr());
         let registers = program.registers.ids().map(words).collect();
-        Inner { frame: Frame::new(lane), tables: Vec::new(), counters, registers, version: None }
+        Inner {
+            frame: Frame::new(lane),
+            tables: Vec::new(),
+            counters,
+            registers,
+            version: None,
+            value_sets: Vec::new(),
+            members: Vec::new(),
+            members_version: None,
+        }
     }
 }
 
@@ -158,6 +196,10 @@ impl Frame {
             tables: null(),
             counters: null(),
             registers: null(),
+            value_sets: null(),
+            result: 0,
+            burst_first: 0,
+            burst_stop: 0,
             learned: 0,
             hit_slot: 0,
             hit_action: 0,

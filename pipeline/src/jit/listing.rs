@@ -105,9 +105,12 @@ pub(super) fn asm(
     text
 }
 
-/// The helper that a relocation is about: they are the first functions that the module knows.
+/// The helper that a relocation is about: they are the first functions that the module knows, and those
+/// that call them rarely come next.
 fn helper(function: &Function, target: &FinalizedRelocTarget) -> Option<&'static str> {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else { return None };
     let name = function.params.user_named_funcs().get(*name)?;
-    HELPERS.get(name.index as usize).map(|(name, ..)| *name)
+    let index = name.index as usize;
+    let known = HELPERS.get(index).or_else(|| HELPERS.get(index.checked_sub(HELPERS.len())?));
+    known.map(|(name, ..)| *name)
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::hash::hash;
+use crate::scan::HEAD as SCAN_HEAD;
 use crate::time::Time;
 use crate::{
     ActionSpec, Entry, FieldSpec, Match, MatchKind, Options, TableId, TableSpec, Tables, Update,
@@ -127,4 +128,94 @@ fn lpm_tables_read_as_written_above() {
             assert_eq!(view.lookup(&key).map(|hit| hit.slot.0), read_lpm(view, address));
         }
     }
+}
+
+/// Slot by the pseudo-code for short lists; `None` where there is no list.
+fn read_scan(view: &TableView, key: &[u64]) -> Option<Option<u32>> {
+    let Engine::Ternary(ternary) = &view.engine else { panic!("a ternary table") };
+    let Layout::Scan { key_words, entry_words, .. } = view.layout() else { panic!("a list") };
+    let raw = view.raw();
+    let Some(entries) = ternary.scan.entries() else {
+        assert!(raw.cells.is_null());
+        return None;
+    };
+    assert_eq!(raw.cells, entries.as_ptr().cast());
+    assert_eq!(raw.pair_mask as usize, entries.len() * 8);
+    let ranges: Vec<_> = view.shape().range_fields().to_vec();
+    let matches = |entry: &&[u64]| {
+        let (value, rest) = entry[SCAN_HEAD..].split_at(key_words);
+        let (mask, bounds) = rest.split_at(key_words);
+        let masked = (0..key_words).all(|n| (key[n] ^ value[n]) & mask[n] == 0);
+        let within = |(n, field): (usize, &usize)| {
+            let place = view.shape().layout().places()[*field];
+            let found = place.get(key) as u64;
+            found.wrapping_sub(bounds[2 * n]) <= bounds[2 * n + 1]
+        };
+        masked && ranges.iter().enumerate().all(within)
+    };
+    Some(entries.chunks(entry_words).find(matches).map(|entry| entry[0] as u32))
+}
+
+/// Entries come and go, through the length where a list is given up and the one where it is made again.
+#[test]
+fn small_ternary_tables_read_as_written_above() {
+    let fields = vec![
+        FieldSpec { name: "a".into(), bits: 12, kind: MatchKind::Ternary },
+        FieldSpec { name: "b".into(), bits: 16, kind: MatchKind::Range },
+        FieldSpec { name: "c".into(), bits: 40, kind: MatchKind::Optional },
+        FieldSpec { name: "d".into(), bits: 8, kind: MatchKind::Range },
+    ];
+    let actions = vec![ActionSpec { id: 5, name: "a".into(), data_words: 1 }];
+    let mut spec = TableSpec { actions, ..TableSpec::new("t", fields, 64) };
+    spec.default.action = 5;
+    spec.default.data = vec![0];
+    let tables = Tables::new(&[spec], &[], Options::default()).unwrap();
+    let random = |i: u64, n: u64| hash(&[i, n], 3);
+    let matches = |i: u64| {
+        let (lo, low) = (random(i, 1) % 40, random(i, 2) % 6);
+        vec![
+            Match::Ternary { value: (random(i, 3) & 5).into(), mask: 5 },
+            Match::Range { lo: lo.into(), hi: (lo + random(i, 4) % 60).into() },
+            Match::Optional(random(i, 5).is_multiple_of(3).then_some(u128::from(random(i, 6) % 2))),
+            Match::Range { lo: low.into(), hi: (low + random(i, 7) % 4).into() },
+        ]
+    };
+    let (mut listed, mut called, mut hits) = (0, 0, 0);
+    let mut present: Vec<u64> = Vec::new();
+    for step in 0..400u64 {
+        // Up to 24 entries, down to none, and again.
+        let grow = step % 48 < 24;
+        let update = if grow {
+            present.push(step);
+            let priority = 1 + (random(step, 8) % 5) as u32;
+            let mut entry = Entry::new(matches(step), 5, vec![step]);
+            entry.priority = priority;
+            Update::Insert(TableId(0), entry)
+        } else {
+            let gone = present.remove((random(step, 9) % present.len() as u64) as usize);
+            let priority = 1 + (random(gone, 8) % 5) as u32;
+            Update::Delete(TableId(0), matches(gone), priority)
+        };
+        if tables.batch(&[update], Time::ZERO).is_err() {
+            present.pop();
+            continue;
+        }
+        let snapshot = tables.snapshot();
+        let view = snapshot.table(TableId(0)).unwrap();
+        for n in 0..60 {
+            let r = |k: u64| u128::from(random(step * 64 + n, k));
+            let key = [r(1) & 7, r(2) % 100, r(3) % 2, r(4) % 10];
+            let key = view.shape().layout().pack(&key);
+            match read_scan(view, &key) {
+                Some(found) => {
+                    let hit = view.lookup(&key).map(|hit| hit.slot.0);
+                    assert_eq!(hit, found, "step {step}");
+                    hits += u32::from(hit.is_some());
+                    listed += 1;
+                }
+                None => called += 1,
+            }
+        }
+    }
+    assert!(listed > 5000 && called > 2000 && hits > 800, "{listed} {called} {hits}");
 }

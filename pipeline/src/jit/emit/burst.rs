@@ -54,6 +54,8 @@ impl Emit<'_> {
         let count = self.b.ins().uextend(I64, count);
         let bytes = self.b.ins().imul_imm_u(count, size_of::<Descriptor>() as i64);
         let stop = self.b.ins().iadd(packets, bytes);
+        self.store_frame(packets, frame_offset!(burst_first));
+        self.store_frame(stop, frame_offset!(burst_stop));
         let (packet_at, meta_at) = (self.b.declare_var(I64), self.b.declare_var(I64));
         self.b.def_var(packet_at, packets);
         self.b.def_var(meta_at, metas);
@@ -82,12 +84,14 @@ impl Emit<'_> {
             self.b.switch_to_block(more);
         }
         let at = self.b.use_var(packet_at);
+        let stop = self.load64(self.frame, frame_offset!(burst_stop));
         let more = self.compare(IntCC::UnsignedLessThan, at, stop);
         self.b.ins().brif(more, packet, &[], exit, &[]);
 
         for block in [around.bail, exit] {
             self.b.switch_to_block(block);
             let at = self.b.use_var(packet_at);
+            let packets = self.load64(self.frame, frame_offset!(burst_first));
             let done = self.b.ins().isub(at, packets);
             let done = self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
             self.b.ins().return_(&[done]);

@@ -1,7 +1,7 @@
 //! Headers that come and go in place.
 //!
 //! On a path, a header that came with the packet stays where it is in memory, valid or not; one that the
-//! control adds is made in the worker's header vector. Which of them are valid in the end depends on the
+//! control adds is made in registers ([`super::made`]) or in the worker's header vector. Which of them are valid in the end depends on the
 //! way through the control, so validity of those that may change ([`Emit::mutable`]) is a variable. For
 //! every set of valid headers that the control may leave there is one tail, in which all is constant
 //! again: it computes new checksums and moves what is not in its place. What is moved is loaded before
@@ -12,9 +12,8 @@ use super::path::InPlace;
 use super::{Emit, Refused, descriptor, flags, narrow_type};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{BinOp, Body, ExprKind, Op, Program, Term, UnOp};
+use crate::ir::{BinOp, Body, Checksum, ExprKind, Op, Program, Term, UnOp};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I16;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 /// Most sets of valid headers that a control may leave on a path.
@@ -178,6 +177,11 @@ impl Emit<'_> {
         if self.mutable & bit(instance) == 0 {
             return Err(Refused::TooLarge);
         }
+        let known = self.sure.of(instance);
+        self.sure.set(instance, add);
+        if known == Some(add) {
+            return Ok(());
+        }
         let valid = self.b.use_var(self.valid);
         let this = self.num(bit(instance));
         if !add {
@@ -185,10 +189,29 @@ impl Emit<'_> {
             self.b.def_var(self.valid, rest);
             return Ok(());
         }
+        if known == Some(false) {
+            self.clear_header(instance, true);
+            let more = self.b.ins().bor(valid, this);
+            self.b.def_var(self.valid, more);
+            return Ok(());
+        }
         let (make, done) = (self.b.create_block(), self.b.create_block());
         let there = self.b.ins().band(valid, this);
         self.b.ins().brif(there, done, &[], make, &[]);
         self.b.switch_to_block(make);
+        self.clear_header(instance, false);
+        let more = self.b.ins().bor(valid, this);
+        self.b.def_var(self.valid, more);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        Ok(())
+    }
+
+    /// All bits of a header to zero; `here` says that they are so in what is generated next.
+    fn clear_header(&mut self, instance: InstanceId, here: bool) {
+        if self.is_made(instance) {
+            return self.clear_made(instance, here);
+        }
         let (base, bytes, zero) = (self.base(instance), self.fixed_bytes(instance), self.num(0));
         let mut at = 0;
         while at < bytes {
@@ -196,11 +219,6 @@ impl Emit<'_> {
             self.store_word(zero, base.address, base.offset + at as i32, step);
             at += step;
         }
-        let more = self.b.ins().bor(valid, this);
-        self.b.def_var(self.valid, more);
-        self.b.ins().jump(done, &[]);
-        self.b.switch_to_block(done);
-        Ok(())
     }
 
     /// Leaves packets to the other code whose headroom may not be enough.
@@ -243,27 +261,50 @@ impl Emit<'_> {
                 crate::ir::FieldLayout::Run { bit, bits: 16 } if bit.is_multiple_of(16) => bit / 8,
                 _ => return Err(Refused::TooLarge),
             };
-            let mut sum = self.num(0);
-            for part in parts {
-                let Some((instance, len)) = part else { return Err(Refused::TooLarge) };
-                let base = self.base(instance);
-                for at in (0..len).step_by(2).filter(|at| instance != owner || *at != own) {
-                    let word = self.load_word(base.address, base.offset + at as i32, 2);
-                    sum = self.b.ins().iadd(sum, word);
-                }
+            self.new_checksum(checksum, &parts, own)?;
+        }
+        Ok(())
+    }
+
+    /// A checksum in full, whose field at byte `own` of its header is zero or not added. What is in memory
+    /// is summed as the processor loads it, which is the swapped sum: eight bits further up, it is the
+    /// other one again (RFC 1071 section 2).
+    fn new_checksum(
+        &mut self,
+        checksum: &Checksum,
+        parts: &[Option<(InstanceId, u32)>],
+        own: u32,
+    ) -> Result<(), Refused> {
+        let (owner, field) = checksum.field;
+        let (mut sum, mut loaded) = (self.num(0), self.num(0));
+        for part in parts {
+            let Some((instance, len)) = *part else { return Err(Refused::TooLarge) };
+            if let Some(more) = self.sum_made(instance, len) {
+                sum = self.b.ins().iadd(sum, more);
+                continue;
             }
-            let sum = self.fold16(sum, 2);
-            let value = self.b.ins().bxor_imm_u(sum, 0xffff);
-            let value = match checksum.zero_means_none {
-                true => {
-                    let ones = self.num(0xffff);
-                    self.b.ins().select(value, value, ones)
-                }
-                false => value,
-            };
-            let value = self.b.ins().ireduce(I16, value);
+            let base = self.base(instance);
+            for at in (0..len).step_by(2).filter(|at| instance != owner || *at != own) {
+                let word = self.load_word(base.address, base.offset + at as i32, 2);
+                loaded = self.b.ins().iadd(loaded, word);
+            }
+        }
+        let loaded = self.b.ins().ishl_imm_u(loaded, 8);
+        let sum = self.b.ins().iadd(sum, loaded);
+        let (low, high) = (self.masked(sum, 32), self.b.ins().ushr_imm_u(sum, 32));
+        let sum = self.b.ins().iadd(low, high);
+        let sum = self.fold16(sum, 3);
+        let value = self.b.ins().bxor_imm_u(sum, 0xffff);
+        let value = match checksum.zero_means_none {
+            true => {
+                let ones = self.num(0xffff);
+                self.b.ins().select(value, value, ones)
+            }
+            false => value,
+        };
+        if !self.write_made(owner, field, value) {
             let base = self.base(owner);
-            self.b.ins().store(flags(), value, base.address, base.offset + own as i32);
+            self.store_be(base, own, 2, value);
         }
         Ok(())
     }
@@ -281,6 +322,11 @@ impl Emit<'_> {
                 continue;
             }
             let (base, bytes) = (self.base(*instance), self.fixed_bytes(*instance));
+            if let Some(stores) = self.bytes_of_made(*instance, bytes) {
+                moves.extend(stores.into_iter().map(|(word, at, step)| (word, to + at, step)));
+                to += bytes as i32;
+                continue;
+            }
             let stays = path.received & bit(*instance) != 0 && base.offset == to;
             let mut at = 0;
             while !stays && at < bytes {

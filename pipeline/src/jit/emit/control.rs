@@ -1,6 +1,6 @@
 //! Controls and actions: blocks, terminators, assignments.
 
-use super::{Emit, Refused};
+use super::{Emit, Refused, sure};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::layout::ones;
@@ -25,8 +25,14 @@ impl Emit<'_> {
         let blocks: Vec<Block> = body.blocks.iter().map(|_| self.b.create_block()).collect();
         let first = blocks.first().copied().unwrap_or(done);
         self.b.ins().jump(first, &[]);
+        let flow = (self.mutable != 0).then(|| sure::flow(self.program, body, self.sure));
         for (id, block) in body.blocks.entries() {
             self.b.switch_to_block(blocks[id.index()]);
+            if let Some(flow) = &flow {
+                // Nothing reaches a block of which nothing is known: it may say what it likes.
+                self.sure = flow.blocks[id.index()].unwrap_or_default();
+                self.forget_clean();
+            }
             for op in &block.ops {
                 self.at(op.span);
                 self.op(&op.op)?;
@@ -35,6 +41,10 @@ impl Emit<'_> {
             self.term(&block.term, &blocks, done)?;
         }
         self.locals = outer;
+        if let Some(flow) = flow {
+            self.sure = flow.returns.unwrap_or_default();
+            self.forget_clean();
+        }
         Ok(())
     }
 

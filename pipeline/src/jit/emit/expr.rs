@@ -6,7 +6,7 @@ use super::{
 use crate::exec::flags as packet_flags;
 use crate::ids::*;
 use crate::interp::bridge::end;
-use crate::ir::{BinOp, BuiltinError, ExprKind, FieldLayout, HashAlgorithm, StdField, UnOp};
+use crate::ir::{BinOp, BuiltinError, ExprKind, FieldLayout, StdField, UnOp};
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -392,27 +392,6 @@ impl Emit<'_> {
         self.leave_unless_zero(code);
         let bits = self.bits(id);
         Ok(self.get_value(0, bits))
-    }
-
-    /// A hash of values.
-    pub(super) fn hash(
-        &mut self,
-        algorithm: HashAlgorithm,
-        operands: &[ExprId],
-    ) -> Result<Value, Refused> {
-        let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
-        let mut values = Vec::with_capacity(operands.len());
-        for operand in operands {
-            values.push(self.expr(*operand)?);
-        }
-        for (n, (value, bits)) in values.iter().zip(&widths).enumerate() {
-            self.put_value(n, *value, *bits)?;
-        }
-        let place = HashAlgorithm::ALL.iter().position(|(_, known)| *known == algorithm);
-        let algorithm = self.num(place.unwrap_or(0) as u64);
-        let list = self.num(self.lists.widths.len() as u64);
-        self.lists.widths.push(widths);
-        Ok(self.call(Helper::Hash, &[algorithm, list]))
     }
 
     /// An unsigned field of the descriptor.

@@ -59,6 +59,9 @@ impl Emit<'_> {
 
     /// The bits of a field, whether its header is valid or not.
     pub(super) fn read_field(&mut self, instance: InstanceId, field: FieldId) -> Value {
+        if let Some(value) = self.read_made(instance, field) {
+            return value;
+        }
         let base = self.base(instance);
         match self.field_layout(instance, field).clone() {
             FieldLayout::Run { bit, bits } => self.read_run(base, bit, bits),
@@ -169,6 +172,9 @@ impl Emit<'_> {
 
     /// Writes the bits of a field; its header is valid.
     fn write_field(&mut self, instance: InstanceId, field: FieldId, value: Value) {
+        if self.write_made(instance, field, value) {
+            return;
+        }
         let (base, bits) = (self.base(instance), self.field_bits(instance, field));
         let layout = self.field_layout(instance, field).clone();
         let FieldLayout::Run { bit, .. } = layout else {
@@ -277,11 +283,10 @@ impl Emit<'_> {
     /// How many of consecutive headers are valid.
     pub(super) fn count_valid(&mut self, first: InstanceId, len: u32) -> Value {
         let mask = (first.0..first.0 + len).fold(0, |mask, n| mask | bit(InstanceId(n)));
-        if let Some(path) = &self.in_place
-            && self.mutable & mask == 0
-        {
-            let count = (path.valid & mask).count_ones();
-            return self.num(count.into());
+        let mut stack = (first.0..first.0 + len).map(InstanceId);
+        let known: Option<Vec<bool>> = stack.by_ref().map(|i| self.surely_valid(i)).collect();
+        if let Some(known) = known {
+            return self.num(known.into_iter().filter(|valid| *valid).count() as u64);
         }
         let valid = self.b.use_var(self.valid);
         let mask = self.num(mask);

@@ -6,7 +6,6 @@
 use super::field::Base;
 use super::{Emit, flags, narrow_type};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::eval::{binary, unary};
 use crate::ir::layout::ones;
 use crate::ir::{BinOp, Body, ExprKind, FieldLayout, LValue, Op, ParserOp, StdField, Term};
@@ -44,20 +43,15 @@ impl Emit<'_> {
         match &expr.kind {
             ExprKind::Const(value) => Some(*value),
             ExprKind::Std(StdField::ParserError) => Some(0),
-            ExprKind::Valid(instance)
-            | ExprKind::Field(instance, _)
-            | ExprKind::HeaderLength(instance)
-                if self.mutable & bit(*instance) != 0 =>
-            {
-                None
-            }
-            ExprKind::Valid(instance) => Some((path.valid & bit(*instance) != 0).into()),
-            ExprKind::Field(instance, _) if path.valid & bit(*instance) == 0 => Some(0),
-            ExprKind::Field(instance, field) => self.known_field(*instance, *field),
+            ExprKind::Valid(instance) => self.surely_valid(*instance).map(u128::from),
+            ExprKind::Field(instance, field) => match self.surely_valid(*instance)? {
+                true => self.known_field(*instance, *field),
+                false => Some(0),
+            },
             ExprKind::HeaderLength(instance) => {
                 let header = &self.program.headers[self.program.instances[*instance].header];
                 // In place, a header with a variable part is there only with an empty one.
-                Some(if path.valid & bit(*instance) == 0 { 0 } else { header.fixed_bytes.into() })
+                Some(if self.surely_valid(*instance)? { header.fixed_bytes.into() } else { 0 })
             }
             ExprKind::Cursor if !self.egress => Some(path.cursor.into()),
             ExprKind::Binary(BinOp::LogicalAnd | BinOp::LogicalOr, ..) => {
@@ -76,6 +70,20 @@ impl Emit<'_> {
                 self.known_number(if self.known(*cond)? { *then } else { *otherwise })
             }
             _ => None,
+        }
+    }
+
+    /// The greatest value that an expression can have, as far as its form tells.
+    pub(super) fn most(&self, id: ExprId) -> u128 {
+        let expr = &self.program.exprs[id];
+        let of_type = ones(expr.bits);
+        match &expr.kind {
+            ExprKind::Const(value) => *value,
+            ExprKind::Cast(a) => self.most(*a).min(of_type),
+            ExprKind::Slice { high, low, .. } => ones(high - low + 1).min(of_type),
+            ExprKind::Binary(BinOp::And, a, b) => self.most(*a).min(self.most(*b)),
+            ExprKind::Mux(_, a, b) => self.most(*a).max(self.most(*b)),
+            _ => of_type,
         }
     }
 
@@ -224,13 +232,12 @@ impl Emit<'_> {
 
     /// First byte and number of bytes (1, 2, 4 or 8) that hold a field and are there.
     fn raw_window(&self, instance: InstanceId, field: FieldId) -> Option<(u32, u32)> {
-        let path = self.in_place.as_ref()?;
         let FieldLayout::Run { bit: start, bits } = *self.field_layout(instance, field) else {
             return None;
         };
         let (first, last) = (start / 8, (start + bits - 1) / 8);
         let window = (last - first + 1).checked_next_power_of_two()?;
-        let valid = path.valid & !self.mutable & bit(instance) != 0;
+        let valid = self.surely_valid(instance) == Some(true) && !self.is_made(instance);
         let there = valid && first + window <= self.base(instance).bytes;
         (there && window <= 8).then_some((first, window))
     }

@@ -152,9 +152,11 @@ impl Emit<'_> {
 
     /// Counts in this worker's lane, or calls where the index is out of range.
     fn count(&mut self, counter: CounterId, index: ExprId) -> Result<(), Refused> {
+        let most = self.most(index);
         let (bits, index) = (self.bits(index), self.expr(index)?);
         let size = self.program.counters[counter].size;
-        if bits < 32 && size >= 1 << bits {
+        if most < size.into() {
+            let index = self.resize(index, bits, 64);
             self.add_to_lane(counter.index(), index);
             return Ok(());
         }
@@ -168,7 +170,7 @@ impl Emit<'_> {
         self.b.switch_to_block(stray);
         let (low, high) = self.words(index, bits);
         let id = self.num(counter.0.into());
-        self.call(Helper::Count, &[id, low, high]);
+        self.call_rarely(Helper::Count, &[id, low, high]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(add);
         let index = self.resize(index, bits, 64);
@@ -303,7 +305,7 @@ impl Emit<'_> {
         }
         let index = self.num(self.lists.learns.len() as u64);
         self.lists.learns.push((table, action, words.len()));
-        self.call(Helper::Learn, &[index]);
+        self.call_rarely(Helper::Learn, &[index]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
         Ok(())

@@ -5,12 +5,16 @@ use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::interp::phv::{Slot, bit};
 use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
+use crate::jit::frame::Members;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use std::mem::{offset_of, size_of};
+
+/// Most members of a value set that is searched member by member; larger ones are a call.
+const SEARCHED_MAX: u32 = 16;
 
 /// Offset of the length of an instance's slot.
 pub(super) fn slot_len(instance: InstanceId) -> i32 {
@@ -293,12 +297,38 @@ impl Emit<'_> {
                 let below = self.compare(IntCC::UnsignedLessThanOrEqual, key, high);
                 self.b.ins().band(above, below)
             }
-            Pattern::Set(set) => {
-                let (low, high) = self.words(key, bits);
-                let set = self.num(set.0.into());
-                self.call(Helper::InValueSet, &[set, low, high])
-            }
+            Pattern::Set(set) => self.in_value_set(*set, key, bits),
         })
+    }
+
+    /// Whether a value set has this member, not zero if so: short sets are searched here.
+    fn in_value_set(&mut self, set: ValueSetId, key: Value, bits: u32) -> Value {
+        if bits > 64 || self.program.value_sets[set].size > SEARCHED_MAX {
+            let (low, high) = self.words(key, bits);
+            let set = self.num(set.0.into());
+            return self.call(Helper::InValueSet, &[set, low, high]);
+        }
+        let sets = self.load64(self.frame, frame_offset!(value_sets));
+        let at = set.index() * size_of::<Members>();
+        let first = self.load64(sets, (at + offset_of!(Members, first)) as i32);
+        let count = self.load64(sets, (at + offset_of!(Members, count)) as i32);
+        let (look, next, done) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (at, left) =
+            (self.b.append_block_param(look, I64), self.b.append_block_param(look, I64));
+        let found = self.b.append_block_param(done, I64);
+        let zero = self.num(0);
+        self.b.ins().brif(count, look, &[first.into(), count.into()], done, &[zero.into()]);
+        self.b.switch_to_block(look);
+        let member = self.load64(at, 0);
+        let same = self.compare(IntCC::Equal, member, key);
+        self.b.ins().brif(same, done, &[left.into()], next, &[]);
+        self.b.switch_to_block(next);
+        let at = self.b.ins().iadd_imm_s(at, size_of::<u128>() as i64);
+        let left = self.b.ins().iadd_imm_s(left, -1);
+        self.b.ins().brif(left, look, &[at.into(), left.into()], done, &[left.into()]);
+        self.b.switch_to_block(done);
+        found
     }
 
     /// A constant that a key of this width is compared with. The checker refuses one that does not fit.

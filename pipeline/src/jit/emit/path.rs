@@ -10,6 +10,7 @@
 //! A dropped packet keeps what was written to it before the drop.
 
 use super::change::masks_left;
+use super::sure::Sure;
 use super::{Emit, Refused, descriptor, frame_offset};
 use crate::ids::*;
 use crate::interp::phv::bit;
@@ -408,10 +409,14 @@ impl Emit<'_> {
         self.must_have(&path, path.cursor);
         self.must_have_room(&path, &left);
         let (changes, valid) = (self.changes, self.num(path.valid));
+        let received;
         self.in_place = Some(path);
         self.followed = self.checksums_before()?;
         self.mutable = changes;
         if changes != 0 {
+            let path = self.path()?;
+            (self.sure, received) = (Sure::all(path.valid), path.received);
+            self.make_headers(received);
             self.b.def_var(self.valid, valid);
             self.phv = self.load64(self.frame, frame_offset!(phv_bytes));
             let path = self.in_place.as_mut().ok_or(Refused::TooLarge)?;
@@ -424,6 +429,8 @@ impl Emit<'_> {
         self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
         self.conclude(done, fail, around, &left)?;
         self.mutable = 0;
+        // The parser goes on with other paths, on which they may come with the packet.
+        self.made.clear();
         self.followed.clear();
         self.locals = locals;
         self.fail = bail;
@@ -456,11 +463,13 @@ impl Emit<'_> {
         if self.mutable == 0 {
             return len;
         }
-        let valid = self.in_place.as_ref().map_or(0, |path| path.valid);
-        let stays = self.emitted_bytes(valid & !self.mutable);
+        let program = self.program;
+        let emitted = program.deparser.emit.iter();
+        let stays = emitted.clone().filter(|i| self.surely_valid(**i) == Some(true));
+        let stays: u32 = stays.map(|i| self.emitted_bytes(bit(*i))).sum();
         len = self.b.ins().iadd_imm_s(len, i64::from(stays) - i64::from(cursor));
-        let (program, mutable) = (self.program, self.mutable);
-        for instance in program.deparser.emit.iter().filter(|i| mutable & bit(**i) != 0) {
+        let open: Vec<_> = emitted.filter(|i| self.surely_valid(**i).is_none()).collect();
+        for instance in open {
             let (there, bytes) = (self.valid_bit(*instance), self.emitted_bytes(bit(*instance)));
             let bytes = self.b.ins().imul_imm_u(there, i64::from(bytes));
             len = self.b.ins().iadd(len, bytes);

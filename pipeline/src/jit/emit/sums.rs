@@ -3,19 +3,23 @@
 //!
 //! To verify, words are taken as the processor loads them: a ones'-complement sum of swapped words is
 //! the swapped sum (RFC 1071 section 2). To follow, each assignment adds what it changes to a variable:
-//! new bits, and the complement of the old ones (RFC 1624). Nothing is read for it but the old value, and
+//! the new bits less the old ones (RFC 1624). Nothing is read for it but the old value, and
 //! never a word of which a part was just written, which a processor waits for.
 
 use super::path::InPlace;
-use super::{Emit, Refused, flags};
+use super::{Emit, Refused};
 use crate::ids::*;
 use crate::interp::phv::bit;
 use crate::ir::layout::Piece;
 use crate::ir::{Checksum, Covered, FieldLayout, Update, Verify};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I16, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::Variable;
+
+/// A multiple of 0xffff, with which a sum of changes is positive and below 2^32.
+const BIAS: i64 = 0x8000 * 0xffff;
+/// Most parts of words that may change for that: each is less than 2^24.
+const PARTS_MAX: usize = 100;
 
 /// A checksum that follows changes on this path.
 #[derive(Clone)]
@@ -27,8 +31,10 @@ pub(super) struct Followed {
     field_at: u32,
     /// Headers that it covers.
     covers: Vec<InstanceId>,
-    /// Sum of the changes so far, 0 when nothing was written.
+    /// Sum of the changes so far, in two's complement; 0 when nothing was written.
     change: Variable,
+    /// Parts of words that may have been added to it.
+    parts: usize,
     zero_means_none: bool,
 }
 
@@ -187,7 +193,7 @@ impl Emit<'_> {
         let none = self.num(0);
         let change = self.word_variable(none);
         let zero_means_none = checksum.zero_means_none;
-        Ok(Some(Followed { id, owner, field_at, covers, change, zero_means_none }))
+        Ok(Some(Followed { id, owner, field_at, covers, change, parts: 0, zero_means_none }))
     }
 
     /// A field of a valid header changes from `old` to `new`: what follows notes it.
@@ -217,30 +223,29 @@ impl Emit<'_> {
                 pieces.iter().map(part).collect()
             }
         };
-        for sum in self.followed.clone() {
+        for n in 0..self.followed.len() {
+            let sum = self.followed[n].clone();
             for _ in sum.covers.iter().filter(|covered| **covered == instance) {
                 let mut change = self.b.use_var(sum.change);
                 for (at, width, up) in &parts {
-                    let (old, new) = (
-                        self.part_of(old, bits, *at, *width, *up),
-                        self.part_of(new, bits, *at, *width, *up),
-                    );
-                    let ones = self.num(0xffff);
-                    let gone = self.b.ins().isub(ones, old);
-                    change = self.b.ins().iadd(change, gone);
-                    change = self.b.ins().iadd(change, new);
+                    let old = self.part_of(old, bits, *at, *width);
+                    let new = self.part_of(new, bits, *at, *width);
+                    let more = self.b.ins().isub(new, old);
+                    // Eight bits further up, and round at 16, it is in the order of memory.
+                    let more = self.b.ins().ishl_imm_u(more, i64::from((up + 8) % 16));
+                    change = self.b.ins().iadd(change, more);
                 }
                 self.b.def_var(sum.change, change);
+                self.followed[n].parts += parts.len();
             }
         }
     }
 
-    /// `width` bits from bit `at` of a value of `bits` bits, moved to bit `up`.
-    fn part_of(&mut self, value: Value, bits: u32, at: u32, width: u32, up: u32) -> Value {
+    /// `width` bits from bit `at` of a value of `bits` bits.
+    fn part_of(&mut self, value: Value, bits: u32, at: u32, width: u32) -> Value {
         let value = if at == 0 { value } else { self.b.ins().ushr_imm_u(value, i64::from(at)) };
         let value = self.resize(value, bits, 64);
-        let value = if at + width == bits { value } else { self.masked(value, width) };
-        self.b.ins().ishl_imm_u(value, i64::from(up))
+        if at + width == bits { value } else { self.masked(value, width) }
     }
 
     /// True when a checksum follows changes of this header.
@@ -274,26 +279,34 @@ impl Emit<'_> {
                 (self.b.create_block(), self.b.create_block(), self.b.create_block());
             self.b.ins().brif(change, some, &[], done, &[]);
             self.b.switch_to_block(some);
-            // Some words of 16 bits and their complements: two turns leave 16 bits, all ones for no
-            // change and never zero.
-            let folded = self.fold16(change, 2);
-            let differs = self.b.ins().icmp_imm_u(IntCC::NotEqual, folded, 0xffff);
-            let raw = self.b.ins().load(I16, flags(), data, sum.field_at as i32);
-            let found = self.b.ins().bswap(raw);
-            let found = self.b.ins().uextend(I64, found);
+            // Equation 3 with words as they are in memory; BIAS is zero in ones' complement and keeps the
+            // sum positive, so that it folds to 1 at least.
+            let found = self.load_word(data, sum.field_at as i32, 2);
+            let many = sum.parts > PARTS_MAX;
+            let biased = self.b.ins().iadd_imm_s(change, if many { BIAS << 16 } else { BIAS });
+            let folded = self.b.ins().isub(biased, found);
+            let folded = match many {
+                true => {
+                    let (low, high) =
+                        (self.masked(folded, 32), self.b.ins().ushr_imm_u(folded, 32));
+                    let folded = self.b.ins().iadd(low, high);
+                    self.fold16(folded, 3)
+                }
+                false => self.fold16(folded, 2),
+            };
+            // All ones stay where nothing changed in ones' complement.
+            let both = self.b.ins().band(folded, found);
+            let due = self.b.ins().icmp_imm_u(IntCC::NotEqual, both, 0xffff);
             let due = match sum.zero_means_none {
                 true => {
                     let used = self.b.ins().icmp_imm_u(IntCC::NotEqual, found, 0);
-                    self.b.ins().band(differs, used)
+                    self.b.ins().band(due, used)
                 }
-                false => differs,
+                false => due,
             };
             self.b.ins().brif(due, write, &[], done, &[]);
             self.b.switch_to_block(write);
-            let inverse = self.b.ins().bxor_imm_u(found, 0xffff);
-            let value = self.b.ins().iadd(inverse, folded);
-            let value = self.fold16(value, 1);
-            let value = self.b.ins().bxor_imm_u(value, 0xffff);
+            let value = self.b.ins().bxor_imm_u(folded, 0xffff);
             let value = match sum.zero_means_none {
                 true => {
                     let ones = self.num(0xffff);
@@ -301,9 +314,7 @@ impl Emit<'_> {
                 }
                 false => value,
             };
-            let value = self.b.ins().ireduce(I16, value);
-            let value = self.b.ins().bswap(value);
-            self.b.ins().store(flags(), value, data, sum.field_at as i32);
+            self.store_word(value, data, sum.field_at as i32, 2);
             self.b.ins().jump(done, &[]);
             self.b.switch_to_block(done);
         }

@@ -1,0 +1,204 @@
+//! Hashes of values. CRC-32 is code in place; the others are a call.
+//!
+//! The operands are put together in registers, in words of eight bytes of the stream that is hashed, and
+//! each word takes eight looks into tables (Kounavis and Berry, "A systematic approach to building high
+//! performance software-based CRC generators", 2005): the table of a byte holds what it adds to the CRC
+//! when so many bytes follow it. What is known while code is generated, as the fields of headers that a
+//! path does not have, is looked up then.
+
+use super::{Emit, Refused, flags};
+use crate::ids::*;
+use crate::ir::HashAlgorithm;
+use crate::jit::runtime::Helper;
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+/// Most bytes that are hashed in place.
+const INLINE_BYTES: usize = 96;
+
+/// CRC-32 as in Ethernet, bits reflected.
+const POLYNOMIAL: u32 = 0xedb8_8320;
+
+/// `TABLES[n][byte]`: what a byte adds to the CRC when `n` bytes follow it.
+static TABLES: [[u32; 256]; INLINE_BYTES] = tables();
+
+const fn tables() -> [[u32; 256]; INLINE_BYTES] {
+    let mut tables = [[0; 256]; INLINE_BYTES];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut after = 1;
+    while after < INLINE_BYTES {
+        byte = 0;
+        while byte < 256 {
+            let crc: u32 = tables[after - 1][byte];
+            tables[after][byte] = crc >> 8 ^ tables[0][(crc & 0xff) as usize];
+            byte += 1;
+        }
+        after += 1;
+    }
+    tables
+}
+
+/// A piece of the stream: up to eight bytes that are not known while code is generated, the first one on
+/// top of a word, and bytes behind them that are.
+#[derive(Clone, Default)]
+struct Piece {
+    word: Option<Value>,
+    bytes: usize,
+    known: Vec<u8>,
+}
+
+/// A CRC under way.
+#[derive(Clone, Copy)]
+enum Crc {
+    Known(u32),
+    /// As `i32`.
+    Value(Value),
+}
+
+impl Emit<'_> {
+    /// A hash of values.
+    pub(super) fn hash(
+        &mut self,
+        algorithm: HashAlgorithm,
+        operands: &[ExprId],
+    ) -> Result<Value, Refused> {
+        let bytes: u32 = operands.iter().map(|operand| self.bits(*operand).div_ceil(8)).sum();
+        if algorithm == HashAlgorithm::Crc32 && bytes as usize <= INLINE_BYTES {
+            return self.crc32(operands);
+        }
+        let widths: Vec<u32> = operands.iter().map(|operand| self.bits(*operand)).collect();
+        let mut values = Vec::with_capacity(operands.len());
+        for operand in operands {
+            values.push(self.expr(*operand)?);
+        }
+        for (n, (value, bits)) in values.iter().zip(&widths).enumerate() {
+            self.put_value(n, *value, *bits)?;
+        }
+        let place = HashAlgorithm::ALL.iter().position(|(_, known)| *known == algorithm);
+        let algorithm = self.num(place.unwrap_or(0) as u64);
+        let known = self.lists.widths.iter().position(|known| *known == widths);
+        let list = known.unwrap_or(self.lists.widths.len());
+        if known.is_none() {
+            self.lists.widths.push(widths);
+        }
+        let list = self.num(list as u64);
+        Ok(self.call(Helper::Hash, &[algorithm, list]))
+    }
+
+    fn crc32(&mut self, operands: &[ExprId]) -> Result<Value, Refused> {
+        let mut crc = Crc::Known(!0);
+        for piece in self.stream(operands)? {
+            crc = self.crc32_piece(crc, &piece);
+        }
+        Ok(match crc {
+            Crc::Known(crc) => self.num((!crc).into()),
+            Crc::Value(crc) => {
+                let crc = self.b.ins().bnot(crc);
+                self.b.ins().uextend(I64, crc)
+            }
+        })
+    }
+
+    /// The operands one behind the other, each in whole bytes.
+    fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, Refused> {
+        let mut pieces = vec![Piece::default()];
+        for operand in operands {
+            let bits = self.bits(*operand);
+            let bytes = bits.div_ceil(8) as usize;
+            if let Some(known) = self.known_number(*operand) {
+                if let Some(last) = pieces.last_mut() {
+                    last.known.extend(known.to_be_bytes().get(16 - bytes..).unwrap_or_default());
+                }
+                continue;
+            }
+            let value = self.expr(*operand)?;
+            let (low, high) = self.words(value, bits);
+            if bytes > 8 {
+                self.append(&mut pieces, high, bytes - 8);
+            }
+            self.append(&mut pieces, low, bytes.min(8));
+        }
+        Ok(pieces)
+    }
+
+    /// Adds the low bytes of a word.
+    fn append(&mut self, pieces: &mut Vec<Piece>, value: Value, bytes: usize) {
+        if pieces.last().is_none_or(|last| last.bytes == 8 || !last.known.is_empty()) {
+            pieces.push(Piece::default());
+        }
+        let Some(last) = pieces.last_mut() else { return };
+        let stop = last.bytes + bytes;
+        let moved = match stop <= 8 {
+            true => self.b.ins().ishl_imm_u(value, (8 - stop) as i64 * 8),
+            false => self.b.ins().ushr_imm_u(value, (stop - 8) as i64 * 8),
+        };
+        last.word = Some(last.word.map_or(moved, |word| self.b.ins().bor(word, moved)));
+        last.bytes = stop.min(8);
+        if stop > 8 {
+            let rest = self.b.ins().ishl_imm_u(value, (16 - stop) as i64 * 8);
+            pieces.push(Piece { word: Some(rest), bytes: stop - 8, known: Vec::new() });
+        }
+    }
+
+    /// The CRC behind one more piece. It is linear: what is known is added by itself, and costs nothing.
+    fn crc32_piece(&mut self, crc: Crc, piece: &Piece) -> Crc {
+        let len = piece.bytes + piece.known.len();
+        let look = |at: usize, byte: u8| TABLES[len - 1 - at][usize::from(byte)];
+        let known = piece.known.iter().enumerate();
+        let mut fixed = known.fold(0, |sum, (n, byte)| sum ^ look(piece.bytes + n, *byte));
+        // The first byte of the stream at the bottom, where it meets the first byte of the CRC.
+        let mut value = piece.word.map(|word| self.b.ins().bswap(word));
+        let mut unknown = piece.bytes;
+        let mut rest = None;
+        match crc {
+            Crc::Known(crc) => {
+                let bytes = crc.to_le_bytes().into_iter().enumerate().take(len);
+                fixed = bytes.fold(fixed, |sum, (at, byte)| sum ^ look(at, byte));
+                fixed ^= crc.checked_shr(len as u32 * 8).unwrap_or(0);
+            }
+            Crc::Value(crc) => {
+                let wide = self.b.ins().uextend(I64, crc);
+                value = Some(value.map_or(wide, |value| self.b.ins().bxor(value, wide)));
+                unknown = unknown.max(4).min(len);
+                rest = (len < 4).then(|| self.b.ins().ushr_imm_u(crc, len as i64 * 8));
+            }
+        }
+        let mut sum = rest;
+        for at in 0..unknown {
+            let Some(value) = value else { break };
+            let this = self.crc32_look(len - 1 - at, value, at);
+            sum = Some(sum.map_or(this, |sum| self.b.ins().bxor(sum, this)));
+        }
+        match sum {
+            None => Crc::Known(fixed),
+            Some(sum) if fixed == 0 => Crc::Value(sum),
+            Some(sum) => Crc::Value(self.b.ins().bxor_imm_u(sum, i64::from(fixed))),
+        }
+    }
+
+    /// What byte `at` of a word adds when so many bytes follow it.
+    fn crc32_look(&mut self, after: usize, word: Value, at: usize) -> Value {
+        let mut byte = word;
+        if at > 0 {
+            byte = self.b.ins().ushr_imm_u(byte, at as i64 * 8);
+        }
+        if at < 7 {
+            let low = self.b.ins().ireduce(I8, byte);
+            byte = self.b.ins().uextend(I64, low);
+        }
+        let tables = self.num(TABLES.as_ptr() as u64);
+        let offset = self.b.ins().ishl_imm_u(byte, 2);
+        let place = self.b.ins().iadd(tables, offset);
+        self.b.ins().load(I32, flags(), place, (after * size_of::<[u32; 256]>()) as i32)
+    }
+}

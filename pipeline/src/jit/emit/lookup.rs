@@ -1,0 +1,342 @@
+//! Lookups: hash tables, tries and short lists as they lie in memory (see [`wireyard_tables::raw`]); what
+//! has no such form is a call.
+
+use super::apply::Ways;
+use super::{Emit, Refused, flags, frame_offset};
+use crate::ids::*;
+use crate::jit::runtime::Helper;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64, I128};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
+use std::mem::offset_of;
+use wireyard_tables::Place;
+use wireyard_tables::hash::{K0, K1};
+use wireyard_tables::raw::{BUCKET, Layout, NODE, NODE_BITS, RawTable, SCAN_HEAD};
+
+impl Emit<'_> {
+    pub(super) fn lookup_call(
+        &mut self,
+        id: TableId,
+        words: &[Value],
+        rarely: bool,
+        ways: Ways,
+    ) -> Result<(), Refused> {
+        for (n, word) in words.iter().enumerate() {
+            self.put_value(n, *word, 64)?;
+        }
+        let table = self.num(id.0.into());
+        let found = match rarely {
+            true => self.call_rarely(Helper::Lookup, &[table]),
+            false => self.call(Helper::Lookup, &[table]),
+        };
+        let yes = self.b.create_block();
+        self.b.ins().brif(found, yes, &[], ways.miss, &[]);
+        self.b.switch_to_block(yes);
+        let slot = self.load64(self.frame, frame_offset!(hit_slot));
+        let action = self.load64(self.frame, frame_offset!(hit_action));
+        let data = self.load64(self.frame, frame_offset!(hit_data));
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+        Ok(())
+    }
+
+    /// Both halves of a product, folded. Of extended factors Cranelift makes one multiplication.
+    fn fold(&mut self, a: Value, b: Value) -> Value {
+        let (a, b) = (self.b.ins().uextend(I128, a), self.b.ins().uextend(I128, b));
+        let product = self.b.ins().imul(a, b);
+        let (low, high) = self.b.ins().isplit(product);
+        self.b.ins().bxor(low, high)
+    }
+
+    /// The hash of [`wireyard_tables::hash`].
+    fn key_hash(&mut self, words: &[Value], seed: u64) -> Value {
+        let mut hash = self.num(seed);
+        for pair in words.chunks(2) {
+            hash = match *pair {
+                [a, b] => {
+                    let k = self.num(K0);
+                    let (a, b) = (self.b.ins().bxor(a, hash), self.b.ins().bxor(b, k));
+                    self.fold(a, b)
+                }
+                [c] => {
+                    let k = self.num(K1);
+                    let c = self.b.ins().bxor(c, hash);
+                    self.fold(c, k)
+                }
+                _ => hash,
+            };
+        }
+        hash
+    }
+
+    /// See [`wireyard_tables::raw`].
+    pub(super) fn lookup_exact(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
+        let Layout::Exact { cell_words, data_at, record_words, seed, .. } = layout else { return };
+        let cells = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let hash = self.key_hash(words, seed);
+        let shift = self.load_word(raw, offset_of!(RawTable, shift) as i32, 4);
+        let pair = self.b.ins().ushr(hash, shift);
+        let (probe, found, next) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let same = self.b.create_block();
+        let pair_param = self.b.append_block_param(probe, I64);
+        let (cell_param, head_param) =
+            (self.b.append_block_param(found, I64), self.b.append_block_param(found, I64));
+        self.b.ins().jump(probe, &[pair.into()]);
+
+        // The second cell unless the first one has the key; then one look at the one that is left.
+        self.b.switch_to_block(probe);
+        let bytes = cell_words as u64 * 16;
+        let offset = match bytes.is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(pair_param, i64::from(bytes.ilog2())),
+            false => self.b.ins().imul_imm_u(pair_param, bytes as i64),
+        };
+        let first = self.b.ins().iadd(cells, offset);
+        let other = self.cell_differs(first, words);
+        let other = self.b.ins().uextend(I64, other);
+        let step = match (bytes / 2).is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(other, i64::from((bytes / 2).ilog2())),
+            false => self.b.ins().imul_imm_u(other, (bytes / 2) as i64),
+        };
+        let cell = self.b.ins().iadd(first, step);
+        let differs = self.cell_differs(cell, words);
+        self.b.ins().brif(differs, next, &[], same, &[]);
+        self.b.switch_to_block(same);
+        let head = self.load64(cell, 0);
+        self.b.ins().brif(head, found, &[cell.into(), head.into()], next, &[]);
+
+        self.b.switch_to_block(next);
+        self.b.set_cold_block(next);
+        let first_head = self.load64(first, 0);
+        let second_head = self.load64(first, (bytes / 2) as i32);
+        let zero = self.num(0);
+        let empty_first = self.compare(IntCC::Equal, first_head, zero);
+        let empty_second = self.compare(IntCC::Equal, second_head, zero);
+        let empty = self.b.ins().bor(empty_first, empty_second);
+        let mask = self.load64(raw, offset_of!(RawTable, pair_mask) as i32);
+        let more = self.b.ins().iadd_imm_s(pair_param, 1);
+        let more = self.b.ins().band(more, mask);
+        self.b.ins().brif(empty, ways.miss, &[], probe, &[more.into()]);
+
+        self.b.switch_to_block(found);
+        let head = head_param;
+        let action = self.b.ins().ushr_imm_u(head, 32);
+        let slot = self.masked(head, 32);
+        let slot = self.b.ins().iadd_imm_s(slot, -1);
+        let data = match data_at {
+            Some(word) => self.b.ins().iadd_imm_s(cell_param, word as i64 * 8),
+            None => {
+                let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+                self.record(records, slot, record_words).1
+            }
+        };
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+    }
+
+    /// Whether a cell has another key, as a condition.
+    fn cell_differs(&mut self, cell: Value, words: &[Value]) -> Value {
+        if let [word] = words {
+            let stored = self.load64(cell, 8);
+            return self.compare(IntCC::NotEqual, stored, *word);
+        }
+        let mut differs: Option<Value> = None;
+        for (n, word) in words.iter().enumerate() {
+            let stored = self.load64(cell, 8 + n as i32 * 8);
+            let this = self.b.ins().bxor(stored, *word);
+            differs = Some(match differs {
+                Some(differs) => self.b.ins().bor(differs, this),
+                None => this,
+            });
+        }
+        let differs = differs.unwrap_or_else(|| self.num(0));
+        self.b.ins().icmp_imm_u(IntCC::NotEqual, differs, 0)
+    }
+
+    /// Address of a record, and of the data in it.
+    fn record(&mut self, records: Value, slot: Value, record_words: usize) -> (Value, Value) {
+        let bytes = record_words as u64 * 8;
+        let offset = match bytes.is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(slot, i64::from(bytes.ilog2())),
+            false => self.b.ins().imul_imm_u(slot, bytes as i64),
+        };
+        let record = self.b.ins().iadd(records, offset);
+        (record, self.b.ins().iadd_imm_s(record, 8))
+    }
+
+    /// See [`wireyard_tables::raw`].
+    pub(super) fn lookup_scan(
+        &mut self,
+        id: TableId,
+        raw: Value,
+        words: &[Value],
+        ways: Ways,
+    ) -> Result<(), Refused> {
+        let known = &self.facts.tables[id.index()];
+        let Layout::Scan { key_words, entry_words, record_words } = known.layout else {
+            return Ok(());
+        };
+        let list = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let (few, many) = (self.b.create_block(), self.b.create_block());
+        let (look, next, found) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (test, entry) = (self.b.create_block(), self.b.append_block_param(look, I64));
+        self.b.set_cold_block(many);
+        self.b.ins().brif(list, few, &[], many, &[]);
+        self.b.switch_to_block(many);
+        self.lookup_call(id, words, true, ways)?;
+
+        self.b.switch_to_block(few);
+        let bytes = self.load64(raw, offset_of!(RawTable, pair_mask) as i32);
+        let stop = self.b.ins().iadd(list, bytes);
+        let mut ranged = Vec::with_capacity(known.ranges.len());
+        for place in &known.ranges {
+            let down = self.b.ins().ushr_imm_u(words[place.word], i64::from(place.shift));
+            ranged.push(self.masked(down, place.bits));
+        }
+        self.b.ins().jump(look, &[list.into()]);
+        self.b.switch_to_block(look);
+        let more = self.compare(IntCC::UnsignedLessThan, entry, stop);
+        self.b.ins().brif(more, test, &[], ways.miss, &[]);
+
+        self.b.switch_to_block(test);
+        let mut differs = self.num(0);
+        for (n, word) in words.iter().enumerate() {
+            let value = self.load64(entry, (SCAN_HEAD + n) as i32 * 8);
+            let mask = self.load64(entry, (SCAN_HEAD + key_words + n) as i32 * 8);
+            let this = self.b.ins().bxor(*word, value);
+            let this = self.b.ins().band(this, mask);
+            differs = self.b.ins().bor(differs, this);
+        }
+        let mut same = self.b.create_block();
+        self.b.ins().brif(differs, next, &[], same, &[]);
+        for (n, field) in ranged.into_iter().enumerate() {
+            self.b.switch_to_block(same);
+            let at = (SCAN_HEAD + 2 * key_words + 2 * n) as i32 * 8;
+            let (low, span) = (self.load64(entry, at), self.load64(entry, at + 8));
+            let above = self.b.ins().isub(field, low);
+            let beyond = self.compare(IntCC::UnsignedGreaterThan, above, span);
+            same = self.b.create_block();
+            self.b.ins().brif(beyond, next, &[], same, &[]);
+        }
+        self.b.switch_to_block(same);
+        self.b.ins().jump(found, &[]);
+        self.b.switch_to_block(next);
+        let after = self.b.ins().iadd_imm_s(entry, entry_words as i64 * 8);
+        self.b.ins().jump(look, &[after.into()]);
+
+        self.b.switch_to_block(found);
+        let slot = self.load64(entry, 0);
+        let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+        let (record, data) = self.record(records, slot, record_words);
+        let action = self.load64(record, 0);
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+        Ok(())
+    }
+
+    /// See [`wireyard_tables::raw`].
+    pub(super) fn lookup_lpm(
+        &mut self,
+        raw: Value,
+        words: &[Value],
+        field: Place,
+        root_bits: u32,
+        record_words: usize,
+        ways: Ways,
+    ) {
+        let cells = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let word = words[field.word];
+        let rest = self.b.ins().ishl_imm_u(word, i64::from(64 - field.shift - field.bits));
+        let at = match field.shift {
+            // The key has nothing above its fields.
+            0 if words.len() == 1 && root_bits <= field.bits => {
+                self.b.ins().ushr_imm_u(word, i64::from(field.bits - root_bits))
+            }
+            _ => self.b.ins().ushr_imm_u(rest, i64::from(64 - root_bits)),
+        };
+        let cell = self.cell32(cells, at);
+        let rest = self.b.ins().ishl_imm_u(rest, i64::from(root_bits));
+        let (walk, node, end, leaf) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        let (bucket, other) = (self.b.create_block(), self.b.create_block());
+        let (cell_in, rest_in) =
+            (self.b.append_block_param(walk, I32), self.b.append_block_param(walk, I64));
+        let end_in = self.b.append_block_param(end, I32);
+        let leaf_in = self.b.append_block_param(leaf, I32);
+        let args: [BlockArg; 2] = [cell.into(), rest.into()];
+        self.b.ins().jump(walk, &args);
+
+        // NODE is the sign.
+        self.b.switch_to_block(walk);
+        let is_node = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, cell_in, 0);
+        self.b.ins().brif(is_node, node, &[], end, &[cell_in.into()]);
+        self.b.switch_to_block(node);
+        let unit = self.b.ins().band_imm_u(cell_in, i64::from(!NODE));
+        let unit = self.b.ins().uextend(I64, unit);
+        let first = self.b.ins().ishl_imm_u(unit, 4);
+        let digit = self.b.ins().ushr_imm_u(rest_in, i64::from(64 - NODE_BITS));
+        let at = self.b.ins().iadd(first, digit);
+        let cell = self.cell32(cells, at);
+        let rest = self.b.ins().ishl_imm_u(rest_in, i64::from(NODE_BITS));
+        let args: [BlockArg; 2] = [cell.into(), rest.into()];
+        self.b.ins().jump(walk, &args);
+
+        // Nearly always it is a leaf: neither nothing nor a bucket.
+        self.b.switch_to_block(end);
+        let slot = self.b.ins().iadd_imm_s(end_in, -1);
+        let is_leaf = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, slot, i64::from(BUCKET) - 1);
+        self.b.ins().brif(is_leaf, leaf, &[slot.into()], other, &[]);
+        self.b.switch_to_block(other);
+        let is_bucket = self.b.ins().band_imm_u(end_in, i64::from(BUCKET));
+        let none = self.b.create_block();
+        let best_in = self.b.append_block_param(none, I32);
+        self.b.ins().brif(is_bucket, bucket, &[], none, &[end_in.into()]);
+        self.b.switch_to_block(bucket);
+        let unit = self.b.ins().band_imm_u(end_in, i64::from(!BUCKET));
+        let unit = self.b.ins().uextend(I64, unit);
+        let first = self.b.ins().ishl_imm_u(unit, 6);
+        let line = self.b.ins().iadd(cells, first);
+        let mut best = self.b.ins().load(I32, flags(), line, 0);
+        for n in 1..4 {
+            best = self.bucket_entry(line, n * 16, rest_in, best);
+        }
+        self.b.ins().jump(none, &[best.into()]);
+
+        self.b.switch_to_block(none);
+        let zero_leaf =
+            self.b.ins().load(I32, flags(), raw, offset_of!(RawTable, zero_leaf) as i32);
+        let best = self.b.ins().select(best_in, best_in, zero_leaf);
+        let slot = self.b.ins().iadd_imm_s(best, -1);
+        self.b.ins().brif(best, leaf, &[slot.into()], ways.miss, &[]);
+
+        self.b.switch_to_block(leaf);
+        let slot = self.b.ins().uextend(I64, leaf_in);
+        let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+        let (record, data) = self.record(records, slot, record_words);
+        let action = self.load64(record, 0);
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+    }
+
+    /// `[value, value, leaf, shift]` at an offset of a bucket: its leaf if the rest matches.
+    fn bucket_entry(&mut self, line: Value, at: i32, rest: Value, best: Value) -> Value {
+        let value = self.load64(line, at);
+        let leaf = self.b.ins().load(I32, flags(), line, at + 8);
+        let shift = self.load_word(line, at + 12, 4);
+        let differs = self.b.ins().bxor(rest, value);
+        let differs = self.b.ins().ushr(differs, shift);
+        self.b.ins().select(differs, best, leaf)
+    }
+
+    /// A word of 32 bits of an array.
+    fn cell32(&mut self, cells: Value, index: Value) -> Value {
+        let offset = self.b.ins().ishl_imm_u(index, 2);
+        let at = self.b.ins().iadd(cells, offset);
+        self.b.ins().load(I32, flags(), at, 0)
+    }
+}
