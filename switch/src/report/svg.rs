@@ -20,6 +20,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 const LEGEND_LINE: f64 = 15.0;
+/// Between the name of the axis and the legend.
+const LEGEND_GAP: f64 = 8.0;
 
 /// Dark enough for text on white, told apart by the colour-blind (after Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
@@ -63,7 +65,11 @@ pub(super) fn style(index: usize) -> String {
 pub fn plot(plot: &Plot) -> String {
     let legend = legend(plot);
     let height = HEIGHT + legend.height;
-    let x = Scale::new(&plot.x, shapes::xs(&plot.layers), (LEFT, WIDTH - RIGHT));
+    let xs = shapes::xs(&plot.layers);
+    // Across, the picture ends where its data end; upwards, at a round number.
+    let last = xs.iter().copied().filter(|x| x.is_finite()).reduce(f64::max);
+    let across = Axis { to: plot.x.to.or(last), ..plot.x.clone() };
+    let x = Scale::new(&across, xs, (LEFT, WIDTH - RIGHT));
     let y = Scale::new(&plot.y, shapes::ys(&plot.layers), (HEIGHT - BOTTOM, TOP));
     let mut out = open(&plot.title, height);
     grid(&mut out, &x, &y);
@@ -205,12 +211,12 @@ fn legend(plot: &Plot) -> Legend {
     let entries = shown.map(|(index, layer)| (Some((index, layer)), layer.name().to_owned()));
     let rest = (more > 0).then(|| (None, format!("and {more} more")));
     for (mark, name) in entries.chain(rest) {
-        // System fonts are about 0.55 em wide.
-        let width = 30.0 + name.chars().count() as f64 * 6.6;
+        // The widest of the usual system fonts has 0.6 em for a letter.
+        let width = 36.0 + name.chars().count() as f64 * 7.2;
         if x + width > WIDTH - RIGHT && x > LEFT {
             (x, line) = (LEFT, line + 1.0);
         }
-        let y = HEIGHT + line * LEGEND_LINE + 8.0;
+        let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 8.0;
         if let Some((index, layer)) = mark {
             shapes::key(&mut text, layer, index, x, y - 4.0);
         }
@@ -218,7 +224,7 @@ fn legend(plot: &Plot) -> Legend {
             write!(text, "<text x=\"{}\" y=\"{}\">{}</text>", at(x + 24.0), at(y), escaped(&name));
         x += width;
     }
-    Legend { text, height: (line + 1.0) * LEGEND_LINE }
+    Legend { text, height: LEGEND_GAP + (line + 1.0) * LEGEND_LINE }
 }
 
 #[cfg(test)]

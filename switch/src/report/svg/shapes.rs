@@ -56,6 +56,12 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
 pub(super) fn key(out: &mut String, layer: &Layer, index: usize, left: f64, line: f64) {
     let look = match layer {
         Layer::Reference { .. } => format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]),
+        Layer::Measured { .. } => {
+            let colour = COLOURS[index % COLOURS.len()];
+            let (cx, cy) = (at(left + 9.0), at(line));
+            let _ = write!(out, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"3\" fill=\"{colour}\"/>");
+            return;
+        }
         _ => style(index),
     };
     let _ = write!(
