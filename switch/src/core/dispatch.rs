@@ -20,14 +20,16 @@ impl Core {
         let (mut burst, mut meta) = self.take_burst();
         self.device.half = Half::Ingress;
         self.executor.ingress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
-        for (mut descriptor, mut intrinsic) in burst.drain(..).zip(meta.drain(..)) {
+        // The intrinsics stay where they are: they are longer than the packets' descriptors.
+        for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
             let from = self.slot(descriptor.ingress_port);
-            self.manager.classify(from, &mut descriptor, &intrinsic);
+            self.manager.classify(from, &mut descriptor, intrinsic);
             match intrinsic.original.take() {
-                Some(original) => self.dispatch_with_clones(original, descriptor, &intrinsic),
-                None => self.dispatch(descriptor, &intrinsic),
+                Some(original) => self.dispatch_with_clones(original, descriptor, intrinsic),
+                None => self.dispatch(descriptor, intrinsic),
             }
         }
+        meta.clear();
         (self.burst, self.meta) = (burst, meta);
         self.after_pass();
     }

@@ -56,11 +56,12 @@ impl Core {
             self.device.half = Half::Egress;
             let sink = lend(&mut trace);
             self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
-            for (packet, intrinsic) in burst.drain(..).zip(meta.drain(..)) {
-                if let Some(packet) = self.after_egress(packet, &intrinsic) {
+            for (packet, intrinsic) in burst.drain(..).zip(&meta) {
+                if let Some(packet) = self.after_egress(packet, intrinsic) {
                     self.hand_over(slot, packet, self.now, self.now);
                 }
             }
+            meta.clear();
             (self.burst, self.meta) = (burst, meta);
             self.after_pass();
         }
