@@ -53,9 +53,8 @@ pub(super) fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> bool
 /// IPv4 and IPv6 without extension headers, behind up to two VLAN tags; not inside tunnels.
 pub(super) fn finish_unmarked_checksum(frame: &mut [u8]) -> bool {
     let Some((start, end, pseudo, offset)) = transport(frame) else { return false };
-    let field = start + usize::from(offset);
-    let stored = u16_at(frame, field);
-    if stored != Some(pseudo) || pseudo == 0 {
+    let stored = u16_at(frame, start + usize::from(offset));
+    if stored != Some(pseudo) {
         return false;
     }
     let Some(segment) = frame.get_mut(start..end) else { return false };
@@ -65,7 +64,7 @@ pub(super) fn finish_unmarked_checksum(frame: &mut [u8]) -> bool {
 }
 
 /// Start and end of the TCP or UDP segment, the sum of its pseudo-header, and where in the segment the
-/// checksum is.
+/// checksum is. `None` too where that is 0: it was finished, or is not used.
 fn transport(frame: &[u8]) -> Option<(usize, usize, u16, u16)> {
     let mut at = 12;
     while matches!(u16_at(frame, at)?, 0x8100 | 0x88a8) && at < 20 {
@@ -94,7 +93,7 @@ fn transport(frame: &[u8]) -> Option<(usize, usize, u16, u16)> {
         _ => return None,
     };
     let len = u32::try_from(end.checked_sub(start)?).ok()?;
-    if end > frame.len() {
+    if end > frame.len() || u16_at(frame, start + usize::from(offset))? == 0 {
         return None;
     }
     let mut sum = u32::from(ones_complement_sum(addresses)) + u32::from(protocol) + len;
@@ -185,7 +184,7 @@ mod tests {
         }
         frame.extend([0, 1, 0, 2]);
         frame.extend(len.to_be_bytes());
-        frame.extend([0, 0]);
+        frame.extend([1, 1]);
         frame.extend(payload);
         let (start, _, pseudo, _) = transport(&frame).unwrap();
         frame[start + 6..start + 8].copy_from_slice(&pseudo.to_be_bytes());

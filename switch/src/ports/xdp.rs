@@ -166,9 +166,10 @@ impl XdpPort {
                 self.stats.rx_no_memory += 1;
                 break;
             };
-            let record =
-                mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(data - TAG_RECORD_BYTES..data));
-            record.unwrap_or_default().fill(0);
+            let before = mem.bytes_mut(&mut buf).and_then(|chunk| chunk.get_mut(..data));
+            if let Some(record) = before.and_then(<[u8]>::last_chunk_mut) {
+                *record = [0; TAG_RECORD_BYTES];
+            }
             let address = self.shape.address(&buf, 0);
             if !live.xsk.fill(address) {
                 mem.free(buf);

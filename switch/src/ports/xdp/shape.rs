@@ -15,7 +15,11 @@ const FIRST_PART_BYTES_MIN: u64 = 64;
 /// The geometry of a region as UMEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
+    /// A power of two, as packet memory has it.
     chunk_bytes: u32,
+    /// log2 of `chunk_bytes`: every frame asks where it is, and a division is slow.
+    chunk_shift: u32,
+    umem_shift: u32,
     /// A power of two, at most a page and at most `chunk_bytes`.
     pub(super) umem_chunk_bytes: u32,
     /// Headroom that the memory has beyond the kernel's own.
@@ -44,7 +48,13 @@ impl Shape {
                 config.headroom_bytes
             ));
         }
-        Ok(Shape { chunk_bytes: config.chunk_bytes, umem_chunk_bytes, extra_headroom_bytes })
+        Ok(Shape {
+            chunk_bytes: config.chunk_bytes,
+            chunk_shift: config.chunk_bytes.trailing_zeros(),
+            umem_shift: umem_chunk_bytes.trailing_zeros(),
+            umem_chunk_bytes,
+            extra_headroom_bytes,
+        })
     }
 
     /// The longest frame that arrives in one part.
@@ -63,41 +73,43 @@ impl Shape {
     }
 
     /// The address of byte `offset` of a chunk.
+    #[inline]
     pub(super) fn address(&self, buf: &Buf, offset: u64) -> u64 {
-        u64::from(buf.index()) * u64::from(self.chunk_bytes) + offset
+        (u64::from(buf.index()) << self.chunk_shift) + offset
     }
 
     /// The chunk index and the offset in it of an address.
+    #[inline]
     pub(super) fn place(&self, address: u64) -> (u32, usize) {
-        let chunk = u64::from(self.chunk_bytes);
-        ((address / chunk) as u32, (address % chunk) as usize)
+        let within = u64::from(self.chunk_bytes) - 1;
+        ((address >> self.chunk_shift) as u32, (address & within) as usize)
     }
 
     /// UMEM chunks that a frame touches, in its place.
+    #[inline]
     pub(super) fn parts(&self, frame: &TxFrame) -> u32 {
-        let umem = u64::from(self.umem_chunk_bytes);
         let start = u64::from(frame.data_off);
         let last = start + u64::from(frame.len.max(1)) - 1;
-        (last / umem - start / umem) as u32 + 1
+        ((last >> self.umem_shift) - (start >> self.umem_shift)) as u32 + 1
     }
 
     /// True if the kernel can send the frame from where it lies.
     pub(super) fn sends_in_place(&self, frame: &TxFrame, multi_buffer: bool) -> bool {
         let umem = u64::from(self.umem_chunk_bytes);
-        let first = umem - u64::from(frame.data_off) % umem;
+        let first = umem - (u64::from(frame.data_off) & (umem - 1));
         self.parts(frame) == 1 || (multi_buffer && first >= FIRST_PART_BYTES_MIN)
     }
 
     /// The parts of `len` bytes from `start` on, cut at the borders of UMEM chunks.
     pub(super) fn split(&self, start: u64, len: u32) -> impl Iterator<Item = Part> {
-        let umem = u64::from(self.umem_chunk_bytes);
+        let umem_shift = self.umem_shift;
         let end = start + u64::from(len);
         let mut at = start;
         std::iter::from_fn(move || {
             if at >= end {
                 return None;
             }
-            let stop = ((at / umem + 1) * umem).min(end);
+            let stop = (((at >> umem_shift) + 1) << umem_shift).min(end);
             let part = Part { address: at, len: (stop - at) as u32, continued: stop < end };
             at = stop;
             Some(part)
