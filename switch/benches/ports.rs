@@ -6,7 +6,8 @@
 //! `rocev2_lossless`, compiled, bridging by a learned address (`switch`).
 //!
 //! `-- xdp` measures one kind only. Beside the rate stands the forwarder's processor time for each frame: where others use the machine too, its
-//! ratio means more than that of the rates. Only ratios of one run mean something.
+//! ratio means more than that of the rates. Only ratios of one run mean something. Then each forwarder's delay, from one packet socket to
+//! another: of a frame that comes while it sleeps, and of one among others at a rate that it carries.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
@@ -32,8 +33,9 @@ use wireyard_tables::time::Time;
 const RUN: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 5;
 const CHUNKS: u32 = 8192;
-/// Frames that the generator sends before it lets others run: half a receive ring.
-const LIVE_BURST: u32 = 512;
+/// Frames of one call of the kernel's generator: a call takes some 30 ms before and after them, so that few frames would
+/// find a forwarder that sleeps most of the time.
+const LIVE_BURST: u32 = 1 << 15;
 /// Empty polls of a forwarder before it sleeps until a frame comes, as the loop of `run` does.
 const SPINS: u32 = 64;
 
@@ -59,16 +61,24 @@ fn main() {
         "{:>6} {:>12} {:>8} {:>6} {:>8} {:>6}",
         "bytes", "forwarder", "kpps", "ratio", "CPU ns", "ratio"
     );
+    let is_wanted = |kind: &&str| wanted.is_empty() || wanted.iter().any(|word| word == kind);
+    let kinds = || ["xdp", "raw", "pnet"].into_iter().filter(is_wanted);
     for bytes in [64, 1024] {
-        let is_wanted = |kind: &&str| wanted.is_empty() || wanted.iter().any(|word| word == kind);
-        for kind in ["xdp", "raw", "pnet"].into_iter().filter(is_wanted) {
-            compare(bytes, kind);
+        kinds().for_each(|kind| compare(bytes, kind));
+    }
+    println!("{:>12} {:>10} {:>9} {:>9}", "forwarder", "others", "p50 us", "p99 us");
+    for kind in kinds() {
+        for (name, forward) in forwarders(kind) {
+            for others in [0, 20] {
+                let (p50, p99) = delays(kind, &name, &forward, others);
+                println!("{name:>12} {:>5} kpps {p50:>9.1} {p99:>9.1}", others);
+            }
         }
     }
 }
 
-/// All forwarders of a kind, in turns; the ratio is to the first.
-fn compare(bytes: usize, kind: &'static str) {
+/// The forwarders of a kind, the rival first.
+fn forwarders(kind: &'static str) -> Vec<(String, Forwarder)> {
     let ports: (String, Forwarder) =
         (format!("{kind} ports"), Box::new(move |stop: &AtomicBool| through_ports(kind, stop)));
     let switch: (String, Forwarder) =
@@ -78,11 +88,16 @@ fn compare(bytes: usize, kind: &'static str) {
         "pnet" => Some(("bare pnet".into(), Box::new(bare_pnet))),
         _ => None,
     };
-    let all: Vec<(String, Forwarder)> = bare.into_iter().chain([ports, switch]).collect();
+    bare.into_iter().chain([ports, switch]).collect()
+}
+
+/// All forwarders of a kind, in turns; the ratio is to the first.
+fn compare(bytes: usize, kind: &'static str) {
+    let all = forwarders(kind);
     let mut results: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); all.len()];
     for _ in 0..ROUNDS {
-        for ((_, forward), (rates, costs)) in all.iter().zip(&mut results) {
-            let (rate, cost) = measure(bytes, kind, forward);
+        for ((name, forward), (rates, costs)) in all.iter().zip(&mut results) {
+            let (rate, cost) = measure(bytes, kind, name, forward);
             rates.push(rate);
             costs.push(cost);
         }
@@ -107,11 +122,13 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// Thousands of frames per second that arrive at the sink while `forward` runs and a generator overloads it, and the
 /// nanoseconds that the forwarder's thread was on a processor for each.
-fn measure(bytes: usize, kind: &str, forward: &Forwarder) -> (f64, f64) {
+fn measure(bytes: usize, kind: &str, name: &str, forward: &Forwarder) -> (f64, f64) {
     let (stop, forwarder) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
     let mut result = (0.0, 0.0);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        // Named for who looks with perf.
+        let thread = thread::Builder::new().name(name.to_owned());
+        let _ = thread.spawn_scoped(scope, || {
             let me = std::fs::read_link("/proc/thread-self").unwrap();
             let number = me.file_name().unwrap().to_str().unwrap().parse().unwrap();
             forwarder.store(number, Ordering::Relaxed);
@@ -135,6 +152,81 @@ fn measure(bytes: usize, kind: &str, forward: &Forwarder) -> (f64, f64) {
         stop.store(true, Ordering::Relaxed);
     });
     result
+}
+
+/// Microseconds that a frame of 64 bytes takes, the median and what 99 of 100 do not exceed, while so many thousand
+/// others come every second.
+fn delays(kind: &str, name: &str, forward: &Forwarder, others: u32) -> (f64, f64) {
+    const PROBES: usize = 1000;
+    let stop = AtomicBool::new(false);
+    let mut result = (0.0, 0.0);
+    thread::scope(|scope| {
+        scope.spawn(|| forward(&stop));
+        scope.spawn(|| accompany(others, &stop));
+        let mut mem = memory();
+        let port = |name: &str| open(&PortSpec::parse(name).unwrap(), &mem).unwrap().port;
+        let (mut sender, mut receiver) = (port("raw:gen"), port("raw:sink"));
+        let begin = arrived();
+        let mut took_us = Vec::with_capacity(PROBES);
+        let mut probe = frame(64);
+        for number in 0..2 * PROBES as u32 {
+            // Neither in step with the others nor with a timer of the forwarder.
+            thread::sleep(Duration::from_micros(500 + u64::from(number * 7919 % 1000)));
+            probe[60..64].copy_from_slice(&(number | 1 << 31).to_be_bytes());
+            let sent = Instant::now();
+            let buf = mem.alloc_frame(&probe).unwrap();
+            let mut burst = vec![TxFrame::at_once(buf, 256, 64, Time::ZERO)];
+            sender.tx_burst(&mut mem, Time::ZERO, &mut burst).unwrap();
+            let is_back = await_frame(receiver.as_mut(), &mut mem, &probe, sent);
+            // The forwarder may not run yet.
+            if is_back && arrived() > begin + 100 {
+                took_us.push(sent.elapsed().as_nanos() as f64 / 1000.0);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(
+            took_us.len() > PROBES / 2,
+            "{kind}: {name} lost {} probes",
+            2 * PROBES - took_us.len()
+        );
+        took_us.sort_by(f64::total_cmp);
+        result = (took_us[took_us.len() / 2], took_us[took_us.len() * 99 / 100]);
+        sender.close(&mut mem);
+        receiver.close(&mut mem);
+    });
+    result
+}
+
+/// Looks for one frame on a port, for 20 ms at most.
+fn await_frame(port: &mut dyn Port, mem: &mut PacketMemory, wanted: &[u8], sent: Instant) -> bool {
+    let mut received = Vec::with_capacity(64);
+    let mut is_back = false;
+    while !is_back && sent.elapsed() < Duration::from_millis(20) {
+        port.rx_burst(mem, Time::ZERO, &mut received, 64).unwrap();
+        for got in received.drain(..) {
+            is_back |= mem.frame(&got.buf, got.data_off, got.len).ends_with(&wanted[60..]);
+            mem.free(got.buf);
+        }
+    }
+    is_back
+}
+
+/// Sends so many thousand frames every second, a few each millisecond.
+fn accompany(others: u32, stop: &AtomicBool) {
+    let mut mem = memory();
+    let mut port = open(&PortSpec::parse("raw:gen").unwrap(), &mem).unwrap().port;
+    let original = mem.alloc_frame(&frame(64)).unwrap();
+    let mut burst = Vec::with_capacity(64);
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..others {
+            let buf: Buf = mem.share(&original).unwrap();
+            burst.push(TxFrame::at_once(buf, 256, 64, Time::ZERO));
+        }
+        port.tx_burst(&mut mem, Time::ZERO, &mut burst).unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+    mem.free(original);
+    port.close(&mut mem);
 }
 
 /// What a thread of this process spent on a processor.
