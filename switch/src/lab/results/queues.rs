@@ -127,8 +127,27 @@ fn bottleneck_figures(report: &mut Report, window: &Window<'_>, bottleneck: Opti
     report.fact("bottleneck", name(window, key));
 }
 
+/// The whole run; and what comes after the warm-up by itself, because the queue that the first window of all flows makes
+/// is many times what follows.
 fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
+    let what = "Bytes that wait in the fullest queues of switches";
+    depths(report, window, keys, 0, ("queues", "Queue depth", &format!("{what}.")));
+    if (1..window.lab.sampler.times.len()).contains(&window.first) {
+        let caption = format!("{what}: the figures below are of this time.");
+        let words = ("queues_after_warm_up", "Queue depth after the warm-up", caption.as_str());
+        depths(report, window, keys, window.first, words);
+    }
+}
+
+fn depths(
+    report: &mut Report,
+    window: &Window<'_>,
+    keys: &[QueueKey],
+    from: usize,
+    (id, title, caption): (&str, &str, &str),
+) {
     let times = &window.lab.sampler.times;
+    let begin = if from == 0 { 0.0 } else { times[from] };
     let fabric = &window.lab.scenario().fabric;
     let of_switch =
         |key: &&QueueKey| fabric.nodes[key.0].kind == crate::lab::fabric::NodeKind::Switch;
@@ -136,14 +155,14 @@ fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
         let bytes = &window.lab.sampler.queues[key].bytes;
         Layer::Line {
             name: name(window, *key),
-            points: times.iter().copied().zip(bytes.iter().copied()).collect(),
+            points: times.iter().copied().zip(bytes.iter().copied()).skip(from).collect(),
         }
     });
     report.plots.push(Plot {
-        id: "queues".to_owned(),
-        title: "Queue depth".to_owned(),
-        caption: "Bytes that wait in the fullest queues of switches.".to_owned(),
-        x: Axis::from_zero("time", Unit::Seconds),
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        x: Axis { from: Some(begin), ..Axis::new("time", Unit::Seconds) },
         y: Axis::from_zero("depth", Unit::Bytes),
         layers: layers.collect(),
     });
