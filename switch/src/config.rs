@@ -4,6 +4,7 @@ pub mod generators;
 mod node;
 pub mod notification;
 pub mod qos;
+pub mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -230,6 +230,14 @@ impl Loaded {
         })
     }
 
+    /// The packet memory of a live switch with these ports: as much as its queues hold, and from now on they hold no more.
+    pub fn size_memory(&mut self, numbers: &[u16]) -> MemoryConfig {
+        let Some(config) = &mut self.config else { return MemoryConfig::default() };
+        let Some(room) = config.room(numbers) else { return MemoryConfig::default() };
+        config.qos.get_or_insert_default().packet_slots = Some(room.packets);
+        room.memory()
+    }
+
     /// Gives a device the queues and generators that the configuration describes, for these ports.
     ///
     /// # Errors
@@ -303,7 +311,11 @@ impl Loaded {
     /// # Errors
     /// As [`Loaded::device`].
     pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, String> {
-        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
+        let asked = self.config.as_ref().and_then(|config| config.qos.as_ref()?.packet_slots);
+        let memory = PacketMemory::new(options.memory).map_err(|error| match asked {
+            Some(packets) => format!("{error} (`packet_slots` of `qos:`: {packets} packets)"),
+            None => error.to_string(),
+        })?;
         let mut cores = self.workers_on(memory, options, workers)?;
         for (core, crew) in cores.iter_mut().zip(Crew::of(workers)) {
             core.join(crew);

@@ -6,6 +6,7 @@
 mod backpressure;
 mod marking;
 mod refused;
+mod room;
 
 use std::time::{Duration, Instant};
 

@@ -103,8 +103,25 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     let shown = check(good, &[]).expect(0, &[]).out.clone();
     assert!(shown.contains("port 1 priority group 3 (ingress_lossless): xoff at"), "{shown}");
     assert!(shown.contains("port 2 queue 4 (AZURE_LOSSLESS): kmin 1 MiB, kmax 2 MiB"), "{shown}");
+    let packets =
+        "packets: 8192 wait at once in `run`, in 272 MiB of packet memory; the pools hold";
+    assert!(shown.contains(packets), "{shown}");
     let json: serde_json::Value = serde_json::from_str(&check(good, &["--json"]).out).unwrap();
     assert_eq!(json["queues"]["groups"][0]["headroom_bytes"], 50_176, "{json:#}");
+    assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 2 * 4096, "{json:#}");
+    // Of 96,000 B only the pools in use count; without `qos:` nothing is said.
+    let few = "ports: { 1: { rate: 1Gbps } }\nqos: { cell: 96 B, buffer_pools: { \
+               ingress_lossy_pool: { direction: ingress, size: 96 KB }, other: { direction: ingress, size: 1 MB } } }\n";
+    let packets = "packets: 1000 wait at once in `run`, in 96 MiB of packet memory; the pools hold 1000 of 60 B\n";
+    let shown_few = check(few, &[]).expect(0, &[]).out.clone();
+    assert!(shown_few.contains(packets), "{shown_few}");
+    assert!(!check("ports: { 1: {} }\n", &[]).expect(0, &[]).out.contains("packets:"));
+    for slots in ["0", "1000001"] {
+        let text = good.replace("azure }", &format!("azure, packet_slots: {slots} }}"));
+        let refused = check(&text, &[]).expect(1, &[]).out.clone();
+        assert!(refused.contains("error: packet_slots: "), "{refused}");
+        assert!(refused.contains(&format!("{slots}: give 1 to 1000000")), "{refused}");
+    }
 
     let small = good.replace(
         "preset: sonic_azure }",

@@ -10,6 +10,7 @@ use super::load::{device, show};
 use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
 use crate::config::qos::Report;
+use crate::config::room::Room;
 use crate::library::LIBRARIES;
 use crate::program::{self, DeviceOptions, Place};
 
@@ -46,6 +47,8 @@ struct Checked {
     files: Files,
     /// What the queues of the configuration come to.
     queues: Option<Result<Box<Report>, Box<Report>>>,
+    /// What a live switch keeps their packets in.
+    room: Option<Room>,
 }
 
 /// Why nothing can be said about queues.
@@ -82,7 +85,8 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         program.carried_bytes,
     );
     let queues = loaded.config.as_ref().and_then(queues_of);
-    Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues })
+    let room = loaded.config.as_ref().and_then(|config| config.room(&[]));
+    Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
 }
 
 /// A configuration by itself; the program that it may name is not looked at.
@@ -95,24 +99,27 @@ fn check_config(path: &Path) -> Result<Checked, Failure> {
     let queues = queues_of(&config);
     let with = if queues.is_some() { "with queues" } else { "without queues" };
     let summary = format!("{}: {} ports, {with}", path.display(), config.ports.len());
-    Ok(Checked { summary, warnings: found, files, queues })
+    Ok(Checked { summary, warnings: found, files, queues, room: config.room(&[]) })
 }
 
 fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
-    let Checked { summary, warnings, files, queues } = checked;
+    let Checked { summary, warnings, files, queues, room } = checked;
     let refused = queues.as_ref().is_some_and(Result::is_err);
     let report = queues.as_ref().map(|queues| queues.as_ref().unwrap_or_else(|report| report));
     let weak = report.is_some_and(|report| !report.warnings.is_empty());
     if args.json {
         let found = json::to_json(warnings, files);
-        // With queues in the configuration, the list of diagnostics is one of two parts.
+        // With queues in the configuration, the list of diagnostics is one of several parts.
         print_json(&match report {
-            Some(report) => serde_json::json!({ "diagnostics": found, "queues": report }),
+            Some(report) => {
+                serde_json::json!({ "diagnostics": found, "queues": report, "packets": room })
+            }
             None => found,
         });
     } else {
         show(warnings, files);
         print(&report.map(|report| report.to_string()).unwrap_or_default());
+        print(&room.map(|room| format!("{room}\n")).unwrap_or_default());
         print(&format!("{summary}; {} warnings\n", warnings.counts().1));
     }
     if refused || args.strict && (weak || !warnings.is_empty()) {

@@ -25,7 +25,7 @@ pub(super) fn run(args: &RunArgs) -> Status {
 
 fn start(args: &RunArgs) -> Result<Status, String> {
     let place = Place { config: args.config.clone(), ..place(&args.program) };
-    let Some(loaded) = load_from(&place) else { return Ok(Status::Wrong) };
+    let Some(mut loaded) = load_from(&place) else { return Ok(Status::Wrong) };
     let mut file = match &args.port_file {
         Some(_) if args.workers > 1 => {
             return Err(
@@ -44,7 +44,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     }
     let duration = duration(args.duration)?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
-    let options = DeviceOptions { background: true, ..DeviceOptions::default() };
+    let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+    let memory = loaded.size_memory(&numbers);
+    let options = DeviceOptions { background: true, memory, ..DeviceOptions::default() };
     let workers = usize::from(args.workers);
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;

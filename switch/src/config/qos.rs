@@ -30,6 +30,9 @@ pub use preset::Preset;
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
 pub use resolve::{Classifier, PortLink, Qos, QosPort, Trust};
 
+/// The largest `packet_slots`: with what ports hold, what a packet memory has.
+pub const PACKET_SLOTS_MAX: u32 = 1_000_000;
+
 /// The `qos:` section.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -38,7 +41,7 @@ pub struct QosConfig {
     pub preset: Option<Preset>,
     /// Seed of WRED and ECN randomness (default 1).
     pub seed: Option<u64>,
-    /// Packets in the traffic manager at once (default 65536).
+    /// Packets in the traffic manager at once (default 65536; in `run` what the pools hold, up to 8192).
     pub packet_slots: Option<u32>,
     /// Of these, delayed or held (default 4096).
     pub hold_slots: Option<u32>,

@@ -2,7 +2,7 @@
 //!
 //! Every worker has a traffic manager of its own. A priority group is charged by the worker of its port and
 //! a queue by the worker of its port, so what belongs to them (reserved bytes, headroom) is whole there. What
-//! all share, the rest of each pool, is split evenly: nothing is counted by two, and no worker asks another.
+//! all share, the rest of each pool and the packets at once, is split evenly: nothing is counted by two, and no worker asks another.
 //! The price: a port can use only its worker's part of the shared bytes.
 
 use super::Qos;
@@ -29,6 +29,7 @@ impl Part<'_> {
     /// A lossless group would find its pool's part full before it could ask for a pause.
     pub fn of(&self, whole: &Qos) -> Result<Qos, String> {
         let mut qos = whole.clone();
+        qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
         for (index, pool) in qos.tm.pools.iter_mut().enumerate() {
             let id = PoolId(u8::try_from(index).unwrap_or(u8::MAX));
             *pool = self.pool(whole, id, *pool);

@@ -14,7 +14,7 @@ use crate::units::{BitsPerSec, Bytes, Length};
 use super::headroom::{Headroom, HeadroomInput};
 use super::key::spread;
 use super::report::{Problem, Report};
-use super::{ClassKey, ClassMap, PoolSection, PortSection, QosConfig};
+use super::{ClassKey, ClassMap, PACKET_SLOTS_MAX, PoolSection, PortSection, QosConfig};
 
 mod classes;
 mod link;
@@ -212,6 +212,11 @@ impl Resolver<'_> {
                 "cell",
                 format!("{cell}: a cell has 1 to 65536 bytes; leave it out for plain bytes"),
             );
+        }
+        if let Some(slots) = self.config.packet_slots
+            && !(1..=PACKET_SLOTS_MAX).contains(&slots)
+        {
+            self.refuse("packet_slots", format!("{slots}: give 1 to {PACKET_SLOTS_MAX}"));
         }
         if self.pools.len() > 256 {
             self.refuse("buffer_pools", format!("{} pools, at most 256", self.pools.len()));
