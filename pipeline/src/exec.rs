@@ -194,8 +194,8 @@ pub struct Intrinsic {
     pub dscp: u8,
     /// Out: PCP for the device's maps; 0xff is none.
     pub pcp: u8,
-    /// In: 1 when the traffic manager wants the packet marked. Egress only.
-    pub congestion_mark: u8,
+    /// Out: 1 when egress was done behind ingress, by [`Engine::through`].
+    pub left: u8,
     /// In: bytes in the queue at arrival. Egress only.
     pub enqueue_depth_bytes: u32,
     /// In: bytes in the queue at departure. Egress only.
@@ -208,6 +208,8 @@ pub struct Intrinsic {
     pub original_off: u16,
     /// Out: mirror sessions of clones asked for.
     pub clones: [u16; CLONES_MAX],
+    /// In: 1 when the traffic manager wants the packet marked. Egress only.
+    pub congestion_mark: u8,
 }
 
 impl Default for Intrinsic {
@@ -233,6 +235,7 @@ impl Default for Intrinsic {
             clone_count: 0,
             verdict: Verdict::Forward as u8,
             parser_error: 0,
+            left: 0,
             congestion_mark: 0,
             dscp: 0xff,
             pcp: 0xff,
@@ -309,6 +312,19 @@ impl Intrinsic {
     pub fn reason(&self) -> ReasonId {
         ReasonId(self.reason.into())
     }
+
+    /// What ingress decided is one copy to a port that is open, now, whole: nothing is left to the device
+    /// before egress.
+    pub fn may_leave(&self, packet: &Descriptor, open: &[bool]) -> bool {
+        self.verdict() == Verdict::Forward
+            && open.get(usize::from(packet.egress_port)).copied().unwrap_or(false)
+            && self.multicast_group == 0
+            && self.not_before_ns == 0
+            && self.hold_packets == 0
+            && self.hold_timeout_ns == 0
+            && self.clone_count == 0
+            && self.truncate_to == u32::MAX
+    }
 }
 
 /// What an engine works with for the length of a burst.
@@ -336,6 +352,30 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
 
     /// Egress, deparser.
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
+
+    /// Ingress of each packet, and egress right behind it where it [`may_leave`](Intrinsic::may_leave) by a
+    /// port that is open: `open` says so by port number. [`Intrinsic::left`] is 1 for the packets that did
+    /// both, and what egress decided stands in their metadata; of their descriptors only the packet, the
+    /// egress port and the flags are good. The others are as [`Engine::ingress`] leaves them.
+    ///
+    /// The device fills in what egress is told about the queue (there is none) beforehand. A packet's egress
+    /// comes before the ingress of the next one.
+    fn through(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: &[bool],
+    ) {
+        for (packet, meta) in packets.iter_mut().zip(meta) {
+            let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
+            self.ingress(cx, packet, meta);
+            if meta[0].may_leave(&packet[0], open) {
+                self.egress(cx, packet, meta);
+                meta[0].left = 1;
+            }
+        }
+    }
 }
 
 /// What a program may ask of the device in the middle of a pass.

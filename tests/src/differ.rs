@@ -34,6 +34,8 @@ pub struct Case {
     pub burst: usize,
     /// Every so many packets one is traced; 0 is none.
     pub traced: usize,
+    /// Packets that leave by a low port do egress right behind ingress.
+    pub through: bool,
 }
 
 /// A packet of a case.

@@ -32,6 +32,9 @@ pub(crate) fn data_off(n: usize) -> usize {
 /// Bytes at the front of a packet that a program may change; put back between runs.
 pub(crate) const HEADERS: usize = 128;
 
+/// Every port that the programs use takes packets at once.
+const OPEN: [bool; 64] = [true; 64];
+
 /// What is given to both: a packet, the port it comes in by, and whether it is to be marked.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
@@ -108,56 +111,48 @@ impl Rig {
         Rig { worker, state, memory, packets, meta, inputs: inputs.to_vec() }
     }
 
-    /// Ingress and egress of all packets, in bursts; `each` is told what became of them.
+    /// Ingress and egress of all packets, in bursts, as by ports without queues; `each` is told what became
+    /// of them.
     fn run_with(
         &mut self,
         engine: &dyn Engine,
         mut trace: Option<&mut dyn TraceSink>,
-        mut each: impl FnMut(usize, &Descriptor, &Intrinsic, &PacketMemory),
+        mut each: impl FnMut(&Descriptor, &Intrinsic, &PacketMemory),
     ) {
         let Rig { state, worker, memory, packets, meta, inputs } = self;
-        for (at, packets) in packets.chunks_mut(BURST_MAX).enumerate() {
-            let first = at * BURST_MAX;
+        for (packets, inputs) in packets.chunks_mut(BURST_MAX).zip(inputs.chunks(BURST_MAX)) {
             let meta = &mut meta[..packets.len()];
+            for (meta, input) in meta.iter_mut().zip(inputs) {
+                meta.congestion_mark = input.mark.into();
+            }
             let sink: Option<&mut dyn TraceSink> = match &mut trace {
                 Some(sink) => Some(&mut **sink),
                 None => None,
             };
             let mut cx = Context { state, worker, memory, device: &mut NoDevice, trace: sink };
-            engine.ingress(&mut cx, packets, meta);
-            // Runs of packets that go on to egress.
-            let mut from = 0;
-            while from < packets.len() {
-                let leaves = |meta: &&Intrinsic| meta.verdict() == Verdict::Forward;
-                let run = meta[from..].iter().take_while(leaves).count();
-                let to = from + run;
-                for (meta, input) in meta[from..to].iter_mut().zip(&inputs[first + from..]) {
-                    meta.congestion_mark = input.mark.into();
-                }
-                engine.egress(&mut cx, &mut packets[from..to], &mut meta[from..to]);
-                from = to + 1;
-            }
-            for (n, (packet, meta)) in packets.iter().zip(meta.iter()).enumerate() {
-                each(first + n, packet, meta, cx.memory);
+            engine.through(&mut cx, packets, meta, &OPEN);
+            for (packet, meta) in packets.iter().zip(meta.iter()) {
+                each(packet, meta, cx.memory);
             }
         }
     }
 
     /// One run.
     pub(crate) fn run(&mut self, engine: &dyn Engine) {
-        self.run_with(engine, None, |_, _, _, _| {});
+        self.run_with(engine, None, |_, _, _| {});
     }
 
     /// One run with a trace sink.
     pub(crate) fn run_traced(&mut self, engine: &dyn Engine, sink: &mut dyn TraceSink) {
-        self.run_with(engine, Some(sink), |_, _, _, _| {});
+        self.run_with(engine, Some(sink), |_, _, _| {});
     }
 
     /// One run, and what came of it.
     pub(crate) fn outputs(&mut self, engine: &dyn Engine) -> Vec<Output> {
         let mut outputs = Vec::new();
-        self.run_with(engine, None, |_, packet, meta, memory| {
+        self.run_with(engine, None, |packet, meta, memory| {
             let forward = meta.verdict() == Verdict::Forward;
+            assert!(meta.left == 1 || !forward, "nothing waits");
             let buf = packet.buf.as_ref().expect("a buffer");
             let bytes = memory.frame(buf, packet.data_off, packet.len).to_vec();
             outputs.push(Output { port: forward.then_some(packet.egress_port), bytes });

@@ -178,8 +178,8 @@ impl Pass<'_> {
         meta.verdict = Verdict::Forward as u8;
         meta.parser_error = 0;
         (meta.dscp, meta.pcp) = (0xff, 0xff);
+        meta.left = 0;
         if !self.egress {
-            meta.congestion_mark = 0;
             self.packet.egress_port = NO_PORT;
             self.packet.traffic_class = 0;
             self.packet.priority_group = 0;

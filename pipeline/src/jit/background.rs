@@ -78,4 +78,14 @@ impl Engine for Background {
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         self.engine().egress(cx, packets, meta);
     }
+
+    fn through(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: &[bool],
+    ) {
+        self.engine().through(cx, packets, meta, open);
+    }
 }

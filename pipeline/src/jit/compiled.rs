@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::emit::path::PathPlan;
+use super::emit::through::HALF;
 use super::emit::{Emit, Refused};
 use super::frame::{CounterBase, Frame};
 use super::listing::{self, Spans};
@@ -104,8 +105,8 @@ impl Facts {
 
 /// Code of any program, for one packet: parser (in ingress) and control; returns how it ended.
 type AnyEntry = unsafe extern "C" fn(*mut Frame) -> u64;
-/// Code in place, for a burst: returns how many packets are done. The next one, if there is one, is
-/// left to the other code.
+/// Code in place, for a burst: returns how many packets are done, and maybe [`HALF`]. The next one, if
+/// there is one, is left to the other code.
 type PathEntry = unsafe extern "C" fn(*mut Frame, *mut Descriptor, *mut Intrinsic, u32) -> u64;
 
 /// The code of a control.
@@ -121,6 +122,8 @@ pub(super) struct Compiled {
     module: Option<JITModule>,
     ingress: Entries,
     egress: Entries,
+    /// Ingress in place goes on with egress.
+    goes_through: bool,
     pub(super) lists: Tables,
 }
 
@@ -146,6 +149,7 @@ struct Builder<'p> {
     program: &'p Program,
     facts: Facts,
     lists: Tables,
+    goes_through: bool,
     text: Option<&'p mut Text>,
 }
 
@@ -161,7 +165,7 @@ impl Compiled {
         let ingress = builder.control(false, options)?;
         let egress = builder.control(true, options)?;
         builder.module.finalize_definitions().map_err(system)?;
-        let Builder { module, lists, .. } = builder;
+        let Builder { module, lists, goes_through, .. } = builder;
         let entries = |(any, in_place): (FuncId, Option<FuncId>)| {
             let address = |id| module.get_finalized_function(id);
             // SAFETY: the functions were declared with exactly these parameters and results.
@@ -176,6 +180,7 @@ impl Compiled {
         Ok(Compiled {
             ingress: entries(ingress),
             egress: entries(egress),
+            goes_through,
             lists,
             module: Some(module),
         })
@@ -188,6 +193,11 @@ impl Compiled {
     /// True when packets are worked on in place where they can be.
     pub(super) fn is_in_place(&self, egress: bool) -> bool {
         self.entries(egress).in_place.is_some()
+    }
+
+    /// True when ingress in place does egress of packets that may leave at once.
+    pub(super) fn goes_through(&self) -> bool {
+        self.goes_through
     }
 
     /// One packet, by the code of any program.
@@ -205,7 +215,8 @@ impl Compiled {
         }
     }
 
-    /// As many packets of a burst as can be done in place, from the first on.
+    /// As many packets of a burst as can be done in place, from the first on; true when the one behind
+    /// them has done ingress and is to do egress.
     ///
     /// # Safety
     /// As [`Compiled::run_any`]; `packets` and `meta` are `count` long.
@@ -215,13 +226,16 @@ impl Compiled {
         packets: *mut Descriptor,
         meta: *mut Intrinsic,
         count: u32,
-    ) -> usize {
+    ) -> (usize, bool) {
         // SAFETY: the caller's promise is what code and helpers rely on.
         unsafe {
             let egress = (*frame).egress != 0;
             match self.entries(egress).in_place {
-                Some(entry) => entry(frame, packets, meta, count) as usize,
-                None => 0,
+                Some(entry) => {
+                    let done = entry(frame, packets, meta, count);
+                    (done as u32 as usize, done & HALF != 0)
+                }
+                None => (0, false),
             }
         }
     }
@@ -274,6 +288,7 @@ impl<'p> Builder<'p> {
             program,
             facts,
             lists: Tables { spans: text.is_some().then(Spans::default), ..Tables::default() },
+            goes_through: false,
             text,
         };
         for (n, (name, _, params)) in HELPERS.iter().enumerate() {
@@ -327,16 +342,24 @@ impl<'p> Builder<'p> {
         };
         let Some(plan) = plan else { return Ok((any, None)) };
         let name = if egress { "egress_in_place" } else { "ingress_in_place" };
-        let burst = Some(I32);
-        match self.function(name, 3, burst, egress, |emit| emit.in_place_program(plan)) {
-            Ok(id) => Ok((any, Some(id))),
-            // Too many paths: the other code does it all.
-            Err(Refused::TooLarge) => {
-                self.lists.left.clear();
-                Ok((any, None))
+        let behind = if egress { None } else { PathPlan::new(self.program, Some(Vec::new())) };
+        // With egress behind it, without, and if there are too many paths, the other code does it all.
+        for (plan, behind) in [(plan.clone(), behind.clone()), (plan, None)] {
+            let followed = behind.is_some();
+            let emit = |emit: Emit<'_>| emit.in_place_program(plan, behind);
+            match self.function(name, 3, Some(I32), egress, emit) {
+                Ok(id) => {
+                    self.goes_through |= followed;
+                    return Ok((any, Some(id)));
+                }
+                Err(Refused::TooLarge) => self.lists.left.clear(),
+                Err(other) => return Err(other),
             }
-            Err(other) => Err(other),
+            if !followed {
+                break;
+            }
         }
+        Ok((any, None))
     }
 
     fn function(

@@ -24,6 +24,7 @@ mod parser;
 pub(super) mod path;
 mod sums;
 mod sure;
+pub(super) mod through;
 
 use super::compiled::{Facts, Tables};
 use super::frame::{VALUE_BYTES, VALUES_MAX};
@@ -92,6 +93,10 @@ pub(super) struct Emit<'g> {
     in_place: Option<path::InPlace>,
     /// In place, what ingress decides.
     decisions: Option<burst::Decisions>,
+    /// In place, the egress that follows ingress.
+    through: Option<through::Through>,
+    /// In egress behind ingress, headers whose variable part is surely empty.
+    empty_parts: u64,
     /// In place, the checksums that follow changes on this path.
     followed: Vec<sums::Followed>,
     /// Fields that this control may write.
@@ -179,6 +184,8 @@ impl<'g> Emit<'g> {
             egress,
             in_place: None,
             decisions: None,
+            through: None,
+            empty_parts: 0,
             followed: Vec::new(),
             written: known::written_fields(program, egress),
             elements_max: 0,

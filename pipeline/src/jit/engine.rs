@@ -18,6 +18,22 @@ pub struct Jit {
     state: u64,
 }
 
+/// What a burst does.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    Ingress,
+    Egress,
+    /// Ingress, and egress where a packet leaves by one of these ports.
+    Through(&'a [bool]),
+}
+
+impl Which<'_> {
+    /// It begins with egress.
+    fn is_egress(self) -> bool {
+        matches!(self, Which::Egress)
+    }
+}
+
 /// All that compiling needs, without the state itself: another thread can do it.
 #[derive(Clone)]
 pub(super) struct Recipe {
@@ -74,14 +90,17 @@ impl Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        egress: bool,
+        which: Which<'_>,
     ) {
         let count = packets.len().min(meta.len());
         let fits = cx.state.id() == self.state && cx.worker.state == self.state;
+        let egress = which.is_egress();
         let mut at = 0;
         while at < count {
             if !fits || self.is_traced(cx, &packets[at], egress) {
-                self.interp.pass(cx, &mut packets[at], &mut meta[at], egress, fits);
+                let (packet, meta) = (&mut packets[at..=at], &mut meta[at..=at]);
+                self.interp.pass(cx, &mut packet[0], &mut meta[0], egress, fits);
+                self.go_on(cx, packet, meta, which);
                 at += 1;
                 continue;
             }
@@ -91,7 +110,7 @@ impl Jit {
                 None => rest.len(),
             };
             let stop = at + 1 + plain;
-            self.burst(cx, &mut packets[at..stop], &mut meta[at..stop], egress);
+            self.burst(cx, &mut packets[at..stop], &mut meta[at..stop], which);
             at = stop;
         }
     }
@@ -103,40 +122,63 @@ impl Jit {
         sink.wants(packet, bytes, egress)
     }
 
+    /// Egress for a packet that has done ingress, if it may leave at once.
+    fn go_on(
+        &self,
+        cx: &mut Context<'_>,
+        packet: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Which<'_>,
+    ) {
+        if let (Which::Through(open), [first], [decided]) = (which, &*packet, &*meta)
+            && decided.may_leave(first, open)
+        {
+            self.run(cx, packet, meta, Which::Egress);
+            meta[0].left = 1;
+        }
+    }
+
     /// Packets that nobody traces.
     fn burst(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        egress: bool,
+        which: Which<'_>,
     ) {
-        let in_place = self.compiled.is_in_place(egress);
+        let in_place = self.compiled.is_in_place(which.is_egress());
         let mut at = 0;
         while at < packets.len() {
             let (packets, meta) = (&mut packets[at..], &mut meta[at..]);
-            let mut done = 0;
-            let frame = self.frame(cx, egress);
+            let (mut done, mut half) = (0, false);
+            let frame = self.frame(cx, which);
             if in_place {
                 let count = packets.len().min(u32::MAX as usize) as u32;
                 // SAFETY: the frame was made for this context, state and worker, which were checked
                 // to be those that the code was made for; the slices are `count` long.
-                done = unsafe {
+                (done, half) = unsafe {
                     let (packets, meta) = (packets.as_mut_ptr(), meta.as_mut_ptr());
                     self.compiled.run_in_place(frame, packets, meta, count)
                 };
             }
             let learned = cx.worker.bench.wants_to_learn();
+            let mut stopped = half;
             if !learned
+                && !half
                 && let (Some(packet), Some(meta)) = (packets.get_mut(done), meta.get_mut(done))
             {
                 self.one(cx, frame, packet, meta);
-                done += 1;
+                stopped = true;
             }
             if cx.worker.bench.wants_to_learn() {
-                let now = meta.get(done.saturating_sub(1)).map_or(0, |meta| meta.now_ns);
+                let last = if stopped { done } else { done.saturating_sub(1) };
+                let now = meta.get(last).map_or(0, |meta| meta.now_ns);
                 let now = wireyard_tables::time::Time::from_ns(now);
                 cx.worker.apply_learns(cx.state, now);
+            }
+            if stopped {
+                self.go_on(cx, &mut packets[done..=done], &mut meta[done..=done], which);
+                done += 1;
             }
             at += done.max(1);
         }
@@ -162,7 +204,7 @@ impl Jit {
     }
 
     /// The worker's frame with the addresses of this burst in it.
-    fn frame(&self, cx: &mut Context<'_>, egress: bool) -> *mut Frame {
+    fn frame(&self, cx: &mut Context<'_>, which: Which<'_>) -> *mut Frame {
         let context: *mut Context<'_> = cx;
         let lane = cx.worker.bench.lane;
         let snapshot = cx.worker.reader.pin();
@@ -172,7 +214,9 @@ impl Jit {
         frame.slots = slots.as_mut_ptr();
         frame.meta_words = words.as_mut_ptr();
         frame.set_region(&cx.memory.region_layout());
-        frame.egress = egress.into();
+        frame.egress = which.is_egress().into();
+        let open = if let Which::Through(open) = which { open } else { &[] };
+        (frame.open, frame.open_count) = (open.as_ptr(), open.len() as u64);
         frame.cx = context.cast();
         frame.interp = &self.interp;
         frame.ops = &self.compiled.lists;
@@ -186,10 +230,29 @@ impl Engine for Jit {
     }
 
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
-        self.run(cx, packets, meta, false);
+        self.run(cx, packets, meta, Which::Ingress);
     }
 
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
-        self.run(cx, packets, meta, true);
+        self.run(cx, packets, meta, Which::Egress);
+    }
+
+    fn through(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: &[bool],
+    ) {
+        if self.compiled.is_in_place(false) && !self.compiled.goes_through() {
+            // A burst in place would end all its ingress first.
+            for (packet, meta) in packets.iter_mut().zip(meta) {
+                let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
+                self.run(cx, packet, meta, Which::Ingress);
+                self.go_on(cx, packet, meta, Which::Through(open));
+            }
+            return;
+        }
+        self.run(cx, packets, meta, Which::Through(open));
     }
 }

@@ -17,6 +17,7 @@ pub fn write(case: &Case, note: &str) -> String {
         "note": note,
         "burst": case.burst,
         "traced": case.traced,
+        "through": case.through,
         "packets": packets,
         "program": case.program,
         "entries": case.entries,
@@ -40,6 +41,7 @@ pub fn read(path: &Path) -> Result<Case, String> {
         packets: packets.ok_or_else(|| failed(&"a packet is not `port mark|- hex`"))?,
         burst: number("burst"),
         traced: number("traced"),
+        through: file["through"].as_bool().unwrap_or(false),
         entries: Some(file["entries"].clone()).filter(|entries| !entries.is_null()),
         program: file["program"].clone(),
     })

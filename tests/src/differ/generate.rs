@@ -127,8 +127,9 @@ pub fn case_of(seed: u64, packets: Option<usize>) -> Case {
     let burst = random.pick(&[1, 3, 16]);
     let traced = if random.chance(25) { 3 } else { 0 };
     let few = random.pick(&[30, 60, 120]);
+    let through = random.chance(50);
     let packets = (0..packets.unwrap_or(few)).map(|_| packet(random)).collect();
-    Case { program, entries, packets, burst, traced }
+    Case { program, entries, packets, burst, traced, through }
 }
 
 fn packet(random: &mut Random) -> Packet {

@@ -75,6 +75,20 @@ impl TraceSink for Story {
     }
 }
 
+/// What packets are put through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Parser and ingress.
+    Ingress,
+    /// Egress.
+    Egress,
+    /// Ingress, and egress behind it for what leaves by a port that is [`OPEN`].
+    Through,
+}
+
+/// Ports that packets leave by at once; programs send them to 0 to 3, and elsewhere.
+const OPEN: [bool; 3] = [true, false, true];
+
 /// An engine, its state, its memory.
 pub struct Rig {
     /// Which engine at which level.
@@ -116,12 +130,12 @@ impl Rig {
         Ok(Rig { way, engine, worker, state, memory, heard: Heard::default() })
     }
 
-    /// A burst through ingress or egress; returns the story of what was traced.
+    /// A burst through a pass, or two; returns the story of what was traced.
     pub fn run(
         &mut self,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        egress: bool,
+        pass: Pass,
         traced: usize,
     ) -> Vec<Event> {
         let mut story = Story { every: traced, events: Vec::new() };
@@ -132,9 +146,10 @@ impl Rig {
             device: &mut self.heard,
             trace: if traced > 0 { Some(&mut story) } else { None },
         };
-        match egress {
-            true => self.engine.egress(&mut cx, packets, meta),
-            false => self.engine.ingress(&mut cx, packets, meta),
+        match pass {
+            Pass::Ingress => self.engine.ingress(&mut cx, packets, meta),
+            Pass::Egress => self.engine.egress(&mut cx, packets, meta),
+            Pass::Through => self.engine.through(&mut cx, packets, meta, &OPEN),
         }
         story.events
     }

@@ -11,7 +11,7 @@ use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
 
 use super::Case;
-use super::rig::{Rig, Way};
+use super::rig::{Pass, Rig, Way};
 
 /// The interpreter without passes is what the others are held against.
 const WAYS: [Way; 6] = [
@@ -80,8 +80,14 @@ pub fn run(case: &Case) -> Outcome {
             Err(why) => return Outcome::Refused(why),
         }
     }
-    let mut bench =
-        Bench { rigs, traced: case.traced, executions: 0, forwarded: 0, last: vec![0; 64] };
+    let mut bench = Bench {
+        rigs,
+        traced: case.traced,
+        through: case.through,
+        executions: 0,
+        forwarded: 0,
+        last: vec![0; 64],
+    };
     let ended = bench.packets(case).and_then(|()| bench.contents());
     match ended {
         Ok(()) => Outcome::Agree { executions: bench.executions, forwarded: bench.forwarded },
@@ -93,6 +99,7 @@ pub fn run(case: &Case) -> Outcome {
 struct Bench {
     rigs: Vec<Rig>,
     traced: usize,
+    through: bool,
     executions: u64,
     forwarded: u64,
     /// What the last packet that was forwarded left as.
@@ -126,7 +133,7 @@ impl Bench {
     /// A burst through ingress, again as often as it asks, and through egress.
     fn burst(&mut self, mut lanes: Lanes, mark: bool) -> Result<(), String> {
         for _ in 0..ROUNDS {
-            let Sorted { forward, again } = self.ingress(lanes)?;
+            let Sorted { forward, again } = self.ingress(lanes, mark)?;
             let recirculated = self.egress(forward, mark)?;
             lanes = again.into_iter().zip(recirculated).map(|(a, b)| join(a, b)).collect();
             if lanes.iter().all(Vec::is_empty) {
@@ -139,12 +146,19 @@ impl Bench {
         Ok(())
     }
 
-    fn ingress(&mut self, mut lanes: Lanes) -> Result<Sorted, String> {
-        let metas = self.pass(&mut lanes, false, false)?;
+    fn ingress(&mut self, mut lanes: Lanes, mark: bool) -> Result<Sorted, String> {
+        let pass = if self.through { Pass::Through } else { Pass::Ingress };
+        let metas = self.pass(&mut lanes, pass, mark)?;
         let mut sorted = Sorted { forward: Vec::new(), again: Vec::new() };
+        let mut last = None;
         for ((rig, lane), metas) in self.rigs.iter_mut().zip(lanes).zip(metas) {
             let (mut forward, mut again) = (Vec::new(), Vec::new());
             for (mut packet, mut meta) in lane.into_iter().zip(metas) {
+                if meta.left == 1 {
+                    self.forwarded += u64::from(rig.way == WAYS[0] && left(&meta));
+                    again.extend(out(rig, packet, &meta, &mut last));
+                    continue;
+                }
                 if let Some(original) = meta.original.take() {
                     let mut clone = packet.with_buf(original);
                     (clone.data_off, clone.len) = (meta.original_off, meta.original_len);
@@ -164,31 +178,20 @@ impl Bench {
             sorted.forward.push(forward);
             sorted.again.push(again);
         }
+        self.last = last.unwrap_or(std::mem::take(&mut self.last));
         Ok(sorted)
     }
 
     /// Egress; returns what enters ingress again.
     fn egress(&mut self, mut lanes: Lanes, mark: bool) -> Result<Lanes, String> {
-        let metas = self.pass(&mut lanes, true, mark)?;
-        let out = metas.first().into_iter().flatten();
-        self.forwarded += out.filter(|meta| meta.verdict() == Verdict::Forward).count() as u64;
+        let metas = self.pass(&mut lanes, Pass::Egress, mark)?;
+        let first = metas.first().into_iter().flatten();
+        self.forwarded += first.filter(|meta| left(meta)).count() as u64;
         let mut last = None;
         let mut again = Vec::new();
         for ((rig, lane), metas) in self.rigs.iter_mut().zip(lanes).zip(metas) {
-            let mut around = Vec::new();
-            for (mut packet, meta) in lane.into_iter().zip(metas) {
-                let bytes = rig.bytes(&packet);
-                if last.is_none() && meta.verdict() == Verdict::Forward && !bytes.is_empty() {
-                    last = Some(bytes[..bytes.len().min(200)].to_vec());
-                }
-                if meta.verdict() == Verdict::Forward && packet.flags & flags::RECIRCULATE != 0 {
-                    packet.path = PacketPath::Recirculate as u8;
-                    around.push(packet);
-                } else {
-                    rig.free(packet);
-                }
-            }
-            again.push(around);
+            let packets = lane.into_iter().zip(metas);
+            again.push(packets.filter_map(|(p, meta)| out(rig, p, &meta, &mut last)).collect());
         }
         self.last = last.unwrap_or(std::mem::take(&mut self.last));
         Ok(again)
@@ -198,7 +201,7 @@ impl Bench {
     fn pass(
         &mut self,
         lanes: &mut Lanes,
-        egress: bool,
+        pass: Pass,
         mark: bool,
     ) -> Result<Vec<Vec<Intrinsic>>, String> {
         let traced = self.traced;
@@ -211,15 +214,14 @@ impl Bench {
                 dequeue_ns: packet.ingress_ns + 200,
                 enqueue_depth_bytes: packet.len * 3,
                 dequeue_depth_bytes: packet.len,
-                congestion_mark: (egress && mark).into(),
+                congestion_mark: (pass != Pass::Ingress && mark).into(),
                 ..Intrinsic::default()
             };
             let mut meta: Vec<Intrinsic> = lane.iter().map(meta).collect();
-            stories.push(rig.run(lane, &mut meta, egress, traced));
+            stories.push(rig.run(lane, &mut meta, pass, traced));
             metas.push(meta);
         }
-        let name = if egress { "egress" } else { "ingress" };
-        let place = |n: usize| format!("{name}, {}", self.rigs[n].way);
+        let place = |n: usize| format!("{pass:?}, {}", self.rigs[n].way);
         let (first, others) = self.rigs.split_first().ok_or("no engine")?;
         for (n, rig) in others.iter().enumerate() {
             let n = n + 1;
@@ -267,11 +269,40 @@ fn join(mut a: Vec<Descriptor>, b: Vec<Descriptor>) -> Vec<Descriptor> {
     a
 }
 
+/// Egress lets it go on.
+fn left(meta: &Intrinsic) -> bool {
+    meta.verdict() == Verdict::Forward
+}
+
+/// What egress left: noted if it is the first one, and given back if it is to enter again.
+fn out(
+    rig: &mut Rig,
+    mut packet: Descriptor,
+    meta: &Intrinsic,
+    last: &mut Option<Vec<u8>>,
+) -> Option<Descriptor> {
+    let bytes = rig.bytes(&packet);
+    if last.is_none() && left(meta) && !bytes.is_empty() {
+        *last = Some(bytes[..bytes.len().min(200)].to_vec());
+    }
+    if left(meta) && packet.flags & flags::RECIRCULATE != 0 {
+        packet.path = PacketPath::Recirculate as u8;
+        return Some(packet);
+    }
+    rig.free(packet);
+    None
+}
+
 /// A packet on two rigs.
 fn compare(
     (rig_a, a, a_meta): (&Rig, &mut Descriptor, &mut Intrinsic),
     (rig_b, b, b_meta): (&Rig, &mut Descriptor, &mut Intrinsic),
 ) -> Result<(), String> {
+    if a_meta.left == 1 && b_meta.left == 1 {
+        // Nobody looks for headers behind egress.
+        (b.valid, b.body_off, b.body_len) = (a.valid, a.body_off, a.body_len);
+        b.carried = a.carried;
+    }
     // Handles are of two memories.
     let bufs = (a.buf.take(), b.buf.take());
     let originals = (a_meta.original.take(), b_meta.original.take());

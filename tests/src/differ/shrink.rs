@@ -43,6 +43,7 @@ impl Work<'_> {
 
     fn packets(&mut self) {
         self.keep(|case| case.traced = 0);
+        self.keep(|case| case.through = false);
         self.keep(|case| case.burst = 1);
         let mut size = self.best.packets.len();
         while size > 0 {

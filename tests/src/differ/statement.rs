@@ -23,7 +23,22 @@ impl Gen {
         if !self.simple && self.random.chance(35) {
             return self.structural(scope).into_iter().map(Value::String).collect();
         }
+        if self.simple && self.random.chance(8) {
+            return vec![Value::String(self.in_place(scope))];
+        }
         vec![Value::String(self.simple_statement(scope))]
+    }
+
+    /// Structural statements that the compiled engine does in place; headers that the parser reads are
+    /// added and removed like others.
+    fn in_place(&mut self, scope: &Scope) -> String {
+        let header = self.random.pick(&self.headers.clone());
+        match self.random.below(8) {
+            0..4 => format!("set_valid({})", header.name),
+            4..7 => format!("set_invalid({})", header.name),
+            _ if scope.place == Place::Egress => "recirculate()".into(),
+            _ => "digest(dig)".into(),
+        }
     }
 
     /// Statements that keep the layout of the packet.

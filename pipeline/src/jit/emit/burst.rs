@@ -1,6 +1,7 @@
 //! The loop over a burst in place: what is done before a packet's path and after it.
 
 use super::path::{InPlace, Loop, PATH_BUDGET, PathPlan};
+use super::through::{HALF, Through};
 use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic};
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, Verdict};
 use crate::ids::*;
@@ -33,7 +34,7 @@ const _: () = {
     assert!(at!(Intrinsic, verdict) == at!(Intrinsic, reason) + 4);
     assert!(at!(Intrinsic, dscp) == at!(Intrinsic, reason) + 5);
     assert!(at!(Intrinsic, pcp) == at!(Intrinsic, reason) + 6);
-    assert!(at!(Intrinsic, congestion_mark) == at!(Intrinsic, reason) + 7);
+    assert!(at!(Intrinsic, left) == at!(Intrinsic, reason) + 7);
     assert!(at!(Descriptor, traffic_class) == at!(Descriptor, egress_port) + 2);
     assert!(at!(Descriptor, priority_group) == at!(Descriptor, egress_port) + 3);
     assert!(Verdict::Forward as u8 == 0);
@@ -43,11 +44,18 @@ const _: () = {
 const NO_CLASS: u64 = 0x00ff_ff00;
 
 impl Emit<'_> {
-    /// A loop over a burst; returns how many packets were done.
-    pub(in crate::jit) fn in_place_program(mut self, plan: PathPlan) -> Result<(), Refused> {
+    /// A loop over a burst; returns how many packets were done. Ingress goes on with egress where a
+    /// packet may leave at once, if that can be done in place as well.
+    pub(in crate::jit) fn in_place_program(
+        mut self,
+        plan: PathPlan,
+        behind: Option<PathPlan>,
+    ) -> Result<(), Refused> {
         self.budget = PATH_BUDGET;
         self.elements_max = plan.elements_max;
         (self.added, self.changes) = (plan.added, plan.changes);
+        self.through = behind.map(|behind| Through::new(&plan, behind));
+        let learns = self.through.as_ref().map_or(plan.learns, Through::learns);
         let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
         let params = self.b.block_params(entry).to_vec();
         let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
@@ -68,7 +76,10 @@ impl Emit<'_> {
         self.b.switch_to_block(packet);
         self.packet = self.b.use_var(packet_at);
         self.meta = self.b.use_var(meta_at);
-        self.packet_in_place(&plan, around)?;
+        self.packet_in_place(&plan, learns, around)?;
+        let half = self.b.create_block();
+        let goes_on = self.through.is_some();
+        self.egress_behind(around, half)?;
 
         self.b.switch_to_block(around.next);
         for (var, size) in [(packet_at, size_of::<Descriptor>()), (meta_at, size_of::<Intrinsic>())]
@@ -77,7 +88,7 @@ impl Emit<'_> {
             let at = self.b.ins().iadd_imm_s(at, size as i64);
             self.b.def_var(var, at);
         }
-        if plan.learns {
+        if learns {
             let (learned, more) =
                 (self.load64(self.frame, frame_offset!(learned)), self.b.create_block());
             self.b.ins().brif(learned, exit, &[], more, &[]);
@@ -88,12 +99,18 @@ impl Emit<'_> {
         let more = self.compare(IntCC::UnsignedLessThan, at, stop);
         self.b.ins().brif(more, packet, &[], exit, &[]);
 
-        for block in [around.bail, exit] {
+        let ends = [Some((around.bail, 0)), Some((exit, 0)), goes_on.then_some((half, HALF))];
+        for (block, told) in ends.into_iter().flatten() {
             self.b.switch_to_block(block);
             let at = self.b.use_var(packet_at);
             let packets = self.load64(self.frame, frame_offset!(burst_first));
             let done = self.b.ins().isub(at, packets);
-            let done = self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
+            let mut done =
+                self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
+            if told != 0 {
+                let told = self.num(told);
+                done = self.b.ins().bor(done, told);
+            }
             self.b.ins().return_(&[done]);
         }
         self.finish();
@@ -101,29 +118,21 @@ impl Emit<'_> {
     }
 
     /// One packet: whether it can be done here, then by its path.
-    fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
+    fn packet_in_place(
+        &mut self,
+        plan: &PathPlan,
+        learns: bool,
+        around: Loop,
+    ) -> Result<(), Refused> {
         self.fail = around.bail;
         let (data, len) = self.packet_bytes();
-        self.defaults(plan);
+        self.defaults(learns);
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {
             let zero = self.resize(zero, 64, bits);
             self.b.def_var(var, zero);
         }
-        let at = vec![0; self.program.instances.len()];
-        let path = InPlace {
-            data,
-            len,
-            valid: 0,
-            received: 0,
-            at,
-            order: Vec::new(),
-            cursor: 0,
-            depth: 0,
-            elements: 0,
-            checked: 0,
-            facts: Vec::new(),
-        };
+        let path = InPlace::new(self.program, data, len);
         let program = self.program;
         if self.egress {
             return self.resume_in_place(&path, plan, around);
@@ -163,7 +172,7 @@ impl Emit<'_> {
     }
 
     /// Every decision at its default: forward, unless something else is decided.
-    fn defaults(&mut self, plan: &PathPlan) {
+    fn defaults(&mut self, learns: bool) {
         let meta = self.meta;
         let zero = self.num(0);
         self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
@@ -172,16 +181,9 @@ impl Emit<'_> {
         let uncut = self.num(u64::from(u32::MAX));
         self.store_word(uncut, meta, intrinsic!(truncate_to), 8);
         let no_reason = u64::from(BuiltinReason::None.id().0);
-        if self.egress {
-            let none = self.num(no_reason);
-            self.store_word(none, meta, intrinsic!(reason), 4);
-            let none = self.num(NO_CLASS);
-            self.store_word(none, meta, intrinsic!(verdict), 2);
-            let none = self.num(0xff);
-            self.store_word(none, meta, intrinsic!(pcp), 1);
-        } else {
-            let none = self.num(no_reason | NO_CLASS << 32);
-            self.store_word(none, meta, intrinsic!(reason), 8);
+        let none = self.num(no_reason | NO_CLASS << 32);
+        self.store_word(none, meta, intrinsic!(reason), 8);
+        if !self.egress {
             let undecided = self.num(NO_PORT.into());
             let mut var = |value| {
                 let var = self.b.declare_var(I64);
@@ -196,7 +198,7 @@ impl Emit<'_> {
             };
             self.decisions = Some(decisions);
         }
-        if plan.learns {
+        if learns {
             self.store_frame(zero, frame_offset!(learned));
         }
     }
@@ -243,10 +245,13 @@ impl Emit<'_> {
 
     /// Metadata that crosses the queue, also when the packet drops.
     fn carried_out(&mut self) {
-        let program = self.program;
-        if self.egress {
-            return;
+        if !self.egress {
+            self.carry_out();
         }
+    }
+
+    pub(super) fn carry_out(&mut self) {
+        let program = self.program;
         for (id, meta) in program.metadata.entries() {
             let Some(at) = meta.carried_at else { continue };
             let (count, packet) = (meta.bits.div_ceil(8), self.packet);
@@ -338,6 +343,10 @@ impl Emit<'_> {
             }
             self.mutable = mutable;
         }
+        if left.is_empty() {
+            // Every way through the control drops.
+            self.b.ins().jump(around.next, &[]);
+        }
         self.in_place = Some(before);
         Ok(())
     }
@@ -351,6 +360,7 @@ impl Emit<'_> {
         self.checksums_after(before)?;
         self.new_checksums(before.valid)?;
         self.decide();
+        self.go_through()?;
         self.describe(before)?;
         if self.changes != 0 {
             self.put_together()?;

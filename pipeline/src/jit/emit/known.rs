@@ -95,18 +95,23 @@ impl Emit<'_> {
 
     /// From here on this field has this value.
     pub(super) fn learn_fact(&mut self, instance: InstanceId, field: FieldId, value: u128) {
+        if self.may_write(instance, field) {
+            return;
+        }
+        if let Some(path) = &mut self.in_place {
+            path.facts.push(((instance, field), value));
+        }
+    }
+
+    /// The control may write a byte of a field.
+    pub(super) fn may_write(&self, instance: InstanceId, field: FieldId) -> bool {
         let bytes = |instance: InstanceId, field: FieldId| {
             let pieces = self.field_layout(instance, field).pieces().unwrap_or_default();
             pieces.iter().map(|piece| piece.byte).collect::<Vec<u32>>()
         };
         let mine = bytes(instance, field);
         let mut others = self.written.iter().filter(|(owner, _)| *owner == instance);
-        if others.any(|(owner, other)| bytes(*owner, *other).iter().any(|b| mine.contains(b))) {
-            return;
-        }
-        if let Some(path) = &mut self.in_place {
-            path.facts.push(((instance, field), value));
-        }
+        others.any(|(owner, other)| bytes(*owner, *other).iter().any(|b| mine.contains(b)))
     }
 
     /// An expression has this value from here on: worth noting if it is a field.
@@ -170,7 +175,7 @@ impl Emit<'_> {
         }
     }
 
-    fn fields_of(&self, id: ExprId, reads: &mut Vec<(InstanceId, FieldId)>) {
+    pub(super) fn fields_of(&self, id: ExprId, reads: &mut Vec<(InstanceId, FieldId)>) {
         let kind = &self.program.exprs[id].kind;
         if let ExprKind::Field(instance, field) = kind
             && !reads.contains(&(*instance, *field))

@@ -14,7 +14,7 @@ use super::sure::Sure;
 use super::{Emit, Refused, descriptor, frame_offset};
 use crate::ids::*;
 use crate::interp::phv::bit;
-use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, Target, Term, Update, Verify};
+use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, StdField, Target, Term, Update, Verify};
 use crate::packet::READABLE_BEHIND_BYTES;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -53,11 +53,31 @@ pub(in crate::jit) struct InPlace {
     pub(super) facts: Vec<((InstanceId, FieldId), u128)>,
 }
 
+impl InPlace {
+    /// Nothing is known but the packet.
+    pub(super) fn new(program: &Program, data: Value, len: Value) -> InPlace {
+        InPlace {
+            data,
+            len,
+            valid: 0,
+            received: 0,
+            at: vec![0; program.instances.len()],
+            order: Vec::new(),
+            cursor: 0,
+            depth: 0,
+            elements: 0,
+            checked: 0,
+            facts: Vec::new(),
+        }
+    }
+}
+
 /// How far a header may be read before it is known that the packet is that long: behind every chunk
 /// is at least as much memory.
 const AHEAD_MAX: u32 = READABLE_BEHIND_BYTES as u32 / 2;
 
 /// How a control is compiled in place.
+#[derive(Clone, Debug)]
 pub(in crate::jit) struct PathPlan {
     /// Sets of headers that paths through the parser leave, as masks.
     pub(super) masks: Vec<u64>,
@@ -68,6 +88,8 @@ pub(in crate::jit) struct PathPlan {
     /// Headers that the control may add, and those that it may add or remove.
     pub(super) added: u64,
     pub(super) changes: u64,
+    /// The control may decide when a packet leaves, or that it leaves more than once.
+    pub(super) may_wait: bool,
 }
 
 impl PathPlan {
@@ -91,8 +113,12 @@ impl PathPlan {
         {
             return None;
         }
+        let mut assigned = program.parser.states.iter().flat_map(|state| &state.ops);
+        let parser_waits =
+            assigned.any(|op| matches!(op, ParserOp::Set(to, _) if decides_when(to)));
         let body = if egress { &program.egress } else { &program.ingress };
-        let mut cost = Cost { program, ops: 0, learns: false, added: 0, removed: 0 };
+        let mut cost =
+            Cost { program, ops: 0, learns: false, may_wait: parser_waits, added: 0, removed: 0 };
         cost.body(body);
         // Elements of stacks multiply paths, and packets that have many of them are rare.
         for elements_max in [u32::MAX, 1, 0] {
@@ -106,8 +132,9 @@ impl PathPlan {
             let copies = if egress { walk.masks.len() } else { walk.ends };
             if walk.masks.len() <= PATHS_MAX && copies * cost.ops <= PATH_BUDGET {
                 let (added, changes) = (cost.added, cost.added | cost.removed);
-                let (masks, learns) = (walk.masks, cost.learns);
-                return Some(PathPlan { masks, learns, elements_max, added, changes });
+                let Cost { learns, may_wait, .. } = cost;
+                let masks = walk.masks;
+                return Some(PathPlan { masks, learns, elements_max, added, changes, may_wait });
             }
         }
         None
@@ -119,6 +146,7 @@ struct Cost<'p> {
     program: &'p Program,
     ops: usize,
     learns: bool,
+    may_wait: bool,
     added: u64,
     removed: u64,
 }
@@ -131,11 +159,14 @@ impl Cost<'_> {
         for block in &body.blocks {
             for op in &block.ops {
                 self.ops += 3;
-                match op.op {
+                match &op.op {
                     Op::Learn { .. } => self.learns = true,
-                    Op::SetValid(instance) => self.added |= bit(instance),
-                    Op::SetInvalid(instance) => self.removed |= bit(instance),
-                    Op::Call(action, _) => self.body(&self.program.actions[action].body),
+                    Op::SetValid(instance) => self.added |= bit(*instance),
+                    Op::SetInvalid(instance) => self.removed |= bit(*instance),
+                    Op::Call(action, _) => self.body(&self.program.actions[*action].body),
+                    Op::Set(to, _) | Op::Meter { to, .. } | Op::Random { to, .. } => {
+                        self.may_wait |= decides_when(to);
+                    }
                     _ => {}
                 }
             }
@@ -149,6 +180,12 @@ impl Cost<'_> {
             }
         }
     }
+}
+
+/// What keeps a packet from leaving at once, when it is not zero.
+fn decides_when(to: &LValue) -> bool {
+    use StdField::{HoldPackets, HoldTimeoutNs, MulticastGroup, NotBeforeNs};
+    matches!(to, LValue::Std(NotBeforeNs | HoldPackets | HoldTimeoutNs | MulticastGroup))
 }
 
 /// A walk over the paths through a parser.
@@ -317,6 +354,10 @@ impl Emit<'_> {
         if let Some(variable) = declared.variable_bits {
             // One value of one field nearly always: no options.
             if let Some((field, value)) = self.only_zero(instance, variable) {
+                if self.egress && self.empty_parts & bit(instance) != 0 {
+                    self.learn_fact(instance, field, value);
+                    return Ok(());
+                }
                 if let Some(known) = self.known_field(instance, field) {
                     if known != value {
                         self.leave(0);
@@ -345,7 +386,6 @@ impl Emit<'_> {
         plan: &PathPlan,
         around: Loop,
     ) -> Result<(), Refused> {
-        let program = self.program;
         let mask = self.load64(self.packet, descriptor!(valid));
         let body_off = self.load_word(self.packet, descriptor!(body_off), 2);
         let body_len = self.load_word(self.packet, descriptor!(body_len), 4);
@@ -366,21 +406,30 @@ impl Emit<'_> {
         self.leave(0);
         for (known, block) in blocks {
             self.b.switch_to_block(block);
-            let present = |i: &&InstanceId| known & bit(**i) != 0;
-            let fixed = |i: &InstanceId| program.headers[program.instances[*i].header].fixed_bytes;
-            let headers = program.deparser.emit.iter().filter(present).map(fixed).sum::<u32>();
-            let headers_value = self.num(headers.into());
+            let headers_value = self.num(self.emitted_bytes(known).into());
             let other = self.compare(IntCC::NotEqual, body_off, headers_value);
             self.leave_if(other, 0);
-            self.in_place = Some(InPlace { checked: headers, ..start.clone() });
-            for instance in program.deparser.emit.iter().filter(present) {
-                self.place(*instance)?;
-            }
             self.carried_in();
-            let path = self.path()?.clone();
-            self.leaf(path, around)?;
+            self.egress_in_place(known, start.clone(), around)?;
         }
         Ok(())
+    }
+
+    /// Egress of a packet with these headers, which are where `start` says and nothing else is.
+    pub(super) fn egress_in_place(
+        &mut self,
+        valid: u64,
+        start: InPlace,
+        around: Loop,
+    ) -> Result<(), Refused> {
+        let program = self.program;
+        let headers = self.emitted_bytes(valid);
+        self.in_place = Some(InPlace { checked: headers, ..start });
+        for instance in program.deparser.emit.iter().filter(|i| valid & bit(**i) != 0) {
+            self.place(*instance)?;
+        }
+        let path = self.path()?.clone();
+        self.leaf(path, around)
     }
 
     /// The end of a path: checksums, the control, the verdict.
