@@ -38,7 +38,7 @@ fn printed(out: &str) -> Vec<Value> {
 
 /// Asks a switch for its counters.
 #[track_caller]
-fn ask(switch: &Switch) -> Value {
+pub(crate) fn ask(switch: &Switch) -> Value {
     let before = printed(&switch.out()).len();
     switch.signal("USR1");
     let deadline = Instant::now() + LATEST;

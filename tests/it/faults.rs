@@ -100,6 +100,20 @@ fn faults_on_the_way_in_are_what_is_counted() {
     assert!(report["ports"][1].get("faults").is_none(), "port 2 has a good cable");
 }
 
+/// More frames than a cable holds are lost by name, and the run ends only when the last that is late has come.
+#[test]
+fn a_cable_holds_no_more_than_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (got, report) = through(folder.path(), ",delay=400ms", "");
+    let received = |name: &str| count(&report, 1, "received", name);
+    // They come within 4 ms, and the cable holds 1024.
+    let lost = received("overflowed");
+    assert!((1..=u64::from(COUNT) - 1024).contains(&lost), "{report}");
+    assert_eq!(got.len() as u64, u64::from(COUNT) - lost);
+    assert_eq!(report["total"]["received"], u64::from(COUNT) - lost);
+    assert_eq!((received("delayed"), received("under_way")), (u64::from(COUNT), 0));
+}
+
 /// A delay is kept, in both directions, and a live port loses nothing by it.
 #[test]
 fn a_delay_is_kept_on_a_live_port() {

@@ -80,6 +80,20 @@ fn generated_frames_enter_when_they_are_due() {
     fabric.check();
 }
 
+/// At one instant they come in the order in which they are written.
+#[test]
+fn generators_of_one_instant_keep_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let config = generators().replace("count: 4, start: 3 us", "count: 2");
+    let config = config.replace("period: 7 us", "period: 10 us");
+    let (core, fars) = device_with_ports(path.to_str().unwrap(), &config, 2);
+    let mut fabric = Fabric::new(vec![core]);
+    fabric.run_until(Time::from_ns(1_000_000));
+    let sent: Vec<_> = fars[1].take().iter().map(|f| seen(&f.bytes)).collect();
+    assert_eq!(sent, [(0, 1), (0, 2), (10, 1), (10, 2)]);
+}
+
 /// Replays one frame at time zero and one at 20 us through these generators.
 fn replayed(folder: &Path, config: &str) -> (Vec<(u64, u8)>, Value) {
     let path = |name: &str| folder.join(name);

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wireyard_switch::ports::sys::netns::PrivateNetwork;
+use wireyard_switch::ports::{LinkType, memory};
+use wireyard_tables::time::Time;
 use wireyard_tests::binary::run;
 use wireyard_tests::live::Switch;
 
@@ -148,6 +150,30 @@ fn queued_packets_of_a_removed_port_are_named() {
     // 30 and the one after, the greeting and its copy: all are accounted for.
     assert_eq!(total["sent"].as_u64().unwrap() + named, 33, "{total}");
     assert!(report.get("removed").is_none(), "port 3 has its ledger again: {report:#}");
+}
+
+/// Without queues too: what a port had no room for is dropped under that name, and its memory comes back.
+#[test]
+fn frames_behind_a_full_port_are_named() {
+    let mut core = queues::device("rocev2_lossless", "", &[]);
+    let chunks = core.memory().free_chunks();
+    let mut hosts = Vec::new();
+    for number in [1, 2] {
+        let (near, far) = memory::pair(core.memory(), ("near", "far"), LinkType::Ethernet, 4);
+        core.add_port(number, Box::new(near)).unwrap();
+        hosts.push(far);
+    }
+    for n in 0..20 {
+        assert!(hosts[0].send_bytes(core.memory(), &queues::frame(1, 2, 0, 0, n, 100)));
+        core.poll(Time::from_ns(u64::from(n)), None);
+    }
+    assert_eq!(core.queued(), 16, "four are on the link");
+    assert!(core.remove_port(Time::from_ns(20), 2).unwrap().is_none());
+    assert_eq!((core.queued(), core.drops("port_removed")), (0, 16));
+    assert_eq!(hosts[1].receive_bytes(core.memory()).len(), 4);
+    let report = core.report();
+    assert!(report.balanced && report.sent == 4, "{report:?}");
+    assert_eq!(core.memory().free_chunks(), chunks);
 }
 
 /// A file with an error, a port that cannot be opened: told, and everything goes on as before.

@@ -2,6 +2,8 @@
 //!
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
+mod numbers;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -46,7 +48,9 @@ fn samples(page: &str) -> Samples {
     let mut found = Samples::new();
     for line in lines {
         let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-        let name = name.strip_prefix("wireyard_").unwrap_or_else(|| panic!("{line}")).to_owned();
+        let name = name.strip_prefix("wireyard_").unwrap_or_else(|| panic!("{line}"));
+        // No labels may be written as empty ones.
+        let name = name.trim_end_matches("{}").to_owned();
         let twice = found.insert(name, value.parse().expect("a number"));
         assert!(twice.is_none(), "{line}: twice");
     }
@@ -146,6 +150,30 @@ const POOL: [(&str, &str); 4] = [
     ("peak_bytes", "pool_peak_bytes{L}"),
 ];
 
+const FAULTS: [(&str, &str); 7] = [
+    ("lost", "port_fault_frames_total{L,reason=\"lost\"}"),
+    ("corrupted", "port_fault_frames_total{L,reason=\"corrupted\"}"),
+    ("duplicated", "port_fault_frames_total{L,reason=\"duplicated\"}"),
+    ("reordered", "port_fault_frames_total{L,reason=\"reordered\"}"),
+    ("delayed", "port_fault_frames_total{L,reason=\"delayed\"}"),
+    ("overflowed", "port_fault_frames_total{L,reason=\"overflowed\"}"),
+    ("under_way", "port_fault_under_way_frames{L}"),
+];
+
+const NOTIFICATION: [(&str, &str); 8] = [
+    ("reported", "congestion_reported_packets_total"),
+    ("cnp_sent", "cnp_sent_total"),
+    ("cnp_suppressed", "cnp_not_sent_total{reason=\"suppressed\"}"),
+    ("cnp_no_qp_pair", "cnp_not_sent_total{reason=\"no_queue_pair\"}"),
+    ("ignored", "cnp_not_sent_total{reason=\"never_answered\"}"),
+    ("not_transport", "cnp_not_sent_total{reason=\"not_transport\"}"),
+    ("unbuildable", "cnp_not_sent_total{reason=\"unbuildable\"}"),
+    ("evicted", "cnp_intervals_evicted_total"),
+];
+
+const CAPTURE: [(&str, &str); 2] =
+    [("records", "capture_records_total{L}"), ("lost", "capture_lost_records_total{L}")];
+
 /// Keys of the JSON form with the samples they are.
 type Names = &'static [(&'static str, &'static str)];
 
@@ -192,6 +220,23 @@ fn page_of(report: &Value) -> Samples {
         expect(&mut out, &port["ledger"], &labels, &LEDGER, &[]);
         expect(&mut out, &port["medium"], &labels, &MEDIUM, &[]);
         out.insert(format!("port_info{{{labels},name={}}}", port["name"]), 1.0);
+        for way in ["received", "sent"] {
+            if let Some(counters) = port["faults"].get(way) {
+                expect(&mut out, counters, &format!("{labels},direction=\"{way}\""), &FAULTS, &[]);
+            }
+        }
+    }
+    if let Some(removed) = report.get("removed") {
+        expect(&mut out, removed, "port=\"removed\"", &LEDGER, &[]);
+    }
+    if let Some(notification) = report.get("notification") {
+        expect(&mut out, notification, "", &NOTIFICATION, &[]);
+    }
+    for capture in list(&report["captures"]) {
+        let labels = format!("file={}", capture["file"]);
+        expect(&mut out, &capture, &labels, &CAPTURE, &["file", "error"]);
+        let failed = capture.get("error").is_some();
+        out.insert(format!("capture_failed{{{labels}}}"), f64::from(u8::from(failed)));
     }
     for port in list(&report["queueing"]["ports"]) {
         let labels = format!("port=\"{}\"", port["port"]);

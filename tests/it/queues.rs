@@ -25,7 +25,7 @@ pub(super) fn lossless_config(ports: &str) -> String {
 }
 
 /// A device that runs a program of the library, or a file, with this `switch.yaml`.
-fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
+pub(crate) fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("switch.yaml");
     fs::write(&path, config).expect("a file");

@@ -12,8 +12,8 @@ use wireyard_tests::binary::run;
 use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip};
 
-use crate::queues;
-use crate::rig::{Wire, private_network, veth};
+use crate::rig::{Wire, ip, private_network, veth};
+use crate::{congested, queues};
 
 const PROGRAM: &str = "programs/rocev2_lossless";
 
@@ -38,12 +38,16 @@ fn cables(test: &str) -> Option<PrivateNetwork> {
 struct Seen {
     interface: String,
     epoch: String,
+    /// Of the frame.
     bytes: usize,
+    /// Of these, in the file.
+    kept: usize,
     comment: String,
 }
 
 fn tshark(file: &Path) -> Vec<Seen> {
-    let fields = ["frame.interface_name", "frame.time_epoch", "frame.len", "frame.comment"];
+    let fields =
+        ["frame.interface_name", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.comment"];
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=|"]);
     fields.iter().for_each(|field| _ = command.args(["-e", field]));
@@ -58,7 +62,8 @@ fn tshark(file: &Path) -> Vec<Seen> {
             interface: parts[0].to_owned(),
             epoch: parts[1].to_owned(),
             bytes: parts[2].parse().expect("a length"),
-            comment: parts[3].to_owned(),
+            kept: parts[3].parse().expect("a length"),
+            comment: parts[4].to_owned(),
         }
     };
     text.lines().map(seen).collect()
@@ -193,6 +198,71 @@ fn a_file_that_takes_nothing_is_told_and_slows_nobody() {
         assert!(capture["error"].as_str().is_some_and(|error| error.contains(why)), "{capture}");
         assert_eq!(report["total"]["sent"], 1600);
     }
+}
+
+/// A frame that its port gave up is with the dropped ones, not with those that left.
+#[test]
+fn what_a_port_gives_up_is_recorded_as_dropped() {
+    let test = "what_a_port_gives_up_is_recorded_as_dropped";
+    if !has_tool("tshark") {
+        return skip(test, "no tshark");
+    }
+    let Some(_network) = cables(test) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.pcapng");
+    let ports = ["1=raw:sw1", "2=raw:sw2"];
+    let more = ["--capture", file.to_str().unwrap(), "--json"];
+    let mut switch = Switch::on(PROGRAM, &ports, &more);
+    let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
+    host2.send(&[queues::frame(2, 1, 0, 0, 0, 300)]);
+    assert_eq!(host1.receive(1).len(), 1);
+    ip("link set sw2 down");
+    switch.await_text("port 2 (raw:sw2) is down", Duration::from_secs(10));
+    host1.send(&(0..7).map(|n| queues::frame(1, 2, 0, 2, n, 200)).collect::<Vec<_>>());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let now = congested::ask(&switch);
+        if now["total"]["received"] == 8 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{now:#}");
+    }
+    let report = congested::counters(&switch.end("INT"));
+    let seen = tshark(&file);
+    let of = |what: &str| {
+        let name = format!("port 2 raw:sw2 {what}");
+        seen.iter().filter(|s| s.interface == name).collect::<Vec<_>>()
+    };
+    assert_eq!((of("out").len(), of("dropped").len()), (0, 7), "{seen:#?}");
+    let comment = "dropped: tx_full: the port gave it up";
+    assert!(of("dropped").iter().all(|s| s.comment == comment), "{seen:#?}");
+    assert_eq!(report["captures"][0]["records"], seen.len() as u64);
+}
+
+/// A frame of a capture that was cut is recorded with the length that it had.
+#[test]
+fn a_cut_record_keeps_its_length() {
+    let test = "a_cut_record_keeps_its_length";
+    if !has_tool("tshark") {
+        return skip(test, "no tshark");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let frame = queues::frame(1, 2, 0, 0, 7, 1000);
+    let mut bytes = Vec::new();
+    // pcap, microseconds, Ethernet; then a record of 128 bytes of 1000.
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 128, 1, 0, 0, 128, 1000] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(&frame[..128]);
+    std::fs::write(path("in.pcap"), bytes).unwrap();
+    let one =
+        format!("1=pcap:{},capture={}", path("in.pcap").display(), path("x.pcapng").display());
+    let two = format!("2=pcap:,out={}", path("out.pcap").display());
+    run(&["run", PROGRAM, "--port", &one, "--port", &two]).expect(0, &[]);
+    let seen = tshark(&path("x.pcapng"));
+    let received = seen.iter().find(|s| s.interface.ends_with(" in")).expect("it came");
+    assert_eq!((received.bytes, received.kept), (1000, 128), "{seen:#?}");
 }
 
 /// A file that cannot be made, or is the port's own, starts nothing.

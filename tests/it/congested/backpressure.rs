@@ -223,12 +223,15 @@ impl Hosts {
         }
     }
 
+    /// Packets of the lossless class that arrived or were lost. What was lost behind the last that came is known from the switch only.
+    fn done(&self) -> u32 {
+        let last = self.received.last().map_or(0, |last| last + 1);
+        last.max(self.received.len() as u32 + self.lost)
+    }
+
     /// Sends as many packets as may be on their way, and of the other class one for sixteen.
     fn fill(&mut self) {
-        // What was lost behind the last that came is known from the switch only.
-        let lost_or_here = self.received.last().map_or(0, |last| last + 1);
-        let lost_or_here = lost_or_here.max(self.received.len() as u32 + self.lost);
-        while self.sent < TOTAL && self.sent - lost_or_here + 16 <= WINDOW {
+        while self.sent < TOTAL && self.sent - self.done() + 16 <= WINDOW {
             self.one.send(&packets(2, LOSSLESS, self.sent..self.sent + 16));
             self.one.send(&packets(3, OTHER, self.others_sent..self.others_sent + 1));
             (self.sent, self.others_sent) = (self.sent + 16, self.others_sent + 1);
@@ -238,7 +241,7 @@ impl Hosts {
     /// Goes on until so many packets of the lossless class arrived or were lost in the second switch.
     fn overload(&mut self, done: u32, switch: &Switch) {
         let mut deadline = Instant::now() + LATEST;
-        while self.received.len() as u32 + self.lost < done {
+        while self.done() < done {
             let before = self.received.len();
             self.fill();
             let end = Instant::now() + Duration::from_millis(100);

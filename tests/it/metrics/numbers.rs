@@ -1,0 +1,152 @@
+//! Counters of which no two are the same: what stands in another's place is seen.
+//!
+//! Most counters of a test on real interfaces are 0. Here every one of the model has a number of its own, and the page says each under
+//! the name of its key in JSON. No device is behind them.
+
+use wireyard_switch::core::{
+    GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
+    QueueingReport, Statistics,
+};
+use wireyard_switch::metrics;
+use wireyard_switch::ports::PortStats;
+use wireyard_switch::ports::faults::{FaultCounters, FaultReport};
+use wireyard_switch::recorder::RecorderReport;
+use wireyard_switch::stats::LedgerReport;
+
+use super::{page_of, samples};
+
+/// Where no two numbers are the same, none is in the place of another.
+#[test]
+fn every_number_is_its_own() {
+    let mut last = 0;
+    let mut next = || {
+        last += 1;
+        last
+    };
+    let statistics = numbered(&mut next);
+    let page = samples(&metrics::page(&statistics));
+    assert_eq!(page_of(&serde_json::to_value(&statistics).unwrap()), page);
+}
+
+fn ledger(next: &mut dyn FnMut() -> u64) -> LedgerReport {
+    LedgerReport {
+        received: next(),
+        generated: next(),
+        sent: next(),
+        dropped: vec![("one".into(), next()), ("other".into(), next())],
+        consumed: vec![("one".into(), next()), ("other".into(), next())],
+        queued: next(),
+        balanced: true,
+    }
+}
+
+/// Every counter there is, with numbers of this source.
+fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
+    let medium = PortStats {
+        rx_frames: next(),
+        rx_bytes: next(),
+        rx_kernel_drops: next(),
+        rx_too_long: next(),
+        rx_gso: next(),
+        rx_errors: next(),
+        rx_no_memory: next(),
+        rx_checksums_finished: next(),
+        tx_frames: next(),
+        tx_bytes: next(),
+        tx_full: next(),
+        tx_down: next(),
+        tx_too_long: next(),
+        tx_errors: next(),
+    };
+    let mut way = || FaultCounters {
+        lost: next(),
+        corrupted: next(),
+        duplicated: next(),
+        reordered: next(),
+        delayed: next(),
+        overflowed: next(),
+        under_way: next(),
+    };
+    let faults = Some(FaultReport { received: way(), sent: way() });
+    let port = PortReport { port: 7, name: "seven".into(), ledger: ledger(next), medium, faults };
+    let notification = NotificationReport {
+        reported: next(),
+        cnp_sent: next(),
+        cnp_suppressed: next(),
+        cnp_no_qp_pair: next(),
+        ignored: next(),
+        evicted: next(),
+        not_transport: next(),
+        unbuildable: next(),
+    };
+    let file = "x.pcapng".to_owned();
+    let capture = RecorderReport { file, records: next(), lost: next(), error: None };
+    Statistics {
+        total: ledger(next),
+        cpu: ledger(next),
+        removed: Some(ledger(next)),
+        ports: vec![port],
+        queueing: Some(queueing(next)),
+        notification: Some(notification),
+        captures: vec![capture],
+    }
+}
+
+fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
+    let pool = PoolReport {
+        name: "pool".into(),
+        reserved_bytes: next(),
+        shared_bytes: next(),
+        headroom_bytes: next(),
+        peak_bytes: next(),
+    };
+    let queue = QueueReport {
+        queue: 3,
+        waiting: next() as u32,
+        waiting_bytes: next(),
+        peak_bytes: next(),
+        admitted: next(),
+        sent: next(),
+        sent_bytes: next(),
+        passed: next(),
+        dropped: next(),
+        refused: next(),
+        eligible: next(),
+        marked: next(),
+        wred_dropped: next(),
+        paused: true,
+        storms: next(),
+    };
+    let group = GroupReport {
+        group: 3,
+        bytes: next(),
+        peak_bytes: next(),
+        peak_headroom_bytes: next(),
+        xoff_at_bytes: next(),
+        stopped: true,
+        admitted: next(),
+        refused: next(),
+        xoff: next(),
+        xon: next(),
+        not_honoured: next(),
+    };
+    let pause = PauseReport {
+        priority: 3,
+        sent: next(),
+        resumes_sent: next(),
+        received: next(),
+        resumes_received: next(),
+        paused_ns: next(),
+    };
+    let port = PortQueues {
+        port: 7,
+        rate_bps: Some(next()),
+        queues: vec![queue],
+        groups: vec![group],
+        pauses: vec![pause],
+        pauses_ignored: next(),
+        control_sent: next(),
+        drops: vec![("one", next()), ("other", next())],
+    };
+    QueueingReport { pools: vec![pool], ports: vec![port] }
+}
