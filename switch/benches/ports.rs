@@ -341,8 +341,9 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     std::fs::write(&entries, known).unwrap();
     let program = programs.join("rocev2_lossless");
     let place = Place { program, entries: Some(entries), ..Place::default() };
-    let loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let options = DeviceOptions { engine: EngineKind::Jit, ..DeviceOptions::default() };
+    let mut loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
+    let memory = loaded.size_memory(&[1, 2]);
+    let options = DeviceOptions { engine: EngineKind::Jit, memory, ..DeviceOptions::default() };
     let mut core: Core = loaded.device(options).unwrap();
     for (number, name) in [(1, "in"), (2, "out")] {
         let spec = PortSpec::parse(&format!("{kind}:{name}")).unwrap();
