@@ -3,6 +3,7 @@
 //! What is exact in virtual time (`queues`) is shown here on frames that a kernel carried. Needs root; skips loudly
 //! otherwise. Nothing depends on how fast the machine is: what a test needs to have happened it waits for.
 
+mod adverse;
 mod backpressure;
 mod marking;
 mod refused;
