@@ -16,6 +16,7 @@ mod hotplug;
 mod idle;
 mod ir;
 mod lab;
+mod lab_bad;
 mod lab_defects;
 mod lab_dilated;
 mod lab_faults;

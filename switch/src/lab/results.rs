@@ -4,6 +4,7 @@ mod figures;
 mod flows;
 mod ledgers;
 mod marking;
+mod progress;
 mod queues;
 
 use super::engine::{Lab, Outcome};
@@ -59,6 +60,7 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
         Report { title: scenario.name.clone(), about: scenario.about.clone(), ..Report::default() };
     facts(&mut report, lab, about);
     let window = Window::new(lab);
+    progress::fill(&mut report, &window);
     report.sample_times.clone_from(&lab.sampler.times);
     let bottleneck = bottleneck(lab);
     flows::fill(&mut report, &window);

@@ -1,0 +1,67 @@
+//! Scenarios that cannot be run, and runs that cannot move, through the binary: where, what, and a way out; exit status 2 for the first.
+
+use crate::lab::{lab, scenario};
+
+const GOOD: &str = "
+lab: good
+duration: 1 ms
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 2 } }
+switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }
+host: { program: PROGRAMS/roce_nic, rate_control: dcqcn }
+flows: { from: senders, to: sink, size: 100 KB }
+";
+
+/// What is written instead of what, and what is said of it.
+const WRONG: [(&str, &str, &[&str]); 12] = [
+    ("to: sink", "to: snk", &["8:29", "there is no host `snk`", "did you mean `sink`?"]),
+    (
+        "{ incast: { senders: 2 } }",
+        "{ hosts: [senders, sink], switches: [s1, s2], links: [{ ends: [senders, s1] }, { ends: [s2, sink] }] }",
+        &["there is no way from `senders` to `sink`"],
+    ),
+    ("25 Gbit/s", "0 Gbit/s", &["4:15", "a rate of zero moves nothing"]),
+    ("size: 100 KB", "size: 0 B", &["8:41", "a flow of zero bytes"]),
+    (
+        "preset: onyx_roce",
+        "preset: onyx_roce, allow_lossy_headroom: true, buffer_profiles: { egress_lossless: { pool: egress_lossless_pool, static_th: 1000 B } }, wred_profiles: { ROCE: { green: { kmin: 100 B, kmax: 200 B, pmax: 1 % } } }",
+        &["queue 3", "holds 1 KB, and a full packet of the hosts has 1082 B: none would ever pass"],
+    ),
+    ("mtu: 1500 B", "mtu: 1000 B", &["a full packet of the hosts has 1082 B: none would arrive"]),
+    ("size: 100 KB", "size: 100 KB, start: -1 ms", &["before time zero"]),
+    ("100 KB", "100k", &["8:41", "100k of what?", "\"5 KB\""]),
+    ("1 us", "1 KB", &["4:33", "1KB of what?", "units: ps, ns, us, ms, s"]),
+    ("25 Gbit/s", "25 KB", &["4:15", "25KB of what?", "units: bit/s"]),
+    ("onyx_roce", "onyx_rocee", &["6:", "unknown variant `onyx_rocee`", "`onyx_roce`"]),
+    ("dcqcn }", "dcqnc }", &["7:", "there is no rate control `dcqnc`", "did you mean `dcqcn`?"]),
+];
+
+#[test]
+fn what_cannot_be_run_is_refused_at_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = lab(&[&scenario(folder.path(), GOOD), "--check"]);
+    good.expect(0, &[]);
+    for (right, wrong, told) in WRONG {
+        let text = GOOD.replacen(right, wrong, 1);
+        assert_ne!(text, GOOD, "{right}");
+        let ended = lab(&[&scenario(folder.path(), &text)]);
+        ended.expect(2, told).expect(2, &["scenario.yaml:"]);
+        assert!(ended.out.is_empty(), "nothing was run: {}", ended.out);
+    }
+}
+
+/// A run in which nothing arrives ends, and says what is in the way.
+#[test]
+fn a_run_that_does_not_move_says_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |faults: &str| {
+        let ended = lab(&[&scenario(folder.path(), &format!("{GOOD}{faults}\n"))]);
+        ended.expect(0, &[]).out.clone()
+    };
+    let cut = run("faults: [{ at: 0 us, link_down: h1-s1 }, { at: 0 us, link_down: h2-s1 }]");
+    assert!(cut.contains("progress: none: no flow delivered anything: h1 dropped"), "{cut}");
+    assert!(cut.contains(": port_down; h2 dropped"), "{cut}");
+    let storm = run("faults: [{ at: 0 us, pause_storm: sink }]");
+    assert!(storm.contains("delivered anything: s1->sink queue 3 is paused"), "{storm}");
+    assert!(!run("").contains("progress:"), "it moves");
+}
