@@ -78,15 +78,20 @@ fn print_json(value: &impl serde::Serialize) {
     }
 }
 
+/// Writes to standard error. Who closed it wants to hear nothing: that ends no run.
+fn tell(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// A message for the user.
 fn say(text: &str) {
-    eprintln!("wireyard: {text}");
+    tell(&format!("wireyard: {text}\n"));
 }
 
 /// An error for the user.
 fn complain(text: &str) {
     let (on, off) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    eprintln!("{on}error{off}: {text}");
+    tell(&format!("{on}error{off}: {text}\n"));
 }
 
 /// True when standard error wants colours (https://no-color.org).

@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use wireyard_tests::binary::{Ended, run};
+use wireyard_tests::binary::{Ended, run, wireyard};
 use wireyard_tests::workspace_root;
 
 /// A copy of a program's folder, to break.
@@ -370,4 +371,14 @@ fn every_command_has_an_example_of_things_that_exist() {
             assert!(workspace_root().join(path).exists(), "{name} --help: there is no {path}");
         }
     }
+}
+
+/// Whoever closes standard error (`2>&1 | head -1`) gets the exit status all the same.
+#[test]
+fn a_closed_standard_error_ends_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(wireyard());
+    command.args(["check", "--config", "no-such.yaml"]).stderr(writer);
+    assert_eq!(command.status().expect("it runs").code(), Some(1));
 }

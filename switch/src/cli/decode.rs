@@ -9,7 +9,7 @@ use wireyard_pipeline::diag::Rejected;
 
 use super::args::DecodeArgs;
 use super::load::show;
-use super::{Status, complain};
+use super::{Status, complain, tell};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
 use crate::pcap::{PcapReader, Record};
 
@@ -193,13 +193,13 @@ impl Progress {
         let percent = offset.saturating_mul(100) / self.bytes.max(1);
         if percent > self.percent {
             self.percent = percent;
-            eprint!("\r{percent:>3} %, {packets} packets");
+            tell(&format!("\r{percent:>3} %, {packets} packets"));
         }
     }
 
     fn clear(&mut self) {
         if self.on && self.percent > 0 {
-            eprint!("\r\x1b[K");
+            tell("\r\x1b[K");
         }
     }
 }

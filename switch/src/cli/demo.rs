@@ -1,10 +1,10 @@
 //! `demo`: the demonstration, with its progress on a terminal and its report in a file.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::args::{DemoArgs, EngineChoice};
-use super::{Status, complain, print, print_json, say};
+use super::{Status, complain, print, print_json, say, tell};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Tell};
@@ -34,8 +34,7 @@ impl Progress {
         if self.is_terminal {
             let done = (part * BAR as f64) as usize;
             let bar = format!("{}{}", "#".repeat(done), ".".repeat(BAR - done));
-            eprint!("\r\x1b[K{} [{bar}] {rest}", self.phase);
-            let _ = std::io::stderr().flush();
+            tell(&format!("\r\x1b[K{} [{bar}] {rest}", self.phase));
             self.is_open = true;
         } else if part >= self.told + QUIET_PART {
             self.told = part;
@@ -45,7 +44,7 @@ impl Progress {
 
     fn close(&mut self) {
         if self.is_open {
-            eprintln!();
+            tell("\n");
             self.is_open = false;
         }
     }

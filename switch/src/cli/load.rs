@@ -3,7 +3,7 @@
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
-use super::{colours, complain};
+use super::{colours, complain, tell};
 use crate::core::{Core, MacControlPolicy};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 
@@ -48,7 +48,7 @@ pub(super) fn show(diagnostics: &Diagnostics, files: &Files) {
     } else {
         render::plain(diagnostics, files)
     };
-    eprintln!("{text}");
+    tell(&format!("{text}\n"));
 }
 
 /// A device for a loaded program, as the arguments say.
