@@ -25,10 +25,13 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use wireyard_tables::Place;
 use wireyard_tables::raw::Layout;
+
+/// Addresses that one module may use: reserved, and backed by memory only where there is code. What does not fit is refused.
+const ARENA_BYTES: usize = 64 << 20;
 
 /// Lists that helpers look into by number.
 #[derive(Debug, Default)]
@@ -270,6 +273,10 @@ impl<'p> Builder<'p> {
         let isa = cranelift_native::builder().map_err(system)?;
         let isa = isa.finish(settings::Flags::new(flags)).map_err(system)?;
         let mut jit = JITBuilder::with_isa(isa, default_libcall_names());
+        // Functions of a module call each other by distances of 32 bits, and mappings of the system may be farther apart where a
+        // large packet memory is between them.
+        let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(system)?;
+        jit.memory_provider(Box::new(arena));
         for (name, address, _) in HELPERS {
             jit.symbol(*name, *address);
         }
