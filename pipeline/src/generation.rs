@@ -35,6 +35,8 @@ pub struct Generation {
     pub engine: Box<dyn Engine>,
     /// Its run-time state.
     pub state: State,
+    /// Egress of this program does nothing to any packet.
+    skips_egress: bool,
     /// Packets that did ingress here and have not done egress or been given up.
     queued: AtomicU64,
     /// Workers whose new packets meet this program.
@@ -53,13 +55,24 @@ impl Generation {
     }
 
     /// The device made so many more copies that will do egress.
+    #[inline]
     pub fn copied(&self, packets: u64) {
-        self.queued.fetch_add(packets, Ordering::Relaxed);
+        if self.state.several_workers() {
+            self.queued.fetch_add(packets, Ordering::Relaxed);
+        } else {
+            // The one worker is the only writer: no locked instruction for each packet.
+            self.queued.store(self.queued.load(Ordering::Relaxed) + packets, Ordering::Relaxed);
+        }
     }
 
     /// So many packets that passed ingress will not do egress: dropped in the queue, or sent on
     /// without it.
+    #[inline]
     pub fn gone(&self, packets: u64) {
+        if !self.state.several_workers() {
+            let left = self.queued.load(Ordering::Relaxed).saturating_sub(packets);
+            return self.queued.store(left, Ordering::Release);
+        }
         // Release: whoever sees the count at zero and frees the program comes after our last use.
         let _ = self.queued.fetch_update(Ordering::Release, Ordering::Relaxed, |queued| {
             Some(queued.saturating_sub(packets))
@@ -165,8 +178,9 @@ impl Loader {
 impl Generation {
     fn new(id: u16, program: Arc<Program>, state: State, make: &MakeEngine) -> Generation {
         let engine = make(&program, &state);
+        let skips_egress = program.egress_is_empty();
         let (queued, workers) = (AtomicU64::new(0), AtomicU64::new(0));
-        Generation { id, program, engine, state, queued, workers }
+        Generation { id, program, engine, state, skips_egress, queued, workers }
     }
 }
 
@@ -230,6 +244,9 @@ impl Executor {
 
     /// This worker's part of a program that packets of it are still on their way for.
     fn find(&mut self, id: u16) -> Option<&mut Live> {
+        if self.live.last().is_some_and(|live| live.generation.id == id) {
+            return self.live.last_mut();
+        }
         if !self.live.iter().any(|live| live.generation.id == id) {
             let alive = self.loaded.alive().iter().find(|alive| alive.id == id).cloned()?;
             // In front: the last one is the one that new packets meet.
@@ -265,12 +282,17 @@ impl Executor {
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
         engine.ingress(&mut cx, packets, meta);
-        let forwarded = meta.iter().take(packets.len());
-        let forwarded = forwarded.filter(|meta| meta.verdict() == Verdict::Forward).count();
+        let is_forwarded = |meta: &Intrinsic| meta.verdict() == Verdict::Forward;
+        let forwarded = match (&*packets, &*meta) {
+            // Alone, as a packet in virtual time nearly always is.
+            ([_], [meta]) => is_forwarded(meta).into(),
+            _ => meta.iter().take(packets.len()).filter(|meta| is_forwarded(meta)).count(),
+        };
         live.generation.copied(forwarded as u64);
     }
 
-    /// Egress of a burst, each packet on the program that did its ingress. A packet that belongs to no
+    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
+    /// packets are as they were, and of the intrinsics only verdict and clones are set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     pub fn egress(
         &mut self,
@@ -280,6 +302,9 @@ impl Executor {
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
     ) {
+        if let [packet] = &*packets {
+            return self.egress_of(packet.generation, memory, device, trace, packets, meta);
+        }
         let (mut packets, mut meta) = (packets, meta);
         while let Some(first) = packets.first() {
             let id = first.generation;
@@ -287,22 +312,44 @@ impl Executor {
             let (these, rest) = packets.split_at_mut(run);
             let (these_meta, rest_meta) = meta.split_at_mut(run.min(meta.len()));
             (packets, meta) = (rest, rest_meta);
-            let Some(live) = self.find(id) else {
-                for meta in these_meta {
-                    meta.verdict = Verdict::Drop as u8;
-                    meta.reason = BuiltinReason::NoDecision.id().0 as u16;
-                    meta.clone_count = 0;
-                }
-                continue;
-            };
             let sink: Option<&mut dyn TraceSink> = match &mut trace {
                 Some(sink) => Some(&mut **sink),
                 None => None,
             };
-            let (engine, mut cx) = live.context(memory, device, sink);
-            engine.egress(&mut cx, these, these_meta);
-            live.generation.gone(run as u64);
+            self.egress_of(id, memory, device, sink, these, these_meta);
         }
+    }
+
+    /// Egress of packets that all belong to the program with this number.
+    #[inline]
+    fn egress_of(
+        &mut self,
+        id: u16,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+    ) {
+        let Some(live) = self.find(id) else {
+            for meta in meta {
+                meta.verdict = Verdict::Drop as u8;
+                meta.reason = BuiltinReason::NoDecision.id().0 as u16;
+                meta.clone_count = 0;
+            }
+            return;
+        };
+        if live.generation.skips_egress && trace.is_none() {
+            for meta in meta {
+                meta.verdict = Verdict::Forward as u8;
+                meta.clone_count = 0;
+            }
+            return live.generation.gone(packets.len() as u64);
+        }
+        let trace = trace.map(|sink| sink as &mut dyn TraceSink);
+        let (engine, mut cx) = live.context(memory, device, trace);
+        engine.egress(&mut cx, packets, meta);
+        live.generation.gone(packets.len() as u64);
     }
 
     /// Lets go of the tables; to be called before the worker sleeps, or control waits for it.

@@ -96,6 +96,18 @@ pub struct Program {
     pub carried_bytes: u32,
 }
 
+impl Program {
+    /// A packet leaves egress as ingress left it, whatever it is: no code, nothing is computed or added when it leaves.
+    pub fn egress_is_empty(&self) -> bool {
+        let sums = self.checksums.iter().map(|checksum| checksum.update);
+        let mut updates = sums.chain(self.crcs.iter().map(|crc| crc.update));
+        self.egress.blocks.is_empty()
+            && self.deparser.after.is_empty()
+            && !self.deparser.strip_slack
+            && updates.all(|update| update != decl::Update::Always)
+    }
+}
+
 /// A source file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {

@@ -85,8 +85,6 @@ pub struct Progress {
     pub handed: usize,
     /// Frames sent.
     pub sent: usize,
-    /// Packets that still wait inside.
-    pub queued: usize,
 }
 
 /// A packet that went to the control plane.
@@ -318,6 +316,7 @@ impl Core {
         self.slots.get(manager::slot_of(id)?).map(|slot| slot.number)
     }
 
+    #[inline]
     fn slot(&self, number: u16) -> Option<usize> {
         let slot = *self.slot_of.get(number as usize)?;
         (slot != u16::MAX).then_some(slot as usize)
@@ -395,12 +394,15 @@ impl Core {
         self.poll_ports(now, &[], trace)
     }
 
+    #[inline]
     fn begin_turn(&mut self, now: Time) -> Progress {
         self.now = now;
         self.manager.tm.advance(now);
         let handed = self.take_handed();
         self.after_pass();
-        self.generate();
+        if !self.generators.is_empty() {
+            self.generate();
+        }
         Progress { handed, ..Progress::default() }
     }
 
@@ -423,18 +425,18 @@ impl Core {
             self.take_again();
             self.run_ingress(lend(&mut trace));
         }
-        progress.sent += self.transmit(lend(&mut trace));
-        // What recirculated in egress is another turn; it goes on in the next poll.
-        progress.queued = self.queued();
+        // What recirculates in egress is another turn; it goes on in the next poll.
+        progress.sent += self.transmit(trace);
         progress
     }
 
     /// What has to be done after packets passed the program or the buffer.
-    #[inline]
+    #[inline(always)]
     fn after_pass(&mut self) {
         self.handle_events();
-        let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
-        if notices.is_some_and(|at| at <= self.now) {
+        if let Some(notifier) = &self.device.notifier
+            && notifier.next_deadline() <= self.now
+        {
             self.send_notices();
         }
     }
@@ -464,10 +466,12 @@ impl Core {
         if !self.again.is_empty() || self.has_mail() || self.active.iter().any(is_waiting) {
             return Some(Time::ZERO);
         }
-        let notices = self.device.notifier.as_ref().map(Notifier::next_deadline);
-        let notices = notices.filter(|at| *at != Time::MAX);
-        let generated = self.next_generated();
-        buffer.into_iter().chain(notices).chain(generated).min()
+        let notices = self.device.notifier.as_ref().map_or(Time::MAX, Notifier::next_deadline);
+        let mut next = buffer.unwrap_or(Time::MAX).min(notices);
+        if !self.generators.is_empty() {
+            next = next.min(self.next_generated().unwrap_or(Time::MAX));
+        }
+        (next != Time::MAX).then_some(next)
     }
 
     /// True while a port has not taken all that was ready for it.

@@ -126,7 +126,7 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
             core.end_generators(true);
         }
         // Without input, packets and generators, timers have nothing left to say.
-        let has_more = arrival.is_some() || progress.queued > 0 || core.generates();
+        let has_more = arrival.is_some() || core.queued() > 0 || core.generates();
         let timer = core.next_timer().filter(|_| has_more);
         match arrival.into_iter().chain(timer).min() {
             // A capture may step back in time; the device does not.

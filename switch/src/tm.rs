@@ -216,9 +216,7 @@ pub struct Tm<P> {
     /// Ports that may send now.
     pub(crate) ready: ReadyPorts,
     /// When each port has something to do by itself.
-    pub(crate) timers: Deadlines,
-    /// The same without what nobody outside can see: ends of frames behind which nothing waits.
-    pub(crate) effects: Deadlines,
+    pub(crate) deadlines: Deadlines,
     /// A group may be in XOFF: memory that is given back may let a peer resume.
     pub(crate) stops: bool,
 }
@@ -269,8 +267,7 @@ impl<P: Default> Tm<P> {
             released: Vec::with_capacity(hold::COUNTED_MAX),
             events: VecDeque::with_capacity(1024),
             ready: ReadyPorts::default(),
-            timers: Deadlines::new(),
-            effects: Deadlines::new(),
+            deadlines: Deadlines::new(),
             stops: false,
             config,
         }
@@ -282,8 +279,7 @@ impl<P: Default> Tm<P> {
         let number = u16::try_from(self.ports.len()).map_err(|_| PortError::NoSuchPort)?;
         self.ports.push(Port::new(config, self.config.seed, number));
         self.ready.grow(self.ports.len());
-        self.timers.grow(self.ports.len());
-        self.effects.grow(self.ports.len());
+        self.deadlines.grow(self.ports.len());
         Ok(PortId(number))
     }
 
@@ -345,17 +341,18 @@ impl<P: Default> Tm<P> {
         if self.ready.first().is_some() {
             return Some(Time::ZERO);
         }
-        let first = self.timers.first().min(self.holds.first());
+        let first = self.deadlines.first().timer.min(self.holds.first());
         (first != Time::MAX).then_some(first)
     }
 
     /// The same for a caller who calls [`Tm::advance`] before every look at the counters: without the instants at which
     /// nothing happens but that the memory of a frame that has left is free again.
+    #[inline]
     pub fn next_effect(&self) -> Option<Time> {
         if self.ready.first().is_some() {
             return Some(Time::ZERO);
         }
-        let first = self.effects.first().min(self.holds.first());
+        let first = self.deadlines.first().effect.min(self.holds.first());
         (first != Time::MAX).then_some(first)
     }
 }

@@ -108,3 +108,81 @@ fn a_drop_in_the_queue_lets_the_program_go() {
     worker.executor.generation(packet.generation).unwrap().gone(1);
     assert_eq!(loader.alive(), 1);
 }
+
+/// The interpreter, and how often its egress is entered.
+#[derive(Debug)]
+struct Entered {
+    interp: Interp,
+    entered: Arc<AtomicU64>,
+}
+
+impl Engine for Entered {
+    fn name(&self) -> &'static str {
+        "entered"
+    }
+
+    fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
+        self.interp.ingress(cx, packets, meta);
+    }
+
+    fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
+        self.entered.fetch_add(1, Ordering::Relaxed);
+        self.interp.egress(cx, packets, meta);
+    }
+}
+
+/// A program that forwards to port 1 and has no egress.
+fn plain() -> crate::ir::Program {
+    let mut build = Build::new();
+    ethernet_ipv4(&mut build);
+    let ops = vec![build.set_std(StdField::EgressPort, 1)];
+    build.ingress(ops);
+    build.program
+}
+
+#[test]
+fn an_empty_egress_is_entered_only_for_who_listens() {
+    let entered = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&entered);
+    let make = move |program: &Arc<Program>, _: &State| -> Box<dyn Engine> {
+        Box::new(Entered { interp: Interp::new(program.clone()), entered: Arc::clone(&count) })
+    };
+    let options = StateOptions { workers: 1, ..StateOptions::default() };
+    let loader = Loader::new(Arc::new(plain()), options, Box::new(make)).unwrap();
+    let memory = PacketMemory::new(MemoryConfig::default()).unwrap();
+    let mut worker = Worker { executor: loader.executor(0), memory };
+    let leave = |worker: &mut Worker, sink: Option<&mut dyn TraceSink>| {
+        let (packet, _) = worker.ingress();
+        assert_eq!(loader.current().queued(), 1);
+        // What an earlier packet left behind is no decision about this one.
+        let stale =
+            Intrinsic { verdict: Verdict::Drop as u8, clone_count: 2, ..Intrinsic::default() };
+        let (mut packets, mut meta) = ([packet], [stale]);
+        let (memory, device) = (&mut worker.memory, &mut NoDevice);
+        worker.executor.egress(memory, device, sink, &mut packets, &mut meta);
+        assert_eq!((meta[0].verdict(), meta[0].clone_count), (Verdict::Forward, 0));
+        assert_eq!(loader.current().queued(), 0);
+        let buf = packets[0].buf.take().unwrap();
+        let frame = worker.memory.frame(&buf, packets[0].data_off, packets[0].len).to_vec();
+        worker.memory.free(buf);
+        frame
+    };
+    assert_eq!(leave(&mut worker, None), ipv4_packet(0));
+    assert_eq!(entered.load(Ordering::Relaxed), 0);
+    let mut recorder = crate::trace::Recorder::default();
+    assert_eq!(leave(&mut worker, Some(&mut recorder)), ipv4_packet(0));
+    assert_eq!(entered.load(Ordering::Relaxed), 1);
+    assert!(!recorder.events.is_empty(), "the story has an egress");
+}
+
+#[test]
+fn what_is_done_to_a_leaving_packet_is_no_empty_egress() {
+    assert!(plain().egress_is_empty());
+    assert!(!program(1, 0xa).egress_is_empty());
+    let mut stripping = plain();
+    stripping.deparser.strip_slack = true;
+    assert!(!stripping.egress_is_empty());
+    let mut trailing = plain();
+    trailing.deparser.after.push(crate::ir::AfterBody::Header(crate::ids::InstanceId(0)));
+    assert!(!trailing.egress_is_empty());
+}

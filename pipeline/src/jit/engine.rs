@@ -94,6 +94,9 @@ impl Jit {
     ) {
         let count = packets.len().min(meta.len());
         let fits = cx.state.id() == self.state && cx.worker.state == self.state;
+        if fits && cx.trace.is_none() {
+            return self.burst(cx, &mut packets[..count], &mut meta[..count], which);
+        }
         let egress = which.is_egress();
         let mut at = 0;
         while at < count {

@@ -89,8 +89,10 @@ impl Core {
     }
 
     #[inline]
-    fn dispatch(&mut self, packet: Descriptor, intrinsic: &Intrinsic) {
-        let Some(mut packet) = self.unless_ended(packet, intrinsic) else { return };
+    fn dispatch(&mut self, mut packet: Descriptor, intrinsic: &Intrinsic) {
+        if is_ended(intrinsic) {
+            return self.end(packet, intrinsic);
+        }
         if intrinsic.verdict() == Verdict::Resubmit {
             return self.run_again(packet, PacketPath::Resubmit);
         }
@@ -103,23 +105,13 @@ impl Core {
         self.enqueue(packet, port, wanted);
     }
 
-    /// Drops or punts a packet whose pass said so; `Some` is a packet that goes on.
-    #[inline]
-    pub(super) fn unless_ended(
-        &mut self,
-        packet: Descriptor,
-        intrinsic: &Intrinsic,
-    ) -> Option<Descriptor> {
-        let verdict = intrinsic.verdict();
-        if !matches!(verdict, Verdict::Drop | Verdict::Punt) {
-            return Some(packet);
-        }
+    /// Drops or punts a packet whose pass said so.
+    pub(super) fn end(&mut self, packet: Descriptor, intrinsic: &Intrinsic) {
         let reason = self.program_reason(packet.generation, intrinsic.reason());
-        match verdict {
+        match intrinsic.verdict() {
             Verdict::Punt => self.punt(packet, reason),
             _ => self.drop_packet(packet, reason),
         }
-        None
     }
 
     /// So many more packets of this generation wait for egress than ingress let through.
@@ -209,6 +201,7 @@ impl Core {
     }
 
     /// Offers a packet to the traffic manager.
+    #[inline]
     pub(super) fn offer(&mut self, slot: usize, packet: Descriptor, wanted: Wanted) {
         if let Some(worker) = self.slots[slot].worker {
             return self.hand_to(worker, packet, wanted);
@@ -266,6 +259,7 @@ impl Core {
         self.book(port, |ledger| ledger.drop(reason));
     }
 
+    #[inline]
     pub(super) fn book(&mut self, port: u16, entry: impl FnOnce(&mut crate::stats::Ledger)) {
         match self.slot(port).or_else(|| self.removed_slot(port)) {
             Some(slot) => entry(&mut self.slots[slot].ledger),
@@ -274,8 +268,15 @@ impl Core {
     }
 }
 
+/// The pass said that the packet goes no further.
+#[inline]
+pub(super) fn is_ended(intrinsic: &Intrinsic) -> bool {
+    matches!(intrinsic.verdict(), Verdict::Drop | Verdict::Punt)
+}
+
 /// A packet that was resubmitted leaves as a normal one.
 fn normal_path(path: u8) -> u8 {
-    let again = [PacketPath::Resubmit as u8, PacketPath::Recirculate as u8];
-    if again.contains(&path) { PacketPath::Normal as u8 } else { path }
+    const RESUBMIT: u8 = PacketPath::Resubmit as u8;
+    const RECIRCULATE: u8 = PacketPath::Recirculate as u8;
+    if matches!(path, RESUBMIT | RECIRCULATE) { PacketPath::Normal as u8 } else { path }
 }

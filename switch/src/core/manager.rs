@@ -186,6 +186,7 @@ impl Manager {
     }
 
     /// Decides class and group of a packet, where its program did not.
+    #[inline]
     pub(super) fn classify(
         &self,
         from: Option<usize>,
@@ -211,6 +212,7 @@ impl Manager {
     }
 
     /// What the traffic manager is told about a packet of `bytes`.
+    #[inline]
     pub(super) fn arrival(
         &self,
         packet: &Descriptor,
@@ -235,6 +237,7 @@ impl Manager {
     }
 
     /// Offers a packet.
+    #[inline]
     pub(super) fn offer(
         &mut self,
         now: Time,

@@ -33,6 +33,7 @@ impl Core {
         received
     }
 
+    #[inline]
     fn describe(&mut self, slot: usize, frame: RxFrame, now: Time) -> (Descriptor, Intrinsic) {
         let cut = self.cut(frame.wire_len.wrapping_sub(frame.len));
         let number = self.slots[slot].number;
@@ -45,10 +46,12 @@ impl Core {
     }
 
     /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
+    #[inline]
     pub(super) fn cut(&mut self, missing: u32) -> u16 {
-        if missing == 0 {
-            return 0;
-        }
+        if missing == 0 { 0 } else { self.cut_number(missing) }
+    }
+
+    fn cut_number(&mut self, missing: u32) -> u16 {
         let known = self.cuts.iter().position(|&m| m == missing);
         let index = known.unwrap_or_else(|| {
             self.cuts.push(missing);
@@ -57,6 +60,7 @@ impl Core {
         u16::try_from(index + 1).unwrap_or(0)
     }
 
+    #[inline]
     pub(super) fn wire_len(&self, descriptor: &Descriptor) -> u32 {
         let missing = match descriptor.cut {
             0 => 0,
@@ -67,6 +71,7 @@ impl Core {
 
     /// Bytes that a packet costs in buffers and on links: those of a capture record that was cut too,
     /// unless they are more than any frame has.
+    #[inline]
     pub(super) fn frame_bytes(&self, descriptor: &Descriptor) -> u32 {
         let wire = self.wire_len(descriptor);
         if wire <= 1 << 16 { wire.max(descriptor.len) } else { descriptor.len }

@@ -87,6 +87,7 @@ impl Slot {
     }
 
     /// What the program reads in `std.ingress_link`.
+    #[inline]
     pub(super) fn link_code(&self) -> u8 {
         match self.link {
             LinkType::Ethernet => 0,
@@ -165,6 +166,7 @@ impl SlotSet {
     }
 
     /// The first member from `from` on; the set may change between two calls.
+    #[inline]
     pub(super) fn next(&self, from: usize) -> Option<usize> {
         let (mut index, mut mask) = (from / 64, u64::MAX << (from % 64));
         loop {

@@ -4,10 +4,13 @@
 //! rate sends what the traffic manager's scheduler takes, one packet after the other, because the link
 //! time of the next depends on the length that egress made of this one.
 
+use std::slice;
+
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath, flags};
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
+use super::dispatch::is_ended;
 use super::manager::{OWN, port_id, slot_of};
 use super::{BACKLOG_MAX, Core, lend};
 use crate::device::notify::Half;
@@ -85,6 +88,7 @@ impl Core {
     }
 
     /// Egress for one packet, and its time on the wire.
+    #[inline]
     fn depart(
         &mut self,
         id: PortId,
@@ -107,6 +111,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn egress_departure(
         &mut self,
         departure: Departure<Descriptor>,
@@ -114,7 +119,7 @@ impl Core {
     ) -> Option<Descriptor> {
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let ect = departure.packet.flags & flags::ECT != 0;
-        let intrinsic = Intrinsic {
+        let mut intrinsic = Intrinsic {
             now_ns: self.now.as_ns(),
             enqueue_ns: departure.enqueued_at.as_ns(),
             dequeue_ns: departure.start.as_ns(),
@@ -123,25 +128,25 @@ impl Core {
             congestion_mark: (departure.mark || self.mark_all && ect).into(),
             ..Intrinsic::default()
         };
-        let (mut burst, mut meta) = self.take_burst();
-        burst.push(departure.packet);
-        meta.push(intrinsic);
+        let mut packet = departure.packet;
         self.device.half = Half::Egress;
-        self.executor.egress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
-        let done = burst.pop().zip(meta.pop());
-        (self.burst, self.meta) = (burst, meta);
-        let (packet, intrinsic) = done?;
+        let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut intrinsic));
+        self.executor.egress(&mut self.mem, &mut self.device, trace, burst, meta);
         let packet = self.after_egress(packet, &intrinsic);
         self.after_pass();
         packet
     }
 
     /// Does what egress decided; `Some` is a packet that leaves.
+    #[inline]
     fn after_egress(&mut self, packet: Descriptor, intrinsic: &Intrinsic) -> Option<Descriptor> {
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
             self.mirror(&packet, session, PacketPath::CloneEgress);
         }
-        let packet = self.unless_ended(packet, intrinsic)?;
+        if is_ended(intrinsic) {
+            self.end(packet, intrinsic);
+            return None;
+        }
         if packet.flags & flags::RECIRCULATE != 0 {
             self.run_again(packet, PacketPath::Recirculate);
             return None;
@@ -150,6 +155,7 @@ impl Core {
     }
 
     /// A frame for a port, with its time on the wire.
+    #[inline]
     pub(super) fn hand_over(
         &mut self,
         slot: usize,
@@ -201,15 +207,17 @@ impl Core {
 
     /// Books the first `gone` frames of a backlog: `sent` of them left, the others were given up.
     fn book_sent(&mut self, slot: usize, gone: usize, sent: usize) {
-        let mut from = std::mem::take(&mut self.slots[slot].backlog_from);
-        for (index, from) in from.drain(..gone.min(from.len())).enumerate() {
+        let gone = gone.min(self.slots[slot].backlog_from.len());
+        for index in 0..gone {
+            let from = self.slots[slot].backlog_from[index];
             if index < sent {
                 self.book(from, |ledger| ledger.sent += 1);
             } else {
                 self.book_drop(from, DeviceReason::TxFull.index());
             }
         }
-        self.slots[slot].backlog_from = from;
+        let from = &mut self.slots[slot].backlog_from;
+        if gone == from.len() { from.clear() } else { from.drain(..gone).for_each(drop) }
     }
 
     /// Tells the traffic manager whether a port takes frames.

@@ -294,10 +294,10 @@ impl EndPointPort {
     }
 
     /// A frame for this end point.
-    fn take(&mut self, now: Time, frame: &[u8], frames: &Frames) {
-        match frames.transport.parse(self.config.link, frame) {
+    fn take(&mut self, now: Time, frame: &[u8]) {
+        match self.frames.transport.parse(self.config.link, frame) {
             Ok(received) => self.take_packet(now, &received),
-            Err(Refused::NotTransport) => self.take_other(now, frame, frames),
+            Err(Refused::NotTransport) => self.take_other(now, frame),
             Err(why) => self.counters.refused[why as usize] += 1,
         }
     }
@@ -323,20 +323,20 @@ impl EndPointPort {
         self.take_completions(now);
     }
 
-    fn take_other(&mut self, now: Time, frame: &[u8], frames: &Frames) {
+    fn take_other(&mut self, now: Time, frame: &[u8]) {
         if self.config.link != LinkType::Ethernet {
             self.counters.refused[Refused::NotTransport as usize] += 1;
         } else if crate::frames::is_mac_control(frame) {
-            self.take_pause(now, frame, frames);
-        } else if let Some(message) = frames.neighbour.parse(frame) {
+            self.take_pause(now, frame);
+        } else if let Some(message) = self.frames.neighbour.parse(frame) {
             self.take_message(&message);
         } else {
             self.counters.refused[Refused::NotTransport as usize] += 1;
         }
     }
 
-    fn take_pause(&mut self, now: Time, frame: &[u8], frames: &Frames) {
-        let pause = match frames.flow_control.parse(frame) {
+    fn take_pause(&mut self, now: Time, frame: &[u8]) {
+        let pause = match self.frames.flow_control.parse(frame) {
             Ok(FlowControlFrame::Pfc(pause)) => pause,
             Ok(FlowControlFrame::Pause(quanta)) => PfcFrame { vector: 0xff, quanta: [quanta; 8] },
             Err(_) => {
@@ -418,10 +418,9 @@ impl Port for EndPointPort {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
         let sent = frames.len();
-        let layouts = Arc::clone(&self.frames);
         for frame in frames.drain(..) {
             self.stats.tx_bytes += u64::from(frame.len);
-            self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len), &layouts);
+            self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len));
             mem.free(frame.buf);
         }
         self.stats.tx_frames += sent as u64;

@@ -1,46 +1,62 @@
 //! What happens next: one instant for each source of events, and the earliest of all.
 //!
-//! A tournament tree over the sources. Of equal instants the source with the lowest number wins, so the order of events
-//! is total: (time, source), and a source is its class and its place in the topology. Setting and finding cost a
-//! logarithm of the number of sources; nothing is allocated.
+//! A tournament tree of sources. Of equal instants the source with the lowest number wins, so the order of events
+//! is total: (time, source), and a source is its class and its place in the topology. Finding the first costs a look, setting
+//! an instant at most a logarithm of the number of sources; nothing is allocated.
 
 use wireyard_tables::time::Time;
 
 /// The next instant of every source.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// `tree[1]` is the earliest of all; the leaves begin at `leaves`.
-    tree: Vec<Time>,
-    leaves: usize,
+    /// By source; behind the last one up to a power of two, the end of time.
+    times: Vec<Time>,
+    /// `winners[1]` is the first of all; the sources themselves begin at `times.len()`.
+    winners: Vec<u32>,
 }
 
 impl Agenda {
     /// So many sources, none of which has anything to do.
     pub fn new(sources: usize) -> Agenda {
         let leaves = sources.max(1).next_power_of_two();
-        Agenda { tree: vec![Time::MAX; 2 * leaves], leaves }
+        let mut winners: Vec<u32> = (0..2 * leaves as u32).collect();
+        for node in (1..2 * leaves).rev() {
+            winners[node] = match node < leaves {
+                true => winners[2 * node],
+                false => (node - leaves) as u32,
+            };
+        }
+        Agenda { times: vec![Time::MAX; leaves], winners }
     }
 
     /// When a source has something to do.
+    #[inline]
     pub fn at(&self, source: usize) -> Time {
-        self.tree[self.leaves + source]
+        self.times[source]
     }
 
     /// Sets it.
+    #[inline]
     pub fn set(&mut self, source: usize, at: Time) {
-        let mut node = self.leaves + source;
-        self.tree[node] = at;
-        while node > 1 {
-            node /= 2;
-            let earliest = self.tree[2 * node].min(self.tree[2 * node + 1]);
-            if self.tree[node] == earliest {
+        if self.times[source] == at {
+            return;
+        }
+        self.times[source] = at;
+        let mut node = (self.times.len() + source) / 2;
+        while node > 0 {
+            let [left, right] = [self.winners[2 * node], self.winners[2 * node + 1]];
+            let is_right = self.times[right as usize] < self.times[left as usize];
+            let winner = if is_right { right } else { left };
+            let before = std::mem::replace(&mut self.winners[node], winner);
+            if winner == before && winner != source as u32 {
                 return;
             }
-            self.tree[node] = earliest;
+            node /= 2;
         }
     }
 
     /// Brings it forward: an earlier instant stays.
+    #[inline]
     pub fn not_after(&mut self, source: usize, at: Time) {
         if at < self.at(source) {
             self.set(source, at);
@@ -48,16 +64,11 @@ impl Agenda {
     }
 
     /// The earliest instant and its source, the lowest of equals; `None` when nobody has anything to do.
+    #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
-        let earliest = self.tree[1];
-        if earliest == Time::MAX {
-            return None;
-        }
-        let mut node = 1;
-        while node < self.leaves {
-            node = if self.tree[2 * node] == earliest { 2 * node } else { 2 * node + 1 };
-        }
-        Some((earliest, node - self.leaves))
+        let source = self.winners[1] as usize;
+        let at = self.times[source];
+        (at != Time::MAX).then_some((at, source))
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn devices(
         cores: Vec::new(),
         flows: Vec::new(),
         links: Vec::new(),
-        board: Board::new(2 * scenario.fabric.links.len()),
+        board: Board::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
         entries: Vec::new(),
     };
     let mut ports = link_ports(scenario, seed, cabling, &mut devices)?;

@@ -312,9 +312,12 @@ impl Lab {
     fn poll_due(&mut self, node: usize) -> Time {
         let (now, wires) = (self.now, self.wires[node].clone());
         self.due.clear();
-        let has_frame = |place: &usize| self.board.arrival(*place) <= now;
-        let number = |place: usize| (place - wires.start) as u16 + 1;
-        self.due.extend(wires.clone().filter(has_frame).map(number));
+        let arrives = self.board.first(node) <= now;
+        if arrives {
+            let has_frame = |place: &usize| self.board.arrival(*place) <= now;
+            let number = |place: usize| (place - wires.start) as u16 + 1;
+            self.due.extend(wires.clone().filter(has_frame).map(number));
+        }
         if self.end_points[node].is_some_and(|at| at <= now) {
             self.due.push(host::END_POINT);
         }
@@ -326,7 +329,10 @@ impl Lab {
             *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
             next = next.min(*at);
         }
-        wires.map(|place| self.board.arrival(place)).fold(next, Time::min)
+        if arrives {
+            self.board.find_first(node, wires);
+        }
+        next.min(self.board.first(node))
     }
 
     fn sample(&mut self) -> Result<(), Violation> {
@@ -400,6 +406,7 @@ impl Lab {
                     direction.set_up(!begins, &mut self.mem);
                 }
                 for node in self.scenario.fabric.links[link].ends {
+                    self.board.find_first(node, self.wires[node].clone());
                     self.cores[node].check_links(self.now);
                     self.wake(node);
                 }

@@ -65,16 +65,38 @@ struct Flight {
 pub struct Board {
     /// In picoseconds; `u64::MAX` when nothing is on its way to that port.
     arrivals: Vec<AtomicU64>,
+    /// By node, not later than the first of its arrivals.
+    firsts: Vec<AtomicU64>,
+    /// By port, its node.
+    nodes: Vec<u32>,
     /// A bit for each port that sent.
     sent: Vec<AtomicU64>,
 }
 
 impl Board {
-    /// For so many ports of all nodes.
-    pub fn new(ports: usize) -> Arc<Board> {
-        let arrivals = (0..ports).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let sent = (0..ports.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Board { arrivals, sent })
+    /// For nodes with so many ports each.
+    pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<Board> {
+        let nothing = || AtomicU64::new(u64::MAX);
+        let (mut nodes, mut firsts) = (Vec::new(), Vec::new());
+        for (node, ports) in (0..).zip(ports) {
+            nodes.resize(nodes.len() + ports, node);
+            firsts.push(nothing());
+        }
+        let arrivals = nodes.iter().map(|_| nothing()).collect();
+        let sent = (0..nodes.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Board { arrivals, firsts, nodes, sent })
+    }
+
+    /// When the first frame arrives at a node, or earlier.
+    #[inline]
+    pub fn first(&self, node: usize) -> Time {
+        Time::from_ps(self.firsts[node].load(Ordering::Relaxed))
+    }
+
+    /// Looks for the first arrival at the places of a node, after frames were taken there.
+    pub fn find_first(&self, node: usize, places: Range<usize>) {
+        let first = places.map(|place| self.arrival(place)).fold(Time::MAX, Time::min);
+        self.firsts[node].store(first.as_ps(), Ordering::Relaxed);
     }
 
     /// When the first frame arrives at a place; [`Time::MAX`] when none is on its way.
@@ -83,8 +105,13 @@ impl Board {
         Time::from_ps(self.arrivals[place].load(Ordering::Relaxed))
     }
 
+    #[inline]
     fn set_arrival(&self, place: usize, at: Time) {
         self.arrivals[place].store(at.as_ps(), Ordering::Relaxed);
+        let first = &self.firsts[self.nodes[place] as usize];
+        if at.as_ps() < first.load(Ordering::Relaxed) {
+            first.store(at.as_ps(), Ordering::Relaxed);
+        }
     }
 
     fn note_sent(&self, place: usize) {
@@ -200,6 +227,9 @@ impl Flight {
         self.counters.reordered += u64::from(fate.is_reordered);
         let arrival = frame.end + fate.later;
         // Nearly always the last: frames leave in order.
+        if self.frames.back().is_none_or(|(last, _)| *last <= arrival) {
+            return self.frames.push_back((arrival, frame));
+        }
         let place = self.frames.iter().rev().take_while(|(at, _)| *at > arrival).count();
         let place = self.frames.len() - place;
         self.frames.insert(place, (arrival, frame));
@@ -344,7 +374,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup, (7, 0), (&Board::new(2), [0, 1]));
+            join(names, LinkType::Ethernet, setup, (7, 0), (&Board::new([1, 1]), [0, 1]));
         for n in 0..count {
             let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
             let now = Time::from_ns(100 * n);
@@ -406,7 +436,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new(2), [0, 1]));
+            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new([1, 1]), [0, 1]));
         let buf = mem.alloc_frame(&[1; 64]).unwrap();
         a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)])
             .unwrap();

@@ -16,33 +16,49 @@ impl<P: Default> Tm<P> {
     /// Offers a packet to its egress queue and charges its ingress group.
     ///
     /// A refused packet comes back with the reason, counted at the egress port.
+    #[inline]
     pub fn enqueue(
         &mut self,
         now: Time,
         packet: P,
         arrival: &Arrival,
     ) -> Result<Admitted<P>, Refused<P>> {
+        // The packet itself moves once, to its slot.
+        match self.admit(now, arrival) {
+            Ok(Some(index)) => {
+                self.slots.put(index, packet);
+                Ok(Admitted::Queued)
+            }
+            Ok(None) => Ok(Admitted::Pass(packet)),
+            Err(reason) => Err(Refused { packet, reason }),
+        }
+    }
+
+    /// Everything of [`Tm::enqueue`] but the packet: the slot that waits for it, or none where it passes.
+    fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Option<u32>, DropReason> {
         if let Some(port) = self.ports.get_mut(arrival.egress.index())
             && port.passes
             && let Some(queue) = port.queues.get_mut(usize::from(arrival.queue))
         {
             queue.counters.passed.add(arrival.bytes);
-            return Ok(Admitted::Pass(packet));
+            return Ok(None);
         }
         let charged = self.charge_of(arrival.bytes);
         let marked = match self.check_egress(arrival, charged) {
-            Ok(marked) => marked,
-            Err(reason) => return Err(self.refuse(packet, arrival, reason)),
+            Ok(_) if self.slots.is_full() => Err(DropReason::NoSlot),
+            checked => checked,
         };
-        if self.slots.is_full() {
-            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+        let charge = |tm: &mut Self, marked| {
+            tm.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)?;
+            Ok(marked)
+        };
+        match marked.and_then(|marked| charge(self, marked)) {
+            Ok(marked) => self.queue_packet(now, arrival, Memory::Own { charged }, marked),
+            Err(reason) => {
+                self.count_refusal(arrival, reason);
+                Err(reason)
+            }
         }
-        if let Err(reason) =
-            self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)
-        {
-            return Err(self.refuse(packet, arrival, reason));
-        }
-        self.queue_packet(now, packet, arrival, Memory::Own { charged }, marked)
     }
 
     /// Charges the ingress group once for a packet memory that several copies will share. The caller
@@ -107,7 +123,15 @@ impl<P: Default> Tm<P> {
                 if let Some(holder) = self.shared.get_mut(memory.0 as usize) {
                     holder.references += 1;
                 }
-                self.queue_packet(now, packet, &arrival, Memory::Shared(memory.0), marked)
+                let memory = Memory::Shared(memory.0);
+                match self.queue_packet(now, &arrival, memory, marked) {
+                    Ok(Some(index)) => {
+                        self.slots.put(index, packet);
+                        Ok(Admitted::Queued)
+                    }
+                    Ok(None) => Ok(Admitted::Pass(packet)),
+                    Err(reason) => Err(Refused { packet, reason }),
+                }
             }
             Err(reason) => Err(self.refuse(packet, &arrival, reason)),
         }
@@ -241,6 +265,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Everything the egress side may say against a packet, and whether it is marked at enqueue.
+    #[inline]
     fn check_egress(&mut self, arrival: &Arrival, charged: u32) -> Result<bool, DropReason> {
         let port = self.ports.get_mut(arrival.egress.index()).ok_or(DropReason::NoSuchQueue)?;
         if !port.present {
@@ -268,31 +293,30 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Takes a slot for an admitted packet and queues it.
+    /// Takes a slot for an admitted packet and queues it; the packet is still to be put there.
+    #[inline]
     fn queue_packet(
         &mut self,
         now: Time,
-        packet: P,
         arrival: &Arrival,
         memory: Memory,
         marked: bool,
-    ) -> Result<Admitted<P>, Refused<P>> {
-        let index = match self.slots.take(packet) {
-            Ok(index) => index,
-            Err(packet) => {
-                self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
-                return Err(self.refuse(packet, arrival, DropReason::NoSlot));
-            }
+    ) -> Result<Option<u32>, DropReason> {
+        let Some(index) = self.slots.take_empty() else {
+            self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
+            self.count_refusal(arrival, DropReason::NoSlot);
+            return Err(DropReason::NoSlot);
         };
         if let Some(slot) = self.slots.get_mut(index) {
             slot.fill(arrival, memory);
             slot.set_marked(marked);
         }
         self.push_slot(now, index);
-        Ok(Admitted::Queued)
+        Ok(Some(index))
     }
 
     /// Puts a slot, whose egress was checked, into its queue and charges the egress view.
+    #[inline]
     fn push_slot(&mut self, now: Time, index: u32) {
         let Some(slot) = self.slots.get(index) else { return };
         let Arrival { egress, queue: number, bytes, .. } = slot.arrival();
@@ -314,6 +338,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Charges an ingress group; may ask the peer to stop.
+    #[inline]
     fn charge_group(
         &mut self,
         now: Time,
@@ -357,6 +382,12 @@ impl<P: Default> Tm<P> {
         arrival: &Arrival,
         reason: DropReason,
     ) -> Refused<P> {
+        self.count_refusal(arrival, reason);
+        Refused { packet, reason }
+    }
+
+    #[cold]
+    fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
         // A packet for a port that does not exist is counted where it came from.
         let at = if arrival.egress.index() < self.ports.len() {
             arrival.egress
@@ -370,7 +401,6 @@ impl<P: Default> Tm<P> {
                 None => port.control_counters.refused.add(arrival.bytes),
             }
         }
-        Refused { packet, reason }
     }
 
     /// Gives packet memory back: its own, or one reference of a shared one.
@@ -446,6 +476,7 @@ impl<P: Default> Tm<P> {
 
 const _: () = assert!(NONE == u32::MAX, "shared_free uses the same end mark as slots");
 
+#[inline]
 fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<(), DropReason> {
     match &group.lossless {
         Some(lossless) => group.account.charge_lossless(pool, charged, lossless, group.xoff),

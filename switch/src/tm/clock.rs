@@ -5,6 +5,7 @@ use wireyard_tables::time::Time;
 use crate::units::Quanta;
 
 use super::admit::resume_group;
+use super::deadlines::Due;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
 use super::queue::Arrival;
@@ -14,16 +15,17 @@ use super::{Event, Tm};
 
 impl<P: Default> Tm<P> {
     /// Runs every timer due at or before `now`, in order of time.
+    #[inline]
     pub fn advance(&mut self, now: Time) {
         loop {
-            let (timer, hold) = (self.timers.first(), self.holds.first());
+            let (timer, hold) = (self.deadlines.first().timer, self.holds.first());
             let first = timer.min(hold);
             // The end of time stands for no timer, also when it is now.
             if first > now || first == Time::MAX {
                 return;
             }
             if timer <= hold {
-                let port = self.timers.first_port();
+                let port = self.deadlines.first_port();
                 self.run_timers(timer, PortId(port as u16));
             } else if let Some((at, slot)) = self.holds.due(now) {
                 self.queue_held(at, slot);
@@ -34,6 +36,17 @@ impl<P: Default> Tm<P> {
     fn run_timers(&mut self, at: Time, id: PortId) {
         let port = &mut self.ports[id.index()];
         let frame_ended = port.on_wire.is_some() && port.link.ceil() <= at;
+        if frame_ended && port.other_timer > at {
+            // As nearly always: only a frame has left, and the link is free.
+            port.wake_at = Time::MAX;
+            self.finish_wire(id, at);
+            let port = &self.ports[id.index()];
+            let due = Due { timer: port.other_timer, effect: port.other_timer };
+            if port.has_work() {
+                self.ready.insert(id.index());
+            }
+            return self.deadlines.set(id.index(), due);
+        }
         if frame_ended || port.wake_at <= at {
             port.wake_at = Time::MAX;
             if frame_ended {

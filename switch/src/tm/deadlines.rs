@@ -1,70 +1,100 @@
-//! The earliest of one deadline per port (a winner tree), and the set of ports that may send now.
+//! The earliest of the deadlines of all ports, and the set of ports that may send now.
 //!
-//! Reading the minimum is one load, moving a deadline is at most log2(ports) steps and stops as soon
-//! as a parent does not change. Ties go to the lower port, so the order is total.
+//! A port has two deadlines. Ports are in groups, whose earliest are kept, and so is the earliest of all: reading it is one
+//! load. Moving a deadline looks through a group only when the one that was its earliest moves back. Ties go to the lower port, so
+//! the order is total.
 
 use wireyard_tables::time::Time;
 
-/// One deadline per port and which of them is first.
+/// When a port has something to do by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Anything.
+    pub(crate) timer: Time,
+    /// Anything that can be seen outside: not the end of a frame behind which nothing waits.
+    pub(crate) effect: Time,
+}
+
+impl Due {
+    pub(crate) const NEVER: Due = Due { timer: Time::MAX, effect: Time::MAX };
+
+    #[inline]
+    fn min(self, other: Due) -> Due {
+        Due { timer: self.timer.min(other.timer), effect: self.effect.min(other.effect) }
+    }
+
+    /// The earliest of several, one of which was `old` and is `self` now, when `known` was their earliest.
+    #[inline]
+    fn replaces(self, old: Due, known: Due, all: &[Due]) -> Due {
+        let first = known.min(self);
+        let moved_back = |old, new, known| old == known && new > known;
+        if moved_back(old.timer, self.timer, known.timer)
+            || moved_back(old.effect, self.effect, known.effect)
+        {
+            return all.iter().fold(Due::NEVER, |first, due| first.min(*due));
+        }
+        first
+    }
+}
+
+/// Ports of a group.
+const GROUP: usize = 16;
+
+/// The deadlines of each port and which of them is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    /// `tree[1]` is the root; leaf of port i is `tree[width + i]`.
-    tree: Vec<Time>,
-    width: usize,
+    ports: Vec<Due>,
+    /// The earliest of each group of ports.
+    groups: Vec<Due>,
+    first: Due,
 }
 
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        Deadlines { tree: vec![Time::MAX; 2], width: 1 }
+        Deadlines { ports: Vec::new(), groups: Vec::new(), first: Due::NEVER }
     }
 
     /// Makes room for `ports` ports, keeping the deadlines that are set.
     pub(crate) fn grow(&mut self, ports: usize) {
-        if ports <= self.width {
-            return;
-        }
-        let width = ports.next_power_of_two();
-        let leaves: Vec<Time> = self.tree.iter().skip(self.width).copied().collect();
-        *self = Deadlines { tree: vec![Time::MAX; 2 * width], width };
-        for (port, at) in leaves.into_iter().enumerate() {
-            self.set(port, at);
-        }
+        let ports = ports.max(self.ports.len());
+        self.ports.resize(ports, Due::NEVER);
+        self.groups.resize(ports.div_ceil(GROUP), Due::NEVER);
     }
 
-    /// The first deadline of all, `Time::MAX` if there is none.
+    /// The first deadlines of all, `Time::MAX` where there is none.
     #[inline]
-    pub(crate) fn first(&self) -> Time {
-        self.tree[1]
+    pub(crate) fn first(&self) -> Due {
+        self.first
     }
 
-    /// The port whose deadline is first.
+    /// The port whose timer is first.
     pub(crate) fn first_port(&self) -> usize {
-        let mut node = 1;
-        while node < self.width {
-            node *= 2;
-            if self.tree[node] > self.tree[node + 1] {
-                node += 1;
-            }
-        }
-        node - self.width
+        let first = self.first.timer;
+        let group = self.groups.iter().position(|due| due.timer == first).unwrap_or_default();
+        let ports = self.ports.iter().skip(group * GROUP);
+        group * GROUP + ports.take_while(|due| due.timer != first).count()
     }
 
-    /// Moves the deadline of `port`.
+    /// Moves the deadlines of `port`.
     #[inline]
-    pub(crate) fn set(&mut self, port: usize, at: Time) {
-        let mut node = self.width + port;
-        if self.tree[node] == at {
+    pub(crate) fn set(&mut self, port: usize, due: Due) {
+        let old = std::mem::replace(&mut self.ports[port], due);
+        if old == due {
             return;
         }
-        self.tree[node] = at;
-        while node > 1 {
-            node /= 2;
-            let earlier = self.tree[2 * node].min(self.tree[2 * node + 1]);
-            if self.tree[node] == earlier {
-                return;
-            }
-            self.tree[node] = earlier;
+        let group = port / GROUP;
+        let start = group * GROUP;
+        let known = self.groups[group];
+        let ports = &self.ports[start..self.ports.len().min(start + GROUP)];
+        let earliest = due.replaces(old, known, ports);
+        if earliest == known {
+            return;
         }
+        self.groups[group] = earliest;
+        self.first = match self.groups.len() {
+            1 => earliest,
+            _ => earliest.replaces(known, self.first, &self.groups),
+        };
     }
 }
 
@@ -108,19 +138,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_scan(moves in prop::collection::vec((0usize..13, 0u64..50), 1..200)) {
+        fn agrees_with_a_scan(
+            moves in prop::collection::vec((0usize..53, 0u64..50, 0u64..50), 1..200)
+        ) {
             let mut tree = Deadlines::new();
             let mut plain = Vec::new();
-            for (port, at) in moves {
+            for (port, timer, effect) in moves {
                 while plain.len() <= port {
-                    plain.push(Time::MAX);
+                    plain.push(Due::NEVER);
                     tree.grow(plain.len());
                 }
-                plain[port] = Time::from_ps(at);
+                plain[port] = Due { timer: Time::from_ps(timer), effect: Time::from_ps(effect) };
                 tree.set(port, plain[port]);
-                let first = plain.iter().min().copied();
-                prop_assert_eq!(Some(tree.first()), first);
-                prop_assert_eq!(Some(tree.first_port()), plain.iter().position(|t| Some(*t) == first));
+                let timer = plain.iter().map(|due| due.timer).min();
+                prop_assert_eq!(Some(tree.first().timer), timer);
+                prop_assert_eq!(Some(tree.first().effect), plain.iter().map(|due| due.effect).min());
+                let port = plain.iter().position(|due| Some(due.timer) == timer);
+                prop_assert_eq!(Some(tree.first_port()), port);
             }
         }
     }

@@ -135,7 +135,11 @@ impl PauseReceiver {
     }
 
     /// The next instant at which something changes by itself.
+    #[inline]
     pub(crate) fn next_change(&self) -> Time {
+        if self.priorities == 0 && self.pending.is_empty() {
+            return Time::MAX;
+        }
         let pending = self.pending.first().map_or(Time::MAX, |pause| pause.at);
         bits(self.priorities).map(|p| self.until[usize::from(p)]).fold(pending, Time::min)
     }

@@ -5,6 +5,7 @@ use wireyard_tables::time::{Span, Time};
 use crate::units::BitsPerSec;
 
 use super::buffer::{Account, AccountConfig, LosslessConfig};
+use super::deadlines::Due;
 use super::id::{CLASSES, Count, DropReason};
 use super::link::{WireOverhead, WireTime};
 use super::pfc::{FlowControl, FlowControlConfig, PauseCounters, PauseReceiver, PauseSender};
@@ -285,13 +286,13 @@ impl Port {
         released.min(self.wake_at).min(self.other_timer)
     }
 
-    /// The same; the end of a frame counts only if a packet waits for it, or if memory that is free lets a peer resume.
+    /// The next instants at which this port has something to do, and at which that is seen: the end of a frame is only if a
+    /// packet waits for it, or if memory that is free lets a peer resume.
     #[inline]
-    pub(crate) fn next_effect(&self, stops: bool) -> Time {
-        if stops || self.has_work() {
-            return self.next_timer();
-        }
-        self.wake_at.min(self.other_timer)
+    pub(crate) fn due(&self, stops: bool) -> Due {
+        let timer = self.next_timer();
+        let ends = stops || self.has_work();
+        Due { timer, effect: if ends { timer } else { self.wake_at.min(self.other_timer) } }
     }
 
     /// True if a packet waits that could go out as soon as the link is free.

@@ -91,6 +91,7 @@ impl Slot {
     };
 
     /// A packet that was let in, not marked so far.
+    #[inline]
     pub(crate) fn fill(&mut self, arrival: &Arrival, memory: Memory) {
         (self.ingress, self.egress) = (arrival.ingress, arrival.egress);
         (self.group, self.queue, self.color) = (arrival.group, arrival.queue, arrival.color);
@@ -187,26 +188,40 @@ impl<P: Default> Slab<P> {
     /// Takes a free slot; the packet comes back if there is none.
     #[inline]
     pub(crate) fn take(&mut self, packet: P) -> Result<u32, P> {
-        let index = self.free;
-        let places = (self.slots.get_mut(index as usize), self.packets.get_mut(index as usize));
-        let (Some(slot), Some(place)) = places else { return self.take_new(packet) };
-        self.free = slot.next;
-        slot.next = NONE;
-        slot.flags = USED;
-        *place = packet;
-        self.used += 1;
+        let Some(index) = self.take_empty() else { return Err(packet) };
+        self.put(index, packet);
         Ok(index)
     }
 
+    /// Takes a free slot without a packet so far.
+    #[inline]
+    pub(crate) fn take_empty(&mut self) -> Option<u32> {
+        let index = self.free;
+        let Some(slot) = self.slots.get_mut(index as usize) else { return self.take_new() };
+        self.free = slot.next;
+        slot.next = NONE;
+        slot.flags = USED;
+        self.used += 1;
+        Some(index)
+    }
+
     /// Takes a slot that nobody had.
-    fn take_new(&mut self, packet: P) -> Result<u32, P> {
+    fn take_new(&mut self) -> Option<u32> {
         if self.slots.len() == self.capacity {
-            return Err(packet);
+            return None;
         }
         self.slots.push(Slot { flags: USED, ..Slot::FREE });
-        self.packets.push(packet);
+        self.packets.push(P::default());
         self.used += 1;
-        Ok(self.slots.len() as u32 - 1)
+        Some(self.slots.len() as u32 - 1)
+    }
+
+    /// Puts the packet of a slot there.
+    #[inline]
+    pub(crate) fn put(&mut self, index: u32, packet: P) {
+        if let Some(place) = self.packets.get_mut(index as usize) {
+            *place = packet;
+        }
     }
 
     /// Frees a slot and returns its packet; `None` if it held none.
@@ -258,6 +273,7 @@ impl Fifo {
         self.head == NONE
     }
 
+    #[inline]
     pub(crate) fn push<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let Some(slot) = slab.get_mut(index) else { return };
         slot.next = NONE;
@@ -270,6 +286,7 @@ impl Fifo {
         self.tail = index;
     }
 
+    #[inline]
     pub(crate) fn pop<P>(&mut self, slab: &Slab<P>) -> Option<u32> {
         let index = self.head;
         let slot = slab.get(index)?;

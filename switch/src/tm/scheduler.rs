@@ -151,6 +151,9 @@ impl Scheduler {
             return Pick::At(first);
         }
         let q = self.choose(now, ready);
+        if self.has_max & 1 << q == 0 {
+            return Pick::Queue(q, port_at);
+        }
         let queue_at = self.max[usize::from(q)].as_ref().map_or(Time::ZERO, Shaper::conforms_at);
         Pick::Queue(q, port_at.max(queue_at))
     }
@@ -211,9 +214,9 @@ impl Scheduler {
     pub(crate) fn sent(&mut self, queue: u8, start: Time, wire_bytes: u64, emptied: bool) {
         let q = usize::from(queue) % CLASSES;
         let bit = 1u8 << q;
-        for shaper in [&mut self.min[q], &mut self.max[q], &mut self.port_max].into_iter().flatten()
-        {
-            shaper.charge(start, wire_bytes);
+        if (self.has_min | self.has_max) & bit != 0 || self.port_max.is_some() {
+            let shapers = [&mut self.min[q], &mut self.max[q], &mut self.port_max];
+            shapers.into_iter().flatten().for_each(|shaper| shaper.charge(start, wire_bytes));
         }
         if self.strict & bit == 0 {
             self.deficit[q] -= i64::try_from(wire_bytes).unwrap_or(i64::MAX);

@@ -36,13 +36,16 @@ pub struct Transmission {
     pub end: Time,
 }
 
-/// What [`Tm::take_next`] did.
-enum Taken<P> {
-    Departure(Departure<P>),
-    /// WRED dropped the head of a queue; look again.
-    Dropped,
-    /// Nothing before this instant.
-    Wait(Time),
+/// A departure without its packet.
+struct Head {
+    /// Slot of the packet.
+    index: u32,
+    queue: u8,
+    mark: bool,
+    enqueued_at: Time,
+    depth_at_enqueue: u64,
+    depth_at_dequeue: u64,
+    start: Time,
 }
 
 impl<P: Default> Tm<P> {
@@ -55,65 +58,76 @@ impl<P: Default> Tm<P> {
     /// Takes the next packet of a port whose link is free and hands it to egress processing.
     ///
     /// Every departure is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
+    #[inline]
     pub fn begin(&mut self, now: Time, id: PortId) -> Option<Departure<P>> {
-        if id.index() >= self.ports.len() {
-            return None;
-        }
+        let head = self.take_next(now, id)?;
+        // The packet goes straight from its slot to where the caller wants it.
+        let packet = self.slots.give_back(head.index)?;
+        Some(Departure {
+            packet,
+            queue: head.queue,
+            mark: head.mark,
+            enqueued_at: head.enqueued_at,
+            depth_at_enqueue: head.depth_at_enqueue,
+            depth_at_dequeue: head.depth_at_dequeue,
+            start: head.start,
+        })
+    }
+
+    fn take_next(&mut self, now: Time, id: PortId) -> Option<Head> {
         loop {
-            match self.take_next(now, id) {
-                Taken::Departure(departure) => {
-                    self.ready.remove(id.index());
-                    return Some(departure);
-                }
-                Taken::Dropped => {}
-                Taken::Wait(until) => {
-                    self.ready.remove(id.index());
-                    self.wake(id, until);
-                    return None;
-                }
+            let port = self.ports.get_mut(id.index())?;
+            if port.pending.is_some() || port.blocked || !port.present {
+                return self.take_later(id, Time::MAX);
+            }
+            let free_at = port.link.ceil();
+            if port.config.rate.is_some() && free_at > now {
+                return self.take_later(id, free_at);
+            }
+            if port.on_wire.is_some() {
+                self.finish_wire(id, free_at);
+            }
+            let port = &mut self.ports[id.index()];
+            let head = match port.control.is_empty() {
+                false => self.take_control(now, id),
+                true => match port.scheduler.pick(now, port.eligible()) {
+                    Pick::Queue(number, allowed_at) => {
+                        self.take_queued(now, id, number, allowed_at.max(free_at))
+                    }
+                    Pick::At(at) => return self.take_later(id, at),
+                    Pick::Nothing => return self.take_later(id, Time::MAX),
+                },
+            };
+            if head.is_some() {
+                self.ready.remove(id.index());
+                return head;
             }
         }
     }
 
-    fn take_next(&mut self, now: Time, id: PortId) -> Taken<P> {
-        let port = &mut self.ports[id.index()];
-        if port.pending.is_some() || port.blocked || !port.present {
-            return Taken::Wait(Time::MAX);
-        }
-        let free_at = port.link.ceil();
-        if port.config.rate.is_some() && free_at > now {
-            return Taken::Wait(free_at);
-        }
-        if port.on_wire.is_some() {
-            self.finish_wire(id, free_at);
-        }
-        let port = &mut self.ports[id.index()];
-        if !port.control.is_empty() {
-            return self.take_control(now, id);
-        }
-        match port.scheduler.pick(now, port.eligible()) {
-            Pick::Queue(number, allowed_at) => {
-                self.take_queued(now, id, number, allowed_at.max(free_at))
-            }
-            Pick::At(at) => Taken::Wait(at),
-            Pick::Nothing => Taken::Wait(Time::MAX),
-        }
+    /// Nothing leaves before this instant.
+    fn take_later(&mut self, id: PortId, until: Time) -> Option<Head> {
+        self.ready.remove(id.index());
+        self.wake(id, until);
+        None
     }
 
-    /// Takes the head of a queue that may start at `earliest`, and decides about its mark.
-    fn take_queued(&mut self, now: Time, id: PortId, number: u8, earliest: Time) -> Taken<P> {
+    /// Takes the head of a queue that may start at `earliest`, and decides about its mark. `None` when WRED dropped it: look
+    /// again.
+    #[inline]
+    fn take_queued(&mut self, now: Time, id: PortId, number: u8, earliest: Time) -> Option<Head> {
         let port = &mut self.ports[id.index()];
         let queue = &mut port.queues[usize::from(number) % CLASSES];
         let Some(index) = queue.fifo.pop(&self.slots) else {
             debug_assert!(false, "backlog bit of an empty queue");
             port.backlog &= !(1 << number);
-            return Taken::Dropped;
+            return None;
         };
         let depth_at_dequeue = queue.fifo.bytes;
         if queue.fifo.is_empty() {
             port.backlog &= !(1 << number);
         }
-        let Some(slot) = self.slots.get(index) else { return Taken::Dropped };
+        let slot = self.slots.get(index)?;
         let arrival = slot.arrival();
         let decision = match &mut queue.wred {
             Some(wred) if wred.config.decide_at == DecideAt::Dequeue => {
@@ -133,16 +147,16 @@ impl<P: Default> Tm<P> {
             start: start.max(now - port.config.max_catch_up).min(now),
         };
         let mark = slot.is_marked() || decision == Decision::Mark;
-        let Some(packet) = self.slots.give_back(index) else { return Taken::Dropped };
         if decision == Decision::Drop {
             let (reason, queue) = (DropReason::Wred, number);
+            let packet = self.slots.give_back(index)?;
             self.drop_leaving(now, id, &leaving, reason);
             self.events.push_back(Event::Drop { packet, reason, port: id, queue });
-            return Taken::Dropped;
+            return None;
         }
-        self.ports[id.index()].pending = Some(leaving);
-        Taken::Departure(Departure {
-            packet,
+        port.pending = Some(leaving);
+        Some(Head {
+            index,
             queue: number,
             mark,
             enqueued_at,
@@ -152,10 +166,10 @@ impl<P: Default> Tm<P> {
         })
     }
 
-    fn take_control(&mut self, now: Time, id: PortId) -> Taken<P> {
+    fn take_control(&mut self, now: Time, id: PortId) -> Option<Head> {
         let port = &mut self.ports[id.index()];
-        let Some(index) = port.control.pop(&self.slots) else { return Taken::Wait(Time::MAX) };
-        let Some(slot) = self.slots.get(index) else { return Taken::Dropped };
+        let index = port.control.pop(&self.slots)?;
+        let slot = self.slots.get(index)?;
         let earliest = slot.enqueued_at.max(port.link.ceil()).max(now - port.config.max_catch_up);
         let leaving = Leaving {
             queue: CONTROL_QUEUE,
@@ -168,9 +182,8 @@ impl<P: Default> Tm<P> {
         };
         let enqueued_at = slot.enqueued_at;
         port.pending = Some(leaving);
-        let Some(packet) = self.slots.give_back(index) else { return Taken::Dropped };
-        Taken::Departure(Departure {
-            packet,
+        Some(Head {
+            index,
             queue: CONTROL_QUEUE,
             mark: false,
             enqueued_at,
@@ -207,8 +220,8 @@ impl<P: Default> Tm<P> {
         port.on_wire = Some(leaving);
         if end <= now {
             self.finish_wire(id, end);
+            self.arm_sending(now, id);
         }
-        self.arm_sending(now, id);
         self.arm_wire(id);
         Some(Transmission { start: leaving.start, end })
     }
@@ -312,7 +325,7 @@ impl<P: Default> Tm<P> {
             self.wake(id, free_at);
         } else {
             // The end of the frame on the wire is a timer already, and looks for work: now there is some.
-            self.effects.set(id.index(), port.next_effect(true));
+            self.deadlines.set(id.index(), port.due(true));
         }
     }
 
@@ -333,9 +346,7 @@ impl<P: Default> Tm<P> {
 
     /// The same after only the wire changed.
     pub(crate) fn arm_wire(&mut self, id: PortId) {
-        let port = &self.ports[id.index()];
-        let (timer, effect) = (port.next_timer(), port.next_effect(self.stops));
-        self.timers.set(id.index(), timer);
-        self.effects.set(id.index(), effect);
+        let due = self.ports[id.index()].due(self.stops);
+        self.deadlines.set(id.index(), due);
     }
 }

@@ -112,29 +112,41 @@ impl Synthetic {
     }
 }
 
+/// Bytes that are worked on together, eight at a time: a loop over blocks becomes a few wide instructions.
+const BLOCK_BYTES: usize = 64;
+const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
+
 /// Writes `page` combined with `salt`.
 fn combine(page: &[u8], salt: [u8; 8], out: &mut [u8]) {
-    let (words, tail) = page.as_chunks::<8>();
-    let (out_words, out_tail) = out.as_chunks_mut::<8>();
+    let (blocks, tail) = page.as_chunks::<BLOCK_BYTES>();
+    let (out_blocks, out_tail) = out.as_chunks_mut::<BLOCK_BYTES>();
     let salt_word = u64::from_ne_bytes(salt);
-    for (to, word) in out_words.iter_mut().zip(words) {
-        *to = (u64::from_ne_bytes(*word) ^ salt_word).to_ne_bytes();
+    for (to, block) in out_blocks.iter_mut().zip(blocks) {
+        let ((to, _), (words, _)) = (to.as_chunks_mut::<8>(), block.as_chunks::<8>());
+        for (to, word) in to.iter_mut().zip(words) {
+            *to = (u64::from_ne_bytes(*word) ^ salt_word).to_ne_bytes();
+        }
     }
-    for ((to, byte), salt) in out_tail.iter_mut().zip(tail).zip(salt) {
-        *to = byte ^ salt;
+    for (n, (to, byte)) in out_tail.iter_mut().zip(tail).enumerate() {
+        *to = byte ^ salt[n % 8];
     }
 }
 
 /// Bytes of `found` that are not `page` combined with `salt`, and the first of them.
 fn differences(page: &[u8], salt: [u8; 8], found: &[u8]) -> (u64, Option<usize>) {
-    let (words, tail) = page.as_chunks::<8>();
-    let (found_words, found_tail) = found.as_chunks::<8>();
+    let (blocks, tail) = page.as_chunks::<BLOCK_BYTES>();
+    let (found_blocks, found_tail) = found.as_chunks::<BLOCK_BYTES>();
     let salt_word = u64::from_ne_bytes(salt);
-    let wrong = words.iter().zip(found_words).fold(0, |wrong, (word, found)| {
-        wrong | (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*found) ^ salt_word)
-    });
-    let tail_is_right = tail.iter().zip(found_tail).zip(salt).all(|((a, b), salt)| a ^ salt == *b);
-    if wrong == 0 && tail_is_right {
+    let mut wrong = [0; BLOCK_WORDS];
+    for (block, found) in blocks.iter().zip(found_blocks) {
+        let ((words, _), (found, _)) = (block.as_chunks::<8>(), found.as_chunks::<8>());
+        for ((wrong, word), found) in wrong.iter_mut().zip(words).zip(found) {
+            *wrong |= u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*found) ^ salt_word;
+        }
+    }
+    let mut tails = tail.iter().zip(found_tail).enumerate();
+    let tail_is_right = tails.all(|(n, (byte, found))| byte ^ salt[n % 8] == *found);
+    if wrong == [0; BLOCK_WORDS] && tail_is_right {
         return (0, None);
     }
     let right = |n: usize| page[n] ^ salt[n % 8] == found[n];
