@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wireyard_pipeline::source::Loader;
@@ -44,7 +45,9 @@ fn run_until(lab: &mut Lab, until: Time) -> u64 {
 
 fn incast(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("lab");
-    group.sample_size(10);
+    // Some 300 iterations of a few milliseconds: half a minute for all four figures on a machine with something else to do.
+    group.sample_size(20);
+    group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(4));
     for senders in [2, 8] {
         let mut lab = lab(senders);
         let mut until = Time::ZERO + Span::from_ms(5);
