@@ -49,6 +49,7 @@ pub fn run(
         core.add_port(number, Box::new(port)).map_err(ReplayError)?;
     }
     let failure = run_to_the_end(core, tell);
+    tell_of_waits(core, tell);
     let errors = core.close();
     match failure.or_else(|| errors.first().map(ToString::to_string)) {
         Some(message) => Err(ReplayError(message)),
@@ -106,6 +107,16 @@ fn open(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
 }
 
+/// Says which inputs were held up: what came then came later than the capture says.
+fn tell_of_waits(core: &mut Core, tell: &mut dyn FnMut(String)) {
+    for report in core.port_reports().iter().filter(|report| report.medium.rx_no_memory > 0) {
+        let (port, name) = (report.port, &report.name);
+        tell(format!(
+            "port {port} ({name}): packet memory was full: packets came later than the capture says"
+        ));
+    }
+}
+
 /// Polls at the time of every record and of every timer, until all has left; the message of the first port that failed.
 fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<String> {
     let mut now = Time::ZERO;
@@ -128,7 +139,15 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
         // Without input, packets and generators, timers have nothing left to say.
         let has_more = arrival.is_some() || core.queued() > 0 || core.generates();
         let timer = core.next_timer().filter(|_| has_more);
+        // A record that is due and was not taken waits for packet memory: until something leaves.
+        let is_held_up = arrival.is_some_and(|at| at <= now) && core.queued() > 0;
+        let arrival = arrival.filter(|_| !is_held_up);
         match arrival.into_iter().chain(timer).min() {
+            None if is_held_up => {
+                let packets = core.queued();
+                let why = "packet memory is full, and nothing that waits will ever leave";
+                return Some(failure.unwrap_or(format!("{why} ({packets} packets)")));
+            }
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),
             None if told_the_end => return failure,

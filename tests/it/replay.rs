@@ -174,3 +174,33 @@ fn a_capture_cut_short_ends_at_the_damage() {
         assert_eq!(unbalanced(&ended, 2), None);
     }
 }
+
+/// More packets wait than packet memory holds: the input waits too, which is told, and nothing is lost or hangs.
+#[test]
+fn an_input_waits_for_packet_memory_and_goes_on() {
+    const PACKETS: usize = 1500;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let config = "ports: { 1: {}, 2: { rate: 100Mbps } }
+qos:
+  buffer_pools: { in: { direction: ingress, size: 12 MB }, out: { direction: egress, size: 12 MB } }
+  buffer_profiles:
+    ingress_lossy: { pool: in, static_th: 12 MB }
+    egress_lossy: { pool: out, static_th: 12 MB }
+";
+    std::fs::write(path("switch.yaml"), config).expect("a file");
+    let frames: Vec<_> =
+        (0..PACKETS as u32).map(|n| crate::queues::frame(1, 2, 0, 0, n, 60)).collect();
+    crate::run::write_pcap(&path("in.pcap"), &frames);
+    let (config, input) = (path("switch.yaml"), format!("1={}", path("in.pcap").display()));
+    let output = format!("2={}", path("out.pcap").display());
+    let program = "programs/rocev2_lossless";
+    let files = ["--config", config.to_str().expect("UTF-8"), "--in", &input, "--out", &output];
+    let ended = run(&[&["replay", program, "--json"], files.as_slice()].concat());
+    ended.expect(0, &["port 1", "packet memory was full: packets came later"]);
+    let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!(report["total"]["balanced"], true, "{report}");
+    assert_eq!(report["total"]["dropped"], serde_json::json!([]), "{report}");
+    let records = capture::read(&path("out.pcap")).expect("pcap").records;
+    assert!(records.into_iter().map(|(bytes, _)| bytes).eq(frames), "all of them, in order");
+}
