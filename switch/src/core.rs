@@ -22,6 +22,7 @@ mod manager;
 mod merge;
 mod notify;
 mod pause;
+mod program_report;
 mod queues;
 mod receive;
 mod record;
@@ -53,6 +54,7 @@ use crate::tm::{PortId, Tm};
 pub use generate::Generator;
 pub use handover::{Crew, WORKERS_MAX};
 use manager::{Manager, port_id};
+pub use program_report::{CellReport, ProgramReport, TableReport};
 pub use queues::{
     GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, QueueReport,
     QueueingReport,

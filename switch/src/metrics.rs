@@ -13,8 +13,8 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::core::{
-    GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
-    Statistics,
+    CellReport, GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport,
+    ProgramReport, QueueReport, Statistics, TableReport,
 };
 use crate::ports::faults::FaultCounters;
 use crate::recorder::RecorderReport;
@@ -116,6 +116,47 @@ const PORT: &[Family<PortReport>] = &[
         }),
     ),
     family("port_send_waits", "Times the medium had no room.", Counter(|p| p.medium.tx_full)),
+];
+
+const PROGRAM: &[Family<ProgramReport>] = &[
+    family(
+        "program_stray_counts",
+        "Counts at an index that a counter does not have.",
+        Reasons(|p| pairs(&p.stray_counts)),
+    ),
+    family(
+        "program_learn_failures",
+        "Entries that could not be learned.",
+        Reasons(|p| pairs(&p.learn_failures)),
+    ),
+    family(
+        "program_parser_error_packets",
+        "What parsers found wrong.",
+        Reasons(|p| pairs(&p.parser_errors)),
+    ),
+    family(
+        "program_wrong_checksum_packets",
+        "Packets with a wrong checksum.",
+        Reasons(|p| pairs(&p.checksum_errors)),
+    ),
+    family(
+        "program_wrong_crc_packets",
+        "Packets with a wrong CRC.",
+        Reasons(|p| pairs(&p.crc_errors)),
+    ),
+    family("program_lost_clones", "Clones above the limit of a pass.", Counter(|p| p.lost_clones)),
+];
+
+const CELL: &[Family<CellReport>] = &[
+    family("program_counter_packets", "A counter of the program.", Counter(|c| c.packets)),
+    family("program_counter_bytes", "Bytes of it.", Counter(|c| c.bytes)),
+];
+
+const TABLE: &[Family<TableReport>] = &[
+    family("table_entries", "Entries in the table.", Gauge(|t| Some(t.entries.into()))),
+    family("table_size", "Most entries.", Gauge(|t| Some(t.size.into()))),
+    family("table_hit_packets", "Packets that met an entry.", Gauge(|t| t.hit_packets)),
+    family("table_hit_bytes", "Bytes of these.", Gauge(|t| t.hit_bytes)),
 ];
 
 const QUEUES: &[Family<PortQueues>] = &[
@@ -244,6 +285,16 @@ impl Collector for Snapshot {
         let ways = ways
             .map(|(p, way, f)| (vec![("port", p.to_string()), ("direction", way.to_owned())], f));
         families(out, FAULTS, &ways.collect::<Vec<_>>())?;
+        if let Some(program) = &statistics.program {
+            families(out, PROGRAM, &[(Labels::new(), program)])?;
+            let cell = |cell: &CellReport| {
+                vec![("counter", cell.counter.clone()), ("index", cell.index.to_string())]
+            };
+            let cells = program.counters.iter().map(|c| (cell(c), c));
+            families(out, CELL, &cells.collect::<Vec<_>>())?;
+            let tables = program.tables.iter().map(|t| (vec![("table", t.table.clone())], t));
+            families(out, TABLE, &tables.collect::<Vec<_>>())?;
+        }
         if let Some(queueing) = &statistics.queueing {
             let ports = &queueing.ports;
             let with = |p: &PortQueues, name, number: u8| {

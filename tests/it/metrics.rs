@@ -171,6 +171,25 @@ const NOTIFICATION: [(&str, &str); 8] = [
     ("evicted", "cnp_intervals_evicted_total"),
 ];
 
+const PROGRAM_COUNTS: [(&str, &str); 6] = [
+    ("stray_counts", "program_stray_counts_total{reason=\"R\"}"),
+    ("learn_failures", "program_learn_failures_total{reason=\"R\"}"),
+    ("parser_errors", "program_parser_error_packets_total{reason=\"R\"}"),
+    ("checksum_errors", "program_wrong_checksum_packets_total{reason=\"R\"}"),
+    ("crc_errors", "program_wrong_crc_packets_total{reason=\"R\"}"),
+    ("lost_clones", "program_lost_clones_total"),
+];
+
+const CELL: [(&str, &str); 2] =
+    [("packets", "program_counter_packets_total{L}"), ("bytes", "program_counter_bytes_total{L}")];
+
+const TABLE: [(&str, &str); 4] = [
+    ("entries", "table_entries{L}"),
+    ("size", "table_size{L}"),
+    ("hit_packets", "table_hit_packets{L}"),
+    ("hit_bytes", "table_hit_bytes{L}"),
+];
+
 const CAPTURE: [(&str, &str); 2] =
     [("records", "capture_records_total{L}"), ("lost", "capture_lost_records_total{L}")];
 
@@ -228,6 +247,15 @@ fn page_of(report: &Value) -> Samples {
     }
     if let Some(removed) = report.get("removed") {
         expect(&mut out, removed, "port=\"removed\"", &LEDGER, &[]);
+    }
+    let program = &report["program"];
+    expect(&mut out, program, "", &PROGRAM_COUNTS, &["name", "counters", "more_cells", "tables"]);
+    for cell in list(&program["counters"]) {
+        let labels = format!("counter={},index=\"{}\"", cell["counter"], cell["index"]);
+        expect(&mut out, &cell, &labels, &CELL, &["counter", "index"]);
+    }
+    for table in list(&program["tables"]) {
+        expect(&mut out, &table, &format!("table={}", table["table"]), &TABLE, &["table"]);
     }
     if let Some(notification) = report.get("notification") {
         expect(&mut out, notification, "", &NOTIFICATION, &[]);
@@ -337,6 +365,9 @@ fn the_page_says_what_the_report_says() {
     assert_eq!(page_of(&report), page, "after they left");
     // 20 frames, the last two see 1000 and 0 bytes behind them.
     assert_eq!(page["queue_marked_packets_total{port=\"2\",queue=\"3\"}"], 18.0);
+    // The program counts them too, in a counter and in a table of its own.
+    assert_eq!(page["program_counter_packets_total{counter=\"ce_marked\",index=\"2\"}"], 18.0);
+    assert!(page["table_hit_packets{table=\"transport_class\"}"] >= 0.0);
     assert_eq!(page["pause_resumes_received_frames_total{port=\"2\",priority=\"3\"}"], 1.0);
     assert!(page["pause_paused_seconds_total{port=\"2\",priority=\"3\"}"] > 0.0);
     assert_eq!(page["packets_consumed_total{port=\"2\",reason=\"mac_control\"}"], 2.0);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{print, print_json};
-use crate::core::{PortReport, QueueingReport, Statistics};
+use crate::core::{PortReport, ProgramReport, QueueingReport, Statistics};
 use crate::stats::LedgerReport;
 
 /// Prints everything a device counted.
@@ -44,6 +44,9 @@ fn table(statistics: &Statistics) -> String {
     }
     reasons(&mut out, "dropped", &total.dropped);
     reasons(&mut out, "consumed", &total.consumed);
+    if let Some(report) = &statistics.program {
+        program(&mut out, report);
+    }
     if let Some(report) = &statistics.queueing {
         queueing(&mut out, report);
     }
@@ -61,6 +64,48 @@ fn table(statistics: &Statistics) -> String {
         let _ = writeln!(out, "capture {file}: {records} records, {lost} lost{error}");
     }
     out
+}
+
+/// Cells of a counter that the table shows; JSON has more.
+const CELLS_SHOWN: usize = 16;
+
+fn program(out: &mut String, report: &ProgramReport) {
+    for table in &report.tables {
+        let _ = write!(out, "table {}: {} of {} entries", table.table, table.entries, table.size);
+        if let (Some(packets), Some(bytes)) = (table.hit_packets, table.hit_bytes) {
+            let _ = write!(out, ", hit by {packets} packets, {bytes} B");
+        }
+        out.push('\n');
+    }
+    for cells in report.counters.chunk_by(|one, next| one.counter == next.counter) {
+        for cell in cells.iter().take(CELLS_SHOWN) {
+            let (name, index) = (&cell.counter, cell.index);
+            let _ = writeln!(
+                out,
+                "counter {name}[{index}]: {} packets, {} B",
+                cell.packets, cell.bytes
+            );
+        }
+        let name = &cells[0].counter;
+        let untold = report.more_cells.iter().find(|(counter, _)| counter == name);
+        let more = cells.len().saturating_sub(CELLS_SHOWN) as u64 + untold.map_or(0, |(_, n)| *n);
+        if more > 0 {
+            let _ = writeln!(out, "counter {name}: {more} more cells above zero");
+        }
+    }
+    let lists = [
+        ("counts outside of counter", &report.stray_counts),
+        ("entries not learned in", &report.learn_failures),
+        ("parser error", &report.parser_errors),
+        ("wrong checksum", &report.checksum_errors),
+        ("wrong CRC", &report.crc_errors),
+    ];
+    for (what, counts) in lists {
+        reasons(out, what, counts);
+    }
+    if report.lost_clones > 0 {
+        let _ = writeln!(out, "  clones beyond the limit of a pass: {}", report.lost_clones);
+    }
 }
 
 fn queueing(out: &mut String, report: &QueueingReport) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Core, NotificationReport, PortReport, QueueingReport};
+use super::{Core, NotificationReport, PortReport, ProgramReport, QueueingReport};
 use crate::recorder::RecorderReport;
 use crate::stats::{Ledger, LedgerReport};
 
@@ -18,6 +18,9 @@ pub struct Statistics {
     pub removed: Option<LedgerReport>,
     /// The part of each port, with the port's own counters.
     pub ports: Vec<PortReport>,
+    /// What the program counted itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramReport>,
     /// Queues, groups, pools and pauses, where a configuration of queues was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queueing: Option<QueueingReport>,
@@ -43,6 +46,7 @@ impl Core {
             total,
             removed,
             ports,
+            program: self.generation().map(|generation| ProgramReport::of(generation)),
             queueing: self.queueing_report(),
             notification: self.notification_report(),
             captures: self.recorder_reports(),

@@ -4,8 +4,8 @@
 //! the name of its key in JSON. No device is behind them.
 
 use wireyard_switch::core::{
-    GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport, QueueReport,
-    QueueingReport, Statistics,
+    CellReport, GroupReport, NotificationReport, PauseReport, PoolReport, PortQueues, PortReport,
+    ProgramReport, QueueReport, QueueingReport, Statistics, TableReport,
 };
 use wireyard_switch::metrics;
 use wireyard_switch::ports::PortStats;
@@ -86,9 +86,36 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         cpu: ledger(next),
         removed: Some(ledger(next)),
         ports: vec![port],
+        program: Some(program(next)),
         queueing: Some(queueing(next)),
         notification: Some(notification),
         captures: vec![capture],
+    }
+}
+
+fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
+    let cell = |index, packets, bytes| CellReport { counter: "c".into(), index, packets, bytes };
+    let table = TableReport {
+        table: "t".into(),
+        entries: next() as u32,
+        size: next() as u32,
+        hit_packets: Some(next()),
+        hit_bytes: Some(next()),
+    };
+    let mut counts = || vec![("one".into(), next()), ("other".into(), next())];
+    let lists = [counts(), counts(), counts(), counts(), counts()];
+    let [stray_counts, learn_failures, parser_errors, checksum_errors, crc_errors] = lists;
+    ProgramReport {
+        name: "p".into(),
+        counters: vec![cell(1, next(), next()), cell(2, next(), next())],
+        more_cells: Vec::new(),
+        stray_counts,
+        tables: vec![table],
+        learn_failures,
+        parser_errors,
+        checksum_errors,
+        crc_errors,
+        lost_clones: next(),
     }
 }
 

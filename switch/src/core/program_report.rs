@@ -1,0 +1,150 @@
+//! What the program counts itself: its counters, its tables, and what its parser and checks found wrong.
+//!
+//! Read from the state of the program that new packets meet, which all workers share. What is zero is left out, and of a
+//! counter no more than [`CELLS_MAX`] cells are told: an array of 65,536 is not a report. Not here: what became of packets;
+//! that is the ledger.
+
+use serde::Serialize;
+use wireyard_pipeline::generation::Generation;
+use wireyard_pipeline::ids::{Id, IdVec};
+use wireyard_tables::counter::{Count, CounterArray};
+
+/// Cells of a counter that are told, those with the lowest index first.
+const CELLS_MAX: usize = 256;
+
+/// What a program counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProgramReport {
+    /// Its name.
+    pub name: String,
+    /// Its counters.
+    pub counters: Vec<CellReport>,
+    /// Cells above zero that are not told, by counter.
+    pub more_cells: Vec<(String, u64)>,
+    /// Counts at an index that the counter does not have.
+    pub stray_counts: Vec<(String, u64)>,
+    /// Its tables.
+    pub tables: Vec<TableReport>,
+    /// Entries that could not be learned, by table.
+    pub learn_failures: Vec<(String, u64)>,
+    /// Packets by what their parser found.
+    pub parser_errors: Vec<(String, u64)>,
+    /// Packets whose checksum was wrong, by field.
+    pub checksum_errors: Vec<(String, u64)>,
+    /// Packets whose CRC was wrong, by field.
+    pub crc_errors: Vec<(String, u64)>,
+    /// Clones above the limit of one pass.
+    pub lost_clones: u64,
+}
+
+/// A counter that is not zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CellReport {
+    /// The counter.
+    pub counter: String,
+    /// Index in it.
+    pub index: u32,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TableReport {
+    /// Its name.
+    pub table: String,
+    /// Entries in it.
+    pub entries: u32,
+    /// Most entries.
+    pub size: u32,
+    /// Packets that met an entry, where the table counts them (`counters: true`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_packets: Option<u64>,
+    /// Bytes of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_bytes: Option<u64>,
+}
+
+impl ProgramReport {
+    /// What the program of a generation counted so far.
+    pub(super) fn of(generation: &Generation) -> ProgramReport {
+        let (program, state) = (&generation.program, &generation.state);
+        let (counters, more_cells) = cells(generation);
+        let tallies = state.tallies();
+        let counter_names = program.counters.iter().map(|counter| counter.name.as_str());
+        let table_names = program.tables.iter().map(|table| table.name.as_str());
+        let checksum_names = program.checksums.iter().map(|checksum| checksum.name.as_str());
+        let crc_names = program.crcs.iter().map(|crc| crc.name.as_str());
+        ProgramReport {
+            name: program.name.clone(),
+            counters,
+            more_cells,
+            stray_counts: named(&tallies.stray_counts, counter_names),
+            tables: tables(generation),
+            learn_failures: named(&tallies.learn_failures, table_names),
+            parser_errors: named(&tallies.parser_errors, strings(&program.errors)),
+            checksum_errors: named(&tallies.checksum_errors, checksum_names),
+            crc_errors: named(&tallies.crc_errors, crc_names),
+            lost_clones: tallies.lost_clones.read(0).map_or(0, |count| count.packets),
+        }
+    }
+}
+
+fn strings<I: Id>(names: &IdVec<I, String>) -> impl Iterator<Item = &str> {
+    names.iter().map(String::as_str)
+}
+
+/// Cells above zero of an array, in their order.
+fn counted(array: &CounterArray) -> impl Iterator<Item = (usize, Count)> {
+    let read = |index| array.read(index).map(|count| (index, count));
+    (0..array.size()).filter_map(read).filter(|(_, count)| count.packets > 0)
+}
+
+/// Packets of each cell above zero, by its name.
+fn named<'n>(array: &CounterArray, names: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
+    let names: Vec<&str> = names.collect();
+    let name = |index: usize| names.get(index).copied().unwrap_or_default().to_owned();
+    counted(array).map(|(index, count)| (name(index), count.packets)).collect()
+}
+
+fn cells(generation: &Generation) -> (Vec<CellReport>, Vec<(String, u64)>) {
+    let (mut told, mut more) = (Vec::new(), Vec::new());
+    for (id, declared) in generation.program.counters.entries() {
+        let Some(array) = generation.state.counter(id) else { continue };
+        let mut cells = counted(array);
+        let first = cells.by_ref().take(CELLS_MAX);
+        told.extend(first.map(|(index, Count { packets, bytes })| CellReport {
+            counter: declared.name.clone(),
+            index: index as u32,
+            packets,
+            bytes,
+        }));
+        let rest = cells.count() as u64;
+        if rest > 0 {
+            more.push((declared.name.clone(), rest));
+        }
+    }
+    (told, more)
+}
+
+fn tables(generation: &Generation) -> Vec<TableReport> {
+    let snapshot = generation.state.tables().snapshot();
+    let declared = generation.program.tables.iter();
+    let report = |(table, view): (&wireyard_pipeline::ir::Table, &wireyard_tables::TableView)| {
+        let hits = view.counters().map(|array| {
+            counted(array).fold((0, 0), |(packets, bytes), (_, count)| {
+                (packets + count.packets, bytes + count.bytes)
+            })
+        });
+        TableReport {
+            table: table.name.clone(),
+            entries: view.len(),
+            size: table.size,
+            hit_packets: hits.map(|(packets, _)| packets),
+            hit_bytes: hits.map(|(_, bytes)| bytes),
+        }
+    };
+    declared.zip(snapshot.tables()).map(report).collect()
+}
