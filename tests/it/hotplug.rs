@@ -113,6 +113,28 @@ fn a_port_comes_and_goes_under_traffic() {
     }
 }
 
+/// A switch whose ports all went waits for the next file.
+#[test]
+fn a_switch_without_ports_goes_on() {
+    let Some(rig) = Rig::new("a_switch_without_ports_goes_on") else { return };
+    let mut switch = rig.start(&[]);
+    switch.await_text(" runs on ", SOON);
+    rig.write("ports: {}\n");
+    switch.signal("HUP");
+    switch.await_text("port 2 (raw:sw2) was removed", SOON);
+    // Links, and whether all input has ended, are looked at five times a second.
+    std::thread::sleep(Duration::from_millis(500));
+    rig.write(TWO);
+    switch.signal("HUP");
+    switch.await_text("port 2 (raw:sw2) was added", SOON);
+    let mut hosts: Vec<Wire> = (1..=2).map(|n| Wire::open(&format!("raw:host{n}"))).collect();
+    let [host1, host2] = hosts.as_mut_slice() else { unreachable!() };
+    host2.send(&[queues::frame(2, 1, 0, 0, 0, 100)]);
+    assert_eq!(host1.receive(1).len(), 1);
+    exchange(host1, host2, 0);
+    assert_eq!(report(switch)["total"]["balanced"], true);
+}
+
 /// What waits for a port that is removed is dropped under its own name; the number can be used again.
 #[test]
 fn queued_packets_of_a_removed_port_are_named() {

@@ -45,10 +45,12 @@ impl Core {
         self.tell_blocked(slot);
     }
 
-    /// True when every port has come to the end of its input, generators that end have ended, and nothing waits.
+    /// True when every port has come to the end of its input, generators that end have ended, and nothing waits. Not while
+    /// all ports are removed: they may come back.
     pub fn is_finished(&mut self, now: Time) -> bool {
         self.queued() == 0
             && !self.generates()
+            && self.slots.iter().any(|slot| slot.present)
             && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
     }
 
