@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, json};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, json};
 use wireyard_pipeline::source::Loader;
 
 use super::args::{CheckArgs, MacControl};
@@ -34,7 +34,9 @@ pub(super) fn run(args: &CheckArgs) -> Status {
                 let (errors, warnings) = diagnostics.counts();
                 super::complain(&format!("{errors} errors, {warnings} warnings"));
             }
-            Status::Failed
+            // What was not read was not checked.
+            let unread = diagnostics.iter().any(|found| found.code == codes::FILE_NOT_READ);
+            if unread { Status::Wrong } else { Status::Failed }
         }
     }
 }
