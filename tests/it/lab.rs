@@ -153,6 +153,26 @@ fn lost_and_damaged_packets_are_sent_again_and_captured() {
     assert_eq!(decoded.out.lines().count(), 50, "{}", decoded.out);
 }
 
+/// A scenario needs no program beside it, and what cannot be written is told before the run, not after it.
+#[test]
+fn a_scenario_runs_anywhere_and_knows_first_where_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(workspace_root().join(LIBRARY).join("dumbbell.yaml")).unwrap();
+    let place = folder.path().join("mine.yaml");
+    let path = place.to_str().unwrap();
+    fs::write(&place, &text).unwrap();
+    lab(&[path, "--check"]).expect(0, &[]);
+    let ended = lab(&[path, "-o", path]);
+    ended.expect(2, &["mine.yaml"]);
+    assert!(!ended.err.contains("million data packets"), "it ran: {}", ended.err);
+    for (sample, says) in [("1 ps", "20000000000 samples"), ("1 s", "longer than `duration`")] {
+        fs::write(&place, text.replace("sample: 10 us", &format!("sample: {sample}"))).unwrap();
+        lab(&[path, "--check"]).expect(2, &[says]);
+    }
+    fs::write(&place, text.replace("host: { rate", "host: { program: nowhere, rate")).unwrap();
+    lab(&[path, "--check"]).expect(2, &["there is no program", "relative to the scenario"]);
+}
+
 #[test]
 fn an_expectation_that_fails_is_exit_status_1_and_a_wrong_one_2() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -9,6 +9,7 @@ use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Tell};
 use crate::lab::glance::Glance;
+use crate::lab::output;
 use crate::live::Signals;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
@@ -112,6 +113,8 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
     if let Some(percent) = args.judge_pmax {
         options.law.pmax = percent / 100.0;
     }
+    let unwritten = |error| format!("{}: {error}", args.output.display());
+    output::can_write(&args.output).map_err(unwritten)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     let mut progress = Progress {
         signals,
@@ -123,8 +126,7 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
     let result = demo::run(&options, &mut progress);
     progress.close();
     let report = result?;
-    std::fs::write(&args.output, html::page(&report))
-        .map_err(|error| format!("{}: {error}", args.output.display()))?;
+    std::fs::write(&args.output, html::page(&report)).map_err(unwritten)?;
     if args.json {
         print_json(&json::value(&report));
     } else {

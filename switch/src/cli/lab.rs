@@ -57,6 +57,9 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         say(&format!("{}: nothing is wrong with it", args.scenario.display()));
         return Ok(Status::Success);
     }
+    if let Some(folder) = &args.output {
+        output::prepare(folder)?;
+    }
     let mut progress = Progress::start(args.quiet).map_err(|error| error.to_string())?;
     let first = args.seed.unwrap_or(scenario.seed);
     let runs = if args.live {

@@ -41,15 +41,14 @@ pub fn open_rate() -> BitsPerSec {
     BitsPerSec::gbit(2)
 }
 
-/// The scenario, with the programs that are inside the binary.
+/// The scenario; it names no program, so those inside the binary run.
 ///
 /// # Errors
 /// What is wrong in it: a build that passed its tests has nothing wrong.
 pub fn scenario() -> Result<Scenario, String> {
     let loader = Loader::in_memory([SCENARIO], LIBRARIES);
     let read = scenario::read(SCENARIO.0.as_ref(), &loader);
-    let (scenario, _) = read.map_err(|rejected| rejected.to_string())?;
-    Ok(Scenario { embedded: true, ..scenario })
+    read.map(|(scenario, _)| scenario).map_err(|rejected| rejected.to_string())
 }
 
 #[cfg(test)]

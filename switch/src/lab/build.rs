@@ -1,6 +1,6 @@
 //! From a scenario to devices: programs, tables, queues, links, hosts.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::diag::Rejected;
@@ -120,18 +120,19 @@ fn memory(scenario: &Scenario) -> MemoryConfig {
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
-    program(scenario, scenario.switch.program.clone()).map_err(|rejected| rejected.to_string())
+    program(scenario.switch.program.as_deref(), "rocev2_lossless")
+        .map_err(|rejected| rejected.to_string())
 }
 
-/// A program of a scenario, without entries.
-pub(super) fn program(scenario: &Scenario, path: PathBuf) -> Result<Loaded, Rejected> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if scenario.embedded
-        && let Some(loaded) = program::embedded(name)
-    {
-        return loaded;
+/// A program of a scenario, without entries: the one at `path`, or the one of this name that is inside the binary.
+pub(super) fn program(path: Option<&Path>, inside: &str) -> Result<Loaded, Rejected> {
+    match (path, program::embedded(inside)) {
+        (None, Some(loaded)) => loaded,
+        (path, _) => {
+            let program = path.unwrap_or(Path::new(inside)).to_owned();
+            program::load(&Place { program, no_entries: true, ..Place::default() })
+        }
     }
-    program::load(&Place { program: path, no_entries: true, ..Place::default() })
 }
 
 /// The ends of all links, by node, in the order of the nodes' ports.

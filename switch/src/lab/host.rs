@@ -3,8 +3,6 @@
 //! Nothing here decides how a host behaves: that is [`crate::host`] and [`crate::roce`]. This gives it addresses, queues,
 //! connections and flows, and reads its counters.
 
-use std::path::PathBuf;
-
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
@@ -127,11 +125,8 @@ fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
 
 /// The adapter's program, read once.
 pub(super) fn load(scenario: &Scenario) -> Result<Loaded, String> {
-    super::build::program(scenario, program_path(scenario)).map_err(|rejected| rejected.to_string())
-}
-
-fn program_path(scenario: &Scenario) -> PathBuf {
-    scenario.path.parent().unwrap_or(std::path::Path::new("")).join(&scenario.host.program)
+    super::build::program(scenario.host.program.as_deref(), "roce_nic")
+        .map_err(|rejected| rejected.to_string())
 }
 
 /// A host without flows.

@@ -7,6 +7,25 @@ use std::path::{Path, PathBuf};
 use super::sweep::Run;
 use crate::report::{csv, html, json, parquet, text};
 
+/// Makes the folder and sees that files can be written there, before a run that takes long.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn prepare(folder: &Path) -> Result<(), String> {
+    let told = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(folder).map_err(|error| told(folder, error))?;
+    let first = folder.join("report.html");
+    can_write(&first).map_err(|error| told(&first, error))
+}
+
+/// Sees that a file can be written; what is in it stays.
+///
+/// # Errors
+/// What the system says.
+pub fn can_write(file: &Path) -> io::Result<()> {
+    fs::OpenOptions::new().append(true).create(true).open(file).map(drop)
+}
+
 /// Writes everything into a folder, which is made; gives the names of the files.
 ///
 /// # Errors

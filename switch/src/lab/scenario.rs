@@ -60,8 +60,8 @@ impl Transport {
 /// What every switch is.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
-    /// Folder or file of its program.
-    pub program: PathBuf,
+    /// Folder or file of its program; the `rocev2_lossless` inside the binary when absent.
+    pub program: Option<PathBuf>,
     /// Its queues.
     pub qos: QosConfig,
     /// Where they are written.
@@ -87,8 +87,8 @@ pub enum CnpPer {
 pub struct HostSetup {
     /// What it speaks.
     pub transport: Transport,
-    /// Program of the adapter, relative to the scenario.
-    pub program: PathBuf,
+    /// Folder or file of the adapter's program; the `roce_nic` inside the binary when absent.
+    pub program: Option<PathBuf>,
     /// Its queues; those of the lab when absent.
     pub qos: Option<QosConfig>,
     /// Rate control: `fixed` or a preset.
@@ -250,8 +250,6 @@ pub struct Scenario {
     pub about: String,
     /// Its file, for reports.
     pub path: PathBuf,
-    /// Programs that the binary has inside are taken from there, whatever their folder is.
-    pub embedded: bool,
     /// Seed of everything random.
     pub seed: u64,
     /// How long it runs.

@@ -1,5 +1,7 @@
 //! Flows: completion times, throughput, fairness, rates over time.
 
+use wireyard_tables::time::Time;
+
 use super::Window;
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
@@ -21,6 +23,7 @@ struct Measured<'a> {
     completion: Option<f64>,
     /// By how much that is longer than on an empty network.
     slowdown: Option<f64>,
+    /// Bits per second from its start to its end, as far as they are after the warm-up.
     throughput: f64,
 }
 
@@ -53,16 +56,30 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
             base,
             completion,
             slowdown: completion.zip(best).map(|(took, best)| took / best),
-            throughput: bytes as f64 * 8.0 / window.seconds,
+            throughput: per_second(bytes as f64 * 8.0, active_s(window, now)),
         }
     };
     scenario.flows.iter().zip(&window.lab.last).enumerate().map(of).collect()
 }
 
+/// How long a flow was under way after the warm-up, in seconds.
+fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
+    let second = |time: Time| time.as_ps() as f64 / 1e12;
+    let begin = window.lab.scenario.warm_up.as_ps() as f64 / 1e12;
+    let end = begin + window.seconds;
+    let Some(started) = flow.started else { return 0.0 };
+    (flow.finished.map_or(end, second).min(end) - second(started).max(begin)).max(0.0)
+}
+
+fn per_second(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}
+
 fn table(report: &mut Report, flows: &[Measured<'_>]) {
     let mut table = Table {
         title: "Flows".to_owned(),
-        note: "Throughput is payload delivered after the warm-up. Slowdown compares with the same bytes on an empty network."
+        note: "What came after the warm-up. Throughput is payload from a flow's start to its end. Completion is the mean of a flow's \
+               rounds; slowdown compares it with the same bytes on an empty network."
             .to_owned(),
         columns: vec![
             Column::words("flow"),
@@ -101,7 +118,9 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
     let sum = |values: &[f64]| values.iter().sum::<f64>();
     report.figure("flows.count", flows.len() as f64, Unit::Count);
-    report.figure("flows.throughput", sum(&throughput), Unit::BitRate);
+    // Of all flows together: they need not be under way at one time.
+    let bytes = sum(&each(&|flow| (flow.now.delivered_bytes - flow.base.delivered_bytes) as f64));
+    report.figure("flows.throughput", bytes * 8.0 / window.seconds, Unit::BitRate);
     report.figure("flows.throughput_min", stats::smallest(&throughput), Unit::BitRate);
     report.figure("flows.throughput_max", stats::largest(&throughput), Unit::BitRate);
     report.figure("flows.jain", stats::jain(&throughput), Unit::Plain);
@@ -147,10 +166,13 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     for flow in flows.iter().take(64) {
         let from = &window.lab.scenario.fabric.nodes[flow.spec.from].name;
         let to = &window.lab.scenario.fabric.nodes[flow.spec.to].name;
-        let name = format!("flow.{from}.{to}.throughput");
-        if report.find(&name).is_none() {
-            report.figure(name, flow.throughput, Unit::BitRate);
-        }
+        // The second flow between the same hosts is `flow.FROM.TO.2`.
+        let name = |nth: usize| match nth {
+            1 => format!("flow.{from}.{to}.throughput"),
+            _ => format!("flow.{from}.{to}.{nth}.throughput"),
+        };
+        let nth = (1..).find(|nth| report.find(&name(*nth)).is_none()).unwrap_or(1);
+        report.figure(name(nth), flow.throughput, Unit::BitRate);
     }
 }
 

@@ -19,10 +19,8 @@ use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::{PARAMS, preset};
 use crate::units::{Bytes, Dilation};
 
-/// The program of a switch, where a scenario names none.
-const PROGRAM: &str = "../rocev2_lossless";
-/// The program of a host's adapter, where a scenario names none.
-const ADAPTER: &str = "../roce_nic";
+/// Samples of a run at most.
+const SAMPLES_MAX: u64 = 10_000_000;
 /// Most times slower that a scenario may be.
 const DILATE_MAX: u64 = 1_000_000;
 /// Frames of a capture at most.
@@ -68,7 +66,7 @@ impl Reader<'_> {
             fields.get("duration").and_then(|node| positive_span(decoder, node, "a run"));
         let warm_up = self.warm_up(decoder, &fields, duration);
         let sample = match fields.get("sample") {
-            Some(node) => positive_span(decoder, node, "the time between samples"),
+            Some(node) => sample(decoder, node, duration),
             None => Some(Span::from_us(10)),
         };
         let spectrum_window = match fields.get("spectrum_window") {
@@ -84,7 +82,7 @@ impl Reader<'_> {
             _ => None,
         };
         let switch = self.switch(decoder, fields.get("switch"));
-        let host = host(decoder, fields.get("host"));
+        let host = host(self, decoder, fields.get("host"));
         let fails = match fields.get("fails") {
             Some(node) => Some(decoder.choice(node, shapes::CHECKS)?.value),
             None => None,
@@ -114,7 +112,6 @@ impl Reader<'_> {
             name: name?.value,
             about: about.map(|about| about.value).unwrap_or_default(),
             path: self.path.to_owned(),
-            embedded: false,
             seed: seed?,
             duration: duration?,
             warm_up: warm_up?,
@@ -151,26 +148,27 @@ impl Reader<'_> {
         Some(found)
     }
 
+    /// A program that the scenario names.
+    fn program(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<PathBuf> {
+        let program: PathBuf = self.folder().join(decoder.word(node)?.value);
+        if !program.exists() {
+            let message = format!("there is no program {}", program.display());
+            decoder
+                .diagnostics
+                .error(codes::FILE_NOT_READ, node.span, message)
+                .note("the path is relative to the scenario");
+            return None;
+        }
+        Some(program)
+    }
+
     fn switch(&self, decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<SwitchSetup> {
-        let mut setup = SwitchSetup {
-            program: self.folder().join(PROGRAM),
-            qos: QosConfig::default(),
-            qos_span: None,
-            span: None,
-        };
+        let mut setup =
+            SwitchSetup { program: None, qos: QosConfig::default(), qos_span: None, span: None };
         let Some(node) = node else { return Some(setup) };
         let fields = decoder.map(node, &shapes::SWITCH)?;
         if let Some(node) = fields.get("program") {
-            let program: PathBuf = self.folder().join(decoder.word(node)?.value);
-            if !program.exists() {
-                let message = format!("there is no program {}", program.display());
-                decoder
-                    .diagnostics
-                    .error(codes::FILE_NOT_READ, node.span, message)
-                    .note("the path is relative to the scenario");
-                return None;
-            }
-            setup.program = program;
+            setup.program = Some(self.program(decoder, node)?);
             setup.span = Some(node.span);
         }
         if let Some(node) = fields.get("qos") {
@@ -179,6 +177,19 @@ impl Reader<'_> {
         }
         Some(setup)
     }
+}
+
+/// The time between samples: not so short that samples are most of the work, nor longer than the run.
+fn sample(decoder: &mut Decoder<'_>, node: &Node, duration: Option<Span>) -> Option<Span> {
+    let found = positive_span(decoder, node, "the time between samples")?;
+    let samples = duration.map_or(1, |duration| duration.as_ps() / found.as_ps());
+    let message = match samples {
+        0 => "not one sample is taken: `sample` is longer than `duration`".to_owned(),
+        1..=SAMPLES_MAX => return Some(found),
+        _ => format!("{samples} samples in `duration`: at most {SAMPLES_MAX}"),
+    };
+    decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+    None
 }
 
 /// The scenario in slow motion.
@@ -193,10 +204,10 @@ fn dilated(decoder: &mut Decoder<'_>, node: &Node, scenario: &Scenario) -> Optio
     }
 }
 
-fn host(decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
+fn host(reader: &Reader<'_>, decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
     let mut setup = HostSetup {
         transport: Transport::default(),
-        program: ADAPTER.into(),
+        program: None,
         qos: None,
         rate_control: "dcqcn".to_owned(),
         parameters: Vec::new(),
@@ -214,7 +225,7 @@ fn host(decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<HostSetup> {
     let Some(node) = node else { return Some(setup) };
     let fields = decoder.map(node, &shapes::HOST)?;
     if let Some(node) = fields.get("program") {
-        setup.program = decoder.word(node)?.value.into();
+        setup.program = Some(reader.program(decoder, node)?);
     }
     if let Some(node) = fields.get("ack_timeout") {
         setup.ack_timeout = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
