@@ -18,12 +18,14 @@ pub fn prepare(folder: &Path) -> Result<(), String> {
     can_write(&first).map_err(|error| told(&first, error))
 }
 
-/// Sees that a file can be written; what is in it stays.
+/// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
 ///
 /// # Errors
 /// What the system says.
 pub fn can_write(file: &Path) -> io::Result<()> {
-    fs::OpenOptions::new().append(true).create(true).open(file).map(drop)
+    let is_new = !file.exists();
+    fs::OpenOptions::new().append(true).create(true).open(file)?;
+    if is_new { fs::remove_file(file) } else { Ok(()) }
 }
 
 /// Writes everything into a folder, which is made; gives the names of the files.
