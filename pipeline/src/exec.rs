@@ -315,15 +315,57 @@ impl Intrinsic {
 
     /// What ingress decided is one copy to a port that is open, now, whole: nothing is left to the device
     /// before egress.
-    pub fn may_leave(&self, packet: &Descriptor, open: &[bool]) -> bool {
+    pub fn may_leave(&self, packet: &Descriptor, open: &OpenPorts) -> bool {
         self.verdict() == Verdict::Forward
-            && open.get(usize::from(packet.egress_port)).copied().unwrap_or(false)
+            && open.has(packet.egress_port)
             && self.multicast_group == 0
             && self.not_before_ns == 0
             && self.hold_packets == 0
             && self.hold_timeout_ns == 0
             && self.clone_count == 0
             && self.truncate_to == u32::MAX
+    }
+}
+
+/// Ports by which a packet leaves at once. There is a flag for every number, so that generated code need not
+/// ask how many there are.
+#[derive(Clone)]
+pub struct OpenPorts {
+    flags: Box<[bool; PORT_NUMBERS]>,
+}
+
+/// Numbers that a port could have.
+const PORT_NUMBERS: usize = 1 << 16;
+
+impl Default for OpenPorts {
+    /// None is open.
+    fn default() -> OpenPorts {
+        let flags = vec![false; PORT_NUMBERS].into_boxed_slice();
+        OpenPorts { flags: flags.try_into().unwrap_or_else(|_| Box::new([false; PORT_NUMBERS])) }
+    }
+}
+
+impl OpenPorts {
+    /// Opens or closes a port.
+    pub fn set(&mut self, port: u16, open: bool) {
+        self.flags[usize::from(port)] = open && port != NO_PORT;
+    }
+
+    /// True for a port that is open.
+    pub fn has(&self, port: u16) -> bool {
+        self.flags[usize::from(port)]
+    }
+
+    /// The flags by number, for generated code.
+    pub(crate) fn flags(&self) -> &[bool; PORT_NUMBERS] {
+        &self.flags
+    }
+}
+
+impl std::fmt::Debug for OpenPorts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let open = (0..=u16::MAX).filter(|port| self.has(*port));
+        f.debug_set().entries(open).finish()
     }
 }
 
@@ -354,7 +396,7 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
 
     /// Ingress of each packet, and egress right behind it where it [`may_leave`](Intrinsic::may_leave) by a
-    /// port that is open: `open` says so by port number. [`Intrinsic::left`] is 1 for the packets that did
+    /// port that is open. [`Intrinsic::left`] is 1 for the packets that did
     /// both, and what egress decided stands in their metadata; of their descriptors only the packet, the
     /// egress port and the flags are good. The others are as [`Engine::ingress`] leaves them.
     ///
@@ -365,7 +407,7 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        open: &[bool],
+        open: &OpenPorts,
     ) {
         for (packet, meta) in packets.iter_mut().zip(meta) {
             let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));

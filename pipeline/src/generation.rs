@@ -5,7 +5,7 @@
 //! packets that it let into queues have left. [`Loader`] is control's side; each worker has an
 //! [`Executor`].
 
-use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, Verdict};
+use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts, Verdict};
 use crate::interp::Interp;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
@@ -274,6 +274,32 @@ impl Executor {
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
     ) {
+        self.receive(memory, device, trace, packets, meta, None);
+    }
+
+    /// The same, and egress at once for packets that leave by an open port ([`Engine::through`]); they have
+    /// [`Intrinsic::left`] set.
+    pub fn through(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: &OpenPorts,
+    ) {
+        self.receive(memory, device, trace, packets, meta, Some(open));
+    }
+
+    fn receive(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: Option<&OpenPorts>,
+    ) {
         self.refresh();
         let Some(live) = self.live.last_mut() else { return };
         for packet in packets.iter_mut() {
@@ -281,14 +307,17 @@ impl Executor {
         }
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
-        engine.ingress(&mut cx, packets, meta);
-        let is_forwarded = |meta: &Intrinsic| meta.verdict() == Verdict::Forward;
-        let forwarded = match (&*packets, &*meta) {
+        match open {
+            Some(open) => engine.through(&mut cx, packets, meta, open),
+            None => engine.ingress(&mut cx, packets, meta),
+        }
+        let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.left == 0;
+        let waiting = match (&*packets, &*meta) {
             // Alone, as a packet in virtual time nearly always is.
-            ([_], [meta]) => is_forwarded(meta).into(),
-            _ => meta.iter().take(packets.len()).filter(|meta| is_forwarded(meta)).count(),
+            ([_], [meta]) => waits(meta).into(),
+            _ => meta.iter().take(packets.len()).filter(|meta| waits(meta)).count(),
         };
-        live.generation.copied(forwarded as u64);
+        live.generation.copied(waiting as u64);
     }
 
     /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the

@@ -185,8 +185,36 @@ pub enum Event {
     },
 }
 
+/// Which packets a sink can want at all, before it is asked about each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Any packet.
+    #[default]
+    All,
+    /// Packets that came in by this port.
+    IngressPort(u16),
+}
+
+impl Scope {
+    /// True where one of these packets may be wanted. It is asked of every burst while a sink waits for a packet
+    /// that does not come: a few instructions for each packet, without a branch.
+    pub fn has_any(self, packets: &[Descriptor]) -> bool {
+        let Scope::IngressPort(port) = self else { return !packets.is_empty() };
+        let any =
+            |some: &[Descriptor]| some.iter().fold(false, |any, p| any | (p.ingress_port == port));
+        let eights = packets.chunks_exact(8);
+        let rest = any(eights.remainder());
+        eights.fold(rest, |found, eight| found | any(eight))
+    }
+}
+
 /// Takes events.
 pub trait TraceSink {
+    /// Packets outside of it are not asked about.
+    fn scope(&self) -> Scope {
+        Scope::All
+    }
+
     /// Whether to tell about this pass of this packet. Asked once, before anything happens.
     fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool;
 
@@ -211,17 +239,25 @@ impl TraceSink for Recorder {
     }
 }
 
-/// Lets through the packets that a predicate picks.
+/// Lets through the packets of a scope that a predicate picks.
 pub struct Filtered<S, P> {
     /// Who gets the events.
     pub sink: S,
+    /// Which packets the predicate is asked about.
+    pub scope: Scope,
     /// Which packets: descriptor, bytes, whether it is egress.
     pub pick: P,
 }
 
 impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], bool) -> bool> TraceSink for Filtered<S, P> {
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
     fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
-        (self.pick)(packet, bytes, egress) && self.sink.wants(packet, bytes, egress)
+        self.scope.has_any(std::slice::from_ref(packet))
+            && (self.pick)(packet, bytes, egress)
+            && self.sink.wants(packet, bytes, egress)
     }
 
     fn event(&mut self, event: Event) {

@@ -34,7 +34,7 @@ mod transmit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts, PacketPath};
 use wireyard_pipeline::generation::{Executor, Generation};
 use wireyard_pipeline::ids::{Id, ReasonId};
 use wireyard_pipeline::ir::CPU_PORT;
@@ -171,6 +171,8 @@ pub struct Core {
     meta: Vec<Intrinsic>,
     rx: Vec<RxFrame>,
     copies: Vec<Member>,
+    /// Ports by which a packet leaves at once, as they were at the last burst.
+    open: OpenPorts,
 }
 
 impl Core {
@@ -208,6 +210,7 @@ impl Core {
             meta: Vec::with_capacity(BURST_MAX),
             rx: Vec::with_capacity(BURST_MAX),
             copies: Vec::new(),
+            open: OpenPorts::default(),
         }
     }
 
@@ -412,7 +415,7 @@ impl Core {
     fn take_in(&mut self, slot: usize, progress: &mut Progress, trace: Option<&mut dyn TraceSink>) {
         if !self.is_crowded() {
             progress.received += self.receive(slot);
-            self.run_ingress(trace);
+            self.run_ingress(true, trace);
         }
     }
 
@@ -425,7 +428,7 @@ impl Core {
         // Each packet comes back at most PASSES_MAX times, so this ends.
         while !self.again.is_empty() {
             self.take_again();
-            self.run_ingress(lend(&mut trace));
+            self.run_ingress(false, lend(&mut trace));
         }
         // What recirculates in egress is another turn; it goes on in the next poll.
         progress.sent += self.transmit(trace);

@@ -48,10 +48,16 @@ impl Sandbox {
         now: Time,
         trace: Option<&mut dyn TraceSink>,
     ) -> bool {
-        let Some(peer) = self.peers.get_mut(&port) else { return false };
-        let sent = peer.send_bytes(self.core.memory(), frame);
+        let sent = self.queue(port, frame);
         self.settle(now, trace);
         sent
+    }
+
+    /// Sends a frame into a port, for the device to find at its next poll together with others. False: there
+    /// is no such port, or no memory.
+    pub fn queue(&mut self, port: u16, frame: &[u8]) -> bool {
+        let peer = self.peers.get_mut(&port);
+        peer.is_some_and(|peer| peer.send_bytes(self.core.memory(), frame))
     }
 
     /// Sends a packet from the control plane: ingress sees it on the CPU port.

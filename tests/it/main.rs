@@ -36,6 +36,7 @@ mod rig;
 mod run;
 mod rxe;
 mod telemetry;
+mod through;
 mod tidy;
 mod vectors;
 mod workers;

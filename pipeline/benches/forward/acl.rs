@@ -1,6 +1,6 @@
 //! The firewall of the library, with its own entries, and its rival.
 
-use crate::hand::{Count, DROPPED, Hand, HandPacket, be16, be32, checksum, count};
+use crate::hand::{Count, Decided, Hand, HandPacket, be16, be32, checksum, count, decide};
 use crate::rig::{Input, PACKETS, apply_entries, library};
 use crate::router::mix;
 use wireyard_pipeline::state::State;
@@ -83,18 +83,35 @@ enum Act {
     Permit,
     PermitAndReturn,
     Deny,
+    DenyToCpu,
 }
 
-/// The rival: a list of six is searched from the front; sessions are in an open table.
+/// The rival: a list of rules is searched from the front; sessions are in an open table. IPv6 and options,
+/// for which the program has tables and states of their own, are for slower functions.
 pub(crate) struct Firewall {
+    /// The partner of each port; 0 is none.
+    wires: Vec<u16>,
     rules: Vec<Rule>,
     sessions: Vec<Session>,
+    seed: u64,
     learned: usize,
     acl4: Vec<Count>,
     sessions4: Vec<Count>,
     last_hits: Vec<u64>,
     passed: Vec<Count>,
+    drops: Vec<Count>,
 }
+
+/// Reasons to drop or punt, in the order of [`Firewall::drops`].
+const REASONS: [&str; 6] =
+    ["acl_deny", "acl_default", "fragment", "not_ip", "malformed", "default"];
+const ACL_DENY: u8 = 0;
+const ACL_DEFAULT: u8 = 1;
+const FRAGMENT: u8 = 2;
+const NOT_IP: u8 = 3;
+const MALFORMED: u8 = 4;
+/// A port without a partner.
+const NO_WIRE: u8 = 5;
 
 #[derive(Clone, Copy)]
 struct Session {
@@ -127,7 +144,7 @@ impl Firewall {
                 dst_ports: (137, 139),
                 ..rule(1, Act::Deny)
             },
-            Rule { in_port: Some(2), protocol: Some(6), flags: (3, 3), ..rule(2, Act::Deny) },
+            Rule { in_port: Some(2), protocol: Some(6), flags: (3, 3), ..rule(2, Act::DenyToCpu) },
             Rule { in_port: Some(1), ..rule(3, Act::PermitAndReturn) },
             Rule {
                 in_port: Some(2),
@@ -138,14 +155,19 @@ impl Firewall {
             },
             Rule { in_port: Some(2), protocol: Some(1), ..rule(5, Act::Permit) },
         ];
+        let mut wires = vec![0; 256];
+        (wires[1], wires[2]) = (2, 1);
         Firewall {
+            wires,
             rules,
+            seed: std::hint::black_box(0x9216_d5d9_8979_fb1b),
             sessions: vec![Session { key: [0; 2], number: 0 }; SESSION_CELLS],
             learned: 0,
             acl4: vec![[0; 2]; 16384],
             sessions4: vec![[0; 2]; 65536],
             last_hits: vec![0; 65536],
             passed: vec![[0; 2]; 256],
+            drops: vec![[0; 2]; REASONS.len()],
         }
     }
 
@@ -159,7 +181,7 @@ impl Firewall {
     /// The cell with a key, or the free one where it goes.
     #[inline(always)]
     fn find(&self, key: [u64; 2]) -> usize {
-        let hash = (key[0] ^ key[1].rotate_left(31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = wireyard_tables::hash::hash(&key, self.seed);
         let mut at = (hash >> 50) as usize % SESSION_CELLS;
         while self.sessions[at].number != 0 && self.sessions[at].key != key {
             at = (at + 1) % SESSION_CELLS;
@@ -181,70 +203,76 @@ impl Firewall {
     }
 
     #[inline(always)]
-    fn forward(&mut self, frame: &[u8], len: u32, in_port: u16) -> u16 {
+    fn forward(&mut self, frame: &[u8], len: u32, in_port: u16, now_ns: u64) -> Decided {
         if frame.len() < 14 {
-            return DROPPED;
+            return Err(MALFORMED);
         }
         match be16(frame, 12) {
-            0x0800 => self.ip::<14>(frame, len, in_port),
-            0x8100 if frame.len() >= 18 && be16(frame, 16) == 0x0800 => {
-                self.ip::<18>(frame, len, in_port)
-            }
-            _ => DROPPED,
+            0x0800 => self.ip::<14>(frame, len, in_port, now_ns),
+            0x8100 if frame.len() < 18 => Err(MALFORMED),
+            0x8100 if be16(frame, 16) == 0x0800 => self.ip::<18>(frame, len, in_port, now_ns),
+            _ => Err(NOT_IP),
         }
     }
 
     #[inline(always)]
-    fn ip<const AT: usize>(&mut self, frame: &[u8], len: u32, in_port: u16) -> u16 {
-        let Some(ip) = frame.get(AT..AT + 20) else { return DROPPED };
-        // Options are for a slower function, which these packets do not need; fragments drop.
-        if ip[0] != 0x45 || be16(ip, 2) < 20 || be16(ip, 6) & 0x3fff != 0 {
-            return DROPPED;
+    fn ip<const AT: usize>(
+        &mut self,
+        frame: &[u8],
+        len: u32,
+        in_port: u16,
+        now_ns: u64,
+    ) -> Decided {
+        let ip = frame.get(AT..AT + 20).ok_or(MALFORMED)?;
+        if ip[0] != 0x45 || be16(ip, 2) < 20 {
+            return Err(MALFORMED);
+        }
+        if be16(ip, 6) & 0x3fff != 0 {
+            return Err(FRAGMENT);
         }
         let protocol = ip[9];
         let (src, dst) = (be32(ip, 12), be32(ip, 16));
         let (mut src_port, mut dst_port, mut flags) = (0, 0, 0);
         match protocol {
             6 => {
-                let Some(tcp) = frame.get(AT + 20..AT + 40) else { return DROPPED };
+                let tcp = frame.get(AT + 20..AT + 40).ok_or(MALFORMED)?;
                 if tcp[12] >> 4 != 5 {
-                    return DROPPED;
+                    return Err(MALFORMED);
                 }
                 (src_port, dst_port, flags) = (be16(tcp, 0), be16(tcp, 2), tcp[13]);
             }
             17 => {
-                let Some(udp) = frame.get(AT + 20..AT + 28) else { return DROPPED };
+                let udp = frame.get(AT + 20..AT + 28).ok_or(MALFORMED)?;
                 (src_port, dst_port) = (be16(udp, 0), be16(udp, 2));
             }
             _ => {}
         }
-        let out_port = match in_port {
-            1 => 2,
-            2 => 1,
-            _ => return DROPPED,
-        };
+        let wire = self.wires.get(usize::from(in_port)).copied();
+        let out_port = wire.filter(|port| *port != 0).ok_or(NO_WIRE)?;
         let flow = Flow { in_port, src, dst, protocol, src_port, dst_port, flags };
         let session = self.sessions[self.find(Firewall::key(&flow))];
         if session.number != 0 {
             let slot = session.number as usize - 1;
             count(&mut self.sessions4[slot], len);
-            self.last_hits[slot] = 0;
+            self.last_hits[slot] = now_ns;
         } else {
-            let Some(rule) = self.list(&flow) else { return DROPPED };
+            let rule = self.list(&flow).ok_or(ACL_DEFAULT)?;
             let (slot, act) = (rule.slot, rule.act);
             count(&mut self.acl4[slot], len);
             match act {
-                Act::Deny => return DROPPED,
+                Act::Deny | Act::DenyToCpu => return Err(ACL_DENY),
                 Act::Permit => {}
-                Act::PermitAndReturn => self.learn(&flow, out_port),
+                Act::PermitAndReturn => self.learn(&flow, out_port, now_ns),
             }
         }
-        count(&mut self.passed[usize::from(in_port) & 255], len);
-        out_port
+        if let Some(passed) = self.passed.get_mut(usize::from(in_port)) {
+            count(passed, len);
+        }
+        Ok(out_port)
     }
 
     #[inline(always)]
-    fn learn(&mut self, flow: &Flow, out_port: u16) {
+    fn learn(&mut self, flow: &Flow, out_port: u16, now_ns: u64) {
         let back = Flow {
             in_port: out_port,
             src: flow.dst,
@@ -259,7 +287,7 @@ impl Firewall {
             self.learned += 1;
             self.sessions[at] = Session { key, number: self.learned as u32 };
         }
-        self.last_hits[self.sessions[at].number as usize - 1] = 0;
+        self.last_hits[self.sessions[at].number as usize - 1] = now_ns;
     }
 }
 
@@ -268,12 +296,17 @@ impl Hand for Firewall {
         for packet in packets {
             let Some(frame) = memory.get(packet.at as usize..) else { continue };
             let Some(frame) = frame.get(..packet.len as usize) else { continue };
-            packet.out_port = self.forward(frame, packet.len, packet.in_port);
+            let decided = self.forward(frame, packet.len, packet.in_port, packet.now_ns);
+            decide(packet, packet.len, decided, &mut self.drops);
         }
     }
 
     fn counters(&self) -> Vec<(&'static str, Vec<Count>)> {
         let all = [("acl4", &self.acl4), ("sessions4", &self.sessions4), ("passed", &self.passed)];
         all.map(|(name, counts)| (name, counts.clone())).into()
+    }
+
+    fn drops(&self) -> Vec<(&'static str, Count)> {
+        REASONS.into_iter().zip(self.drops.iter().copied()).collect()
     }
 }

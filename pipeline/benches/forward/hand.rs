@@ -1,4 +1,12 @@
-//! What the rivals share: packets in one block of memory, and a hash map for words.
+//! What the rivals share: packets in one block of memory, counts by reason, and a hash map.
+//!
+//! A rival does what its program does to every packet of the bench: it parses with the same checks, asks the
+//! same tables (their contents are data, as for the program, only their shapes are code), counts where the
+//! program counts and checks its indices, notes hits in tables that age, gives a verdict with a reason and counts
+//! drops by reason, and marks. What it leaves out is said where it is left out: packets of the bench do not
+//! need it. It is free to do the rest as it likes: one function, no descriptor, no passes, tables that nobody
+//! changes while it runs, memory that nobody shares. Tables have the program's hash, a folded multiplication
+//! with a seed.
 
 use crate::rig::{CHUNK_BYTES, HEADERS, Input, Output, data_off};
 
@@ -10,7 +18,29 @@ pub(crate) struct HandPacket {
     pub(crate) in_port: u16,
     /// Where it goes; [`DROPPED`] for nowhere.
     pub(crate) out_port: u16,
+    /// Why not, as an index of the rival's own reasons.
+    pub(crate) reason: u8,
     pub(crate) mark: bool,
+    /// It may be marked, where the program says so.
+    pub(crate) ect: bool,
+    pub(crate) now_ns: u64,
+}
+
+/// What a rival decides: a port, or a reason to drop.
+pub(crate) type Decided = Result<u16, u8>;
+
+/// Notes a decision, and counts a drop.
+#[inline(always)]
+pub(crate) fn decide(packet: &mut HandPacket, len: u32, decided: Decided, drops: &mut [Count]) {
+    match decided {
+        Ok(port) => packet.out_port = port,
+        Err(reason) => {
+            (packet.out_port, packet.reason) = (DROPPED, reason);
+            if let Some(drops) = drops.get_mut(usize::from(reason)) {
+                count(drops, len);
+            }
+        }
+    }
 }
 
 /// The port of a packet that is not forwarded.
@@ -31,6 +61,8 @@ pub(crate) trait Hand {
     fn burst(&mut self, memory: &mut [u8], packets: &mut [HandPacket]);
     /// Packets and bytes by the names of the program's counters, to be compared.
     fn counters(&self) -> Vec<(&'static str, Vec<Count>)>;
+    /// Packets and bytes that were dropped or punted, by the program's names of reasons.
+    fn drops(&self) -> Vec<(&'static str, Count)>;
 }
 
 /// A rival with its packets.
@@ -47,7 +79,10 @@ impl HandRig {
             len: input.bytes.len() as u32,
             in_port: input.port,
             out_port: DROPPED,
+            reason: 0,
             mark: input.mark,
+            ect: false,
+            now_ns: 0,
         };
         let packets: Vec<HandPacket> = inputs.iter().enumerate().map(packet).collect();
         let mut memory = vec![0; inputs.len() * CHUNK_BYTES];
@@ -109,41 +144,52 @@ pub(crate) fn checksum(header: &[u8]) -> u16 {
     !(((sum & 0xffff) + (sum >> 16)) as u16)
 }
 
-/// Words to words, open addressing at a quarter of occupancy, one multiplication to hash.
-pub(crate) struct WordMap {
-    /// Key and value; a key of 0 is free.
-    cells: Vec<(u64, u64)>,
-    shift: u32,
+/// The hash of the program's tables, of one word and of two.
+#[inline(always)]
+fn hash<const WORDS: usize>(key: &[u64; WORDS], seed: u64) -> u64 {
+    wireyard_tables::hash::hash(key, seed)
 }
 
-impl WordMap {
-    pub(crate) fn new(entries: impl ExactSizeIterator<Item = (u64, u64)>) -> WordMap {
-        let size = (entries.len() * 4).next_power_of_two();
-        let mut map = WordMap { cells: vec![(0, 0); size], shift: 64 - size.ilog2() };
+/// Keys of some words to words, open addressing at a quarter of occupancy.
+pub(crate) struct WordMap<const WORDS: usize> {
+    /// Key and value; a value of [`FREE`] is free.
+    cells: Vec<([u64; WORDS], u64)>,
+    shift: u32,
+    seed: u64,
+}
+
+/// No value of a map.
+const FREE: u64 = u64::MAX;
+
+impl<const WORDS: usize> WordMap<WORDS> {
+    pub(crate) fn new(entries: &[([u64; WORDS], u64)]) -> WordMap<WORDS> {
+        let size = (entries.len() * 4).next_power_of_two().max(8);
+        let (cells, shift) = (vec![([0; WORDS], FREE); size], 64 - size.ilog2());
+        let mut map = WordMap { cells, shift, seed: std::hint::black_box(0x9216_d5d9_8979_fb1b) };
         for (key, value) in entries {
             let mut at = map.home(key);
-            while map.cells[at].0 != 0 {
+            while map.cells[at].1 != FREE {
                 at = (at + 1) % size;
             }
-            map.cells[at] = (key, value);
+            map.cells[at] = (*key, *value);
         }
         map
     }
 
     #[inline(always)]
-    fn home(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    fn home(&self, key: &[u64; WORDS]) -> usize {
+        (hash(key, self.seed) >> self.shift) as usize
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, key: u64) -> Option<u64> {
-        let mut at = self.home(key);
+    pub(crate) fn get(&self, key: [u64; WORDS]) -> Option<u64> {
+        let mut at = self.home(&key);
         loop {
-            let (found, value) = self.cells[at];
-            if found == key {
-                return Some(value);
+            let (found, value) = self.cells.get(at)?;
+            if *found == key && *value != FREE {
+                return Some(*value);
             }
-            if found == 0 {
+            if *value == FREE {
                 return None;
             }
             at = (at + 1) & (self.cells.len() - 1);

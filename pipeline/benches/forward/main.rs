@@ -1,7 +1,8 @@
 //! Programs against functions written by hand for exactly one of them, in memory: 8192 packets of 64 to
-//! 1088 bytes, ingress and egress.
+//! 1088 bytes, ingress and egress, as by ports without queues (`Engine::through`). What the functions by hand do
+//! and what they need not do is said in `hand.rs`.
 //!
-//! The outputs and counters of the engines and of the rival are compared packet by packet before
+//! The outputs, counters and drops of the engines and of the rival are compared packet by packet before
 //! anything is measured. Runs of both alternate, and the ratio that is printed is the median over the
 //! pairs, so that it stays usable on a busy machine.
 //! Run with `cargo bench -p wireyard-pipeline --bench forward`.
@@ -25,7 +26,7 @@ use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit::{Jit, Options};
 use wireyard_pipeline::state::State;
-use wireyard_pipeline::trace::{Filtered, Recorder};
+use wireyard_pipeline::trace::{Filtered, Recorder, Scope};
 
 /// Pairs of runs behind a ratio.
 const PAIRS: usize = 101;
@@ -91,6 +92,11 @@ impl Ring {
                 assert_eq!(counters(&rig.state, name), counts, "{name}");
             }
         }
+        for (name, count) in self.hand.drops() {
+            for rig in [&self.jit_rig, &self.interp_rig] {
+                assert_eq!(dropped(&rig.state, name), count, "dropped: {name}");
+            }
+        }
     }
 
     fn restore(&mut self) {
@@ -117,6 +123,7 @@ impl Ring {
     fn run_filtered(&mut self) {
         let mut sink = Filtered {
             sink: Recorder::default(),
+            scope: Scope::IngressPort(NO_PORT),
             pick: |packet: &Descriptor, _: &[u8], _: bool| packet.ingress_port == NO_PORT,
         };
         self.jit_rig.run_traced(&*self.jit, &mut sink);
@@ -194,6 +201,17 @@ fn counters(state: &State, name: &str) -> Vec<[u64; 2]> {
             read(snapshot.table(table).and_then(|view| view.counters()).expect("it counts"))
         }
     }
+}
+
+/// Packets dropped or punted for a reason; none where the program has no such reason.
+fn dropped(state: &State, name: &str) -> [u64; 2] {
+    let tallies = state.tallies();
+    let reason = state.program().reasons.iter().position(|known| known == name);
+    let read = |tally: &wireyard_tables::counter::CounterArray| {
+        reason.and_then(|n| tally.read(n as _)).map_or([0; 2], |count| [count.packets, count.bytes])
+    };
+    let (drops, punts) = (read(&tallies.drops), read(&tallies.punts));
+    [drops[0] + punts[0], drops[1] + punts[1]]
 }
 
 fn duels() -> Vec<Duel> {

@@ -6,7 +6,7 @@ use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::Diagnostics;
 use wireyard_pipeline::entries;
 use wireyard_pipeline::exec::{
-    BURST_MAX, Context, Descriptor, Engine, Intrinsic, NoDevice, Verdict,
+    BURST_MAX, Context, Descriptor, Engine, Intrinsic, NoDevice, OpenPorts, Verdict,
 };
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
@@ -31,9 +31,6 @@ pub(crate) fn data_off(n: usize) -> usize {
 
 /// Bytes at the front of a packet that a program may change; put back between runs.
 pub(crate) const HEADERS: usize = 128;
-
-/// Every port that the programs use takes packets at once.
-const OPEN: [bool; 64] = [true; 64];
 
 /// What is given to both: a packet, the port it comes in by, and whether it is to be marked.
 #[derive(Clone, Debug)]
@@ -85,6 +82,8 @@ pub(crate) struct Rig {
     packets: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
     inputs: Vec<Input>,
+    /// Every port that the programs use.
+    open: OpenPorts,
 }
 
 impl Rig {
@@ -108,7 +107,9 @@ impl Rig {
         let packets = inputs.iter().enumerate().map(received).collect();
         let meta = (0..BURST_MAX).map(|_| Intrinsic::default()).collect();
         let worker = state.worker(0);
-        Rig { worker, state, memory, packets, meta, inputs: inputs.to_vec() }
+        let mut open = OpenPorts::default();
+        (1..64).for_each(|port| open.set(port, true));
+        Rig { worker, state, memory, packets, meta, inputs: inputs.to_vec(), open }
     }
 
     /// Ingress and egress of all packets, in bursts, as by ports without queues; `each` is told what became
@@ -119,7 +120,7 @@ impl Rig {
         mut trace: Option<&mut dyn TraceSink>,
         mut each: impl FnMut(&Descriptor, &Intrinsic, &PacketMemory),
     ) {
-        let Rig { state, worker, memory, packets, meta, inputs } = self;
+        let Rig { state, worker, memory, packets, meta, inputs, open } = self;
         for (packets, inputs) in packets.chunks_mut(BURST_MAX).zip(inputs.chunks(BURST_MAX)) {
             let meta = &mut meta[..packets.len()];
             for (meta, input) in meta.iter_mut().zip(inputs) {
@@ -130,7 +131,7 @@ impl Rig {
                 None => None,
             };
             let mut cx = Context { state, worker, memory, device: &mut NoDevice, trace: sink };
-            engine.through(&mut cx, packets, meta, &OPEN);
+            engine.through(&mut cx, packets, meta, open);
             for (packet, meta) in packets.iter().zip(meta.iter()) {
                 each(packet, meta, cx.memory);
             }

@@ -1,6 +1,8 @@
 //! The RoCEv2 router and its rival.
 
-use crate::hand::{Count, DROPPED, Hand, HandPacket, WordMap, be16, be32, checksum, count, follow};
+use crate::hand::{
+    Count, Decided, Hand, HandPacket, WordMap, be16, be32, checksum, count, decide, follow,
+};
 use crate::rig::{Input, PACKETS, insert};
 use wireyard_pipeline::state::State;
 use wireyard_tables::{ActionCall, Entry, Match, TableId, Target, Update};
@@ -108,13 +110,25 @@ pub(crate) fn inputs() -> Vec<Input> {
 
 /// The rival: DIR-24-8 with 16-bit cells, addresses in a map, next hops in an array.
 pub(crate) struct Router {
-    macs: WordMap,
+    macs: WordMap<1>,
     first: Vec<u16>,
     second: Vec<u16>,
     hops: Vec<NextHop>,
     queue_pairs: Vec<Count>,
     ports: Vec<Count>,
+    drops: Vec<Count>,
 }
+
+/// Reasons to drop, in the order of [`Router::drops`].
+const REASONS: [&str; 6] =
+    ["not_ip", "not_for_us", "ttl_expired", "no_route", "bad_packet", "too_short"];
+const NOT_IP: u8 = 0;
+const NOT_FOR_US: u8 = 1;
+const TTL_EXPIRED: u8 = 2;
+const NO_ROUTE: u8 = 3;
+/// What the parser refuses; no packet of the bench.
+const BAD: u8 = 4;
+const SHORT: u8 = 5;
 
 #[derive(Clone, Copy)]
 struct NextHop {
@@ -135,14 +149,13 @@ impl Router {
             NextHop { port, macs }
         };
         let mut router = Router {
-            macs: WordMap::new(
-                (0..ADDRESSES).map(|n| (address(n), 0)).collect::<Vec<_>>().into_iter(),
-            ),
+            macs: WordMap::new(&(0..ADDRESSES).map(|n| ([address(n)], 0)).collect::<Vec<_>>()),
             first: vec![0; 1 << 24],
             second: Vec::new(),
             hops: (0..NEXT_HOPS).map(hop).collect(),
             queue_pairs: vec![[0; 2]; 4096],
             ports: vec![[0; 2]; 256],
+            drops: vec![[0; 2]; REASONS.len()],
         };
         let mut routes = routes();
         routes.sort_by_key(|(_, len, _)| *len);
@@ -178,45 +191,41 @@ impl Router {
     }
 
     #[inline(always)]
-    fn forward(&mut self, frame: &mut [u8], len: u32, mark: bool) -> u16 {
+    fn forward(&mut self, frame: &mut [u8], len: u32, mark: bool) -> Decided {
         if frame.len() < 14 {
-            return DROPPED;
+            return Err(SHORT);
         }
         match be16(frame, 12) {
             0x0800 => self.ip::<14>(frame, len, mark),
-            0x8100 if frame.len() >= 18 && be16(frame, 16) == 0x0800 => {
-                self.ip::<18>(frame, len, mark)
-            }
-            _ => DROPPED,
+            0x8100 if frame.len() < 18 => Err(SHORT),
+            0x8100 if be16(frame, 16) == 0x0800 => self.ip::<18>(frame, len, mark),
+            _ => Err(NOT_IP),
         }
     }
 
     #[inline(always)]
-    fn ip<const AT: usize>(&mut self, frame: &mut [u8], len: u32, mark: bool) -> u16 {
-        let Some(ip) = frame.get(AT..AT + 20) else { return DROPPED };
-        let (version, total) = (ip[0], be16(ip, 2));
+    fn ip<const AT: usize>(&mut self, frame: &mut [u8], len: u32, mark: bool) -> Decided {
+        let ip = frame.get(AT..AT + 20).ok_or(SHORT)?;
         // Options are for a slower function, which these packets do not need.
-        if version != 0x45 || total < 20 {
-            return DROPPED;
+        if ip[0] != 0x45 || be16(ip, 2) < 20 {
+            return Err(BAD);
         }
         let is_udp = ip[9] == 17 && be16(ip, 6) & 0x3fff == 0;
         let mut pair = None;
         if is_udp {
-            let Some(udp) = frame.get(AT + 20..AT + 28) else { return DROPPED };
+            let udp = frame.get(AT + 20..AT + 28).ok_or(SHORT)?;
             if be16(udp, 2) == 4791 {
-                let Some(bth) = frame.get(AT + 28..AT + 40) else { return DROPPED };
+                let bth = frame.get(AT + 28..AT + 40).ok_or(SHORT)?;
                 pair = Some(be16(bth, 6) & 0xfff);
             }
         }
-        let Some(mac) = frame.first_chunk::<8>() else { return DROPPED };
-        if self.macs.get(u64::from_be_bytes(*mac) >> 16).is_none() {
-            return DROPPED;
-        }
+        let mac = frame.first_chunk::<8>().ok_or(SHORT)?;
+        self.macs.get([u64::from_be_bytes(*mac) >> 16]).ok_or(NOT_FOR_US)?;
         let (tos, ttl, to) = (frame[AT + 1], frame[AT + 8], be32(frame, AT + 16));
         if ttl <= 1 {
-            return DROPPED;
+            return Err(TTL_EXPIRED);
         }
-        let Some(&hop) = self.route(to) else { return DROPPED };
+        let hop = *self.route(to).ok_or(NO_ROUTE)?;
         let old = be16(frame, AT + 8);
         let mut sum = follow(be16(frame, AT + 10), old, old - 0x0100);
         frame[AT + 8] = ttl - 1;
@@ -226,14 +235,16 @@ impl Router {
         if let Some(pair) = pair {
             count(&mut self.queue_pairs[usize::from(pair)], len);
         }
-        count(&mut self.ports[usize::from(hop.port) & 255], len);
+        if let Some(port) = self.ports.get_mut(usize::from(hop.port)) {
+            count(port, len);
+        }
         if mark && tos & 3 != 0 {
             let old = be16(frame, AT);
             sum = follow(sum, old, old | 3);
             frame[AT + 1] = tos | 3;
         }
         frame[AT + 10..AT + 12].copy_from_slice(&sum.to_be_bytes());
-        hop.port
+        Ok(hop.port)
     }
 }
 
@@ -242,11 +253,16 @@ impl Hand for Router {
         for packet in packets {
             let Some(frame) = memory.get_mut(packet.at as usize..) else { continue };
             let Some(frame) = frame.get_mut(..packet.len as usize) else { continue };
-            packet.out_port = self.forward(frame, packet.len, packet.mark);
+            let decided = self.forward(frame, packet.len, packet.mark);
+            decide(packet, packet.len, decided, &mut self.drops);
         }
     }
 
     fn counters(&self) -> Vec<(&'static str, Vec<Count>)> {
         vec![("queue_pairs", self.queue_pairs.clone()), ("ports", self.ports.clone())]
+    }
+
+    fn drops(&self) -> Vec<(&'static str, Count)> {
+        REASONS.into_iter().zip(self.drops.iter().copied()).collect()
     }
 }

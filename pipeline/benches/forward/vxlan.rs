@@ -1,6 +1,8 @@
 //! The tunnel end point of the library, with its own entries and hosts that it has learned, and its rival.
 
-use crate::hand::{Count, DROPPED, Hand, HandPacket, WordMap, be16, be32, checksum, count, follow};
+use crate::hand::{
+    Count, Decided, Hand, HandPacket, WordMap, be16, be32, checksum, count, decide, follow,
+};
 use crate::rig::{Input, PACKETS, apply_entries, insert, library};
 use crate::router::mix;
 use wireyard_pipeline::state::State;
@@ -97,14 +99,58 @@ pub(crate) fn inputs() -> Vec<Input> {
     (0..PACKETS).map(input).collect()
 }
 
-/// The rival.
+/// The rival. IPv6, options and flooding are for slower functions.
 pub(crate) struct Gateway {
+    /// Ports on the side of the IP network.
+    underlay: Vec<bool>,
+    /// Port and VLAN to VNI.
+    access_in: WordMap<1>,
+    /// Port and VNI to VLAN, 0 for none.
+    access_out: WordMap<1>,
+    our_addresses: WordMap<1>,
+    vnis: WordMap<1>,
+    /// Address and VNI to tunnel.
+    remote: WordMap<1>,
     /// VNI and address to port, tunnel and number.
-    fdb: WordMap,
+    fdb: WordMap<2>,
     last_hits: Vec<u64>,
     tunnels: Vec<Tunnel>,
     counts: Vec<Count>,
+    drops: Vec<Count>,
 }
+
+/// Reasons to drop or punt, in the order of [`Gateway::drops`].
+const REASONS: [&str; 14] = [
+    "runt",
+    "no_vni",
+    "not_our_vtep",
+    "no_vni_flag",
+    "unknown_vni",
+    "unknown_vtep",
+    "bad_source",
+    "same_side",
+    "ce_on_not_ect",
+    "no_tunnel",
+    "port_not_in_vni",
+    "underlay",
+    "slow",
+    "checksum",
+];
+const RUNT: u8 = 0;
+const NO_VNI: u8 = 1;
+const NOT_OURS: u8 = 2;
+const NO_VNI_FLAG: u8 = 3;
+const UNKNOWN_VNI: u8 = 4;
+const UNKNOWN_VTEP: u8 = 5;
+const BAD_SOURCE: u8 = 6;
+const SAME_SIDE: u8 = 7;
+const CE_ON_NOT_ECT: u8 = 8;
+const NO_TUNNEL: u8 = 9;
+const PORT_NOT_IN_VNI: u8 = 10;
+const UNDERLAY: u8 = 11;
+/// What is left to a slower function: what was never learned, IPv6, options.
+const SLOW: u8 = 12;
+const CHECKSUM: u8 = 13;
 
 #[derive(Clone, Copy)]
 struct Tunnel {
@@ -113,95 +159,110 @@ struct Tunnel {
     macs: [u8; 12],
 }
 
-fn fdb_key(vni: u32, mac: u64) -> u64 {
-    // One VNI is served; with more, two words would have to be compared.
-    mac ^ u64::from(vni) << 40
-}
-
 impl Gateway {
     pub(crate) fn new() -> Gateway {
         let host = |host: u64| {
             let (port, tunnel) = place(host);
             let value = host << 32 | u64::from(tunnel) << 16 | u64::from(port);
-            (fdb_key(VNI, mac(host)), value)
+            ([VNI.into(), mac(host)], value)
         };
         let tunnel = |n: u8| Tunnel {
             src: US,
             dst: US + u32::from(n),
             macs: [2, 0, 0, 0, 3, n + 1, 2, 0, 0, 0, 3, 1],
         };
+        let vni = u64::from(VNI);
+        let remote = |n: u32| ([u64::from(US + n) << 24 | vni], n.into());
         Gateway {
-            fdb: WordMap::new((0..HOSTS).map(host).collect::<Vec<_>>().into_iter()),
+            underlay: (0..256).map(|port| port == 3).collect(),
+            access_in: WordMap::new(&[([1 << 12], vni), ([2 << 12 | 100], vni)]),
+            access_out: WordMap::new(&[([1 << 24 | vni], 0), ([2 << 24 | vni], 100)]),
+            our_addresses: WordMap::new(&[([US.into()], 0)]),
+            vnis: WordMap::new(&[([vni], 1)]),
+            remote: WordMap::new(&[remote(1), remote(2)]),
+            fdb: WordMap::new(&(0..HOSTS).map(host).collect::<Vec<_>>()),
             last_hits: vec![0; HOSTS as usize],
             tunnels: vec![tunnel(0), tunnel(1), tunnel(2)],
             counts: vec![[0; 2]; 4096],
+            drops: vec![[0; 2]; REASONS.len()],
         }
     }
 
     /// Who sends is known, and stays known.
     #[inline(always)]
-    fn refresh(&mut self, vni: u32, src: u64, place: u64) -> bool {
-        match self.fdb.get(fdb_key(vni, src)) {
+    fn refresh(&mut self, vni: u64, src: u64, place: u64, now_ns: u64) -> Result<(), u8> {
+        match self.fdb.get([vni, src]) {
             Some(known) if known & 0xffff_ffff == place => {
-                self.last_hits[(known >> 32) as usize] = 0;
-                true
+                self.last_hits[(known >> 32) as usize] = now_ns;
+                Ok(())
             }
-            _ => false,
+            _ => Err(SLOW),
         }
     }
 
     #[inline(always)]
-    fn find(&mut self, vni: u32, dst: u64) -> Option<(u16, u16)> {
-        let found = self.fdb.get(fdb_key(vni, dst))?;
-        self.last_hits[(found >> 32) as usize] = 0;
-        Some((found as u16, (found >> 16) as u16))
+    fn find(&mut self, vni: u64, dst: u64, now_ns: u64) -> Result<(u16, u16), u8> {
+        let found = self.fdb.get([vni, dst]).ok_or(SLOW)?;
+        self.last_hits[(found >> 32) as usize] = now_ns;
+        Ok((found as u16, (found >> 16) as u16))
     }
 
     #[inline(always)]
-    fn forward(&mut self, memory: &mut [u8], packet: &mut HandPacket) -> Option<u16> {
-        match packet.in_port {
-            3 => self.decapsulate(memory, packet),
-            port => self.encapsulate(memory, packet, port),
+    fn forward(&mut self, memory: &mut [u8], packet: &mut HandPacket) -> Decided {
+        match self.underlay.get(usize::from(packet.in_port)) {
+            Some(true) => self.decapsulate(memory, packet),
+            _ => self.encapsulate(memory, packet),
         }
     }
 
     #[inline(always)]
-    fn encapsulate(
-        &mut self,
-        memory: &mut [u8],
-        packet: &mut HandPacket,
-        port: u16,
-    ) -> Option<u16> {
-        let (at, mut len) = (packet.at as usize, packet.len as usize);
-        let room = memory.get_mut(at - OUTER..at + len)?;
+    fn encapsulate(&mut self, memory: &mut [u8], packet: &mut HandPacket) -> Decided {
+        let (at, mut len, now_ns) = (packet.at as usize, packet.len as usize, packet.now_ns);
+        let room = memory.get_mut(at.checked_sub(OUTER).ok_or(SLOW)?..at + len).ok_or(SLOW)?;
         let frame = &room[OUTER..];
-        let (dst, src) = addresses(frame)?;
-        let (tagged, start) = match be16(frame, 12) {
-            0x8100 if be16(frame, 14) & 0xfff == 100 => (true, 18),
-            0x0800 => (false, 14),
-            _ => return None,
-        };
-        if tagged != (port == 2) || be16(frame, start - 2) != 0x0800 || frame.len() < start + 24 {
-            return None;
+        let (dst, src) = addresses(frame).ok_or(RUNT)?;
+        let mut ether_type = be16(frame, 12);
+        let (mut vid, mut start) = (0, 14);
+        let tagged = ether_type == 0x8100;
+        if tagged {
+            let tag = frame.get(14..18).ok_or(RUNT)?;
+            (vid, ether_type, start) = (be16(tag, 0) & 0xfff, be16(tag, 2), 18);
         }
-        if src >> 40 & 1 == 1 || dst >> 40 & 1 == 1 || !self.refresh(VNI, src, port.into()) {
-            return None;
+        if ether_type != 0x0800 || frame.len() < start + 24 {
+            return Err(SLOW);
         }
-        let (out_port, tunnel) = self.find(VNI, dst)?;
+        if frame[start] != 0x45 || be16(frame, start + 6) & 0x3fff != 0 || frame[start + 9] != 17 {
+            return Err(SLOW);
+        }
+        if src >> 40 & 1 == 1 {
+            return Err(BAD_SOURCE);
+        }
+        let access = u64::from(packet.in_port) << 12 | u64::from(vid);
+        let vni = self.access_in.get([access]).ok_or(NO_VNI)?;
+        self.refresh(vni, src, packet.in_port.into(), now_ns)?;
+        if dst >> 40 & 1 == 1 {
+            return Err(SLOW);
+        }
+        let (out_port, tunnel) = self.find(vni, dst, now_ns)?;
+        if out_port == packet.in_port {
+            return Err(SAME_SIDE);
+        }
         if tunnel == 0 {
-            return None;
+            return Err(SLOW);
         }
         let entropy = entropy(frame, start);
         let tos = frame[start + 1];
+        packet.ect = tos & 3 != 0;
+        let to = *self.tunnels.get(usize::from(tunnel)).ok_or(NO_TUNNEL)?;
+        count(&mut self.counts[usize::from(tunnel) - 1], packet.len);
         // The tag gives way to the addresses in front of it.
         let skip = if tagged { 4 } else { 0 };
         if tagged {
             room.copy_within(OUTER..OUTER + 12, OUTER + 4);
             len -= 4;
         }
-        let to = self.tunnels[usize::from(tunnel)];
-        count(&mut self.counts[usize::from(tunnel) - 1], packet.len);
-        let outer = room.get_mut(skip..)?.first_chunk_mut::<OUTER>()?;
+        let outer = room.get_mut(skip..).and_then(|room| room.first_chunk_mut::<OUTER>());
+        let outer = outer.ok_or(SLOW)?;
         outer[..12].copy_from_slice(&to.macs);
         outer[12..14].copy_from_slice(&[8, 0]);
         let tos = if packet.mark { tos | 3 } else { tos };
@@ -215,50 +276,63 @@ impl Gateway {
         outer[34..36].copy_from_slice(&(0xc000 | entropy as u16).to_be_bytes());
         outer[36..38].copy_from_slice(&[0x12, 0xb5]);
         outer[38..40].copy_from_slice(&((len + 16) as u16).to_be_bytes());
-        outer[40..].copy_from_slice(&[0, 0, 8, 0, 0, 0, 0, 0x13, 0x88, 0]);
+        outer[40..46].copy_from_slice(&[0, 0, 8, 0, 0, 0]);
+        outer[46..50].copy_from_slice(&((vni as u32) << 8).to_be_bytes());
         packet.at = (at - OUTER + skip) as u32;
         packet.len = (len + OUTER) as u32;
-        Some(out_port)
+        Ok(out_port)
     }
 
     #[inline(always)]
-    fn decapsulate(&mut self, memory: &mut [u8], packet: &mut HandPacket) -> Option<u16> {
-        let (at, len) = (packet.at as usize, packet.len as usize);
-        let all = memory.get_mut(at..at + len)?;
-        let (outer, frame) = all.split_first_chunk_mut::<OUTER>()?;
+    fn decapsulate(&mut self, memory: &mut [u8], packet: &mut HandPacket) -> Decided {
+        let (at, len, now_ns) = (packet.at as usize, packet.len as usize, packet.now_ns);
+        let all = memory.get_mut(at..at + len).ok_or(RUNT)?;
+        let (outer, frame) = all.split_first_chunk_mut::<OUTER>().ok_or(UNDERLAY)?;
         if be16(outer, 12) != 0x0800 || outer[14] != 0x45 || outer[23] != 17 {
-            return None;
+            return Err(UNDERLAY);
         }
-        if be16(outer, 20) & 0x3fff != 0 || be16(outer, 36) != 4789 || outer[42] & 8 == 0 {
-            return None;
+        if be16(outer, 20) & 0x3fff != 0 || be16(outer, 36) != 4789 {
+            return Err(UNDERLAY);
         }
-        if checksum(&outer[14..34]) != 0 || be32(outer, 30) != US {
-            return None;
+        if checksum(&outer[14..34]) != 0 {
+            return Err(CHECKSUM);
         }
-        let vni = be32(outer, 46) >> 8;
-        let tunnel = be32(outer, 26).wrapping_sub(US);
-        if vni != VNI || !(1..=2).contains(&tunnel) || frame.len() < 38 {
-            return None;
+        let (dst, src) = addresses(frame).ok_or(RUNT)?;
+        if frame.len() < 38 || be16(frame, 12) != 0x0800 {
+            return Err(SLOW);
         }
-        let (dst, src) = addresses(frame)?;
-        if be16(frame, 12) != 0x0800 || src >> 40 & 1 == 1 || dst >> 40 & 1 == 1 {
-            return None;
+        if frame[14] != 0x45 || be16(frame, 20) & 0x3fff != 0 || frame[23] != 17 {
+            return Err(SLOW);
         }
-        if !self.refresh(vni, src, u64::from(tunnel) << 16 | 3) {
-            return None;
+        if src >> 40 & 1 == 1 {
+            return Err(BAD_SOURCE);
         }
+        self.our_addresses.get([be32(outer, 30).into()]).ok_or(NOT_OURS)?;
+        if outer[42] & 8 == 0 {
+            return Err(NO_VNI_FLAG);
+        }
+        let vni = u64::from(be32(outer, 46) >> 8);
+        self.vnis.get([vni]).ok_or(UNKNOWN_VNI)?;
+        let from = u64::from(be32(outer, 26)) << 24 | vni;
+        let tunnel = self.remote.get([from]).ok_or(UNKNOWN_VTEP)?;
+        self.refresh(vni, src, tunnel << 16 | u64::from(packet.in_port), now_ns)?;
         let (mut ecn, old_ecn) = (frame[15] & 3, frame[15] & 3);
         match outer[15] & 3 {
-            3 if ecn == 0 => return None,
+            3 if ecn == 0 => return Err(CE_ON_NOT_ECT),
             3 => ecn = 3,
             1 if ecn == 2 => ecn = 1,
             _ => {}
         }
-        let (out_port, tunnel) = self.find(vni, dst)?;
-        if tunnel != 0 || out_port == 3 {
-            return None;
+        if dst >> 40 & 1 == 1 {
+            return Err(SLOW);
+        }
+        let (out_port, to) = self.find(vni, dst, now_ns)?;
+        if to != 0 || out_port == packet.in_port {
+            return Err(SAME_SIDE);
         }
         std::hint::black_box(entropy(frame, 14));
+        packet.ect = ecn != 0;
+        let vid = self.access_out.get([u64::from(out_port) << 24 | vni]).ok_or(PORT_NOT_IN_VNI)?;
         if packet.mark {
             ecn = 3;
         }
@@ -270,15 +344,16 @@ impl Gateway {
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         let mut gone = OUTER;
-        if out_port == 2 {
+        if vid != 0 {
             // A tag: the addresses make room.
             all.copy_within(OUTER..OUTER + 12, OUTER - 4);
-            all[OUTER + 8..OUTER + 12].copy_from_slice(&[0x81, 0, 0, 100]);
+            all[OUTER + 8..OUTER + 10].copy_from_slice(&[0x81, 0]);
+            all[OUTER + 10..OUTER + 12].copy_from_slice(&(vid as u16).to_be_bytes());
             gone -= 4;
         }
         packet.at = (at + gone) as u32;
         packet.len = (len - gone) as u32;
-        Some(out_port)
+        Ok(out_port)
     }
 }
 
@@ -303,12 +378,17 @@ fn entropy(frame: &[u8], start: usize) -> u32 {
 impl Hand for Gateway {
     fn burst(&mut self, memory: &mut [u8], packets: &mut [HandPacket]) {
         for packet in packets {
-            let port = self.forward(memory, packet);
-            packet.out_port = port.unwrap_or(DROPPED);
+            let len = packet.len;
+            let decided = self.forward(memory, packet);
+            decide(packet, len, decided, &mut self.drops);
         }
     }
 
     fn counters(&self) -> Vec<(&'static str, Vec<Count>)> {
         vec![("tunnels", self.counts.clone())]
+    }
+
+    fn drops(&self) -> Vec<(&'static str, Count)> {
+        REASONS.into_iter().zip(self.drops.iter().copied()).collect()
     }
 }

@@ -7,7 +7,7 @@
 
 use super::engine::Recipe;
 use super::{Jit, Options, Refused};
-use crate::exec::{Context, Descriptor, Engine, Intrinsic};
+use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;
@@ -84,7 +84,7 @@ impl Engine for Background {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        open: &[bool],
+        open: &OpenPorts,
     ) {
         self.engine().through(cx, packets, meta, open);
     }

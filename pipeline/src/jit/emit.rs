@@ -15,6 +15,7 @@ mod change;
 mod control;
 mod expr;
 mod field;
+mod gather;
 mod hash;
 mod known;
 mod lookup;
@@ -89,12 +90,16 @@ pub(super) struct Emit<'g> {
     fail: Block,
     /// The parser is being generated.
     in_parser: bool,
+    /// The code is for a burst, in place.
+    is_burst: bool,
     pub(super) egress: bool,
     in_place: Option<path::InPlace>,
     /// In place, what ingress decides.
     decisions: Option<burst::Decisions>,
     /// In place, the egress that follows ingress.
     through: Option<through::Through>,
+    /// At the end of ingress, the port by which the packet may leave at once; none for one that is punted.
+    gate: Option<Variable>,
     /// In egress behind ingress, headers whose variable part is surely empty.
     empty_parts: u64,
     /// In place, the checksums that follow changes on this path.
@@ -181,10 +186,12 @@ impl<'g> Emit<'g> {
             locals: Vec::new(),
             fail,
             in_parser: false,
+            is_burst: false,
             egress,
             in_place: None,
             decisions: None,
             through: None,
+            gate: None,
             empty_parts: 0,
             followed: Vec::new(),
             written: known::written_fields(program, egress),
@@ -314,6 +321,25 @@ impl<'g> Emit<'g> {
 
     pub(super) fn load64(&mut self, base: Value, offset: i32) -> Value {
         self.b.ins().load(I64, flags(), base, offset)
+    }
+
+    /// Flags for what stays the same, and stays there, for the length of a burst: the generator may load it
+    /// earlier or once for all packets.
+    pub(super) fn fixed(&self) -> MemFlagsData {
+        if self.is_burst { flags().with_readonly().with_can_move() } else { flags() }
+    }
+
+    /// A word of the frame, or of what it points to, that is the same for all packets of a burst.
+    pub(super) fn fixed64(&mut self, base: Value, offset: i32) -> Value {
+        let fixed = self.fixed();
+        self.b.ins().load(I64, fixed, base, offset)
+    }
+
+    /// The same for 32 bits, zero-extended.
+    pub(super) fn fixed32(&mut self, base: Value, offset: i32) -> Value {
+        let fixed = self.fixed();
+        let word = self.b.ins().load(I32, fixed, base, offset);
+        self.b.ins().uextend(I64, word)
     }
 
     /// Loads `bytes` (1, 2, 4 or 8), zero-extended.

@@ -4,7 +4,7 @@
 use super::compiled::{Compiled, Facts};
 use super::frame::Frame;
 use super::{Options, Refused, Text};
-use crate::exec::{Context, Descriptor, Engine, Intrinsic};
+use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::state::State;
@@ -18,13 +18,16 @@ pub struct Jit {
     state: u64,
 }
 
+/// The flags of ports none of which is open.
+static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
+
 /// What a burst does.
 #[derive(Clone, Copy)]
 enum Which<'a> {
     Ingress,
     Egress,
     /// Ingress, and egress where a packet leaves by one of these ports.
-    Through(&'a [bool]),
+    Through(&'a OpenPorts),
 }
 
 impl Which<'_> {
@@ -98,6 +101,10 @@ impl Jit {
             return self.burst(cx, &mut packets[..count], &mut meta[..count], which);
         }
         let egress = which.is_egress();
+        let scope = cx.trace.as_ref().map(|sink| sink.scope());
+        if fits && !scope.is_some_and(|scope| scope.has_any(&packets[..count])) {
+            return self.burst(cx, &mut packets[..count], &mut meta[..count], which);
+        }
         let mut at = 0;
         while at < count {
             if !fits || self.is_traced(cx, &packets[at], egress) {
@@ -120,6 +127,9 @@ impl Jit {
 
     fn is_traced(&self, cx: &mut Context<'_>, packet: &Descriptor, egress: bool) -> bool {
         let Some(sink) = &mut cx.trace else { return false };
+        if !sink.scope().has_any(std::slice::from_ref(packet)) {
+            return false;
+        }
         let buf = packet.buf.as_ref();
         let bytes = buf.map_or(&[][..], |b| cx.memory.frame(b, packet.data_off, packet.len));
         sink.wants(packet, bytes, egress)
@@ -218,8 +228,8 @@ impl Jit {
         frame.meta_words = words.as_mut_ptr();
         frame.set_region(&cx.memory.region_layout());
         frame.egress = which.is_egress().into();
-        let open = if let Which::Through(open) = which { open } else { &[] };
-        (frame.open, frame.open_count) = (open.as_ptr(), open.len() as u64);
+        let open = if let Which::Through(open) = which { open.flags() } else { &CLOSED };
+        frame.open = open.as_ptr();
         frame.cx = context.cast();
         frame.interp = &self.interp;
         frame.ops = &self.compiled.lists;
@@ -245,7 +255,7 @@ impl Engine for Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        open: &[bool],
+        open: &OpenPorts,
     ) {
         if self.compiled.is_in_place(false) && !self.compiled.goes_through() {
             // A burst in place would end all its ingress first.

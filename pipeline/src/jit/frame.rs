@@ -67,10 +67,8 @@ pub(super) struct Frame {
     /// The handle of chunk 0: a handle less this is an index, and one of another region is none.
     pub(super) chunk_first: u64,
     pub(super) chunk_count: u64,
-    /// By port number, for [`crate::exec::Engine::through`]: 1 where a packet may leave at once.
+    /// Flags of [`crate::exec::OpenPorts`]; none is set in a pass of ingress alone.
     pub(super) open: *const bool,
-    /// Ports there; none in a pass of ingress alone.
-    pub(super) open_count: u64,
     pub(super) lane: u64,
     pub(super) egress: u64,
     pub(super) cx: *mut Context<'static>,
@@ -215,7 +213,6 @@ impl Frame {
             chunk_first: 0,
             chunk_count: 0,
             open: null(),
-            open_count: 0,
             lane: lane as u64,
             egress: 0,
             cx: null_mut(),

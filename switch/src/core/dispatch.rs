@@ -6,22 +6,40 @@ use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
 use super::manager::{Charge, OWN, Offered, Wanted};
-use super::{Core, DroppedPacket, PASSES_MAX, PuntedPacket};
+use super::{Core, DroppedPacket, PASSES_MAX, PuntedPacket, lend};
 use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
 
 impl Core {
-    /// Runs ingress on the burst and sends every packet on.
-    pub(super) fn run_ingress(&mut self, trace: Option<&mut dyn TraceSink>) {
+    /// Runs ingress on the burst and sends every packet on. Packets that were `received` just now leave
+    /// at once where nothing stops them; those that come again are told as much in egress.
+    pub(super) fn run_ingress(&mut self, received: bool, mut trace: Option<&mut dyn TraceSink>) {
         if self.burst.is_empty() {
             return;
         }
         let (mut burst, mut meta) = self.take_burst();
         self.device.half = Half::Ingress;
-        self.executor.ingress(&mut self.mem, &mut self.device, trace, &mut burst, &mut meta);
+        let goes_through = received && self.may_go_through();
+        if goes_through {
+            self.list_open();
+        }
+        let (mem, device, sink) = (&mut self.mem, &mut self.device, lend(&mut trace));
+        if goes_through {
+            let now_ns = self.now.as_ns();
+            for meta in &mut meta {
+                (meta.enqueue_ns, meta.dequeue_ns) = (now_ns, now_ns);
+            }
+            self.executor.through(mem, device, sink, &mut burst, &mut meta, &self.open);
+        } else {
+            self.executor.ingress(mem, device, sink, &mut burst, &mut meta);
+        }
         // The intrinsics stay where they are: they are longer than the packets' descriptors.
         for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
+            if intrinsic.left == 1 {
+                self.leave(descriptor, intrinsic, lend(&mut trace));
+                continue;
+            }
             let from = self.slot(descriptor.ingress_port);
             self.manager.classify(from, &mut descriptor, intrinsic);
             match intrinsic.original.take() {
@@ -32,6 +50,41 @@ impl Core {
         meta.clear();
         (self.burst, self.meta) = (burst, meta);
         self.after_pass();
+    }
+
+    /// Packets may do egress right behind ingress: there are no queues, no mark is given in front of egress,
+    /// and the program asks nothing of the device that depends on which pass it is.
+    fn may_go_through(&self) -> bool {
+        let program = self.executor.current().map(|generation| &generation.program);
+        !self.manager.configured
+            && !self.mark_all
+            && program.is_some_and(|program| program.externs.is_empty())
+    }
+
+    /// The ports by which a packet leaves at once.
+    fn list_open(&mut self) {
+        for (n, slot) in self.slots.iter().enumerate() {
+            let is_open = slot.present && self.manager.is_open(n) && self.is_here(n);
+            self.open.set(slot.number, is_open);
+        }
+    }
+
+    /// A packet that has done egress behind ingress. What came before it to the same port leaves first.
+    fn leave(
+        &mut self,
+        packet: Descriptor,
+        intrinsic: &Intrinsic,
+        trace: Option<&mut dyn TraceSink>,
+    ) {
+        let Some(slot) = self.slot(packet.egress_port) else {
+            return self.drop_packet(packet, DeviceReason::NoSuchPort.index());
+        };
+        if !self.slots[slot].out.is_empty() {
+            self.egress_at_once(slot, trace);
+        }
+        if let Some(packet) = self.after_egress(packet, intrinsic) {
+            self.hand_over(slot, packet, self.now, self.now);
+        }
     }
 
     pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {

@@ -40,7 +40,7 @@ impl Core {
     }
 
     /// Egress for what leaves a port at once.
-    fn egress_at_once(&mut self, slot: usize, mut trace: Option<&mut dyn TraceSink>) {
+    pub(super) fn egress_at_once(&mut self, slot: usize, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
         while !self.slots[slot].out.is_empty() {
             let count = self.slots[slot].out.len().min(BURST_MAX);
@@ -139,7 +139,11 @@ impl Core {
 
     /// Does what egress decided; `Some` is a packet that leaves.
     #[inline]
-    fn after_egress(&mut self, packet: Descriptor, intrinsic: &Intrinsic) -> Option<Descriptor> {
+    pub(super) fn after_egress(
+        &mut self,
+        packet: Descriptor,
+        intrinsic: &Intrinsic,
+    ) -> Option<Descriptor> {
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
             self.mirror(&packet, session, PacketPath::CloneEgress);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use wireyard_pipeline::entries::Resolved;
-use wireyard_pipeline::exec::{Context, Descriptor, Device, Engine, Intrinsic};
+use wireyard_pipeline::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts};
 use wireyard_pipeline::ids::{DigestId, ExternId};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
@@ -82,12 +82,9 @@ pub enum Pass {
     Ingress,
     /// Egress.
     Egress,
-    /// Ingress, and egress behind it for what leaves by a port that is [`OPEN`].
+    /// Ingress, and egress behind it for what leaves by a port that is open.
     Through,
 }
-
-/// Ports that packets leave by at once; programs send them to 0 to 3, and elsewhere.
-const OPEN: [bool; 3] = [true, false, true];
 
 /// An engine, its state, its memory.
 pub struct Rig {
@@ -101,6 +98,8 @@ pub struct Rig {
     pub heard: Heard,
     engine: Box<dyn Engine>,
     worker: Worker,
+    /// Ports that packets leave by at once; programs send them to 0 to 3, and elsewhere.
+    open: OpenPorts,
 }
 
 impl Rig {
@@ -127,7 +126,9 @@ impl Rig {
         };
         let memory = PacketMemory::new(MEMORY).map_err(|e| e.to_string())?;
         let worker = state.worker(0);
-        Ok(Rig { way, engine, worker, state, memory, heard: Heard::default() })
+        let mut open = OpenPorts::default();
+        [0, 2].into_iter().for_each(|port| open.set(port, true));
+        Ok(Rig { way, engine, worker, state, memory, heard: Heard::default(), open })
     }
 
     /// A burst through a pass, or two; returns the story of what was traced.
@@ -149,7 +150,7 @@ impl Rig {
         match pass {
             Pass::Ingress => self.engine.ingress(&mut cx, packets, meta),
             Pass::Egress => self.engine.egress(&mut cx, packets, meta),
-            Pass::Through => self.engine.through(&mut cx, packets, meta, &OPEN),
+            Pass::Through => self.engine.through(&mut cx, packets, meta, &self.open),
         }
         story.events
     }

@@ -74,7 +74,7 @@ impl Emit<'_> {
         if self.ends_pass(table.default.action) {
             self.b.set_cold_block(ways.miss);
         }
-        let tables = self.load64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.frame, frame_offset!(tables));
         let raw = self.b.ins().iadd_imm_s(tables, (id.index() * size_of::<RawTable>()) as i64);
         match known.layout {
             Layout::Exact { key_words, .. } if key_words > 0 => {
@@ -160,9 +160,9 @@ impl Emit<'_> {
 
     /// Notes when an entry was last hit.
     pub(super) fn touch(&mut self, id: TableId, slot: Value) {
-        let tables = self.load64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.frame, frame_offset!(tables));
         let at = id.index() * size_of::<RawTable>() + offset_of!(RawTable, last_hits);
-        let times = self.load64(tables, at as i32);
+        let times = self.fixed64(tables, at as i32);
         let offset = self.b.ins().ishl_imm_u(slot, 3);
         let time = self.b.ins().iadd(times, offset);
         let now = self.now_ns();

@@ -9,7 +9,7 @@ use crate::interp::bridge::end;
 use crate::ir::BuiltinReason;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use cranelift_frontend::Variable;
 use std::mem::size_of;
 
@@ -51,7 +51,7 @@ impl Emit<'_> {
         plan: PathPlan,
         behind: Option<PathPlan>,
     ) -> Result<(), Refused> {
-        self.budget = PATH_BUDGET;
+        (self.budget, self.is_burst) = (PATH_BUDGET, true);
         self.elements_max = plan.elements_max;
         (self.added, self.changes) = (plan.added, plan.changes);
         self.through = behind.map(|behind| Through::new(&plan, behind));
@@ -64,45 +64,44 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(packets, bytes);
         self.store_frame(packets, frame_offset!(burst_first));
         self.store_frame(stop, frame_offset!(burst_stop));
-        let (packet_at, meta_at) = (self.b.declare_var(I64), self.b.declare_var(I64));
-        self.b.def_var(packet_at, packets);
-        self.b.def_var(meta_at, metas);
         let (packet, exit) = (self.b.create_block(), self.b.create_block());
+        for _ in 0..2 {
+            self.b.append_block_param(packet, I64);
+        }
+        let done = self.b.append_block_param(exit, I64);
         let around = Loop { next: self.b.create_block(), bail: self.b.create_block() };
         self.b.append_block_param(around.bail, I64);
         self.b.set_cold_block(around.bail);
-        self.b.ins().brif(count, packet, &[], exit, &[]);
+        let first: [BlockArg; 2] = [packets.into(), metas.into()];
+        self.b.ins().brif(count, packet, &first, exit, &[packets.into()]);
 
         self.b.switch_to_block(packet);
-        self.packet = self.b.use_var(packet_at);
-        self.meta = self.b.use_var(meta_at);
+        // Values, and not variables, of which every block that several others lead to would take its own.
+        (self.packet, self.meta) = (self.b.block_params(packet)[0], self.b.block_params(packet)[1]);
         self.packet_in_place(&plan, learns, around)?;
         let half = self.b.create_block();
         let goes_on = self.through.is_some();
         self.egress_behind(around, half)?;
 
         self.b.switch_to_block(around.next);
-        for (var, size) in [(packet_at, size_of::<Descriptor>()), (meta_at, size_of::<Intrinsic>())]
-        {
-            let at = self.b.use_var(var);
-            let at = self.b.ins().iadd_imm_s(at, size as i64);
-            self.b.def_var(var, at);
-        }
+        let next_packet = self.b.ins().iadd_imm_s(self.packet, size_of::<Descriptor>() as i64);
+        let next_meta = self.b.ins().iadd_imm_s(self.meta, size_of::<Intrinsic>() as i64);
         if learns {
             let (learned, more) =
                 (self.load64(self.frame, frame_offset!(learned)), self.b.create_block());
-            self.b.ins().brif(learned, exit, &[], more, &[]);
+            self.b.ins().brif(learned, exit, &[next_packet.into()], more, &[]);
             self.b.switch_to_block(more);
         }
-        let at = self.b.use_var(packet_at);
         let stop = self.load64(self.frame, frame_offset!(burst_stop));
-        let more = self.compare(IntCC::UnsignedLessThan, at, stop);
-        self.b.ins().brif(more, packet, &[], exit, &[]);
+        let more = self.compare(IntCC::UnsignedLessThan, next_packet, stop);
+        let next: [BlockArg; 2] = [next_packet.into(), next_meta.into()];
+        self.b.ins().brif(more, packet, &next, exit, &[next_packet.into()]);
 
-        let ends = [Some((around.bail, 0)), Some((exit, 0)), goes_on.then_some((half, HALF))];
-        for (block, told) in ends.into_iter().flatten() {
+        let here = self.packet;
+        let mut ends = vec![(around.bail, here, 0), (exit, done, 0)];
+        ends.extend(goes_on.then_some((half, here, HALF)));
+        for (block, at, told) in ends {
             self.b.switch_to_block(block);
-            let at = self.b.use_var(packet_at);
             let packets = self.load64(self.frame, frame_offset!(burst_first));
             let done = self.b.ins().isub(at, packets);
             let mut done =
@@ -145,12 +144,12 @@ impl Emit<'_> {
     fn packet_bytes(&mut self) -> (Value, Value) {
         let (packet, frame) = (self.packet, self.frame);
         let buf = self.load_word(packet, descriptor!(buf), 4);
-        let first = self.load64(frame, frame_offset!(chunk_first));
+        let first = self.fixed64(frame, frame_offset!(chunk_first));
         let chunk = self.b.ins().isub(buf, first);
-        let chunks = self.load64(frame, frame_offset!(chunk_count));
+        let chunks = self.fixed64(frame, frame_offset!(chunk_count));
         let foreign = self.compare(IntCC::UnsignedGreaterThanOrEqual, chunk, chunks);
         self.leave_if(foreign, 0);
-        let refs = self.load64(frame, frame_offset!(chunk_refs));
+        let refs = self.fixed64(frame, frame_offset!(chunk_refs));
         let offset = self.b.ins().ishl_imm_u(chunk, 2);
         let place = self.b.ins().iadd(refs, offset);
         let count = self.b.ins().load(I32, flags(), place, 0);
@@ -159,11 +158,11 @@ impl Emit<'_> {
         let off = self.load_word(packet, descriptor!(data_off), 2);
         let len = self.load_word(packet, descriptor!(len), 4);
         let stop = self.b.ins().iadd(off, len);
-        let size = self.load64(frame, frame_offset!(chunk_bytes));
+        let size = self.fixed64(frame, frame_offset!(chunk_bytes));
         let over = self.compare(IntCC::UnsignedGreaterThan, stop, size);
         self.leave_if(over, 0);
-        let shift = self.load64(frame, frame_offset!(chunk_shift));
-        let chunks = self.load64(frame, frame_offset!(chunks));
+        let shift = self.fixed64(frame, frame_offset!(chunk_shift));
+        let chunks = self.fixed64(frame, frame_offset!(chunks));
         let start = self.b.ins().ishl(chunk, shift);
         let start = self.b.ins().iadd(chunks, start);
         // Not added: chunks start at multiples of their size, and an address that is a sum would be
@@ -288,6 +287,7 @@ impl Emit<'_> {
         let kind = self.b.ins().ushr_imm_u(code, 32);
         let low = self.masked(code, 32);
         let (other, punt) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(other);
         self.b.set_cold_block(punt);
         let exits = self.b.ins().icmp_imm_u(IntCC::Equal, kind, (end::EXIT >> 32) as i64);
         self.b.ins().brif(exits, done, &[], other, &[]);
@@ -297,24 +297,21 @@ impl Emit<'_> {
         self.b.switch_to_block(punt);
         self.store_verdict(Verdict::Punt, low);
         self.add_to_lane(self.facts.counters.tallies + 1, low);
+        let nowhere = self.num(NO_PORT.into());
+        let gate = self.through.is_some().then(|| self.word_variable(nowhere));
         self.b.ins().jump(finish, &[]);
 
         self.b.switch_to_block(done);
-        if let Some(made) = self.decisions {
-            let (check, lost) = (self.b.create_block(), self.b.create_block());
-            self.b.set_cold_block(check);
-            let port = self.b.use_var(made.egress_port);
-            let undecided = self.b.ins().icmp_imm_u(IntCC::Equal, port, i64::from(NO_PORT));
-            self.b.ins().brif(undecided, check, &[], finish, &[]);
-            self.b.switch_to_block(check);
-            let group = self.load_word(self.meta, intrinsic!(multicast_group), 2);
-            self.b.ins().brif(group, finish, &[], lost, &[]);
-            self.b.switch_to_block(lost);
-            let reason = self.num(BuiltinReason::NoDecision.id().0.into());
-            self.b.ins().jump(drop, &[reason.into()]);
-        } else {
-            self.b.ins().jump(finish, &[]);
+        match (gate, self.decisions) {
+            // A port that is open was decided: this is looked at behind that.
+            (Some(gate), Some(made)) => {
+                let port = self.b.use_var(made.egress_port);
+                self.b.def_var(gate, port);
+            }
+            _ => self.must_be_decided(drop),
         }
+        self.gate = gate;
+        self.b.ins().jump(finish, &[]);
         self.b.switch_to_block(drop);
         self.store_verdict(Verdict::Drop, why);
         self.add_to_lane(self.facts.counters.tallies, why);
@@ -323,11 +320,34 @@ impl Emit<'_> {
         self.b.ins().jump(around.next, &[]);
 
         self.b.switch_to_block(finish);
-        self.tails(around, left)
+        self.tails(around, left, drop)?;
+        self.gate = None;
+        Ok(())
+    }
+
+    /// Drops a packet of ingress that goes nowhere and is not punted.
+    pub(super) fn must_be_decided(&mut self, drop: Block) {
+        let Some(made) = self.decisions else { return };
+        let (check, lost, decided) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(check);
+        self.b.set_cold_block(lost);
+        let port = self.b.use_var(self.gate.unwrap_or(made.egress_port));
+        let undecided = self.b.ins().icmp_imm_u(IntCC::Equal, port, i64::from(NO_PORT));
+        self.b.ins().brif(undecided, check, &[], decided, &[]);
+        self.b.switch_to_block(check);
+        let group = self.load_word(self.meta, intrinsic!(multicast_group), 2);
+        let verdict = self.load_word(self.meta, intrinsic!(verdict), 1);
+        let either = self.b.ins().bor(group, verdict);
+        self.b.ins().brif(either, decided, &[], lost, &[]);
+        self.b.switch_to_block(lost);
+        let reason = self.num(BuiltinReason::NoDecision.id().0.into());
+        self.b.ins().jump(drop, &[reason.into()]);
+        self.b.switch_to_block(decided);
     }
 
     /// The packet as the pass leaves it, once for each set of valid headers that may be left.
-    fn tails(&mut self, around: Loop, left: &[u64]) -> Result<(), Refused> {
+    fn tails(&mut self, around: Loop, left: &[u64], drop: Block) -> Result<(), Refused> {
         let (before, mutable) = (self.path()?.clone(), self.mutable);
         for (n, mask) in left.iter().enumerate() {
             if n + 1 < left.len() {
@@ -336,10 +356,10 @@ impl Emit<'_> {
                 let same = self.compare(IntCC::Equal, valid, mask);
                 self.b.ins().brif(same, this, &[], other, &[]);
                 self.b.switch_to_block(this);
-                self.tail(&before, left[n], around)?;
+                self.tail(&before, left[n], around, drop)?;
                 self.b.switch_to_block(other);
             } else {
-                self.tail(&before, *mask, around)?;
+                self.tail(&before, *mask, around, drop)?;
             }
             self.mutable = mutable;
         }
@@ -351,7 +371,13 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn tail(&mut self, before: &InPlace, mask: u64, around: Loop) -> Result<(), Refused> {
+    fn tail(
+        &mut self,
+        before: &InPlace,
+        mask: u64,
+        around: Loop,
+        drop: Block,
+    ) -> Result<(), Refused> {
         self.in_place = Some(InPlace { valid: mask, ..before.clone() });
         self.mutable = 0;
         if !self.egress && !self.lists.left.contains(&mask) {
@@ -360,7 +386,7 @@ impl Emit<'_> {
         self.checksums_after(before)?;
         self.new_checksums(before.valid)?;
         self.decide();
-        self.go_through()?;
+        self.go_through(drop)?;
         self.describe(before)?;
         if self.changes != 0 {
             self.put_together()?;

@@ -71,6 +71,11 @@ impl Emit<'_> {
                 }
             }
             ExprKind::Binary(op, a, b) => self.binary(id, op, a, b, bits)?,
+            ExprKind::Slice { value, high, low }
+                if let Some(slice) = self.slice_of_field(value, high, low) =>
+            {
+                slice
+            }
             ExprKind::Slice { value, high, low } => {
                 let (from, value) = (self.bits(value), self.expr(value)?);
                 let value = self.b.ins().ushr_imm_u(value, i64::from(low));
@@ -93,6 +98,19 @@ impl Emit<'_> {
             ExprKind::Mux(cond, then, otherwise) => self.mux(cond, then, otherwise, bits)?,
             ExprKind::Hash(algorithm, operands) => self.hash(algorithm, &operands)?,
         })
+    }
+
+    /// Bits of a field that is in memory: no more is read than they are in.
+    fn slice_of_field(&mut self, value: ExprId, high: u32, low: u32) -> Option<Value> {
+        let ExprKind::Field(instance, field) = self.program.exprs[value].kind else { return None };
+        let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
+            return None;
+        };
+        if self.surely_valid(instance) != Some(true) || self.is_made(instance) || high >= bits {
+            return None;
+        }
+        let base = self.base(instance);
+        Some(self.read_run(base, bit + bits - 1 - high, high - low + 1))
     }
 
     /// Whether evaluating it may end the pass, or costs more than a few instructions.

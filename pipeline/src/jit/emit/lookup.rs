@@ -72,9 +72,9 @@ impl Emit<'_> {
     /// See [`wireyard_tables::raw`].
     pub(super) fn lookup_exact(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
         let Layout::Exact { cell_words, data_at, record_words, seed, .. } = layout else { return };
-        let cells = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let hash = self.key_hash(words, seed);
-        let shift = self.load_word(raw, offset_of!(RawTable, shift) as i32, 4);
+        let shift = self.fixed32(raw, offset_of!(RawTable, shift) as i32);
         let pair = self.b.ins().ushr(hash, shift);
         let (probe, found, next) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -126,7 +126,7 @@ impl Emit<'_> {
         let data = match data_at {
             Some(word) => self.b.ins().iadd_imm_s(cell_param, word as i64 * 8),
             None => {
-                let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+                let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
                 self.record(records, slot, record_words).1
             }
         };
@@ -176,7 +176,7 @@ impl Emit<'_> {
         let Layout::Scan { key_words, entry_words, record_words } = known.layout else {
             return Ok(());
         };
-        let list = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let list = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let (few, many) = (self.b.create_block(), self.b.create_block());
         let (look, next, found) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -187,7 +187,7 @@ impl Emit<'_> {
         self.lookup_call(id, words, true, ways)?;
 
         self.b.switch_to_block(few);
-        let bytes = self.load64(raw, offset_of!(RawTable, pair_mask) as i32);
+        let bytes = self.fixed64(raw, offset_of!(RawTable, pair_mask) as i32);
         let stop = self.b.ins().iadd(list, bytes);
         let mut ranged = Vec::with_capacity(known.ranges.len());
         for place in &known.ranges {
@@ -227,7 +227,7 @@ impl Emit<'_> {
 
         self.b.switch_to_block(found);
         let slot = self.load64(entry, 0);
-        let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
         let (record, data) = self.record(records, slot, record_words);
         let action = self.load64(record, 0);
         let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
@@ -245,7 +245,7 @@ impl Emit<'_> {
         record_words: usize,
         ways: Ways,
     ) {
-        let cells = self.load64(raw, offset_of!(RawTable, cells) as i32);
+        let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let word = words[field.word];
         let rest = self.b.ins().ishl_imm_u(word, i64::from(64 - field.shift - field.bits));
         let at = match field.shift {
@@ -301,7 +301,9 @@ impl Emit<'_> {
         let unit = self.b.ins().uextend(I64, unit);
         let first = self.b.ins().ishl_imm_u(unit, 6);
         let line = self.b.ins().iadd(cells, first);
-        let mut best = self.b.ins().load(I32, flags(), line, 0);
+        // The address is of this packet, so that no load is made early; late ones keep registers free.
+        let fixed = self.fixed();
+        let mut best = self.b.ins().load(I32, fixed, line, 0);
         for n in 1..4 {
             best = self.bucket_entry(line, n * 16, rest_in, best);
         }
@@ -316,7 +318,7 @@ impl Emit<'_> {
 
         self.b.switch_to_block(leaf);
         let slot = self.b.ins().uextend(I64, leaf_in);
-        let records = self.load64(raw, offset_of!(RawTable, records) as i32);
+        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
         let (record, data) = self.record(records, slot, record_words);
         let action = self.load64(record, 0);
         let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
@@ -325,9 +327,10 @@ impl Emit<'_> {
 
     /// `[value, value, leaf, shift]` at an offset of a bucket: its leaf if the rest matches.
     fn bucket_entry(&mut self, line: Value, at: i32, rest: Value, best: Value) -> Value {
-        let value = self.load64(line, at);
-        let leaf = self.b.ins().load(I32, flags(), line, at + 8);
-        let shift = self.load_word(line, at + 12, 4);
+        let value = self.fixed64(line, at);
+        let fixed = self.fixed();
+        let leaf = self.b.ins().load(I32, fixed, line, at + 8);
+        let shift = self.fixed32(line, at + 12);
         let differs = self.b.ins().bxor(rest, value);
         let differs = self.b.ins().ushr(differs, shift);
         self.b.ins().select(differs, best, leaf)

@@ -182,8 +182,8 @@ impl Emit<'_> {
 
     /// Adds the packet to a counter that exists.
     pub(super) fn add_to_lane(&mut self, array: usize, index: Value) {
-        let lanes = self.load64(self.frame, frame_offset!(counters));
-        let lane = self.load64(lanes, array as i32 * 8);
+        let lanes = self.fixed64(self.frame, frame_offset!(counters));
+        let lane = self.fixed64(lanes, array as i32 * 8);
         let offset = self.b.ins().ishl_imm_u(index, 4);
         let pair = self.b.ins().iadd(lane, offset);
         let packets = self.load64(pair, 0);
@@ -219,8 +219,8 @@ impl Emit<'_> {
         let index = self.b.ins().select(in_range, index, zero);
         let stride = self.num(cells as u64 * 8);
         let offset = self.b.ins().imul(index, stride);
-        let registers = self.load64(self.frame, frame_offset!(registers));
-        let words = self.load64(registers, register.index() as i32 * 8);
+        let registers = self.fixed64(self.frame, frame_offset!(registers));
+        let words = self.fixed64(registers, register.index() as i32 * 8);
         Ok((self.b.ins().iadd(words, offset), in_range))
     }
 
@@ -338,7 +338,7 @@ impl Emit<'_> {
         let learned = self.load64(self.frame, frame_offset!(learned));
         self.b.ins().brif(learned, new, &[], first, &[]);
         self.b.switch_to_block(first);
-        let tables = self.load64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.frame, frame_offset!(tables));
         let raw = self.b.ins().iadd_imm_s(tables, (table.index() * size_of::<RawTable>()) as i64);
         self.lookup_exact(raw, words, known.layout, ways);
 

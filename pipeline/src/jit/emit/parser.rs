@@ -1,5 +1,6 @@
 //! The parser of any program: states as blocks, headers copied into the header vector.
 
+use super::gather::Wanted;
 use super::{Emit, Refused, flags, frame_offset};
 use crate::ids::*;
 use crate::interp::bridge::end;
@@ -244,9 +245,20 @@ impl Emit<'_> {
         taken: Block,
         other: Block,
     ) -> Result<(), Refused> {
+        let mut wanted = Wanted::default();
         for (pattern, (key, value)) in case.patterns.iter().zip(values) {
             self.spend(1)?;
             let bits = self.bits(*key);
+            let raw = match pattern {
+                Pattern::Value(wanted) => Some((*wanted, u128::MAX)),
+                Pattern::Mask { value, mask } => Some((*value, *mask)),
+                _ => None,
+            };
+            if let (None, None, Some((is, mask))) = (value, self.known_number(*key), raw)
+                && self.want(&mut wanted, *key, is, mask)
+            {
+                continue;
+            }
             let holds = match (value, pattern) {
                 (_, Pattern::Any) => continue,
                 (Some(value), _) => self.pattern(pattern, *value, bits),
@@ -259,6 +271,11 @@ impl Emit<'_> {
                 (None, _) => return Err(Refused::TooLarge),
             };
             let Some(holds) = holds else { return Err(Refused::TooLarge) };
+            let more = self.b.create_block();
+            self.b.ins().brif(holds, more, &[], other, &[]);
+            self.b.switch_to_block(more);
+        }
+        for holds in self.as_wanted(&wanted) {
             let more = self.b.create_block();
             self.b.ins().brif(holds, more, &[], other, &[]);
             self.b.switch_to_block(more);

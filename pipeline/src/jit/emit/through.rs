@@ -11,7 +11,6 @@ use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic, known};
 use crate::exec::Intrinsic;
 use crate::ids::*;
 use crate::interp::phv::bit;
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
@@ -51,18 +50,14 @@ impl Through {
 impl Emit<'_> {
     /// The end of ingress with these headers: goes on to egress if the packet may leave; code that follows
     /// is for packets that may not. The mask of the path is that of a tail.
-    pub(super) fn go_through(&mut self) -> Result<(), Refused> {
-        let (Some(through), Some(made)) = (&self.through, self.decisions) else { return Ok(()) };
+    pub(super) fn go_through(&mut self, drop: Block) -> Result<(), Refused> {
+        let Some(through) = &self.through else { return Ok(()) };
         let may_wait = through.may_wait;
         let path = self.path()?.clone();
-        let (look, go, stay) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        let port = self.b.use_var(made.egress_port);
-        let count = self.load64(self.frame, frame_offset!(open_count));
-        let known = self.compare(IntCC::UnsignedLessThan, port, count);
-        self.b.ins().brif(known, look, &[], stay, &[]);
-        self.b.switch_to_block(look);
-        let open = self.load64(self.frame, frame_offset!(open));
+        let (go, stay) = (self.b.create_block(), self.b.create_block());
+        let Some(gate) = self.gate else { return Ok(()) };
+        let port = self.b.use_var(gate);
+        let open = self.fixed64(self.frame, frame_offset!(open));
         let at = self.b.ins().iadd(open, port);
         let open = self.load_word(at, 0, 1);
         self.b.ins().brif(open, go, &[], stay, &[]);
@@ -87,6 +82,7 @@ impl Emit<'_> {
         let entry = self.entry(path.valid);
         self.b.ins().jump(entry, &[data.into(), len.into()]);
         self.b.switch_to_block(stay);
+        self.must_be_decided(drop);
         Ok(())
     }
 
