@@ -253,6 +253,14 @@ impl Drop for Compiled {
     }
 }
 
+/// Asks for a page that is written first and executed then: where the system refuses that, the arena would end the process.
+fn executable_memory() -> Result<(), Refused> {
+    let page = region::alloc(1, region::Protection::READ_WRITE).map_err(system)?;
+    let (start, bytes) = (page.as_ptr::<u8>(), page.len());
+    // SAFETY: the page is ours, nothing is in it, and nobody else knows it.
+    unsafe { region::protect(start, bytes, region::Protection::READ_EXECUTE) }.map_err(system)
+}
+
 impl<'p> Builder<'p> {
     fn new(
         program: &'p Program,
@@ -275,6 +283,7 @@ impl<'p> Builder<'p> {
         let mut jit = JITBuilder::with_isa(isa, default_libcall_names());
         // Functions of a module call each other by distances of 32 bits, and mappings of the system may be farther apart where a
         // large packet memory is between them.
+        executable_memory()?;
         let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(system)?;
         jit.memory_provider(Box::new(arena));
         for (name, address, _) in HELPERS {
