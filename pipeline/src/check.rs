@@ -11,7 +11,8 @@
 //! Values: constants and types do not define themselves (E0105); what must be known now is (E0106),
 //! within 128 bits (E0107); every number has a width (E0108), operands and targets agree (E0109), it
 //! fits (E0110); conditions are one bit (E0111); slices (E0112), widths (E0113) and constant indices
-//! (E0115) are in range; signed comparison has two signed sides (E0114); nesting is bounded (E0116).
+//! (E0115) are in range; signed comparison has two signed sides (E0114); nesting and the
+//! work for a packet are bounded (E0116).
 //!
 //! Code: effects stand alone (E0117); calls have the arguments they need (E0118); only places are
 //! assigned (E0119); statements stand where they may (E0120); nothing calls itself (E0125); intrinsic
@@ -67,6 +68,7 @@ mod scope;
 mod stmt;
 mod table;
 mod uses;
+mod work;
 
 pub use entries::resolve_entries;
 pub use registry::ExternRegistry;
@@ -133,6 +135,9 @@ impl Cx<'_> {
         self.lower_controls();
         if !self.report.has_errors() {
             self.check_recursion();
+        }
+        if !self.report.has_errors() {
+            self.check_work();
         }
         if !self.report.has_errors() {
             self.check_access();

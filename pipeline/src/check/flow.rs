@@ -8,7 +8,9 @@ use crate::ids::*;
 use crate::ir::{Block, Body, Op, OpAt, SourceSpan, Term};
 
 /// Most blocks of a body; nested calls of controls multiply.
-pub(crate) const BLOCKS_MAX: usize = 16_384;
+const BLOCKS_MAX: usize = 16_384;
+/// Most operations of a body, with those of what it calls.
+pub(crate) const OPS_MAX: usize = 65_536;
 
 /// A block under construction.
 struct Part {
@@ -19,6 +21,7 @@ struct Part {
 /// A body under construction.
 pub(crate) struct Flow {
     parts: Vec<Part>,
+    ops: usize,
     current: usize,
     /// Where `return` goes inside a called control; the end of the body when empty.
     pub(crate) returns: Vec<BlockId>,
@@ -30,7 +33,7 @@ impl Flow {
     /// A body with an empty entry block.
     pub(crate) fn new() -> Flow {
         let entry = Part { ops: Vec::new(), term: None };
-        Flow { parts: vec![entry], current: 0, returns: Vec::new(), dead: false }
+        Flow { parts: vec![entry], ops: 0, current: 0, returns: Vec::new(), dead: false }
     }
 
     /// A new block, not connected.
@@ -39,9 +42,9 @@ impl Flow {
         BlockId::new(self.parts.len() - 1)
     }
 
-    /// How many blocks there are.
-    pub(crate) fn len(&self) -> usize {
-        self.parts.len()
+    /// More is in it than a body may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.parts.len() > BLOCKS_MAX || self.ops > OPS_MAX
     }
 
     /// Goes on in a block.
@@ -54,6 +57,7 @@ impl Flow {
         if let Some(part) = self.parts.get_mut(self.current)
             && part.term.is_none()
         {
+            self.ops += 1;
             part.ops.push(OpAt { op, span: Some(span) });
         }
     }

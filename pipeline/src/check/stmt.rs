@@ -9,7 +9,7 @@ mod update;
 
 use super::cx::{Binding, Cx, Env, Place};
 use super::expr::Val;
-use super::flow::{BLOCKS_MAX, Flow};
+use super::flow::Flow;
 use super::names;
 use super::scope::Symbol;
 use crate::ast::*;
@@ -32,7 +32,7 @@ impl Cx<'_> {
 
     /// Lowers a list of statements, which is a scope for `let`.
     pub(super) fn statements(&mut self, flow: &mut Flow, statements: &[Stmt]) {
-        if self.nesting >= NESTING_MAX || flow.len() > BLOCKS_MAX {
+        if self.nesting >= NESTING_MAX || flow.is_full() {
             if let Some(first) = statements.first() {
                 let text =
                     format!("statements are nested deeper than {NESTING_MAX} levels, or too many");

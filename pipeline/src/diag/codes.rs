@@ -104,7 +104,7 @@ codes! {
     BAD_WIDTH = "E0113", "a width that is not possible";
     SIGNED = "E0114", "a signed value where none can be";
     BAD_INDEX = "E0115", "an index outside an array or stack";
-    TOO_DEEP = "E0116", "code that is nested too deep";
+    TOO_DEEP = "E0116", "code that is nested too deep, or too much of it";
     EFFECT = "E0117", "something with an effect inside an expression";
     ARGUMENTS = "E0118", "arguments that do not fit";
     NOT_ASSIGNABLE = "E0119", "something that cannot be assigned";
