@@ -109,6 +109,15 @@ pub enum Event {
         /// At which index.
         index: u128,
     },
+    /// A packet was measured.
+    Metered {
+        /// By which array.
+        meter: MeterId,
+        /// By which meter of it.
+        index: u128,
+        /// 0 green, 1 yellow, 2 red.
+        color: u8,
+    },
     /// A register entry was read.
     RegisterLoad {
         /// Which array.

@@ -82,6 +82,7 @@ impl<'a> Pass<'a> {
                 let index = self.eval(*index)?;
                 let before = color.map_or(Ok(0), |color| self.eval(color))? as u8;
                 let color = self.state.meter(*meter, index, self.packet.len, before, self.now());
+                self.trace(|_| Event::Metered { meter: *meter, index, color });
                 self.assign(to, color.into(), span)?;
             }
             Op::RegisterLoad { register, index, first, locked } => {

@@ -214,19 +214,29 @@ fn effect_step(program: &Program, event: &Event) -> Option<Step> {
             words("headers", 2, format!("valid headers: {}", names.join(", ")), vec![])
         }
         Event::Count { counter, index } => {
-            let text = format!("count {}[{index}]", program.counters[*counter].name);
-            words("count", 2, text, vec![])
+            let counter = &program.counters[*counter];
+            let outside = outside(*index, counter.size, " (ignored: outside)");
+            words("count", 2, format!("count {}[{index}]{outside}", counter.name), vec![])
+        }
+        Event::Metered { meter, index, color } => {
+            let meter = &program.meters[*meter];
+            let color = ["green", "yellow", "red"].get(usize::from(*color)).unwrap_or(&"?");
+            let outside = outside(*index, meter.size, " (outside)");
+            words("meter", 2, format!("meter {}[{index}]: {color}{outside}", meter.name), vec![])
         }
         Event::RegisterLoad { register, index, cells } => {
             let register = &program.registers[*register];
             let cells = register.cells.iter().zip(cells);
             let values = cells.map(|(cell, v)| (cell.name.clone(), format!("{v:#x}"))).collect();
-            words("register_load", 2, format!("read {}[{index}]", register.name), values)
+            let outside = outside((*index).into(), register.size, " (outside: it reads as 0)");
+            let text = format!("read {}[{index}]{outside}", register.name);
+            words("register_load", 2, text, values)
         }
         Event::RegisterStore { register, index, cell, value } => {
             let register = &program.registers[*register];
             let cell = register.cells.get(*cell as usize).map_or("?", |cell| cell.name.as_str());
-            let text = format!("{}[{index}].{cell} = {value:#x}", register.name);
+            let outside = outside((*index).into(), register.size, " (ignored: outside)");
+            let text = format!("{}[{index}].{cell} = {value:#x}{outside}", register.name);
             words("register_store", 2, text, vec![])
         }
         Event::Digest { digest, values } => {
@@ -246,6 +256,11 @@ fn effect_step(program: &Program, event: &Event) -> Option<Step> {
         }
         _ => return None,
     })
+}
+
+/// What is said of an index that is outside.
+fn outside(index: u128, size: u32, text: &'static str) -> &'static str {
+    if index < size.into() { "" } else { text }
 }
 
 fn end_step(program: &Program, event: &Event) -> Step {

@@ -149,6 +149,27 @@ impl Cx<'_> {
         self.adapt(value, 32, ast.span)
     }
 
+    /// The index of something declared with so many entries. One that is known and outside is an error;
+    /// one that is computed for each packet may be outside, and then nothing is read or written.
+    pub(crate) fn index_of(
+        &mut self,
+        ast: &AstExpr,
+        what: &str,
+        size: Option<u32>,
+    ) -> Option<ExprId> {
+        let at = self.offset(ast)?;
+        let known = crate::ir::eval::constant(&self.ir.exprs, at);
+        match (known, size) {
+            (Some(value), Some(size)) if value >= size.into() => {
+                let plural = if size == 1 { "entry" } else { "entries" };
+                let text = format!("index {value} is outside {what}, which has {size} {plural}");
+                self.report.error(codes::BAD_INDEX, ast.span, text).note("entries count from 0");
+                None
+            }
+            _ => Some(at),
+        }
+    }
+
     fn offset_value(&mut self, ast: &AstExpr, depth: usize) -> Val {
         if depth >= super::DEPTH_MAX {
             return self.value(ast);

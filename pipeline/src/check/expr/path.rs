@@ -487,8 +487,17 @@ impl Cx<'_> {
             self.report.error(codes::WRONG_KIND, span, text).help("as in `flow[i].cell`");
             return None;
         };
-        let entry = self.offset(entry);
+        let entry = self.register_index(index, entry);
         let (cell, bits) = self.cell(index, rest, span)?;
         Some(Target::Cell { register: index, index: entry?, cell, bits })
+    }
+
+    /// The index of an entry of a register.
+    pub(crate) fn register_index(&mut self, register: usize, index: &AstExpr) -> Option<ExprId> {
+        let id = self.ids.registers.get(register).copied().flatten();
+        let known = id.and_then(|id| self.ir.registers.get(id));
+        let name = known.map(|known| format!("register `{}`", known.name)).unwrap_or_default();
+        let size = known.map(|known| known.size);
+        self.index_of(index, &name, size)
     }
 }

@@ -357,14 +357,19 @@ impl Cx<'_> {
             }
         };
         let meter = self.named_arg(name, "a meter", |symbol| matches!(symbol, Symbol::Meter(_)));
-        let index = self.offset(index);
+        let id = match meter {
+            Some(Symbol::Meter(at)) => self.ids.meters.get(at).copied().flatten(),
+            _ => None,
+        };
+        let known = id.and_then(|id| self.ir.meters.get(id));
+        let name = known.map(|known| format!("meter `{}`", known.name)).unwrap_or_default();
+        let size = known.map(|known| known.size);
+        let index = self.index_of(index, &name, size);
         let color = match color {
             Some(color) => Some(self.expr(color, 2)?),
             None => None,
         };
-        let Some(Symbol::Meter(at)) = meter else { return None };
-        let meter = self.ids.meters.get(at).copied().flatten()?;
-        Some(Effect::Meter { meter, index: index?, color })
+        Some(Effect::Meter { meter: id?, index: index?, color })
     }
 
     fn extern_value(

@@ -293,9 +293,15 @@ impl Cx<'_> {
         };
         let found =
             self.named_arg(counter, "a counter", |symbol| matches!(symbol, Symbol::Counter(_)));
-        let index = self.offset(index);
-        let Some(Symbol::Counter(at)) = found else { return None };
-        Some(Op::Count(self.ids.counters.get(at).copied().flatten()?, index?))
+        let id = match found {
+            Some(Symbol::Counter(at)) => self.ids.counters.get(at).copied().flatten(),
+            _ => None,
+        };
+        let known = id.and_then(|id| self.ir.counters.get(id));
+        let name = known.map(|known| format!("counter `{}`", known.name)).unwrap_or_default();
+        let size = known.map(|known| known.size);
+        let index = self.index_of(index, &name, size);
+        Some(Op::Count(id?, index?))
     }
 
     fn digest(&mut self, args: &[AstExpr], span: SourceSpan) -> Option<Op> {

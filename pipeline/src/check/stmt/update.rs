@@ -17,11 +17,12 @@ impl Cx<'_> {
         body: &[Stmt],
         span: SourceSpan,
     ) {
-        let index_value = self.offset(index);
         let Some(Symbol::Register(at)) = self.scope.symbol(&register.value) else {
+            self.offset(index);
             self.no_such(register, "a register", |symbol| matches!(symbol, Symbol::Register(_)));
             return;
         };
+        let index_value = self.register_index(at, index);
         let Some(id) = self.ids.registers.get(at).copied().flatten() else { return };
         // The index is kept in a local: statements of the update may change what it is made of.
         let slot = self.new_local("index", 32);
