@@ -123,6 +123,8 @@ impl Cx<'_> {
     fn lower(&mut self) {
         self.declare();
         self.lower_parser();
+        // A name that is not there, or a case that does not fit, leaves states and headers out.
+        self.incomplete |= self.report.has_errors();
         self.check_parser();
         self.lower_deparser();
         self.lower_checksums();

@@ -255,19 +255,28 @@ impl Cx<'_> {
     fn declare_register(&mut self, index: usize) -> Option<RegisterId> {
         let item = self.scope.registers.get(index).copied()?;
         let mut cells: Vec<Local> = Vec::new();
+        // A register with a cell that cannot be is not made, so that no use of the cell is an error too.
+        let mut good = true;
         for (name, ty) in &item.decl.cells {
             if cells.iter().any(|cell| cell.name == name.value) {
                 let text = format!("cell `{}` is declared twice", name.value);
                 self.report.error(codes::TWICE, name.span, text);
                 continue;
             }
-            let Some(width) = self.scalar_width(ty) else { continue };
+            let Some(width) = self.scalar_width(ty) else {
+                good = false;
+                continue;
+            };
             if width.bits > 64 {
                 let text = format!("a register cell has at most 64 bits, not {}", width.bits);
                 self.report.error(codes::BAD_WIDTH, name.span, text);
+                good = false;
                 continue;
             }
             cells.push(Local { name: name.value.clone(), bits: width.bits as u32 });
+        }
+        if !good {
+            return None;
         }
         if cells.is_empty() || cells.len() > 16 {
             let text = format!("a register has 1 to 16 cells, not {}", item.decl.cells.len());

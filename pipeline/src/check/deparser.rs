@@ -19,6 +19,7 @@ impl Cx<'_> {
         let Some(&root) = self.units.first() else { return };
         self.env = Env::at(Place::Data);
         let (in_front, behind) = self.extracted_instances();
+        let extracted: BTreeSet<InstanceId> = in_front.iter().chain(&behind).copied().collect();
         let decl = root.deparser.as_ref();
         let after = decl.map_or(&[][..], |decl| &decl.after);
         self.lower_after(after);
@@ -32,8 +33,8 @@ impl Cx<'_> {
             Some(names) => self.emit_list(names, &trailers),
             None => in_front.into_iter().filter(|id| !trailers.contains(id)).collect(),
         };
-        if !self.incomplete {
-            self.check_coverage(decl);
+        if !self.incomplete && !self.report.has_errors() {
+            self.check_coverage(decl, &extracted);
         }
     }
 
@@ -132,7 +133,8 @@ impl Cx<'_> {
     }
 
     /// Every header that may be valid is emitted, a trailer, or discarded on purpose.
-    fn check_coverage(&mut self, decl: Option<&DeparserDecl>) {
+    /// One that only a state extracts that is never reached is never valid.
+    fn check_coverage(&mut self, decl: Option<&DeparserDecl>, extracted: &BTreeSet<InstanceId>) {
         let mut covered = self.trailers();
         covered.extend(self.ir.deparser.emit.iter().copied());
         for name in decl.map_or(&[][..], |decl| &decl.discard) {
@@ -145,8 +147,11 @@ impl Cx<'_> {
                 Some(InstanceRef::Stack(stack)) => self.elements(stack),
                 None => continue,
             };
-            let reached = self.uses.reached.contains(&Symbol::Instance(index));
-            if reached
+            let symbol = Symbol::Instance(index);
+            let made = self.uses.made_by_code.contains(&symbol)
+                || ids.iter().any(|id| extracted.contains(id));
+            if made
+                && self.uses.reached.contains(&symbol)
                 && ids.iter().any(|id| !covered.contains(id))
                 && let Some(item) = self.scope.instances.get(index)
             {

@@ -33,6 +33,9 @@ impl Cx<'_> {
         for (id, state) in self.ir.parser.states.entries() {
             let own =
                 id.index() < self.main_states && state.span.is_some_and(|s| s.file == FileId(0));
+            if self.incomplete {
+                break;
+            }
             if let (false, true, Some(span)) =
                 (reached.get(id.index()) == Some(&true), own, state.span)
             {

@@ -22,6 +22,8 @@ pub(crate) struct Uses {
     pub(crate) all: BTreeSet<Symbol>,
     /// What the parser and the controls reach; the rest is unused.
     pub(crate) reached: BTreeSet<Symbol>,
+    /// Headers that statements of controls and actions may make valid.
+    pub(crate) made_by_code: BTreeSet<Symbol>,
     /// Headers that code mentions, whether anything makes them valid or not.
     pub(crate) mentioned: BTreeSet<Symbol>,
 }
@@ -34,6 +36,7 @@ impl Uses {
             units,
             scope,
             seen: BTreeSet::new(),
+            made_by_code: BTreeSet::new(),
             mentioned: BTreeSet::new(),
             calls: BTreeSet::new(),
         };
@@ -47,7 +50,8 @@ impl Uses {
         let reached = walk.seen.clone();
         walk.own_declarations(root);
         walk.follow();
-        Uses { all: walk.seen, reached, mentioned: walk.mentioned }
+        let Walk { seen, mentioned, made_by_code, .. } = walk;
+        Uses { all: seen, reached, made_by_code, mentioned }
     }
 }
 
@@ -55,6 +59,7 @@ struct Walk<'s, 'a> {
     units: &'s [&'a Unit],
     scope: &'s Scope<'a>,
     seen: BTreeSet<Symbol>,
+    made_by_code: BTreeSet<Symbol>,
     mentioned: BTreeSet<Symbol>,
     calls: BTreeSet<(usize, String, Bind)>,
 }
@@ -82,7 +87,12 @@ impl<'a> Walk<'_, 'a> {
 
     fn statements(&mut self, statements: &[Stmt]) {
         names::in_statements(statements, &mut |name| self.name(name));
-        names::made_in_statements(statements, &mut |name| self.makes(name));
+        names::made_in_statements(statements, &mut |name| {
+            self.makes(name);
+            if let Some(symbol @ Symbol::Instance(_)) = self.scope.symbol(name) {
+                self.made_by_code.insert(symbol);
+            }
+        });
     }
 
     /// Follows what actions, tables, controls and digests mention until nothing is new.
