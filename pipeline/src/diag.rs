@@ -225,6 +225,15 @@ impl Diagnostics {
         (errors, self.items.len() - errors)
     }
 
+    /// `1 error, 2 warnings`; what there is none of is left out.
+    pub fn summary(&self) -> String {
+        let (errors, warnings) = self.counts();
+        let counts = [(errors, Severity::Error), (warnings, Severity::Warning)];
+        let some = counts.iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = some.map(|(count, kind)| counted(*count, kind.word())).collect();
+        words.join(", ")
+    }
+
     /// All of them, in the order found.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
@@ -237,6 +246,11 @@ impl Diagnostics {
         items.dedup();
         items
     }
+}
+
+/// A number of things: `1 warning`, `2 warnings`.
+pub fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
 /// A refused program: what was found, and the files it was found in.

@@ -170,7 +170,20 @@ fn split_port(decoder: &mut Decoder<'_>, node: &Node) -> Option<(Node, Node)> {
         _ => decoder.pairs(node, "a port")?,
     };
     let is_own = |key: &Key| PORT.keys.iter().any(|own| own.name == key.scalar.text);
-    let (own, qos) = pairs.iter().cloned().partition(|(key, _)| is_own(key));
+    let of_queues = node::fields_of::<PortSection>();
+    let is_known = |key: &Key| is_own(key) || of_queues.contains(&key.scalar.text.as_str());
+    let all = || PORT.keys.iter().map(|own| own.name).chain(of_queues.iter().copied());
+    for (key, _) in pairs.iter().filter(|(key, _)| !is_known(key)) {
+        let message = format!("a port has no key `{}`", key.scalar.text);
+        let error = decoder.diagnostics.error(codes::UNKNOWN_KEY, key.span, message);
+        error.did_you_mean(&key.scalar.text, all());
+        if error.fixes.is_empty() {
+            let keys: Vec<String> = all().map(|key| format!("`{key}`")).collect();
+            error.note(format!("its keys are {}", keys.join(", ")));
+        }
+    }
+    let known = pairs.iter().filter(|(key, _)| is_known(key)).cloned();
+    let (own, qos) = known.partition(|(key, _)| is_own(key));
     let map = |pairs| {
         let kind = NodeKind::Map(Map { pairs, braces: true });
         Node { kind, span: node.span, alias: node.alias }

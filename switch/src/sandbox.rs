@@ -72,6 +72,11 @@ impl Sandbox {
         sent
     }
 
+    /// Whether the device has this port.
+    pub fn has_port(&self, port: u16) -> bool {
+        self.peers.contains_key(&port)
+    }
+
     /// Lets the device work until nothing moves at this time.
     pub fn settle(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) {
         // A program whose egress clones to its own port would never end.

@@ -33,6 +33,11 @@ impl Reasons {
         self.names.get(index.0 as usize).map_or("unknown", String::as_str)
     }
 
+    /// Every name, in the order of their indices.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     fn find(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }

@@ -38,5 +38,6 @@ mod rxe;
 mod telemetry;
 mod through;
 mod tidy;
+mod told;
 mod vectors;
 mod workers;

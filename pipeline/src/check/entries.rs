@@ -145,6 +145,13 @@ impl<'a> Resolver<'a> {
                     self.twice(number, "group");
                     continue;
                 }
+                if members.is_empty() {
+                    let text =
+                        format!("group {} of table `{}` has no members", number.value, name.value);
+                    let why = "a packet that chooses it would take the table's default";
+                    self.cx.report.error(codes::ENTRY, number.span, text).note(why);
+                    continue;
+                }
                 let Some(members) = self.group_members(id, members) else { continue };
                 self.found.updates.push(Update::InsertGroup(profile, number32, members));
             }
@@ -165,6 +172,13 @@ impl<'a> Resolver<'a> {
             }
             if list.iter().any(|known| u64::from(known.member) == number.value) {
                 self.twice(number, "member");
+                good = false;
+                continue;
+            }
+            if member.weight.value == 0 {
+                let text = format!("member {} has the weight 0 and gets no packet", number.value);
+                let help = "leave it out of the group, or give it 1 to 4096";
+                self.cx.report.error(codes::ENTRY, member.weight.span, text).help(help);
                 good = false;
                 continue;
             }

@@ -1,11 +1,15 @@
 //! Rates and sizes with their units, as meters want them: whole tokens, nothing rounded.
 
 /// Units of a rate in bytes: text, bits of one.
-const BIT_RATES: [(&str, u128); 8] = [
+const BIT_RATES: [(&str, u128); 12] = [
     ("bit/s", 1),
     ("kbit/s", 1_000),
     ("Mbit/s", 1_000_000),
     ("Gbit/s", 1_000_000_000),
+    ("bps", 1),
+    ("kbps", 1_000),
+    ("Mbps", 1_000_000),
+    ("Gbps", 1_000_000_000),
     ("B/s", 8),
     ("KB/s", 8_000),
     ("MB/s", 8_000_000),
@@ -50,6 +54,9 @@ fn scaled(text: &str, units: &[(&str, u128)], wanted: &str) -> Result<u128, Stri
     let (digits, unit) = text.split_at(end);
     let digits = digits.replace('_', "");
     let value: Option<u128> = digits.parse::<u64>().ok().map(u128::from);
+    if value.is_none() && !digits.is_empty() {
+        return Err(format!("`{text}` is too much"));
+    }
     let scale = units.iter().find(|(name, _)| *name == unit.trim()).map(|(_, scale)| *scale);
     match (value, scale) {
         (Some(value), Some(scale)) => Ok(value * scale),
@@ -69,7 +76,10 @@ mod tests {
     fn units_are_exact_and_needed() {
         assert_eq!(rate("1Gbit/s", false), Ok(125_000_000));
         assert_eq!(rate("8 kbit/s", false), Ok(1_000));
+        assert_eq!(rate("10 Mbps", false), Ok(1_250_000));
         assert_eq!(rate("1_000pps", true), Ok(1_000));
+        let large = rate("99999999999999999999 Gbit/s", false);
+        assert!(large.is_err_and(|why| why.contains("too much")));
         assert_eq!(size("16KB", false), Ok(16_000));
         assert_eq!(size("16KiB", false), Ok(16_384));
         assert_eq!(size("7", true), Ok(7));

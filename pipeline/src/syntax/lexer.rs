@@ -223,6 +223,17 @@ fn number(input: &str) -> Lexed<'_, Kind<'_>> {
     let starts = |c: char| c.is_ascii_digit();
     let (rest, word) = recognize(pair(take_while1(starts), take_while(is_word))).parse(input)?;
     if rest.starts_with('.') && rest[1..].starts_with(starts) {
+        let end = input.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(input.len());
+        let dotted = &input[..end];
+        if dotted.matches('.').count() > 1 {
+            let message = format!("`{dotted}` is not an IPv4 address");
+            return failure(
+                input,
+                dotted,
+                message,
+                Some("write four numbers from 0 to 255: `10.0.0.0`"),
+            );
+        }
         let message = format!("`{word}.` begins a fraction, and numbers are whole");
         return failure(input, &input[..word.len() + 1], message, None);
     }

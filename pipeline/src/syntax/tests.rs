@@ -106,6 +106,7 @@ fn numbers_and_addresses() {
         ("0w1", "100..101: `0` is not a width"),
         ("129w1", "100..103: `129` is not a width"),
         ("1.5", "100..102: `1.` begins a fraction, and numbers are whole"),
+        ("10.100.0/24", "100..108: `10.100.0` is not an IPv4 address"),
         ("256.0.0.1", "100..109: `256.0.0.1` is not an IPv4 address"),
         ("02:00:00:00:00:1", "100..116: `02:00:00:00:00:1` is not a MAC or IPv6 address"),
         ("02:00:00:00:00:0g", "100..117: `02:00:00:00:00:0g` is not a MAC or IPv6 address"),

@@ -1,6 +1,6 @@
 //! The command line: what can be asked, with an example for each command.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -108,8 +108,8 @@ pub struct LabArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
     /// So many runs at a time; the results are the same.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub jobs: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
     /// Write report.html, report.json, series.csv, series.parquet, tables, captures and entries into this folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -199,9 +199,9 @@ pub struct DemoArgs {
 
 /// `check`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("checked").args(["program", "config"]).required(true).multiple(true))]
 pub struct CheckArgs {
     /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file; without it, --config is checked alone.
-    #[arg(required_unless_present = "config")]
     pub program: Option<PathBuf>,
     /// Look for included libraries in this folder too.
     #[arg(long = "include", value_name = "DIR")]
@@ -413,6 +413,7 @@ pub struct ReplayArgs {
 
 /// `trace`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("frames").args(["pcap", "hex"]).required(true))]
 pub struct TraceArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
@@ -424,13 +425,13 @@ pub struct TraceArgs {
     #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
     /// The capture file with the frame.
-    #[arg(long, value_name = "FILE", conflicts_with = "hex")]
+    #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Which frame, from 1; the frames before it run first, without a trace.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub frame: u64,
     /// The frame itself, as hexadecimal digits.
-    #[arg(long, value_name = "BYTES", required_unless_present = "pcap")]
+    #[arg(long, value_name = "BYTES")]
     pub hex: Option<String>,
     /// The port it comes in by.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, json};
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
 use wireyard_pipeline::source::Loader;
 
 use super::args::{CheckArgs, MacControl};
@@ -31,8 +31,7 @@ pub(super) fn run(args: &CheckArgs) -> Status {
             let Rejected { diagnostics, files } = *rejected;
             tell(&diagnostics, &files, args.json);
             if !args.json {
-                let (errors, warnings) = diagnostics.counts();
-                super::complain(&format!("{errors} errors, {warnings} warnings"));
+                super::complain(&diagnostics.summary());
             }
             // What was not read was not checked.
             let unread = diagnostics.iter().any(|found| found.code == codes::FILE_NOT_READ);
@@ -122,7 +121,7 @@ fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
         show(warnings, files);
         print(&report.map(|report| report.to_string()).unwrap_or_default());
         print(&room.map(|room| format!("{room}\n")).unwrap_or_default());
-        print(&format!("{summary}; {} warnings\n", warnings.counts().1));
+        print(&format!("{summary}; {}\n", counted(warnings.counts().1, "warning")));
     }
     if refused || args.strict && (weak || !warnings.is_empty()) {
         Status::Failed

@@ -66,7 +66,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         vec![run_live(args, &scenario, options, &about, &mut progress)?]
     } else if args.seeds > 1 {
         let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
-        sweep::run_all(&scenario, engine, &seeds, args.jobs, &about, &progress.stop_flag())?
+        sweep::run_all(&scenario, engine, &seeds, args.jobs.into(), &about, &progress.stop_flag())?
     } else {
         let pulse = &mut |pulse: crate::lab::Pulse| progress.pulse(pulse.now, pulse.end);
         vec![sweep::run(&scenario, options, &about, pulse)?]

@@ -31,8 +31,7 @@ pub(super) fn load_from(place: &Place) -> Option<Loaded> {
         }
         Err(Rejected { diagnostics, files }) => {
             show(&diagnostics, &files);
-            let (errors, warnings) = diagnostics.counts();
-            complain(&format!("{errors} errors, {warnings} warnings: nothing was loaded"));
+            complain(&format!("{}: nothing was loaded", diagnostics.summary()));
             None
         }
     }

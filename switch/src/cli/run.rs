@@ -103,6 +103,7 @@ fn duration(seconds: Option<f64>) -> Result<Option<Span>, String> {
     match seconds {
         None => Ok(None),
         Some(s) if s > 0.0 && s < 1e9 => Ok(Some(Span::from_ns((s * 1e9) as u64))),
+        Some(s) if s >= 1e9 => Err(format!("--duration {s}: at most 1000000000 seconds")),
         Some(s) => Err(format!("--duration {s}: give a number of seconds above 0")),
     }
 }

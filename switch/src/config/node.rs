@@ -68,6 +68,39 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
     }
 }
 
+/// The names of the fields of a model, as its `Deserialize` tells them.
+pub(super) fn fields_of<T: de::Deserialize<'static>>() -> &'static [&'static str] {
+    let mut fields: &'static [&'static str] = &[];
+    // It ends in an error: there is nothing to read.
+    let _ = T::deserialize(Fields(&mut fields));
+    fields
+}
+
+struct Fields<'f>(&'f mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Fields<'_> {
+    type Error = NodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, NodeError> {
+        Err(de::Error::custom("nothing to read"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, NodeError> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
 struct NodeReader<'n>(&'n Node);
 
 /// A plain scalar is what YAML's core schema makes of it; a quoted one is text.

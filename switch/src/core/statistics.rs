@@ -98,6 +98,11 @@ impl Core {
         self.ledger().dropped_for(&self.reasons, reason)
     }
 
+    /// Every reason that something was or may be dropped or consumed for; those of a program when its first packet came.
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.names()
+    }
+
     /// Packets consumed so far for a reason.
     pub fn consumed(&self, reason: &str) -> u64 {
         self.ledger().consumed_for(&self.reasons, reason)

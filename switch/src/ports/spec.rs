@@ -216,10 +216,15 @@ fn parse(text: &str) -> Result<PortSpec, String> {
         Some((word, target)) => (parse_kind(word)?, target),
     };
     let mut spec = PortSpec { number, ..PortSpec::new(kind, target) };
+    let mut seen: Vec<&str> = Vec::new();
     for piece in pieces {
         let Some((key, value)) = piece.split_once('=') else {
             return Err(format!("option `{piece}` has no value: write OPTION=VALUE"));
         };
+        if seen.contains(&key.trim()) {
+            return Err(format!("option `{}` is there twice", key.trim()));
+        }
+        seen.push(key.trim());
         set_option(&mut spec, key.trim(), value.trim())?;
     }
     check(&spec)?;
@@ -343,6 +348,12 @@ fn check(spec: &PortSpec) -> Result<(), String> {
 
 /// ` (did you mean ...?)` if a known word is close.
 fn suggest(word: &str, known: &[&str]) -> String {
+    // The beginning of one word alone is that word, however far the rest.
+    let begun: Vec<&&str> =
+        known.iter().filter(|k| word.len() >= 2 && k.starts_with(word)).collect();
+    if let [name] = begun.as_slice() {
+        return format!(" (did you mean `{name}`?)");
+    }
     // Between equally near words the one with the same first letter is meant.
     let rank = |k: &str| (distance(word, k), k.bytes().next() != word.bytes().next());
     match known.iter().map(|k| (rank(k), k)).min() {
@@ -420,6 +431,8 @@ mod tests {
             ("raw:t,delay=5", "5 of what?"),
             ("raw:t,delay=11s", "at most 10 s"),
             ("raw:t,seed=x", "not a number"),
+            ("raw:t,loss=1%,loss=2%", "`loss` is there twice"),
+            ("raw:t,link=eth", "did you mean `ethernet`?"),
             ("raw:t,capture=", "capture= names no file"),
             ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),
             ("pcap:,out=a.pcap,capture=a.pcap", "the port uses this file"),

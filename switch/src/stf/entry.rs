@@ -74,7 +74,14 @@ impl<'p> Statement<'p> {
         let args =
             args.trim_end().strip_suffix(')').ok_or(format!("`{text}`: no `)` at the end"))?;
         let args: Vec<&str> = args.split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
-        let Some(action) = self.program.actions.iter().find(|a| a.name == name.trim()) else {
+        let is_known = |a: &&wireyard_pipeline::ir::Action| a.name == name.trim();
+        let Some(action) = self.program.actions.iter().find(is_known) else {
+            // `member(1)` is no action of the program, and its argument has no name.
+            if args.iter().any(|arg| arg.contains(':')) {
+                let names = self.program.actions.iter().map(|a| a.name.as_str());
+                let text = format!("there is no action `{}`", name.trim());
+                return Err(did_you_mean(text, name.trim(), names));
+            }
             return Ok(text.to_owned());
         };
         let named = |arg: &str| {
@@ -138,8 +145,14 @@ impl<'p> Statement<'p> {
             known_members.push((self.count((*member).into()), self.call(&action)?));
         }
         let mut known_groups = Vec::new();
+        // Who is in a group is not asked here, only that it is there.
         for group in groups {
-            known_groups.push((self.count((*group).into()), Vec::new()));
+            let one = members.iter().take(1).map(|member| GroupMember {
+                member: self.count((*member).into()),
+                weight: self.count(1),
+            });
+            let one = one.collect();
+            known_groups.push((self.count((*group).into()), one));
         }
         file.members = vec![(self.name(table), known_members)];
         file.groups = vec![(self.name(table), known_groups)];
@@ -226,6 +239,18 @@ impl<'p> Statement<'p> {
             let messages = found.sorted().into_iter().map(|d| render::one(d, &self.files));
             messages.collect::<Vec<_>>().join("\n")
         })
+    }
+}
+
+/// A message and the known name that is nearest, if one is near.
+pub(super) fn did_you_mean<'n>(
+    message: String,
+    found: &str,
+    known: impl Iterator<Item = &'n str>,
+) -> String {
+    match wireyard_pipeline::diag::suggest(found, known) {
+        Some(near) => format!("{message}; did you mean `{near}`?"),
+        None => message,
     }
 }
 

@@ -8,7 +8,7 @@ use wireyard_tables::time::Span;
 const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, \
      add, setdefault, remove, member, group, value_set, register, mc_mgrp_create, mc_node_create, \
      mc_node_associate, mirroring_add, check_counter, check_drops, check_punts, \
-     check_parser_errors, check_register, check_entries, program, entries, ports, link";
+     check_parser_errors, check_register, check_entries, program, config, entries, ports, link";
 
 type Parsed<T> = Result<T, String>;
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::RegisterId;
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{CPU_PORT, Program};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::Update;
 use wireyard_tables::time::Time;
 
 use super::compare::difference;
-use super::entry::{Known, Statement as Entries};
+use super::entry::{Known, Statement as Entries, did_you_mean};
 use super::script::{
     Comparison, CounterName, EntryText, Line, PatternBytes, Statement, TestPort, parse,
 };
@@ -245,6 +245,9 @@ impl Script {
             }
             Statement::NodeAssociate(group, node) => self.associate(*group, *node),
             Statement::Mirror(id, port) => {
+                if *port != CPU_PORT && !self.sandbox.has_port(*port) {
+                    return Err(format!("mirroring_add: there is no port {port}").into());
+                }
                 let session =
                     Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
                 self.sandbox.core.replication.set_session(*id, session);
@@ -304,7 +307,8 @@ impl Script {
     fn batch(&mut self, updates: &[Update]) -> Result<(), Stop> {
         self.sandbox.core.rest();
         let done = self.generation.state.tables().batch(updates, self.now);
-        done.map(|_| ()).map_err(|error| Stop::Malformed(error.to_string()))
+        done.map(|_| ())
+            .map_err(|wrong| Stop::Malformed(format!("{}: {}", wrong.name, wrong.error)))
     }
 
     fn associate(&mut self, group: u16, node: usize) -> Result<(), Stop> {
@@ -331,7 +335,11 @@ impl Script {
             TestPort::Cpu => self.sandbox.send_from_cpu(bytes, self.now, trace),
         };
         if !sent {
-            return Err(format!("packet: there is no port {port:?}").into());
+            return Err(format!(
+                "packet: there is no {}; `ports` names them, without it there are 1 to {PORTS}",
+                show(port)
+            )
+            .into());
         }
         if let Some(stories) = &mut self.stories {
             stories.push((self.line, text::story(&self.program, &recorder.events)));
@@ -460,9 +468,11 @@ impl Script {
                 (format!("{name:?}"), self.counter(name, *bytes)?, *wanted)
             }
             Statement::CheckDrops(reason, wanted) => {
+                self.known_reason(reason)?;
                 (format!("drops for `{reason}`"), self.sandbox.core.drops(reason), *wanted)
             }
             Statement::CheckPunts(reason, wanted) => {
+                self.known_reason(reason)?;
                 (format!("punts for `{reason}`"), self.sandbox.core.consumed(reason), *wanted)
             }
             Statement::CheckParserErrors(name, wanted) => {
@@ -479,6 +489,18 @@ impl Script {
         self.holds(&what, found, wanted)
     }
 
+    /// A reason that nobody has is a spelling mistake: it would count 0 for ever.
+    fn known_reason(&self, name: &str) -> Result<(), String> {
+        let reasons = self.program.reasons.iter().map(String::as_str);
+        let mut all = reasons.chain(self.sandbox.core.reasons());
+        if all.any(|known| known == name) {
+            return Ok(());
+        }
+        let reasons = self.program.reasons.iter().map(String::as_str);
+        let all = reasons.chain(self.sandbox.core.reasons());
+        Err(did_you_mean(format!("there is no reason `{name}`"), name, all))
+    }
+
     fn holds(&self, what: &str, found: u64, wanted: Comparison) -> Result<(), Stop> {
         if wanted.holds(found) {
             return Ok(());
@@ -492,9 +514,10 @@ impl Script {
                 let id = self.program.counters.entries().find(|(_, c)| c.name == *name);
                 let id = id.map(|(id, _)| id).ok_or(format!("there is no counter `{name}`"))?;
                 let array = self.generation.state.counter(id);
+                let last = self.program.counters[id].size.saturating_sub(1);
                 array
                     .and_then(|a| a.read(*index as usize))
-                    .ok_or(format!("{name} has no {index}"))?
+                    .ok_or(format!("counter `{name}` counts at 0 to {last}, not at {index}"))?
             }
             CounterName::Direct(entry) => {
                 let resolved = Entries::new(&self.program, &self.known()?).one_entry(entry)?;

@@ -1,0 +1,108 @@
+//! What a user is told of small mistakes: in a script, a port, a configuration, an argument, at run time.
+
+use std::fs;
+use std::path::Path;
+
+use wireyard_tests::binary::{Ended, run};
+
+const PROGRAM: &str = "pipeline: example
+metadata: { at: 8, read: 8 }
+registers: { r: { bits: 8, size: 4 } }
+counters: { k: { size: 4 } }
+meters: { m: { size: 4 } }
+actions: { send: { params: { port: port }, do: [ std.egress_port = port ] } }
+tables:
+  out: { key: { meta.at: exact }, actions: [send, drop], default: drop }
+ingress:
+  - meta.at = 5
+  - \"r[meta.at] = 1\"
+  - \"meta.read = r[meta.at]\"
+  - count(k, meta.at)
+  - std.color = execute(m, meta.at)
+  - apply: out
+";
+
+const FRAME: &str = "020000000001020000000002080000";
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_trace_tells_what_an_index_outside_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = write(folder.path(), "program.yaml", PROGRAM);
+    let told = run(&["trace", &program, "--hex", FRAME]);
+    told.expect(0, &[]);
+    for line in [
+        "r[5].value = 0x1 (ignored: outside)",
+        "read r[5] (outside: it reads as 0)",
+        "count k[5] (ignored: outside)",
+        "meter m[5]: red (outside)",
+    ] {
+        assert!(told.out.contains(line), "no `{line}` in {}", told.out);
+    }
+    let inside =
+        write(folder.path(), "inside.yaml", &PROGRAM.replace("meta.at = 5", "meta.at = 3"));
+    let told = run(&["trace", &inside, "--hex", FRAME]);
+    told.expect(0, &[]);
+    assert!(told.out.contains("meter m[3]: green\n"), "{}", told.out);
+    assert!(!told.out.contains("outside"), "{}", told.out);
+}
+
+/// A script of one statement, on one engine.
+fn script(folder: &Path, statement: &str) -> Ended {
+    write(folder, "program.yaml", PROGRAM);
+    let path = write(folder, "t.stf", &format!("{statement}\n"));
+    run(&["test", &path, "--engine", "interp"])
+}
+
+#[test]
+fn a_script_says_what_is_wrong_in_words_of_the_script() {
+    let folder = tempfile::tempdir().unwrap();
+    for (statement, says) in [
+        ("packet 200 00", "there is no port 200; "),
+        ("add out meta.at:1 sedn(port:2)", "there is no action `sedn`; did you mean `send`?"),
+        ("check_drops mispelled == 0", "there is no reason `mispelled`"),
+        ("check_drops tx_ful == 0", "did you mean `tx_full`?"),
+        ("check_punts puntd == 0", "there is no reason `puntd`"),
+        ("check_counter k(99) == 0", "counter `k` counts at 0 to 3, not at 99"),
+        ("mirroring_add 5 99", "mirroring_add: there is no port 99"),
+        ("add out meta.at:1 send(2)\nadd out meta.at:1 send(2)", "out: exists already"),
+    ] {
+        let ended = script(folder.path(), statement);
+        assert!(ended.status != Some(0) && ended.out.contains(says), "{statement}: {}", ended.out);
+    }
+    for statement in ["check_drops tx_full == 0", "check_drops dropped == 0", "mirroring_add 5 2"] {
+        script(folder.path(), statement).expect(0, &[]);
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_are_refused_with_the_way_out() {
+    run(&["check"]).expect(2, &["--config"]);
+    run(&["trace", "programs/l2_switch"]).expect(2, &["--hex", "--pcap"]);
+    run(&["lab", "programs/lab/incast.yaml", "--jobs", "0"]).expect(2, &["--jobs", "1..="]);
+    let long = ["run", "programs/l2_switch", "--port", "1=x", "--duration", "99999999999999"];
+    run(&long).expect(2, &["at most 1000000000 seconds"]);
+}
+
+#[test]
+fn a_key_of_a_port_is_looked_for_among_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong =
+        write(folder.path(), "wrong.yaml", "ports:\n  2: { interfce: w2 }\n  3: { zzz: 1 }\n");
+    let ended = run(&["check", "--config", &wrong]);
+    let all = ["did you mean `interface`?", "no key `zzz`", "`mac`", "`rate`", "2 errors\n"];
+    ended.expect(1, &all);
+}
+
+#[test]
+fn one_of_a_thing_has_no_s() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = PROGRAM.replace("ingress:\n", "ingress:\n  - meta.nothing = 1\n");
+    let ended = run(&["check", &write(folder.path(), "one.yaml", &one)]);
+    ended.expect(1, &["1 error\n"]);
+}
