@@ -95,9 +95,13 @@ impl Cx<'_> {
     /// Fields that follow each other in network order.
     fn run_layout(&mut self, decl: &HeaderDecl, header: &mut Header, name: &Name) {
         let mut bit = 0u64;
+        let mut whole = true;
         for (position, (field_name, field)) in decl.fields.iter().enumerate() {
             self.check_field_name(header, field_name);
             let last = position + 1 == decl.fields.len();
+            // Behind a field that is wrong nobody knows where the next one begins.
+            bit = if whole { bit } else { bit.next_multiple_of(8) };
+            let errors = self.report.counts().0;
             if let Some(field) = self.run_field(field_name, field, bit, last) {
                 bit += fixed_bits(&field);
                 if matches!(field.layout, FieldLayout::Variable { .. }) {
@@ -105,11 +109,15 @@ impl Cx<'_> {
                 }
                 header.fields.push(field);
             }
+            whole &= self.report.counts().0 == errors;
             if bit > HEADER_BITS_MAX {
                 let text = format!("header `{}` is longer than {HEADER_BITS_MAX} bits", name.value);
                 self.report.error(codes::HEADER_SIZE, field_name.span, text);
                 return;
             }
+        }
+        if !whole {
+            return;
         }
         if !bit.is_multiple_of(8) {
             let text = format!("header `{}` has {bit} bits, which are not whole bytes", name.value);
@@ -208,14 +216,10 @@ impl Cx<'_> {
             return None;
         }
         let bits = max_bits.value;
-        if !bit.is_multiple_of(8)
-            || !bits.is_multiple_of(8)
-            || !(8..=VARIABLE_BITS_MAX).contains(&bits)
-        {
-            let text = format!(
-                "a variable field begins at a whole byte and has whole bytes, at most \
-                 {VARIABLE_BITS_MAX} bits"
-            );
+        // Where it begins is where the fixed part ends: that this is a whole byte is asked of the header.
+        if !bits.is_multiple_of(8) || !(8..=VARIABLE_BITS_MAX).contains(&bits) {
+            let text =
+                format!("a variable field has whole bytes, at most {VARIABLE_BITS_MAX} bits");
             self.report.error(codes::BAD_LAYOUT, max_bits.span, text);
             return None;
         }
