@@ -382,5 +382,5 @@ fn a_closed_standard_error_ends_nothing() {
     drop(reader);
     let mut command = Command::new(wireyard());
     command.args(["check", "--config", "no-such.yaml"]).stderr(writer);
-    assert_eq!(command.status().expect("it runs").code(), Some(1));
+    assert_eq!(command.status().expect("it runs").code(), Some(2));
 }
