@@ -1,7 +1,7 @@
 //! The ports of a switch on its workers: who opens which, records where, and gets which queues.
 //!
 //! Ports take turns: the first worker has the first port, the second the second. Every other worker has the port's place. It starts
-//! no thread and moves nothing; that is [`super::workers`].
+//! no thread and moves nothing; that is [`super::Workers`].
 
 use super::attach;
 use crate::config::qos::Part;
