@@ -209,7 +209,7 @@ fn a_bad_file_changes_nothing() {
     let bad = [
         (
             "ports: { 1: { interface: 'raw:sw1' }, 2: { interfac: x } }\n",
-            "unknown field `interfac`",
+            "did you mean `interface`?",
         ),
         ("ports: [1, 2\n", "ports.yaml:"),
         (

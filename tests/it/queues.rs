@@ -163,5 +163,5 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     // A program that is not there is not missed.
     alone("program: no-such.yaml\n").expect(0, &[]);
     run(&["check"]).expect(2, &["PROGRAM"]);
-    run(&["check", "--config", "no-such.yaml"]).expect(1, &["no-such.yaml"]);
+    run(&["check", "--config", "no-such.yaml"]).expect(2, &["no-such.yaml"]);
 }
