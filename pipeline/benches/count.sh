@@ -10,9 +10,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 limits='
-rocev2_router 345
-acl_firewall 520
-vxlan_gateway 890
+rocev2_router 235
+acl_firewall 415
+vxlan_gateway 740
 '
 
 if ! command -v valgrind > /dev/null; then
