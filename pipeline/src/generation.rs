@@ -265,33 +265,9 @@ impl Executor {
         self.live.iter().map(|live| &live.generation).find(|generation| generation.id == id)
     }
 
-    /// Ingress of a burst, on the current program.
+    /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
+    /// ports ([`Engine::through`]): they have [`Intrinsic::left`] set.
     pub fn ingress(
-        &mut self,
-        memory: &mut PacketMemory,
-        device: &mut dyn Device,
-        trace: Option<&mut dyn TraceSink>,
-        packets: &mut [Descriptor],
-        meta: &mut [Intrinsic],
-    ) {
-        self.receive(memory, device, trace, packets, meta, None);
-    }
-
-    /// The same, and egress at once for packets that leave by an open port ([`Engine::through`]); they have
-    /// [`Intrinsic::left`] set.
-    pub fn through(
-        &mut self,
-        memory: &mut PacketMemory,
-        device: &mut dyn Device,
-        trace: Option<&mut dyn TraceSink>,
-        packets: &mut [Descriptor],
-        meta: &mut [Intrinsic],
-        open: &OpenPorts,
-    ) {
-        self.receive(memory, device, trace, packets, meta, Some(open));
-    }
-
-    fn receive(
         &mut self,
         memory: &mut PacketMemory,
         device: &mut dyn Device,

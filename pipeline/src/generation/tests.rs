@@ -38,7 +38,7 @@ impl Worker {
         let mut packets = [Descriptor::received(buf, 256, 34, 7, 0)];
         let mut meta = [Intrinsic::default()];
         let (memory, device) = (&mut self.memory, &mut NoDevice);
-        self.executor.ingress(memory, device, None, &mut packets, &mut meta);
+        self.executor.ingress(memory, device, None, &mut packets, &mut meta, None);
         let ([packet], [meta]) = (packets, meta);
         (packet, meta)
     }

@@ -23,17 +23,14 @@ impl Core {
         let goes_through = received && self.may_go_through();
         if goes_through {
             self.list_open();
-        }
-        let (mem, device, sink) = (&mut self.mem, &mut self.device, lend(&mut trace));
-        if goes_through {
             let now_ns = self.now.as_ns();
             for meta in &mut meta {
                 (meta.enqueue_ns, meta.dequeue_ns) = (now_ns, now_ns);
             }
-            self.executor.through(mem, device, sink, &mut burst, &mut meta, &self.open);
-        } else {
-            self.executor.ingress(mem, device, sink, &mut burst, &mut meta);
         }
+        let (mem, device, sink) = (&mut self.mem, &mut self.device, lend(&mut trace));
+        let open = goes_through.then_some(&self.open);
+        self.executor.ingress(mem, device, sink, &mut burst, &mut meta, open);
         // The intrinsics stay where they are: they are longer than the packets' descriptors.
         for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
             if intrinsic.left == 1 {
