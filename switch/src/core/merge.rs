@@ -1,7 +1,8 @@
 //! The statistics of several workers as those of one switch.
 //!
 //! A queue, a group and a port's own counters are at one worker only; ledgers, pools and notices are
-//! sums; what the program counted is shared by all workers. Peaks of pools are sums of the peaks of their parts, which may have been at different times.
+//! sums. What the program counted is the same for all workers, who share its state. Peaks of pools are
+//! sums of the peaks of their parts, which may have been at different times.
 
 use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
 use crate::ports::PortStats;
