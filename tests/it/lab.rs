@@ -173,6 +173,41 @@ fn a_scenario_runs_anywhere_and_knows_first_where_to_write() {
     lab(&[path, "--check"]).expect(2, &["there is no program", "relative to the scenario"]);
 }
 
+/// Two flows between the same hosts, one long after the other.
+const ONE_BY_ONE: &str = "
+lab: one_by_one
+duration: 2 ms
+sample: 5 us
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 1 } }
+host: { rate_control: fixed }
+flows:
+  - { from: h1, to: sink, size: 100 KB }
+  - { from: h1, to: sink, size: 100 KB, start: 1 ms }
+";
+
+/// A flow is as fast as it was while it ran, each has a figure, and what follows the warm-up has a picture of its own.
+#[test]
+fn a_flow_is_measured_from_its_start_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let page = |text: &str| {
+        lab(&[&scenario(folder.path(), text), "-o", out.to_str().unwrap()]).expect(0, &[]);
+        fs::read_to_string(out.join("report.html")).unwrap()
+    };
+    assert!(!page(ONE_BY_ONE).contains("Queue depth after the warm-up"));
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(out.join("report.json")).unwrap()).expect("JSON");
+    for name in ["flow.h1.sink.throughput", "flow.h1.sink.2.throughput"] {
+        let rate = figure(&report, name);
+        assert!((15e9..25e9).contains(&rate), "{name}: {rate}");
+    }
+    // Together they filled the link for a small part of the run.
+    assert!(figure(&report, "flows.throughput") < 5e9);
+    let warm = ONE_BY_ONE.replace("sample:", "warm_up: 500 us\nsample:");
+    assert!(page(&warm).contains("Queue depth after the warm-up"));
+}
+
 #[test]
 fn an_expectation_that_fails_is_exit_status_1_and_a_wrong_one_2() {
     let folder = tempfile::tempdir().expect("a folder");

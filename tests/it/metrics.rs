@@ -420,6 +420,41 @@ fn the_table_says_what_the_page_says() {
     let line = ended.out.lines().find(|line| line.starts_with("total: ")).expect("a total");
     let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert_eq!(numbers, total, "{line}");
+    assert_eq!(counted_by_the_program(&page), counted_in(&ended.out));
+}
+
+/// Cells of counters and entries of tables on the page, as the table says them.
+fn counted_by_the_program(page: &Samples) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (key, value) in page {
+        let part: Vec<&str> = key.split('"').collect();
+        match part[0] {
+            "program_counter_packets_total{counter=" => {
+                lines.push(format!("counter {}[{}]: {value} packets", part[1], part[3]));
+            }
+            "table_entries{table=" => lines.push(format!("table {}: {value} of", part[1])),
+            _ => {}
+        }
+    }
+    assert!(lines.iter().any(|line| line.starts_with("counter ")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("table ")), "{lines:?}");
+    lines.sort();
+    lines
+}
+
+/// The same lines of the table, cut behind the word that ends them here.
+fn counted_in(table: &str) -> Vec<String> {
+    let until = |line: &str, end: &str| line.split_inclusive(end).next().unwrap().to_owned();
+    let mut lines: Vec<String> = table
+        .lines()
+        .filter_map(|line| match line.split(' ').next()? {
+            "counter" => Some(until(line, " packets")),
+            "table" => Some(until(line, " of")),
+            _ => None,
+        })
+        .collect();
+    lines.sort();
+    lines
 }
 
 /// Other paths and methods are refused, and the switch goes on.
