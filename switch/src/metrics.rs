@@ -286,6 +286,7 @@ impl Collector for Snapshot {
             .map(|(p, way, f)| (vec![("port", p.to_string()), ("direction", way.to_owned())], f));
         families(out, FAULTS, &ways.collect::<Vec<_>>())?;
         if let Some(program) = &statistics.program {
+            engine(out, program)?;
             families(out, PROGRAM, &[(Labels::new(), program)])?;
             let cell = |cell: &CellReport| {
                 vec![("counter", cell.counter.clone()), ("index", cell.index.to_string())]
@@ -332,6 +333,13 @@ fn names(out: &mut DescriptorEncoder<'_>, ports: &[PortReport]) -> fmt::Result {
         family.encode_info(&labels)?;
     }
     Ok(())
+}
+
+/// What runs packets: a label, as its name is no number.
+fn engine(out: &mut DescriptorEncoder<'_>, program: &ProgramReport) -> fmt::Result {
+    let help = "The program, and the engine that runs its packets now.";
+    let mut family = out.encode_descriptor("program", help, None, MetricType::Info)?;
+    family.encode_info(&[("name", program.name.as_str()), ("engine", program.engine)])
 }
 
 /// Every family of a list, with a sample of each item.

@@ -1,5 +1,6 @@
 //! Integration tests of the whole product.
 mod captures;
+mod changeover;
 mod cli;
 mod congested;
 mod decode;

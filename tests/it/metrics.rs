@@ -249,7 +249,10 @@ fn page_of(report: &Value) -> Samples {
         expect(&mut out, removed, "port=\"removed\"", &LEDGER, &[]);
     }
     let program = &report["program"];
-    expect(&mut out, program, "", &PROGRAM_COUNTS, &["name", "counters", "more_cells", "tables"]);
+    let others = ["name", "engine", "counters", "more_cells", "tables"];
+    expect(&mut out, program, "", &PROGRAM_COUNTS, &others);
+    let (name, engine) = (&program["name"], &program["engine"]);
+    out.insert(format!("program_info{{name={name},engine={engine}}}"), 1.0);
     for cell in list(&program["counters"]) {
         let labels = format!("counter={},index=\"{}\"", cell["counter"], cell["index"]);
         expect(&mut out, &cell, &labels, &CELL, &["counter", "index"]);

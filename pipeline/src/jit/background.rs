@@ -68,7 +68,10 @@ impl Background {
 
 impl Engine for Background {
     fn name(&self) -> &'static str {
-        self.engine().name()
+        match (self.compiled.get(), self.first.get()) {
+            (None, Some(_)) => "jit_first",
+            _ => self.engine().name(),
+        }
     }
 
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {

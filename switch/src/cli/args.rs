@@ -154,7 +154,8 @@ pub struct ProgramArgs {
 /// How packets are run.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none.
+    /// The engine. `auto` is machine code, the interpreter while it is made and where there can be none; the counters of
+    /// `run` say which runs.
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
     /// Optimisation level: 0 none, 1 cheap passes, 2 all [default: 2; of a trace: 0].

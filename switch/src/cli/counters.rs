@@ -70,6 +70,7 @@ fn table(statistics: &Statistics) -> String {
 const CELLS_SHOWN: usize = 16;
 
 fn program(out: &mut String, report: &ProgramReport) {
+    let _ = writeln!(out, "program {}: {} engine", report.name, report.engine);
     for table in &report.tables {
         let _ = write!(out, "table {}: {} of {} entries", table.table, table.entries, table.size);
         if let (Some(packets), Some(bytes)) = (table.hit_packets, table.hit_bytes) {

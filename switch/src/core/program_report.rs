@@ -17,6 +17,8 @@ const CELLS_MAX: usize = 256;
 pub struct ProgramReport {
     /// Its name.
     pub name: String,
+    /// What runs its packets now ([`Engine::name`](wireyard_pipeline::exec::Engine::name)).
+    pub engine: &'static str,
     /// Its counters.
     pub counters: Vec<CellReport>,
     /// Cells above zero that are not told, by counter.
@@ -79,6 +81,7 @@ impl ProgramReport {
         let crc_names = program.crcs.iter().map(|crc| crc.name.as_str());
         ProgramReport {
             name: program.name.clone(),
+            engine: generation.engine.name(),
             counters,
             more_cells,
             stray_counts: named(&tallies.stray_counts, counter_names),

@@ -107,6 +107,7 @@ fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
     let [stray_counts, learn_failures, parser_errors, checksum_errors, crc_errors] = lists;
     ProgramReport {
         name: "p".into(),
+        engine: "jit",
         counters: vec![cell(1, next(), next()), cell(2, next(), next())],
         more_cells: Vec::new(),
         stray_counts,
