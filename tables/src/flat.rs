@@ -84,6 +84,11 @@ impl Records {
         (action as u32, data)
     }
 
+    /// `[action, data...]`.
+    pub(crate) fn call(&self, slot: u32) -> &[u64] {
+        &self.words[slot as usize * self.stride..][..1 + self.data_words]
+    }
+
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }

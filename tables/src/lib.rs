@@ -73,6 +73,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod calls;
 pub mod counter;
 pub mod entry;
 pub mod error;

@@ -21,13 +21,14 @@
 //! groups, each with a root of a single cell, so that thousands of small groups stay small.
 //!
 //! Costs: leaf pushing makes inserting a /8 after a million longer routes touch up to 1/256 of the
-//! trie; a node takes 1 KiB even if only four prefixes lie below it.
+//! trie; a node takes 1 KiB even if only four prefixes lie below it, and 2 KiB where records are shared
+//! ([`crate::calls`]).
 
 mod unit;
 
+use crate::calls::Calls;
 use crate::entry::Slot;
 use crate::exact::Exact;
-use crate::flat::Records;
 use crate::key::Place;
 use crate::view::Hit;
 use unit::{BUCKET_ENTRIES, UNIT_SHIFT, Unit};
@@ -50,17 +51,20 @@ pub(crate) struct Lpm {
     words: usize,
     pub(crate) root_bits: u32,
     /// The root, then nodes and buckets.
-    pub(crate) units: Vec<Unit>,
+    units: Vec<Unit>,
+    /// The same with numbers of shared records + 1 for leaves, if [`Calls`] has such: what generated code
+    /// reads, for which a slot would be a detour. Changes need to know whose leaf it is.
+    numbered: Option<Vec<Unit>>,
     /// Prefixes that end in each node or below, by number of its first unit.
     counts: Vec<u32>,
     free_nodes: Vec<u32>,
     free_buckets: Vec<u32>,
     /// Leaf of the prefix of length 0, without groups.
-    pub(crate) zero: u32,
+    zero: u32,
     groups: Option<Groups>,
     /// Prefix length by slot.
     lens: Vec<u8>,
-    pub(crate) records: Records,
+    pub(crate) calls: Calls,
 }
 
 /// One trie per combination of the exact fields.
@@ -109,7 +113,7 @@ impl Lpm {
         places: &[Place],
         field: usize,
         capacity: u32,
-        data_words: usize,
+        calls: Calls,
         seed: u64,
     ) -> Lpm {
         let place = places[field];
@@ -127,6 +131,7 @@ impl Lpm {
             place,
             words,
             root_bits,
+            numbered: (calls.is_shared() && !grouped).then(|| vec![Unit::EMPTY; root_units]),
             units: vec![Unit::EMPTY; root_units],
             counts: vec![0; root_units],
             free_nodes: Vec::new(),
@@ -134,7 +139,7 @@ impl Lpm {
             zero: 0,
             groups,
             lens: Vec::new(),
-            records: Records::new(data_words),
+            calls,
         }
     }
 
@@ -149,7 +154,26 @@ impl Lpm {
     }
 
     fn set_cell(&mut self, at: usize, cell: u32) {
-        self.units[at >> UNIT_SHIFT].0[at % (1 << UNIT_SHIFT)] = cell;
+        let (unit, place) = (at >> UNIT_SHIFT, at % (1 << UNIT_SHIFT));
+        self.units[unit].0[place] = cell;
+        if let Some(numbered) = &mut self.numbered {
+            numbered[unit].0[place] = self.calls.numbered(cell);
+        }
+    }
+
+    fn set_bucket(&mut self, number: u32, bucket: Unit) {
+        self.units[number as usize] = bucket;
+        if let Some(numbered) = &mut self.numbered {
+            numbered[number as usize] = bucket.map(|leaf| self.calls.numbered(leaf));
+        }
+    }
+
+    /// What generated code reads: the units, and the leaf of the prefix of length 0.
+    pub(crate) fn read_by_code(&self) -> (&[Unit], u32) {
+        match &self.numbered {
+            Some(numbered) => (numbered, self.calls.numbered(self.zero)),
+            None => (&self.units, self.zero),
+        }
     }
 
     /// Bits of lower fields may follow the address in the shifted word; they only choose among cells
@@ -200,7 +224,7 @@ impl Lpm {
     #[inline(always)]
     fn hit(&self, leaf: u32, zero: u32) -> Option<Hit<'_>> {
         let slot = if leaf == 0 { zero } else { leaf }.checked_sub(1)?;
-        let (action, data) = self.records.get(slot);
+        let (action, data) = self.calls.get(slot);
         Some(Hit { slot: Slot(slot), action, data })
     }
 
@@ -261,7 +285,7 @@ impl Lpm {
             self.lens.resize(slot as usize + 1, 0);
         }
         self.lens[slot as usize] = prefix.len as u8;
-        self.records.set(slot, call);
+        self.calls.set(slot, call);
         let root = self.root_for_insert(row, prefix.len, slot + 1);
         if prefix.len == 0 {
             return;
@@ -300,7 +324,7 @@ impl Lpm {
             entries.push(((prefix.bits >> 64) as u64, leaf, prefix.len));
             entries.sort_by_key(|entry| entry.2);
             let number = if cell & BUCKET == 0 { self.new_bucket() } else { cell & !BUCKET };
-            self.units[number as usize] = Unit::bucket(rest, &entries);
+            self.set_bucket(number, Unit::bucket(rest, &entries));
             return self.set_cell(at, number | BUCKET);
         }
     }
@@ -327,9 +351,9 @@ impl Lpm {
             if cell & NODE != 0 {
                 self.push(cells_of(cell)..cells_of(cell) + (1 << STRIDE), leaf);
             } else if cell & BUCKET != 0 {
-                let bucket = &mut self.units[(cell & !BUCKET) as usize];
+                let bucket = self.units[(cell & !BUCKET) as usize];
                 if shorter(&self.lens, bucket.0[0]) {
-                    bucket.set_rest(leaf);
+                    self.set_bucket(cell & !BUCKET, bucket.with_rest(leaf));
                 }
             } else if shorter(&self.lens, cell) {
                 self.set_cell(at, leaf);
@@ -337,8 +361,31 @@ impl Lpm {
         }
     }
 
-    pub(crate) fn modify(&mut self, slot: u32, call: &[u64]) {
-        self.records.set(slot, call);
+    pub(crate) fn modify(&mut self, row: &[u64], slot: u32, call: &[u64]) {
+        self.calls.set(slot, call);
+        let prefix = self.prefix(row);
+        if self.numbered.is_none() || prefix.len == 0 {
+            return;
+        }
+        // The leaves stay, their numbers do not.
+        let Some(root) = self.root_of(row) else { return };
+        if prefix.len <= self.root_bits {
+            return self.replace(prefix.covers(0, self.root_bits), slot + 1, slot + 1);
+        }
+        let mut at = root + prefix.index(self.root_bits);
+        let mut prefix = prefix.after(self.root_bits);
+        while self.cell(at) & NODE != 0 {
+            let first = cells_of(self.cell(at));
+            if prefix.len <= STRIDE {
+                return self.replace(prefix.covers(first, STRIDE), slot + 1, slot + 1);
+            }
+            at = first + prefix.index(STRIDE);
+            prefix = prefix.after(STRIDE);
+        }
+        if self.cell(at) & BUCKET != 0 {
+            let number = self.cell(at) & !BUCKET;
+            self.set_bucket(number, self.units[number as usize]);
+        }
     }
 
     /// `covering` is the leaf of the longest shorter prefix over this one, 0 for none.
@@ -354,6 +401,7 @@ impl Lpm {
         } else if prefix.len > 0 {
             self.replace(prefix.covers(0, self.root_bits), slot + 1, covering);
         }
+        self.calls.remove(slot);
         self.drop_group_if_empty(row, root);
     }
 
@@ -383,7 +431,7 @@ impl Lpm {
                 self.set_cell(at, bucket.0[0]);
                 self.free_buckets.push(number);
             } else {
-                self.units[number as usize] = Unit::bucket(bucket.0[0], &left);
+                self.set_bucket(number, Unit::bucket(bucket.0[0], &left));
             }
         }
     }
@@ -394,9 +442,9 @@ impl Lpm {
             if cell & NODE != 0 {
                 self.replace(cells_of(cell)..cells_of(cell) + (1 << STRIDE), old, new);
             } else if cell & BUCKET != 0 {
-                let bucket = &mut self.units[(cell & !BUCKET) as usize];
+                let bucket = self.units[(cell & !BUCKET) as usize];
                 if bucket.0[0] == old {
-                    bucket.set_rest(new);
+                    self.set_bucket(cell & !BUCKET, bucket.with_rest(new));
                 }
             } else if cell == old {
                 self.set_cell(at, new);
@@ -407,6 +455,10 @@ impl Lpm {
     fn new_node(&mut self, leaf: u32) -> u32 {
         let node = self.free_nodes.pop().unwrap_or_else(|| self.more_units(NODE_UNITS));
         self.units[node as usize..][..NODE_UNITS].fill(Unit([leaf; 1 << UNIT_SHIFT]));
+        if let Some(numbered) = &mut self.numbered {
+            let leaf = self.calls.numbered(leaf);
+            numbered[node as usize..][..NODE_UNITS].fill(Unit([leaf; 1 << UNIT_SHIFT]));
+        }
         node
     }
 
@@ -417,6 +469,9 @@ impl Lpm {
     fn more_units(&mut self, n: usize) -> u32 {
         let first = self.units.len();
         self.units.resize(first + n, Unit::EMPTY);
+        if let Some(numbered) = &mut self.numbered {
+            numbered.resize(first + n, Unit::EMPTY);
+        }
         self.counts.resize(first + n, 0);
         first as u32
     }
@@ -436,7 +491,7 @@ impl Lpm {
             groups.set(&key, root, zero, found.is_none());
         }
         if found.is_none() {
-            self.units[root as usize] = Unit::EMPTY;
+            self.set_bucket(root, Unit::EMPTY);
         }
         self.counts[root as usize] += 1;
         (root as usize) << UNIT_SHIFT
@@ -453,6 +508,13 @@ impl Lpm {
         if len == 0 {
             groups.set(&key, root, 0, false);
         }
+        Some((root as usize) << UNIT_SHIFT)
+    }
+
+    /// First cell of the root for a row that is there.
+    fn root_of(&self, row: &[u64]) -> Option<usize> {
+        let Some(groups) = &self.groups else { return Some(0) };
+        let (root, _) = groups.find(&groups.key(&row[..self.words]))?;
         Some((root as usize) << UNIT_SHIFT)
     }
 

@@ -38,6 +38,9 @@
 //! slot = cell - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]
 //! ```
 //!
+//! In a table that keeps nothing beside its entries, entries with one action and data may share a record, and then
+//! what is called slot here is the number of a record.
+//!
 //! **Scan** ([`Layout::Scan`]), for small tables of the other kinds; `raw.cells` is null in a version with
 //! more entries, which is one call away ([`TableView::lookup`]):
 //!
@@ -146,7 +149,7 @@ impl TableView {
             Engine::Lpm(lpm) if lpm.is_single() => Layout::Lpm {
                 field: lpm.place,
                 root_bits: lpm.root_bits,
-                record_words: lpm.records.stride(),
+                record_words: lpm.calls.records().stride(),
             },
             Engine::Ternary(ternary) if ternary.ranges_fit() => Layout::Scan {
                 key_words: ternary.words,
@@ -176,9 +179,10 @@ impl TableView {
                 raw.shift = exact.shift;
             }
             Engine::Lpm(lpm) if lpm.is_single() => {
-                raw.cells = lpm.units.as_ptr().cast();
-                raw.records = lpm.records.as_ptr();
-                raw.zero_leaf = lpm.zero;
+                let (units, zero) = lpm.read_by_code();
+                raw.cells = units.as_ptr().cast();
+                raw.records = lpm.calls.records().as_ptr();
+                raw.zero_leaf = zero;
             }
             Engine::Ternary(ternary) => {
                 if let Some(entries) = ternary.scan.entries() {

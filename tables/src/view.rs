@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::calls::Calls;
 use crate::counter::CounterArray;
 use crate::entry::{ProfileId, Slot};
 use crate::exact::Exact;
@@ -52,6 +53,15 @@ pub(crate) enum Engine {
     Ternary(Ternary),
 }
 
+/// Something is kept for each entry beside its action, or chosen by it.
+fn keeps_by_slot(shape: &TableShape) -> bool {
+    let spec = &shape.spec;
+    spec.direct_counter
+        || spec.direct_meter.is_some()
+        || spec.idle_timeout
+        || spec.profile.is_some()
+}
+
 impl TableView {
     pub(crate) fn new(shape: Arc<TableShape>, side: Arc<Side>) -> TableView {
         let (words, data_words) = (shape.layout.words(), shape.data_words);
@@ -59,7 +69,8 @@ impl TableView {
         let engine = match (shape.engine, shape.lpm) {
             (EngineKind::Lpm, Some(field)) => {
                 let capacity = shape.spec.capacity;
-                Engine::Lpm(Lpm::new(words, places, field, capacity, data_words, shape.seed))
+                let calls = Calls::new(data_words, !keeps_by_slot(&shape));
+                Engine::Lpm(Lpm::new(words, places, field, capacity, calls, shape.seed))
             }
             (EngineKind::Ternary, _) => Engine::Ternary(Ternary::new(shape.clone())),
             _ => Engine::Exact(Exact::new(words, data_words, shape.seed)),
@@ -173,7 +184,7 @@ impl Replay for TableView {
                 (Engine::Exact(e), OpKind::Modify) => e.modify(row, head.slot, call),
                 (Engine::Exact(e), OpKind::Remove) => e.remove(row),
                 (Engine::Lpm(e), OpKind::Insert) => e.insert(row, head.slot, call),
-                (Engine::Lpm(e), OpKind::Modify) => e.modify(head.slot, call),
+                (Engine::Lpm(e), OpKind::Modify) => e.modify(row, head.slot, call),
                 (Engine::Lpm(e), OpKind::Remove) => e.remove(row, head.slot, head.extra as u32),
                 (Engine::Ternary(e), OpKind::Insert) => {
                     e.insert(row, head.slot, head.extra, call);

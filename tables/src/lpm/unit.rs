@@ -51,9 +51,16 @@ impl Unit {
         unit
     }
 
-    pub(super) fn set_rest(&mut self, rest: u32) {
+    /// The bucket with another leaf for the rest.
+    pub(super) fn with_rest(&self, rest: u32) -> Unit {
         let entries: Vec<_> = self.entries().collect();
-        *self = Unit::bucket(rest, &entries);
+        Unit::bucket(rest, &entries)
+    }
+
+    /// The bucket with other leaves.
+    pub(super) fn map(&self, leaf: impl Fn(u32) -> u32) -> Unit {
+        let entries = self.entries().map(|(value, old, len)| (value, leaf(old), len));
+        Unit::bucket(leaf(self.0[0]), &entries.collect::<Vec<_>>())
     }
 
     /// The leaf for an address whose bits after the bucket's cell are `rest`.

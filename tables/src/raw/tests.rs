@@ -65,13 +65,14 @@ fn read_exact(view: &TableView, key: &[u64]) -> Option<(u32, u64)> {
     }
 }
 
-/// The same for lpm tables.
+/// Slot, or number of a shared record, by the pseudo-code for lpm tables.
 fn read_lpm(view: &TableView, address: u128) -> Option<u32> {
     let Engine::Lpm(trie) = &view.engine else { panic!("an lpm table") };
     let Layout::Lpm { field, root_bits, .. } = view.layout() else { panic!("an lpm layout") };
     let raw = view.raw();
-    assert_eq!(raw.cells, trie.units.as_ptr().cast());
-    let cells = |at: usize| trie.units[at / 16].0[at % 16];
+    let (units, _) = trie.read_by_code();
+    assert_eq!(raw.cells, units.as_ptr().cast());
+    let cells = |at: usize| units[at / 16].0[at % 16];
     let mut rest = address << (128 - field.bits);
     let mut cell = cells((rest >> (128 - root_bits)) as usize);
     rest <<= root_bits;
@@ -127,6 +128,47 @@ fn lpm_tables_read_as_written_above() {
             let key = view.shape().layout().pack(&[address]);
             assert_eq!(view.lookup(&key).map(|hit| hit.slot.0), read_lpm(view, address));
         }
+    }
+}
+
+/// Entries that share few records come, go and are changed, one of them the prefix of length 0.
+#[test]
+fn lpm_tables_with_shared_records_read_as_written_above() {
+    for bits in [12, 32, 48] {
+        let tables = build(bits, MatchKind::Lpm, 3, 0);
+        let random = |i: u64, n: u64| hash(&[i, n], 3);
+        let mut present = std::collections::BTreeSet::new();
+        let mut hits = 0;
+        for step in 0..1500u64 {
+            let prefix_len = [0, 8, 10, 12, bits - bits / 4, bits][(random(step, 1) % 6) as usize];
+            let mask = crate::key::prefix_mask(bits, prefix_len);
+            let value = u128::from(random(step % 200, 2) | (random(step, 3) & 1)) & mask;
+            let matches = vec![Match::Lpm { value, prefix_len }];
+            let entry = Entry::new(matches.clone(), 5, vec![random(step, 4) % 4, 7, 7]);
+            let update = match (present.contains(&(value, prefix_len)), random(step, 5) % 3) {
+                (true, 0) => Update::Delete(TableId(0), matches, 0),
+                (true, _) => Update::Modify(TableId(0), entry),
+                (false, _) => Update::Insert(TableId(0), entry),
+            };
+            match &update {
+                Update::Delete(..) => present.remove(&(value, prefix_len)),
+                _ => present.insert((value, prefix_len)),
+            };
+            tables.batch(&[update], Time::ZERO).unwrap();
+            let snapshot = tables.snapshot();
+            let view = snapshot.table(TableId(0)).unwrap();
+            let Engine::Lpm(trie) = &view.engine else { panic!("an lpm table") };
+            for n in 0..30 {
+                let near = random(random(step, 6 + n) % 200, 2) ^ (random(step, 50 + n) & 1);
+                let address = u128::from(near) & crate::key::ones(bits);
+                let hit = view.lookup(&view.shape().layout().pack(&[address]));
+                let found = read_lpm(view, address).map(|number| trie.calls.records().get(number));
+                assert_eq!(hit.map(|hit| (hit.action, hit.data)), found, "step {step}");
+                hits += u32::from(hit.is_some());
+            }
+            assert!(read_lpm(view, 0).is_none_or(|number| number < 5), "few records");
+        }
+        assert!(hits > 10_000, "{hits}");
     }
 }
 
