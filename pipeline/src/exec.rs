@@ -386,7 +386,7 @@ pub struct Context<'a> {
 /// A program that runs: packets in, verdicts out. Packets of a burst are done one after the other, in
 /// order; what one leaves in registers or tables the next one sees.
 pub trait Engine: Send + Sync + std::fmt::Debug {
-    /// Its name for people: `interp`, `jit`; `jit_first` is code for any packet, until all code is made.
+    /// Its name for people: `interp`, `jit`; `jit_first` is code of a lower level, until the best is made.
     fn name(&self) -> &'static str;
 
     /// Parser, ingress, deparser, over each packet with the intrinsic metadata of the same index.

@@ -35,7 +35,8 @@ use std::sync::Arc;
 /// How a program is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// 0 is no optimisation, 1 and 2 are all there are in the generator.
+    /// 0 is code for any packet, from 1 on there is code in place beside it. 2 optimises it; below that the
+    /// generator is quick: it takes a third of the time for code that takes up to twice as many instructions.
     pub level: u8,
 }
 

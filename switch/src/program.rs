@@ -187,7 +187,11 @@ fn maker(options: DeviceOptions) -> Box<MakeEngine> {
     if options.engine == EngineKind::Auto && options.background {
         return Box::new(move |program, state| {
             let name = program.name.clone();
-            jit::background(program, state, level, Box::new(move |refused| tell(&name, &refused)))
+            let complain = move |best: Option<u8>, refused: jit::Refused| match best {
+                None => tell(&name, &refused),
+                Some(best) => eprintln!("wireyard: code of level {best} runs {name}: {refused}"),
+            };
+            jit::background(program, state, level, Box::new(complain))
         });
     }
     let kind = match options.engine {

@@ -1,9 +1,9 @@
 //! The interpreter until machine code is there.
 //!
 //! A live switch starts at once: another thread compiles, and the burst after it is done runs machine
-//! code. It compiles twice: first the code for any packet, without optimisation, which takes a small part
-//! of the time, then all. All engines do the same, so that nothing but speed tells when that was. Commands
-//! whose time is virtual compile first and do not use this.
+//! code. It compiles at every level up to the one that was asked for, each of which takes a few times as long as the one
+//! before and makes faster code. All engines do the same, so that nothing but speed tells when that was.
+//! Commands whose time is virtual compile first and do not use this.
 
 use super::engine::Recipe;
 use super::{Jit, Options, Refused};
@@ -14,8 +14,8 @@ use crate::passes;
 use crate::state::State;
 use std::sync::{Arc, OnceLock};
 
-/// What is told when there will be no machine code.
-pub type Complain = dyn FnOnce(Refused) + Send;
+/// What is told when there will be no machine code, or no better than that of the level given.
+pub type Complain = dyn FnOnce(Option<u8>, Refused) + Send;
 
 /// An engine that interprets until another thread has compiled the program.
 pub fn background(
@@ -26,40 +26,37 @@ pub fn background(
 ) -> Box<dyn Engine> {
     let program = Arc::new(passes::optimised(program, options.level));
     let interp = Interp::new(program.clone());
-    let (first, compiled) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
-    let (recipe, places) =
-        (Recipe::new(&program, state, options), [&first, &compiled].map(Arc::clone));
-    // The places are empty: nobody else fills them.
+    let levels: Arc<Levels> = (0..=options.level).map(|_| OnceLock::new()).collect();
+    let (recipe, places) = (Recipe::new(&program, state, options), Arc::clone(&levels));
     let compile = move || {
-        if options.level > 0
-            && let Ok(jit) = recipe.at_level(0).compile()
-        {
-            let _ = places[0].set(jit);
-        }
-        match recipe.compile() {
-            Ok(jit) => _ = places[1].set(jit),
-            Err(refused) => complain(refused),
+        for (level, place) in (0..).zip(places.iter()) {
+            match recipe.at_level(level).compile() {
+                // The place is empty: nobody else fills it.
+                Ok(jit) => _ = place.set(jit),
+                // What is refused at one level is refused at those above.
+                Err(refused) => return complain(level.checked_sub(1), refused),
+            }
         }
     };
     let thread = std::thread::Builder::new().name("wireyard-compile".into());
     // Without a thread there is no machine code, and nothing else is lost.
     let _ = thread.spawn(compile);
-    Box::new(Background { interp, first, compiled })
+    Box::new(Background { interp, levels })
 }
+
+/// The code of each level, the best last.
+type Levels = [OnceLock<Jit>];
 
 /// The interpreter, and machine code behind it.
 #[derive(Debug)]
 struct Background {
     interp: Interp,
-    /// Quickly made.
-    first: Arc<OnceLock<Jit>>,
-    /// Well made.
-    compiled: Arc<OnceLock<Jit>>,
+    levels: Arc<Levels>,
 }
 
 impl Background {
     fn engine(&self) -> &dyn Engine {
-        match self.compiled.get().or_else(|| self.first.get()) {
+        match self.levels.iter().rev().find_map(OnceLock::get) {
             Some(jit) => jit,
             None => &self.interp,
         }
@@ -68,9 +65,10 @@ impl Background {
 
 impl Engine for Background {
     fn name(&self) -> &'static str {
-        match (self.compiled.get(), self.first.get()) {
-            (None, Some(_)) => "jit_first",
-            _ => self.engine().name(),
+        let is_there = |level: Option<&OnceLock<Jit>>| level.is_some_and(|it| it.get().is_some());
+        match is_there(self.levels.first()) && !is_there(self.levels.last()) {
+            true => "jit_first",
+            false => self.engine().name(),
         }
     }
 

@@ -269,11 +269,15 @@ impl<'p> Builder<'p> {
         text: Option<&'p mut Text>,
     ) -> Result<Builder<'p>, Refused> {
         let mut flags = settings::builder();
-        let level = if options.level == 0 { "none" } else { "speed" };
+        let (level, allocator) = match options.level {
+            0 | 1 => ("none", "single_pass"),
+            _ => ("speed", "backtracking"),
+        };
         for (name, value) in [
             ("use_colocated_libcalls", "false"),
             ("is_pic", "false"),
             ("opt_level", level),
+            ("regalloc_algorithm", allocator),
             ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ] {
             flags.set(name, value).map_err(system)?;
