@@ -78,6 +78,8 @@ pub struct Lab {
     far: Vec<(usize, usize)>,
     /// By node: when its end point has something to do; a switch has none.
     end_points: Vec<Option<Time>>,
+    /// By node: no frame takes less time to it.
+    nearest: Vec<Span>,
     /// Ports of the node at hand that have something.
     due: Vec<u16>,
     /// Links lead through the kernel.
@@ -91,8 +93,8 @@ pub struct Lab {
     /// Counters of all flows when they were last asked for.
     pub(super) last: Vec<FlowStatus>,
     pub(super) events: u64,
-    /// The node polled last, and how often at this instant.
-    repeated: (usize, u32),
+    /// How often nodes wanted to be polled again at once, since one did not.
+    polls: u32,
     /// Hosts that keep their switch paused, the priority, and when they say so next.
     storms: Vec<(usize, u8, Time)>,
     /// Who looks over the shoulder of this run, and after the failure of which check.
@@ -139,6 +141,11 @@ impl Lab {
         let wires = (0..fabric.nodes.len()).map(wires).collect();
         let end_point = |node| is_host(node).then_some(Time::ZERO);
         let end_points = (0..fabric.nodes.len()).map(end_point).collect();
+        let nearest = |node: usize| {
+            let delays = fabric.nodes[node].links.iter().map(|&link| fabric.links[link].setup.delay);
+            delays.min().unwrap_or(Span::ZERO)
+        };
+        let nearest = (0..fabric.nodes.len()).map(nearest).collect();
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
@@ -149,6 +156,7 @@ impl Lab {
             wires,
             far,
             end_points,
+            nearest,
             due: Vec::new(),
             is_live: cabling.is_some(),
             entries: devices.entries,
@@ -159,7 +167,7 @@ impl Lab {
             now: Time::ZERO,
             last: Vec::new(),
             events: 0,
-            repeated: (usize::MAX, 0),
+            polls: 0,
             storms: Vec::new(),
             watch: None,
             watched_check: "",
@@ -246,7 +254,7 @@ impl Lab {
             if at > end {
                 break;
             }
-            self.now = self.now.max(reach(at));
+            self.now = reach(at);
             if source == FAULTS {
                 self.change();
             } else if source == samples {
@@ -260,7 +268,7 @@ impl Lab {
                 if self.is_drained() {
                     return self.finish(Outcome::Drained);
                 }
-            } else if let Err(violation) = self.poll(source - NODES) {
+            } else if let Err(violation) = self.turn(source - NODES) {
                 return Outcome::Failed(violation);
             }
         }
@@ -278,27 +286,59 @@ impl Lab {
         }
     }
 
-    /// Lets a node do what is due.
-    fn poll(&mut self, node: usize) -> Result<(), Violation> {
-        self.events += 1;
-        self.repeated = match self.repeated {
-            (last, count) if last == node && self.agenda.at(NODES + node) == self.now => {
-                (node, count + 1)
+    /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
+    /// meanwhile waits on the board, so the result is that of one event after the other; and a node at work is cheaper than a
+    /// change of nodes.
+    fn turn(&mut self, node: usize) -> Result<(), Violation> {
+        let mut horizon = self.horizon(node);
+        loop {
+            let next = self.poll(node, &mut horizon)?;
+            if next >= horizon {
+                self.agenda.set(NODES + node, next);
+                return Ok(());
             }
-            _ => (node, 0),
-        };
-        if self.repeated.1 > POLLS_MAX {
+            self.now = next;
+        }
+    }
+
+    /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
+    /// has, and its frame takes a while. Faults and samples find all nodes at the same time. The node itself is off the
+    /// agenda.
+    fn horizon(&mut self, node: usize) -> Time {
+        self.agenda.set(NODES + node, Time::MAX);
+        if self.is_live || self.watch.is_some() {
+            return Time::ZERO;
+        }
+        let others = self.agenda.first().map_or(Time::MAX, |(at, _)| at);
+        let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
+        (others + self.nearest[node]).min(changes)
+    }
+
+    /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
+    fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Violation> {
+        self.events += 1;
+        let next = if self.is_live { self.poll_all(node) } else { self.poll_due(node) };
+        let (agenda, nearest) = (&mut self.agenda, self.nearest[node]);
+        self.board.take_sent(self.wires[node].clone(), |place| {
+            let (place, node) = self.far[place];
+            let at = self.board.arrival(place);
+            agenda.not_after(NODES + node, at);
+            *horizon = (at + nearest).min(*horizon);
+        });
+        if self.watch.is_some() {
+            self.look(node)?;
+        }
+        if next > self.now {
+            self.polls = 0;
+            return Ok(next);
+        }
+        self.polls += 1;
+        if self.polls > POLLS_MAX {
             let name = &self.scenario.fabric.nodes[node].name;
             let what = format!("`{name}` wants to be polled again and again without time passing");
             return Err(Violation::new("progress", self.now, what));
         }
-        let next = if self.is_live { self.poll_all(node) } else { self.poll_due(node) };
-        self.agenda.set(NODES + node, next.max(self.now));
-        self.board.take_sent(self.wires[node].clone(), |place| {
-            let (place, node) = self.far[place];
-            self.agenda.not_after(NODES + node, self.board.arrival(place));
-        });
-        if self.watch.is_some() { self.look(node) } else { Ok(()) }
+        Ok(self.now)
     }
 
     /// Polls every port: what a live link has is known by asking. Gives the next instant.
