@@ -243,6 +243,7 @@ impl Executor {
     }
 
     /// This worker's part of a program that packets of it are still on their way for.
+    #[inline]
     fn find(&mut self, id: u16) -> Option<&mut Live> {
         if self.live.last().is_some_and(|live| live.generation.id == id) {
             return self.live.last_mut();
@@ -267,6 +268,7 @@ impl Executor {
 
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
     /// ports ([`Engine::through`]): they have [`Intrinsic::left`] set.
+    #[inline]
     pub fn ingress(
         &mut self,
         memory: &mut PacketMemory,
@@ -299,6 +301,7 @@ impl Executor {
     /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
     /// packets are as they were, and of the intrinsics only verdict and clones are set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
+    #[inline]
     pub fn egress(
         &mut self,
         memory: &mut PacketMemory,

@@ -379,6 +379,7 @@ impl Core {
     }
 
     /// The same on these ports, in this order.
+    #[inline]
     pub fn poll_ports(
         &mut self,
         now: Time,
@@ -412,6 +413,7 @@ impl Core {
     }
 
     /// One burst of a port, through ingress; nothing while there is no room.
+    #[inline]
     fn take_in(&mut self, slot: usize, progress: &mut Progress, trace: Option<&mut dyn TraceSink>) {
         if !self.is_crowded() {
             progress.received += self.receive(slot);
@@ -420,6 +422,7 @@ impl Core {
     }
 
     /// Packets that go again, and what leaves.
+    #[inline]
     fn end_turn(
         &mut self,
         mut progress: Progress,
@@ -448,14 +451,16 @@ impl Core {
 
     /// When the device has something to do by itself, ports aside: a packet that may leave, a timer
     /// of the buffer. Now ([`Time::ZERO`]) while something waits for nothing but the next poll.
-    pub fn next_timer(&self) -> Option<Time> {
-        self.next_but(self.manager.next_deadline())
+    pub fn next_timer(&mut self) -> Option<Time> {
+        let buffer = self.manager.next_deadline();
+        self.next_but(buffer)
     }
 
     /// The same for a caller who asks for counters only after [`Core::settle`]: without the instants at which nothing
     /// happens but that the memory of a frame that has left is free again.
-    pub fn next_effect(&self) -> Option<Time> {
-        self.next_but(self.manager.next_effect())
+    pub fn next_effect(&mut self) -> Option<Time> {
+        let buffer = self.manager.next_effect();
+        self.next_but(buffer)
     }
 
     /// Brings the buffer's counters up to `now`, for a caller who goes by [`Core::next_effect`].
@@ -466,6 +471,7 @@ impl Core {
     }
 
     /// The earliest of the buffer's instant and what else there is to do.
+    #[inline]
     fn next_but(&self, buffer: Option<Time>) -> Option<Time> {
         let is_waiting = |slot: usize| !self.slots[slot].out.is_empty();
         if !self.again.is_empty() || self.has_mail() || self.active.iter().any(is_waiting) {

@@ -337,7 +337,8 @@ impl<P: Default> Tm<P> {
 
     /// The next instant at which [`Tm::advance`] and [`Tm::next_ready`] have something to do; in the
     /// past (the start of time) if a port may send already.
-    pub fn next_deadline(&self) -> Option<Time> {
+    #[inline]
+    pub fn next_deadline(&mut self) -> Option<Time> {
         if self.ready.first().is_some() {
             return Some(Time::ZERO);
         }
@@ -348,7 +349,7 @@ impl<P: Default> Tm<P> {
     /// The same for a caller who calls [`Tm::advance`] before every look at the counters: without the instants at which
     /// nothing happens but that the memory of a frame that has left is free again.
     #[inline]
-    pub fn next_effect(&self) -> Option<Time> {
+    pub fn next_effect(&mut self) -> Option<Time> {
         if self.ready.first().is_some() {
             return Some(Time::ZERO);
         }

@@ -14,6 +14,7 @@ use crate::stats::{DeviceReason, ReasonIndex};
 impl Core {
     /// Runs ingress on the burst and sends every packet on. Packets that were `received` just now leave
     /// at once where nothing stops them; those that come again are told as much in egress.
+    #[inline]
     pub(super) fn run_ingress(&mut self, received: bool, mut trace: Option<&mut dyn TraceSink>) {
         if self.burst.is_empty() {
             return;
@@ -51,6 +52,7 @@ impl Core {
 
     /// Packets may do egress right behind ingress: there are no queues, no mark is given in front of egress,
     /// and the program asks nothing of the device that depends on which pass it is.
+    #[inline]
     fn may_go_through(&self) -> bool {
         let program = self.executor.current().map(|generation| &generation.program);
         !self.manager.configured
@@ -84,6 +86,7 @@ impl Core {
         }
     }
 
+    #[inline]
     pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
         (std::mem::take(&mut self.burst), std::mem::take(&mut self.meta))
     }
@@ -299,6 +302,7 @@ impl Core {
         self.release(packet);
     }
 
+    #[inline]
     pub(super) fn release(&mut self, mut packet: Descriptor) {
         if let Some(buf) = packet.buf.take() {
             self.mem.free(buf);

@@ -85,11 +85,13 @@ pub(super) struct Manager {
 }
 
 /// The traffic manager's port of a slot.
+#[inline]
 pub(super) fn port_id(slot: usize) -> PortId {
     PortId(u16::try_from(slot + 1).unwrap_or(u16::MAX))
 }
 
 /// The slot of a traffic manager's port; `None` is the CPU port.
+#[inline]
 pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
@@ -206,6 +208,7 @@ impl Manager {
     }
 
     /// The queue of a slot's port for a class.
+    #[inline]
     pub(super) fn queue_of(&self, to: usize, traffic_class: u8) -> u8 {
         let map = self.maps.get(usize::from(port_id(to).0));
         map.map_or(0, |map| map.queue(traffic_class))
@@ -298,6 +301,7 @@ impl Manager {
     }
 
     /// The ledger's reason.
+    #[inline]
     pub(super) fn reason(&self, reason: DropReason) -> ReasonIndex {
         self.reasons[reason as usize]
     }
@@ -319,12 +323,14 @@ impl Manager {
     }
 
     /// When it has something to do.
-    pub(super) fn next_deadline(&self) -> Option<Time> {
+    #[inline]
+    pub(super) fn next_deadline(&mut self) -> Option<Time> {
         self.tm.next_deadline()
     }
 
     /// When it has something to do that can be seen.
-    pub(super) fn next_effect(&self) -> Option<Time> {
+    #[inline]
+    pub(super) fn next_effect(&mut self) -> Option<Time> {
         self.tm.next_effect()
     }
 }

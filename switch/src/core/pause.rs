@@ -18,6 +18,7 @@ fn own_mac(number: u16) -> [u8; 6] {
 
 impl Core {
     /// True for a MAC control frame, whatever is wrong with it: it ends at the port (802.3 clause 31).
+    #[inline]
     pub(super) fn is_mac_control(&self, slot: usize, frame: &RxFrame) -> bool {
         self.mac_control == MacControlPolicy::Consume
             && self.slots[slot].is_ethernet()

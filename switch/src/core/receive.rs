@@ -8,6 +8,7 @@ use crate::ports::RxFrame;
 
 impl Core {
     /// Takes one burst of a port into the work list.
+    #[inline]
     pub(super) fn receive(&mut self, slot: usize) -> usize {
         let now = self.now;
         let mut rx = std::mem::take(&mut self.rx);

@@ -20,6 +20,7 @@ use crate::tm::{CONTROL_QUEUE, Departure, DropReason, PortId};
 
 impl Core {
     /// Sends what can leave now. Returns the frames that ports took.
+    #[inline]
     pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
         let mut next = 0;
@@ -71,6 +72,7 @@ impl Core {
     }
 
     /// Serves the ports that the traffic manager says may send.
+    #[inline]
     fn serve(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
         while let Some(id) = self.manager.tm.next_ready() {
@@ -177,6 +179,7 @@ impl Core {
 
     /// Hands the backlog to the port. What finds no room stays; the traffic manager then sends
     /// nothing more, and a port without a configuration drops what is over a limit.
+    #[inline]
     fn send(&mut self, slot: usize) -> usize {
         let before = self.slots[slot].backlog.len();
         let mut sent = 0;
@@ -210,6 +213,7 @@ impl Core {
     }
 
     /// Books the first `gone` frames of a backlog: `sent` of them left, the others were given up.
+    #[inline]
     fn book_sent(&mut self, slot: usize, gone: usize, sent: usize) {
         let gone = gone.min(self.slots[slot].backlog_from.len());
         for index in 0..gone {

@@ -289,6 +289,7 @@ impl Lab {
     /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
     /// meanwhile waits on the board, so the result is that of one event after the other; and a node at work is cheaper than a
     /// change of nodes.
+    #[inline]
     fn turn(&mut self, node: usize) -> Result<(), Violation> {
         let mut horizon = self.horizon(node);
         loop {
@@ -304,6 +305,7 @@ impl Lab {
     /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
     /// has, and its frame takes a while. Faults and samples find all nodes at the same time. The node itself is off the
     /// agenda.
+    #[inline]
     fn horizon(&mut self, node: usize) -> Time {
         self.agenda.set(NODES + node, Time::MAX);
         if self.is_live || self.watch.is_some() {
@@ -315,6 +317,7 @@ impl Lab {
     }
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
+    #[inline]
     fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Violation> {
         self.events += 1;
         let next = if self.is_live { self.poll_all(node) } else { self.poll_due(node) };
@@ -349,6 +352,7 @@ impl Lab {
     }
 
     /// Polls the ports that have something, which the board knows. Gives the next instant at which something can be seen.
+    #[inline]
     fn poll_due(&mut self, node: usize) -> Time {
         let (now, wires) = (self.now, self.wires[node].clone());
         self.due.clear();

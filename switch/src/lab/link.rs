@@ -94,6 +94,7 @@ impl Board {
     }
 
     /// Looks for the first arrival at the places of a node, after frames were taken there.
+    #[inline]
     pub fn find_first(&self, node: usize, places: Range<usize>) {
         let first = places.map(|place| self.arrival(place)).fold(Time::MAX, Time::min);
         self.firsts[node].store(first.as_ps(), Ordering::Relaxed);
@@ -114,6 +115,7 @@ impl Board {
         }
     }
 
+    #[inline]
     fn note_sent(&self, place: usize) {
         let word = &self.sent[place / 64];
         word.store(word.load(Ordering::Relaxed) | 1 << (place % 64), Ordering::Relaxed);
@@ -167,6 +169,7 @@ impl Direction {
         Direction { board: Arc::clone(board), to, flight: Mutex::new(flight) }
     }
 
+    #[inline]
     fn flight(&self) -> MutexGuard<'_, Flight> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,6 +208,7 @@ impl Direction {
 
 impl Flight {
     /// Takes a frame that leaves at its `end`.
+    #[inline]
     fn take(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) {
         self.counters.sent += 1;
         self.counters.sent_bytes += u64::from(frame.len);

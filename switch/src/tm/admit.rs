@@ -35,6 +35,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Everything of [`Tm::enqueue`] but the packet: the slot that waits for it, or none where it passes.
+    #[inline]
     fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Option<u32>, DropReason> {
         if let Some(port) = self.ports.get_mut(arrival.egress.index())
             && port.passes
@@ -260,6 +261,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Memory charged for a frame: whole cells if the buffer has cells.
+    #[inline]
     pub(crate) fn charge_of(&self, bytes: u32) -> u32 {
         charge(bytes, self.config.cell_bytes)
     }
@@ -404,6 +406,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Gives packet memory back: its own, or one reference of a shared one.
+    #[inline]
     pub(crate) fn release_memory(
         &mut self,
         now: Time,
@@ -441,6 +444,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Releases bytes of an ingress group; may let the peer resume.
+    #[inline]
     pub(crate) fn release_group(
         &mut self,
         now: Time,

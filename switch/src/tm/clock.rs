@@ -33,6 +33,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
+    #[inline]
     fn run_timers(&mut self, at: Time, id: PortId) {
         let port = &mut self.ports[id.index()];
         let frame_ended = port.on_wire.is_some() && port.link.ceil() <= at;

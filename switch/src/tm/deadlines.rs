@@ -1,8 +1,8 @@
 //! The earliest of the deadlines of all ports, and the set of ports that may send now.
 //!
-//! A port has two deadlines. Ports are in groups, whose earliest are kept, and so is the earliest of all: reading it is one
-//! load. Moving a deadline looks through a group only when the one that was its earliest moves back. Ties go to the lower port, so
-//! the order is total.
+//! A port has two deadlines. Ports are in groups, whose earliest are kept, and so is the earliest of all. When the earliest of a
+//! group moves back, the group is looked through by who asks next: deadlines are set more often than they are read. Ties go to
+//! the lower port, so the order is total.
 
 use wireyard_tables::time::Time;
 
@@ -22,79 +22,86 @@ impl Due {
     fn min(self, other: Due) -> Due {
         Due { timer: self.timer.min(other.timer), effect: self.effect.min(other.effect) }
     }
-
-    /// The earliest of several, one of which was `old` and is `self` now, when `known` was their earliest.
-    #[inline]
-    fn replaces(self, old: Due, known: Due, all: &[Due]) -> Due {
-        let first = known.min(self);
-        let moved_back = |old, new, known| old == known && new > known;
-        if moved_back(old.timer, self.timer, known.timer)
-            || moved_back(old.effect, self.effect, known.effect)
-        {
-            return all.iter().fold(Due::NEVER, |first, due| first.min(*due));
-        }
-        first
-    }
 }
 
 /// Ports of a group.
 const GROUP: usize = 16;
 
+/// Ports side by side.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// The earliest of them, unless it is stale.
+    first: Due,
+    /// The earliest has moved back.
+    stale: bool,
+}
+
 /// The deadlines of each port and which of them is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
     ports: Vec<Due>,
-    /// The earliest of each group of ports.
-    groups: Vec<Due>,
+    groups: Vec<Group>,
+    /// The earliest of all, unless a group is stale.
     first: Due,
+    stale: bool,
 }
 
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        Deadlines { ports: Vec::new(), groups: Vec::new(), first: Due::NEVER }
+        Deadlines { ports: Vec::new(), groups: Vec::new(), first: Due::NEVER, stale: false }
     }
 
     /// Makes room for `ports` ports, keeping the deadlines that are set.
     pub(crate) fn grow(&mut self, ports: usize) {
         let ports = ports.max(self.ports.len());
         self.ports.resize(ports, Due::NEVER);
-        self.groups.resize(ports.div_ceil(GROUP), Due::NEVER);
+        self.groups.resize(ports.div_ceil(GROUP), Group { first: Due::NEVER, stale: false });
     }
 
     /// The first deadlines of all, `Time::MAX` where there is none.
     #[inline]
-    pub(crate) fn first(&self) -> Due {
+    pub(crate) fn first(&mut self) -> Due {
+        if self.stale {
+            self.look();
+        }
         self.first
     }
 
+    fn look(&mut self) {
+        self.first = Due::NEVER;
+        for (group, ports) in self.groups.iter_mut().zip(self.ports.chunks(GROUP)) {
+            if group.stale {
+                group.first = ports.iter().fold(Due::NEVER, |first, due| first.min(*due));
+                group.stale = false;
+            }
+            self.first = self.first.min(group.first);
+        }
+        self.stale = false;
+    }
+
     /// The port whose timer is first.
-    pub(crate) fn first_port(&self) -> usize {
-        let first = self.first.timer;
-        let group = self.groups.iter().position(|due| due.timer == first).unwrap_or_default();
-        let ports = self.ports.iter().skip(group * GROUP);
-        group * GROUP + ports.take_while(|due| due.timer != first).count()
+    pub(crate) fn first_port(&mut self) -> usize {
+        let first = self.first().timer;
+        let group = self.groups.iter().position(|group| group.first.timer == first);
+        let start = group.unwrap_or_default() * GROUP;
+        start + self.ports[start..].iter().take_while(|due| due.timer != first).count()
     }
 
     /// Moves the deadlines of `port`.
     #[inline]
     pub(crate) fn set(&mut self, port: usize, due: Due) {
         let old = std::mem::replace(&mut self.ports[port], due);
-        if old == due {
-            return;
+        let group = &mut self.groups[port / GROUP];
+        let known = group.first;
+        if (old.timer == known.timer && due.timer > old.timer)
+            || (old.effect == known.effect && due.effect > old.effect)
+        {
+            group.stale = true;
+            self.stale = true;
+        } else {
+            group.first = known.min(due);
+            self.first = self.first.min(due);
         }
-        let group = port / GROUP;
-        let start = group * GROUP;
-        let known = self.groups[group];
-        let ports = &self.ports[start..self.ports.len().min(start + GROUP)];
-        let earliest = due.replaces(old, known, ports);
-        if earliest == known {
-            return;
-        }
-        self.groups[group] = earliest;
-        self.first = match self.groups.len() {
-            1 => earliest,
-            _ => earliest.replaces(known, self.first, &self.groups),
-        };
     }
 }
 

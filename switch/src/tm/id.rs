@@ -12,6 +12,7 @@ pub const CONTROL_QUEUE: u8 = 8;
 pub struct PortId(pub u16);
 
 impl PortId {
+    #[inline]
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -108,6 +109,7 @@ pub struct Count {
 }
 
 impl Count {
+    #[inline]
     pub(crate) fn add(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);

@@ -159,6 +159,7 @@ impl Scheduler {
     }
 
     /// Chooses from a mask that is not empty.
+    #[inline]
     fn choose(&mut self, now: Time, ready: u8) -> u8 {
         let mut guaranteed = 0u8;
         for q in bits(ready & self.has_min) {

@@ -51,6 +51,7 @@ struct Head {
 impl<P: Default> Tm<P> {
     /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on
     /// it either succeeds or takes it off the list, so a loop over `next_ready` ends.
+    #[inline]
     pub fn next_ready(&self) -> Option<PortId> {
         self.ready.first().and_then(|port| u16::try_from(port).ok()).map(PortId)
     }
@@ -74,6 +75,7 @@ impl<P: Default> Tm<P> {
         })
     }
 
+    #[inline]
     fn take_next(&mut self, now: Time, id: PortId) -> Option<Head> {
         loop {
             let port = self.ports.get_mut(id.index())?;
@@ -196,6 +198,7 @@ impl<P: Default> Tm<P> {
     /// Sends the packet that [`Tm::begin`] took, with the length egress processing made of it.
     ///
     /// `None` if nothing was begun on this port, or the port went down meanwhile.
+    #[inline]
     pub fn commit(&mut self, now: Time, id: PortId, frame_bytes: u32) -> Option<Transmission> {
         let port = self.ports.get_mut(id.index())?;
         let leaving = port.pending.take()?;
@@ -256,6 +259,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// The last bit of the frame on the wire left at `at`: its memory is free.
+    #[inline]
     pub(crate) fn finish_wire(&mut self, id: PortId, at: Time) {
         if let Some(leaving) = self.ports[id.index()].on_wire.take() {
             self.release_leaving(at, id, &leaving);
@@ -263,6 +267,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Releases both views of a packet.
+    #[inline]
     pub(crate) fn release_leaving(&mut self, at: Time, id: PortId, leaving: &Leaving) {
         let queue = self.ports[id.index()].queues.get_mut(usize::from(leaving.queue));
         if let Some(queue) = queue
@@ -313,6 +318,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Notes that the port may send, or when it may, after something changed.
+    #[inline]
     pub(crate) fn arm_sending(&mut self, now: Time, id: PortId) {
         let port = &self.ports[id.index()];
         if !port.has_work() {
@@ -329,6 +335,7 @@ impl<P: Default> Tm<P> {
         }
     }
 
+    #[inline]
     fn wake(&mut self, id: PortId, at: Time) {
         let port = &mut self.ports[id.index()];
         if port.wake_at != at {
@@ -345,6 +352,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// The same after only the wire changed.
+    #[inline]
     pub(crate) fn arm_wire(&mut self, id: PortId) {
         let due = self.ports[id.index()].due(self.stops);
         self.deadlines.set(id.index(), due);
