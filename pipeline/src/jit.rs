@@ -1,7 +1,7 @@
 //! The compiled engine: IR to Cranelift to machine code.
 //!
 //! It does to a packet what the interpreter does, bit for bit; the interpreter is the definition. A
-//! program becomes one module of machine code per generation. Whatever the generator has no code for
+//! program becomes one module of machine code, which devices with the same program share ([`Codes`]). Whatever the generator has no code for
 //! is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
 //! somebody traces is done by the interpreter altogether.
 //!
@@ -10,6 +10,7 @@
 //! changes to machine code between two bursts once there is some.
 
 mod background;
+mod codes;
 mod compiled;
 mod emit;
 mod engine;
@@ -21,6 +22,7 @@ mod runtime;
 mod tests;
 
 pub use background::{Complain, background};
+pub use codes::Codes;
 pub use emit::Refused;
 pub use engine::Jit;
 pub(crate) use frame::Scratch;
@@ -72,14 +74,16 @@ pub fn engine(
     state: &State,
     kind: EngineKind,
     options: Options,
+    codes: &Codes,
 ) -> (Box<dyn Engine>, Option<Refused>) {
-    let program = &Arc::new(passes::optimised(program, options.level));
-    let refused = match kind {
-        EngineKind::Interp => None,
-        EngineKind::Jit => match Jit::new(program, state, options) {
-            Ok(jit) => return (Box::new(jit), None),
-            Err(refused) => Some(refused),
+    match kind {
+        EngineKind::Interp => {
+            let program = Arc::new(passes::optimised(program, options.level));
+            (Box::new(Interp::new(program)), None)
+        }
+        EngineKind::Jit => match codes.engine(program, state, options) {
+            Ok(jit) => (Box::new(jit), None),
+            Err((refused, program)) => (Box::new(Interp::new(program)), Some(refused)),
         },
-    };
-    (Box::new(Interp::new(program.clone())), refused)
+    }
 }

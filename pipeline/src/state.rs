@@ -32,8 +32,10 @@ use wireyard_tables::{Options, Tables};
 /// How a state is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateOptions {
-    /// Seed of `random` and of the hashes inside tables. Fixed for replay and the laboratory.
+    /// Seed of `random`. Fixed for replay and the laboratory.
     pub seed: u64,
+    /// Seed of the hashes inside tables: devices that shall share machine code have the same.
+    pub hash_seed: u64,
     /// Workers that will forward; at least 1.
     pub workers: usize,
     /// When it is loaded: idle times of declared entries start here.
@@ -172,8 +174,11 @@ impl State {
     ) -> Result<State, LoadError> {
         let lanes = options.workers.max(1);
         let value_sets = load::value_sets(program, old)?;
-        let tables =
-            load::tables(program, Options { seed: options.seed, lanes, now: options.now }, old)?;
+        let tables = load::tables(
+            program,
+            Options { seed: options.hash_seed, lanes, now: options.now },
+            old,
+        )?;
         let tally = |size: usize| CounterArray::new(size, lanes);
         Ok(State {
             program: program.clone(),

@@ -49,6 +49,8 @@ pub struct Loaded {
     pub warnings: Diagnostics,
     /// Every file that was read.
     pub files: Files,
+    /// Machine code of its devices.
+    codes: Arc<jit::Codes>,
 }
 
 /// Reads and checks everything.
@@ -94,7 +96,8 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         }
         None => None,
     };
-    Ok(Loaded { parsed, program, entries, config, warnings, files })
+    let codes = Arc::default();
+    Ok(Loaded { parsed, program, entries, config, warnings, files, codes })
 }
 
 /// Programs of `programs/` that are inside the binary, for commands that need no file.
@@ -116,7 +119,8 @@ pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
         let compiled = compile(&parsed, &device::externs())
             .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
         let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
-        Ok(Loaded { parsed, program, entries: None, config: None, warnings, files })
+        let codes = Arc::default();
+        Ok(Loaded { parsed, program, entries: None, config: None, warnings, files, codes })
     }))
 }
 
@@ -182,7 +186,7 @@ impl DeviceOptions {
 }
 
 /// Makes the engine of every generation.
-fn maker(options: DeviceOptions) -> Box<MakeEngine> {
+fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     let level = jit::Options { level: options.opt_level };
     if options.engine == EngineKind::Auto && options.background {
         return Box::new(move |program, state| {
@@ -198,8 +202,9 @@ fn maker(options: DeviceOptions) -> Box<MakeEngine> {
         EngineKind::Interpreter => jit::EngineKind::Interp,
         EngineKind::Jit | EngineKind::Auto => jit::EngineKind::Jit,
     };
+    let codes = Arc::clone(codes);
     Box::new(move |program, state| {
-        let (engine, refused) = jit::engine(program, state, kind, level);
+        let (engine, refused) = jit::engine(program, state, kind, level, &codes);
         if let Some(refused) = refused {
             tell(&program.name, &refused);
         }
@@ -231,6 +236,7 @@ impl Loaded {
             config: None,
             warnings: Diagnostics::new(),
             files: self.files.clone(),
+            codes: Arc::clone(&self.codes),
         })
     }
 
@@ -334,7 +340,8 @@ impl Loaded {
         workers: usize,
     ) -> Result<Vec<Core>, String> {
         let state = StateOptions { seed: options.seed, workers, ..StateOptions::default() };
-        let generations = Generations::new(Arc::clone(&self.program), state, maker(options))
+        let make = maker(options, &self.codes);
+        let generations = Generations::new(Arc::clone(&self.program), state, make)
             .map_err(|error| error.to_string())?;
         let engine = generations.current();
         if options.engine == EngineKind::Jit && engine.engine.name() != EngineKind::Jit.name() {

@@ -1,8 +1,8 @@
 //! The compiled form of a program: a module of machine code, and what it refers to.
 //!
 //! Memory is writable while code is made and executable afterwards, never both. One module belongs to
-//! one generation of a program; it is freed when the engine is dropped, which the generation does when
-//! no worker runs it any more.
+//! one program and layout of a state; it is freed with the last engine that runs it, and a generation drops its engine when no
+//! worker runs it any more.
 #![allow(unsafe_code)]
 
 use super::emit::path::PathPlan;
@@ -48,7 +48,7 @@ pub(super) struct Tables {
 }
 
 /// What the generator may take for constant about a state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Facts {
     pub(super) tables: Vec<TableFacts>,
     /// Where the bytes of each instance start in the header vector.
@@ -58,7 +58,7 @@ pub(super) struct Facts {
 }
 
 /// About a table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct TableFacts {
     pub(super) layout: Layout,
     pub(super) places: Vec<Place>,

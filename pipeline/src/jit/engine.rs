@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The compiled engine of one program and one state.
 #[derive(Debug)]
 pub struct Jit {
-    compiled: Compiled,
+    compiled: Arc<Compiled>,
     interp: Interp,
     state: u64,
 }
@@ -59,7 +59,11 @@ impl Recipe {
 
     pub(super) fn compile(self) -> Result<Jit, Refused> {
         let compiled = Compiled::new(&self.program, self.facts, self.options, None)?;
-        Ok(Jit { compiled, interp: Interp::new(self.program), state: self.state })
+        Ok(Jit {
+            compiled: Arc::new(compiled),
+            interp: Interp::new(self.program),
+            state: self.state,
+        })
     }
 }
 
@@ -72,6 +76,11 @@ impl Jit {
         Recipe::new(program, state, options).compile()
     }
 
+    /// Code that was made for the layout of this state, and the program that it was made of.
+    pub(super) fn of(compiled: Arc<Compiled>, program: Arc<Program>, state: &State) -> Jit {
+        Jit { compiled, interp: Interp::new(program), state: state.id() }
+    }
+
     /// The code of a program as text, for people.
     ///
     /// # Errors
@@ -80,6 +89,11 @@ impl Jit {
         let mut text = Text::default();
         Compiled::new(program, Facts::new(state), options, Some(&mut text))?;
         Ok(text)
+    }
+
+    #[cfg(test)]
+    pub(super) fn shares_code(&self, other: &Jit) -> bool {
+        Arc::ptr_eq(&self.compiled, &other.compiled)
     }
 
     /// True when packets of this control are worked on in place, with a copy of the control for each

@@ -86,7 +86,7 @@ pub(super) struct Members {
 }
 
 /// Where counters of a program start in the array of lanes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CounterBase {
     /// Direct counters of table 0.
     pub(super) tables: usize,

@@ -2,12 +2,13 @@
 
 mod random;
 
-use super::{Jit, Options};
-use crate::interp::tests::build::{After, Build, Rig, block, body};
+use super::{Codes, Jit, Options};
+use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
 use crate::ir::{BinOp, BuiltinError, ExprKind, ParserOp, Program, StdField, Term};
 use crate::packet::MemoryConfig;
 use proptest::prelude::*;
 use random::Random;
+use std::sync::Arc;
 
 /// The same program on both engines.
 struct Pair {
@@ -188,4 +189,28 @@ fn the_cursor_is_the_same_in_place() {
         }
         pair.compare_state();
     }
+}
+
+/// Devices with the same program and layout run the same code; the last one frees it.
+#[test]
+fn devices_share_code_while_one_of_them_runs_it() {
+    let mut build = Build::new();
+    ethernet_ipv4(&mut build);
+    let forward = build.set_std(StdField::EgressPort, 1);
+    build.ingress(vec![forward]);
+    let program = Arc::new(build.program);
+    let rig = |workers| Rig::new(Program::clone(&program), MemoryConfig::default(), workers);
+    let codes = Codes::default();
+    let engine = |rig: &Rig, level| {
+        codes.engine(&program, &rig.state, Options { level }).expect("the program compiles")
+    };
+    let [one, other, several] = [rig(1), rig(1), rig(2)];
+    let first = engine(&one, 2);
+    assert!(first.shares_code(&engine(&other, 2)));
+    assert!(!first.shares_code(&engine(&one, 1)), "another level");
+    assert!(!first.shares_code(&engine(&several, 2)), "counters of several workers");
+    drop(first);
+    let again = engine(&one, 2);
+    assert_eq!(codes.len(), 1, "what nobody runs is gone");
+    drop(again);
 }

@@ -142,7 +142,8 @@ impl Lab {
         let end_point = |node| is_host(node).then_some(Time::ZERO);
         let end_points = (0..fabric.nodes.len()).map(end_point).collect();
         let nearest = |node: usize| {
-            let delays = fabric.nodes[node].links.iter().map(|&link| fabric.links[link].setup.delay);
+            let delays =
+                fabric.nodes[node].links.iter().map(|&link| fabric.links[link].setup.delay);
             delays.min().unwrap_or(Span::ZERO)
         };
         let nearest = (0..fabric.nodes.len()).map(nearest).collect();

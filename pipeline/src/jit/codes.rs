@@ -1,0 +1,79 @@
+//! Machine code that devices share: a laboratory has a hundred hosts with one program.
+//!
+//! Code refers to a state only by the frame that it is given, so devices whose states have the same layout need it once:
+//! compiled once, and warm in the instruction cache for all of them. It is freed with the last engine that runs it; nothing is kept
+//! for later.
+
+use super::compiled::{Compiled, Facts};
+use super::engine::Jit;
+use super::{Options, Refused};
+use crate::ir::Program;
+use crate::passes;
+use crate::state::State;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The code that was made of a program for one layout.
+#[derive(Debug)]
+struct Made {
+    /// The program as it was before the passes: its address tells it from others while this is held.
+    source: Weak<Program>,
+    facts: Facts,
+    options: Options,
+    /// The program as the passes left it.
+    program: Weak<Program>,
+    code: Weak<Compiled>,
+}
+
+/// The code in use by some devices.
+#[derive(Debug, Default)]
+pub struct Codes {
+    made: Mutex<Vec<Made>>,
+}
+
+impl Codes {
+    /// The engine of a program for a state: with code that is there already, or new code.
+    ///
+    /// # Errors
+    /// See [`Refused`], with the program as the passes leave it.
+    pub(super) fn engine(
+        &self,
+        source: &Arc<Program>,
+        state: &State,
+        options: Options,
+    ) -> Result<Jit, (Refused, Arc<Program>)> {
+        let facts = Facts::new(state);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.retain(|made| made.code.strong_count() > 0);
+        let is_same = |made: &&Made| {
+            made.source.as_ptr() == Arc::as_ptr(source)
+                && made.options == options
+                && made.facts == facts
+        };
+        let known = made.iter().find(is_same);
+        let known = known.and_then(|made| made.program.upgrade().zip(made.code.upgrade()));
+        let (program, code) = match known {
+            Some(known) => known,
+            None => {
+                let program = Arc::new(passes::optimised(source, options.level));
+                let code = match Compiled::new(&program, facts.clone(), options, None) {
+                    Ok(code) => Arc::new(code),
+                    Err(refused) => return Err((refused, program)),
+                };
+                made.push(Made {
+                    source: Arc::downgrade(source),
+                    facts,
+                    options,
+                    program: Arc::downgrade(&program),
+                    code: Arc::downgrade(&code),
+                });
+                (program, code)
+            }
+        };
+        Ok(Jit::of(code, program, state))
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
