@@ -2,7 +2,9 @@
 //!
 //! Sources of events, in the order in which equal instants are served: faults, nodes (by number), samples. A node's next
 //! instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send. Polling a
-//! node can bring its neighbours forward, by frames that will arrive; nothing else can change them.
+//! node can bring its neighbours forward, by frames that will arrive; nothing else can change them. So a node goes on by itself
+//! up to the instant before which nothing new can reach it, which its links' delays give; the result is the same
+//! (`tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -207,6 +209,10 @@ impl Lab {
         (slowest + first + back) as f64 / 1e12
     }
 
+    fn end(&self) -> Time {
+        Time::ZERO + self.scenario.duration
+    }
+
     fn samples(&self) -> usize {
         NODES + self.cores.len()
     }
@@ -249,7 +255,7 @@ impl Lab {
         reach: &mut impl FnMut(Time) -> Time,
         pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
     ) -> Outcome {
-        let end = Time::ZERO + self.scenario.duration;
+        let end = self.end();
         let samples = self.samples();
         while let Some((at, source)) = self.agenda.first() {
             if at > end {
@@ -314,7 +320,9 @@ impl Lab {
         }
         let others = self.agenda.first().map_or(Time::MAX, |(at, _)| at);
         let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
-        (others + self.nearest[node]).min(changes)
+        // What is due at the end is done.
+        let over = self.end() + Span::from_ps(1);
+        (others + self.nearest[node]).min(changes).min(over)
     }
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
@@ -491,3 +499,6 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
     changes.sort_by_key(|change| (change.at, change.fault, change.begins));
     changes
 }
+
+#[cfg(test)]
+mod tests;

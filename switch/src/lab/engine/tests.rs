@@ -1,0 +1,108 @@
+//! Nodes that go on by themselves against one event after the other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use wireyard_pipeline::source::Loader;
+use wireyard_tables::time::Time;
+
+use super::{FAULTS, Lab, NODES, Outcome};
+use crate::lab::build::Options;
+use crate::lab::host::FlowStatus;
+use crate::lab::link::LinkCounters;
+use crate::lab::scenario;
+use crate::library::LIBRARIES;
+use crate::program::EngineKind;
+
+/// Two switches, links of several delays with faults, pauses, marks, a flow back, a fault and a sample in the middle.
+const BUSY: &str = "
+lab: order
+duration: 300 us
+sample: 7 us
+link: { rate: 25 Gbit/s, delay: 700 ns, loss: 1 %, reordering: 2 %, reorder_by: 3 us }
+topology: { dumbbell: { pairs: 3, middle: { rate: 10 Gbit/s, delay: 1300 ns } } }
+flows:
+  - { from: a1, to: b1 }
+  - { from: a2, to: b2, start: 3 us }
+  - { from: b3, to: a3, size: 20 KB, start: 11 us }
+faults:
+  - { at: 100 us, until: 130 us, slow_receiver: b1 }
+";
+
+/// A sender wakes up alone: what it hears, and is slowed down by, is about what it sent itself.
+const ALONE: &str = "
+lab: alone
+duration: 300 us
+sample: 50 us
+link: { rate: 25 Gbit/s, delay: 700 ns }
+topology: { incast: { senders: 1, last_hop: { rate: 10 Gbit/s } } }
+switch:
+  qos:
+    preset: onyx_roce
+    wred_profiles: { ROCE: { green: { kmin: 2 KB, kmax: 20 KB, pmax: 100 % } } }
+flows:
+  - { from: h1, to: sink, start: 5 us }
+";
+
+/// What can be told apart: every flow, every link, every core.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    flows: Vec<FlowStatus>,
+    links: Vec<[LinkCounters; 2]>,
+    cores: Vec<String>,
+    polls: u64,
+}
+
+fn lab(text: &str, seed: u64) -> Lab {
+    let path = Path::new("order.yaml");
+    let loader = Loader::in_memory([(path, text)], LIBRARIES);
+    let (scenario, _) = scenario::read(path, &loader).expect("the scenario reads");
+    let options = Options { engine: EngineKind::Auto, seed: Some(seed) };
+    Lab::new(Arc::new(scenario), options).expect("the lab builds")
+}
+
+/// What [`Lab::run`] does, but for nodes that go on.
+fn run_one_by_one(lab: &mut Lab) {
+    let samples = lab.samples();
+    while let Some((at, source)) = lab.agenda.first() {
+        if at > lab.end() {
+            break;
+        }
+        lab.now = at;
+        if source == FAULTS {
+            lab.change();
+        } else if source == samples {
+            lab.agenda.set(samples, at + lab.scenario.sample);
+            lab.sample().expect("all checks pass");
+        } else {
+            let mut horizon = Time::ZERO;
+            let next = lab.poll(source - NODES, &mut horizon).expect("time passes");
+            lab.agenda.set(source, next);
+        }
+    }
+    lab.now = lab.end();
+    assert_eq!(lab.finish(Outcome::Complete), Outcome::Complete);
+}
+
+fn seen(lab: &mut Lab) -> Seen {
+    Seen {
+        flows: lab.statuses(),
+        links: lab.links.iter().map(|link| [0, 1].map(|way| link[way].counters())).collect(),
+        cores: lab.cores.iter_mut().map(|core| format!("{:?}", core.statistics())).collect(),
+        polls: lab.events,
+    }
+}
+
+#[test]
+fn a_node_that_goes_on_changes_nothing() {
+    for (text, seed) in (1..6).map(|seed| (BUSY, seed)).chain([(ALONE, 1)]) {
+        let (mut fast, mut plain) = (lab(text, seed), lab(text, seed));
+        assert_eq!(fast.run(&mut |_| true), Outcome::Complete);
+        run_one_by_one(&mut plain);
+        let (fast, plain) = (seen(&mut fast), seen(&mut plain));
+        let is_bad = |way: &LinkCounters| way.reordered > 0 && way.lost > 0;
+        assert_eq!(plain.links.iter().flatten().any(is_bad), text == BUSY);
+        assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 0));
+        assert_eq!(fast, plain, "seed {seed} of {text}");
+    }
+}
