@@ -2,7 +2,8 @@
 //!
 //! A key is a fixed number of `u64` words. Whoever reads packets gathers the fields into that form;
 //! the engines compare whole words and never see a field. [`KeyLayout`] is the contract between the
-//! two sides: fields lie in order, from the low bits of word 0 upwards.
+//! two sides: each field, in order, lies above those before it in the first word that has room, so that
+//! a key has few words to hash and compare.
 
 use crate::error::{FieldError, SpecError};
 
@@ -85,7 +86,7 @@ pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> u128 {
 }
 
 /// Where every field of a key lies. A field of at most 64 bits never crosses a word: it goes to the
-/// next word if it does not fit. A wider field takes two whole words.
+/// first word with enough bits left. A wider field takes two whole words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
     places: Vec<Place>,
@@ -98,18 +99,24 @@ impl KeyLayout {
     /// # Errors
     /// A width outside 1 to 128, or more than [`MAX_KEY_WORDS`] words in all.
     pub fn new(widths: impl IntoIterator<Item = u32>) -> Result<KeyLayout, SpecError> {
-        let (mut places, mut word, mut shift) = (Vec::new(), 0, 0);
+        // Bits in use, by word.
+        let (mut places, mut used) = (Vec::new(), Vec::new());
         for (field, bits) in widths.into_iter().enumerate() {
             if !(1..=MAX_FIELD_BITS).contains(&bits) {
                 return Err(SpecError::FieldWidth { field, bits });
             }
-            if shift > 0 && shift + bits > 64 {
-                (word, shift) = (word + 1, 0);
+            let room = used.iter().position(|used| used + bits <= 64);
+            let word = room.unwrap_or(used.len());
+            if room.is_none() {
+                used.resize(word + if bits > 64 { 2 } else { 1 }, 0);
             }
-            places.push(Place { word, shift, bits });
-            (word, shift) = if bits > 64 { (word + 2, 0) } else { (word, shift + bits) };
+            places.push(Place { word, shift: used[word], bits });
+            match bits {
+                65.. => used[word..].fill(64),
+                _ => used[word] += bits,
+            }
         }
-        let words = word + usize::from(shift > 0);
+        let words = used.len();
         if words > MAX_KEY_WORDS {
             return Err(SpecError::KeyTooWide { words });
         }
@@ -229,11 +236,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_do_not_cross_words() {
+    fn fields_fill_words_and_do_not_cross_them() {
         let layout = KeyLayout::new([48, 12, 16, 128, 9, 64]).unwrap();
         let at: Vec<_> = layout.places().iter().map(|p| (p.word, p.shift)).collect();
-        assert_eq!(at, [(0, 0), (0, 48), (1, 0), (2, 0), (4, 0), (5, 0)]);
-        assert_eq!(layout.words(), 6);
+        assert_eq!(at, [(0, 0), (0, 48), (1, 0), (2, 0), (1, 16), (4, 0)]);
+        assert_eq!(layout.words(), 5);
         let values = [0xaabb_ccdd_eeff, 0xfff, 0x1234, u128::MAX - 5, 0x1ff, 7];
         let key = layout.pack(&values);
         for (place, value) in layout.places().iter().zip(values) {
