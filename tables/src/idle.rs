@@ -6,34 +6,34 @@ use crate::counter::atomics;
 use crate::entry::Slot;
 use crate::time::Time;
 
-/// Last-hit times by slot, in picoseconds. Several workers may hit one entry; the last store wins,
+/// Last-hit times by slot, in nanoseconds, as packets have them. Several workers may hit one entry; the last store wins,
 /// which is off by no more than the time between two workers' bursts.
 #[derive(Debug)]
 pub struct LastHits {
-    times: Box<[AtomicU64]>,
+    times_ns: Box<[AtomicU64]>,
 }
 
 impl LastHits {
     pub(crate) fn new(capacity: u32) -> LastHits {
-        LastHits { times: atomics(capacity as usize) }
+        LastHits { times_ns: atomics(capacity as usize) }
     }
 
-    /// Records a hit.
+    /// Records a hit. A part of a nanosecond counts as a whole one, so that no entry goes early.
     #[inline(always)]
     pub fn touch(&self, slot: Slot, now: Time) {
-        if let Some(time) = self.times.get(slot.0 as usize) {
-            time.store(now.as_ps(), Relaxed);
+        if let Some(time_ns) = self.times_ns.get(slot.0 as usize) {
+            time_ns.store(now.as_ps().div_ceil(1_000), Relaxed);
         }
     }
 
     /// The last hit, or the insertion if there was none.
     pub fn last(&self, slot: Slot) -> Time {
-        let time = self.times.get(slot.0 as usize);
-        Time::from_ps(time.map_or(0, |time| time.load(Relaxed)))
+        let time_ns = self.times_ns.get(slot.0 as usize);
+        Time::from_ns(time_ns.map_or(0, |time_ns| time_ns.load(Relaxed)))
     }
 
-    /// The array, for code that records hits by itself: word `i` belongs to slot `i`.
+    /// The array, for code that records hits by itself: word `i`, in nanoseconds, belongs to slot `i`.
     pub fn as_ptr(&self) -> *const AtomicU64 {
-        self.times.as_ptr()
+        self.times_ns.as_ptr()
     }
 }

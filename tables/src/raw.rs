@@ -125,7 +125,7 @@ pub struct RawTable {
     pub records: *const u64,
     /// `[action, data...]` of the default action.
     pub default: *const u64,
-    /// Last-hit times by slot in picoseconds; null if the table keeps none.
+    /// Last-hit times by slot in nanoseconds; null if the table keeps none.
     pub last_hits: *const AtomicU64,
     /// Exact: number of pairs of cells - 1. Scan: bytes of the list.
     pub pair_mask: u64,

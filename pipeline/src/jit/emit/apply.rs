@@ -166,16 +166,7 @@ impl Emit<'_> {
         let offset = self.b.ins().ishl_imm_u(slot, 3);
         let time = self.b.ins().iadd(times, offset);
         let now = self.now_ns();
-        let now = self.picoseconds(now);
         self.b.ins().store(flags(), now, time, 0);
-    }
-
-    /// Nanoseconds to picoseconds as [`wireyard_tables::time::Time::from_ns`] does.
-    fn picoseconds(&mut self, ns: Value) -> Value {
-        let thousand = self.num(1000);
-        let (low, high) = (self.b.ins().imul(ns, thousand), self.b.ins().umulhi(ns, thousand));
-        let most = self.num(u64::MAX);
-        self.b.ins().select(high, most, low)
     }
 
     fn run_actions(
