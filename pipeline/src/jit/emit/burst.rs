@@ -64,12 +64,18 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(packets, bytes);
         self.store_frame(packets, frame_offset!(burst_first));
         self.store_frame(stop, frame_offset!(burst_stop));
+        if learns {
+            // A burst ends with the first packet that learns.
+            let zero = self.num(0);
+            self.store_frame(zero, frame_offset!(learned));
+        }
         let (packet, exit) = (self.b.create_block(), self.b.create_block());
         for _ in 0..2 {
             self.b.append_block_param(packet, I64);
         }
         let done = self.b.append_block_param(exit, I64);
         let around = Loop { next: self.b.create_block(), bail: self.b.create_block() };
+        let unlearned = if learns { self.b.create_block() } else { around.next };
         self.b.append_block_param(around.bail, I64);
         self.b.set_cold_block(around.bail);
         let first: [BlockArg; 2] = [packets.into(), metas.into()];
@@ -78,20 +84,24 @@ impl Emit<'_> {
         self.b.switch_to_block(packet);
         // Values, and not variables, of which every block that several others lead to would take its own.
         (self.packet, self.meta) = (self.b.block_params(packet)[0], self.b.block_params(packet)[1]);
-        self.packet_in_place(&plan, learns, around)?;
+        self.packet_in_place(&plan, around)?;
         let half = self.b.create_block();
         let goes_on = self.through.is_some();
-        self.egress_behind(around, half)?;
+        self.egress_behind(Loop { next: unlearned, ..around }, around.next, half)?;
 
-        self.b.switch_to_block(around.next);
+        if learns {
+            let last = self.b.create_block();
+            self.b.switch_to_block(around.next);
+            let learned = self.load64(self.frame, frame_offset!(learned));
+            self.b.ins().brif(learned, last, &[], unlearned, &[]);
+            self.b.switch_to_block(last);
+            self.b.set_cold_block(last);
+            let next_packet = self.b.ins().iadd_imm_s(self.packet, size_of::<Descriptor>() as i64);
+            self.b.ins().jump(exit, &[next_packet.into()]);
+        }
+        self.b.switch_to_block(unlearned);
         let next_packet = self.b.ins().iadd_imm_s(self.packet, size_of::<Descriptor>() as i64);
         let next_meta = self.b.ins().iadd_imm_s(self.meta, size_of::<Intrinsic>() as i64);
-        if learns {
-            let (learned, more) =
-                (self.load64(self.frame, frame_offset!(learned)), self.b.create_block());
-            self.b.ins().brif(learned, exit, &[next_packet.into()], more, &[]);
-            self.b.switch_to_block(more);
-        }
         let stop = self.load64(self.frame, frame_offset!(burst_stop));
         let more = self.compare(IntCC::UnsignedLessThan, next_packet, stop);
         let next: [BlockArg; 2] = [next_packet.into(), next_meta.into()];
@@ -117,15 +127,10 @@ impl Emit<'_> {
     }
 
     /// One packet: whether it can be done here, then by its path.
-    fn packet_in_place(
-        &mut self,
-        plan: &PathPlan,
-        learns: bool,
-        around: Loop,
-    ) -> Result<(), Refused> {
+    fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
         self.fail = around.bail;
         let (data, len) = self.packet_bytes();
-        self.defaults(learns);
+        self.defaults();
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {
             let zero = self.resize(zero, 64, bits);
@@ -171,7 +176,7 @@ impl Emit<'_> {
     }
 
     /// Every decision at its default: forward, unless something else is decided.
-    fn defaults(&mut self, learns: bool) {
+    fn defaults(&mut self) {
         let meta = self.meta;
         let zero = self.num(0);
         self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
@@ -196,9 +201,6 @@ impl Emit<'_> {
                 flags: var(zero),
             };
             self.decisions = Some(decisions);
-        }
-        if learns {
-            self.store_frame(zero, frame_offset!(learned));
         }
     }
 

@@ -101,8 +101,17 @@ impl Emit<'_> {
     }
 
     /// The code of egress behind ingress. Packets that cannot go on go to `half`.
-    pub(super) fn egress_behind(&mut self, around: Loop, half: Block) -> Result<(), Refused> {
+    /// The others go on where nothing has been learned, or to `learning` if egress may.
+    pub(super) fn egress_behind(
+        &mut self,
+        mut around: Loop,
+        learning: Block,
+        half: Block,
+    ) -> Result<(), Refused> {
         let Some(through) = self.through.take() else { return Ok(()) };
+        if through.plan.learns {
+            around.next = learning;
+        }
         let program = self.program;
         self.empty_parts = self.kept_empty();
         self.egress = true;
