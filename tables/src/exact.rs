@@ -147,7 +147,9 @@ impl Exact {
                 let data = cell[1 + KEY..].get(..self.shape.data_words)?;
                 return Some(Exact::hit(cell[0], data));
             }
-            if (pair[0][0] == 0) | (pair[1][0] == 0) {
+            // A key that is probed from the front fills the first cell before the second, and what is
+            // removed is replaced from behind.
+            if pair[1][0] == 0 {
                 return None;
             }
             at = (at + 1) & (self.mask >> 1);

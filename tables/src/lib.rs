@@ -75,6 +75,7 @@
 
 mod calls;
 pub mod counter;
+mod direct;
 pub mod entry;
 pub mod error;
 mod exact;

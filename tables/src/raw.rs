@@ -16,11 +16,19 @@
 //!       slot, action = low32(cell[0]) - 1, high32(cell[0])
 //!       data = cell[data_at ..], or if data_at is none raw.records[slot * record_words + 1 ..]
 //!       hit
-//!   if first[0] == 0 or second[0] == 0: miss
+//!   if second[0] == 0: miss
 //!   pair = (pair + 1) & raw.pair_mask
 //! ```
 //!
-//! Compare both cells and select; branch once, on "neither". A cell never crosses a cache line.
+//! Compare both cells and select; branch once, on "neither". A cell never crosses a cache line. The second cell of a
+//! pair is never in use where the first is not.
+//!
+//! **Direct** ([`Layout::Direct`]), for short keys, cells are words of 32 bits:
+//!
+//! ```text
+//! if key >= raw.pair_mask or raw.cells[key] == 0: miss
+//! slot = raw.cells[key] - 1; action, data = raw.records[slot * record_words], raw.records[.. + 1 ..]
+//! ```
 //!
 //! **Lpm** ([`Layout::Lpm`]), cells are words of 32 bits:
 //!
@@ -45,15 +53,15 @@
 //! more entries, which is one call away ([`TableView::lookup`]):
 //!
 //! ```text
-//! entry = raw.cells; stop = entry + raw.pair_mask
-//! while entry < stop:
+//! entry = raw.cells
+//! loop:
 //!   value, mask, ranges = entry[3 ..], entry[3 + key_words ..], entry[3 + 2 * key_words ..]
 //!   if (key ^ value) & mask == 0 in all words and for the n-th range field
 //!      field - ranges[2 * n] <= ranges[2 * n + 1], unsigned:
-//!     slot = entry[0]; action, data = as in an lpm table
+//!     slot = entry[0]; if slot == END: miss
+//!     action, data = as in an lpm table
 //!     hit
 //!   entry += entry_words
-//! miss
 //! ```
 //!
 //! Other tables are one call away: [`TableView::lookup`].
@@ -72,6 +80,8 @@ pub const BUCKET: u32 = lpm::BUCKET;
 /// Address bits that an lpm node consumes.
 pub const NODE_BITS: u32 = lpm::STRIDE;
 
+/// Slot of what stands behind the entries of a scan, and matches everything.
+pub const SCAN_END: u64 = crate::scan::END;
 /// Words of an entry of a scan in front of its value.
 pub const SCAN_HEAD: usize = crate::scan::HEAD;
 
@@ -90,6 +100,11 @@ pub enum Layout {
         record_words: usize,
         /// Seed of the hash.
         seed: u64,
+    },
+    /// An array by key, whose fields take up to 16 bits.
+    Direct {
+        /// Words from record to record.
+        record_words: usize,
     },
     /// A multibit trie over one field, without exact fields beside it.
     Lpm {
@@ -118,8 +133,8 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RawTable {
-    /// Exact: words of 64 bits. Lpm: words of 32 bits. Scan: words of 64 bits, or null. Null otherwise.
-    /// Starts a cache line, but for a scan.
+    /// Exact: words of 64 bits. Direct, lpm: words of 32 bits. Scan: words of 64 bits, or null. Null otherwise.
+    /// Starts a cache line in exact and lpm tables.
     pub cells: *const u8,
     /// `[action, data...]` by slot, `record_words` apart.
     pub records: *const u64,
@@ -127,7 +142,7 @@ pub struct RawTable {
     pub default: *const u64,
     /// Last-hit times by slot in nanoseconds; null if the table keeps none.
     pub last_hits: *const AtomicU64,
-    /// Exact: number of pairs of cells - 1. Scan: bytes of the list.
+    /// Exact: number of pairs of cells - 1. Direct: number of cells.
     pub pair_mask: u64,
     /// Exact: how far a hash is shifted right to get the number of a pair.
     pub shift: u32,
@@ -139,6 +154,7 @@ impl TableView {
     /// What generated code may take for constant.
     pub fn layout(&self) -> Layout {
         match &self.engine {
+            Engine::Direct(direct) => Layout::Direct { record_words: direct.records.stride() },
             Engine::Exact(exact) => Layout::Exact {
                 key_words: exact.shape.key_words,
                 cell_words: exact.shape.stride,
@@ -172,6 +188,11 @@ impl TableView {
             zero_leaf: 0,
         };
         match &self.engine {
+            Engine::Direct(direct) => {
+                raw.cells = direct.cells.as_ptr().cast();
+                raw.records = direct.records.as_ptr();
+                raw.pair_mask = direct.cells.len() as u64;
+            }
             Engine::Exact(exact) => {
                 raw.cells = exact.cells.lines().as_ptr().cast();
                 raw.records = exact.records.as_ptr();
@@ -188,7 +209,6 @@ impl TableView {
                 if let Some(entries) = ternary.scan.entries() {
                     raw.cells = entries.as_ptr().cast();
                     raw.records = ternary.records.as_ptr();
-                    raw.pair_mask = std::mem::size_of_val(entries) as u64;
                 }
             }
             Engine::Lpm(_) => {}

@@ -14,12 +14,14 @@ pub(crate) const SCAN_MAX: usize = 16;
 pub(crate) const SCAN_AGAIN: usize = SCAN_MAX / 2;
 /// Words in front of what is matched: slot; priority; sequence number.
 pub(crate) const HEAD: usize = 3;
+/// The slot that ends a list.
+pub(crate) const END: u64 = u64::MAX;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     /// `[slot] [priority] [sequence number] [value] [mask] [lo, hi - lo of every range field]`, by falling
-    /// priority, then age.
+    /// priority, then age. The last one is no entry: it matches everything, and its slot is [`END`].
     words: Vec<u64>,
     stride: usize,
     /// Words of value and mask together.
@@ -32,13 +34,16 @@ pub(crate) struct Scan {
 impl Scan {
     /// `ranges` says where the bounds of range fields start in a row.
     pub(crate) fn new(key_words: usize, ranges: &[(usize, Place)]) -> Scan {
-        Scan {
+        let mut scan = Scan {
             words: Vec::new(),
             stride: HEAD + 2 * key_words + 2 * ranges.len(),
             masked: 2 * key_words,
             ranges: ranges.to_vec(),
-            over: ranges.iter().any(|(_, place)| bound_words(*place) != 1),
-        }
+            over: false,
+        };
+        scan.restart();
+        scan.over = ranges.iter().any(|(_, place)| bound_words(*place) != 1);
+        scan
     }
 
     /// Words from entry to entry.
@@ -46,7 +51,7 @@ impl Scan {
         self.stride
     }
 
-    /// The entries; `None` where there are too many, or a range field is wider than a word.
+    /// The entries and the end; `None` where there are too many, or a range field is wider than a word.
     pub(crate) fn entries(&self) -> Option<&[u64]> {
         (!self.over).then_some(&self.words)
     }
@@ -56,7 +61,7 @@ impl Scan {
         if self.over {
             return;
         }
-        if self.words.len() == SCAN_MAX * self.stride {
+        if self.words.len() == (SCAN_MAX + 1) * self.stride {
             self.over = true;
             self.words = Vec::new();
             return;
@@ -90,5 +95,8 @@ impl Scan {
     pub(crate) fn restart(&mut self) {
         self.over = false;
         self.words.clear();
+        self.words.extend([END, 0, 0]);
+        self.words.resize(HEAD + self.masked, 0);
+        self.ranges.iter().for_each(|_| self.words.extend([0, u64::MAX]));
     }
 }

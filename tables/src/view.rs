@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::calls::Calls;
 use crate::counter::CounterArray;
+use crate::direct::Direct;
 use crate::entry::{ProfileId, Slot};
 use crate::exact::Exact;
 use crate::idle::LastHits;
@@ -48,6 +49,7 @@ pub struct TableView {
 /// The engine of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Engine {
+    Direct(Direct),
     Exact(Exact),
     Lpm(Lpm),
     Ternary(Ternary),
@@ -73,6 +75,7 @@ impl TableView {
                 Engine::Lpm(Lpm::new(words, places, field, capacity, calls, shape.seed))
             }
             (EngineKind::Ternary, _) => Engine::Ternary(Ternary::new(shape.clone())),
+            _ if Direct::suits(&shape.layout) => Engine::Direct(Direct::new(data_words)),
             _ => Engine::Exact(Exact::new(words, data_words, shape.seed)),
         };
         let default = shape.call_words(&shape.spec.default).into();
@@ -110,7 +113,7 @@ impl TableView {
     pub fn hash(&self, key: &[u64]) -> u64 {
         match &self.engine {
             Engine::Exact(exact) => exact.hash(key),
-            Engine::Lpm(_) | Engine::Ternary(_) => 0,
+            Engine::Direct(_) | Engine::Lpm(_) | Engine::Ternary(_) => 0,
         }
     }
 
@@ -118,6 +121,7 @@ impl TableView {
     #[inline]
     pub fn lookup_hashed(&self, hash: u64, key: &[u64]) -> Option<Hit<'_>> {
         match &self.engine {
+            Engine::Direct(direct) => direct.lookup(key[0]),
             Engine::Exact(exact) => exact.lookup_hashed(hash, key),
             Engine::Lpm(lpm) => lpm.lookup(key),
             Engine::Ternary(ternary) => ternary.lookup(key),
@@ -130,7 +134,7 @@ impl TableView {
     pub fn prefetch_address(&self, hash: u64) -> Option<*const u64> {
         match &self.engine {
             Engine::Exact(exact) => Some(exact.home_address(hash)),
-            Engine::Lpm(_) | Engine::Ternary(_) => None,
+            Engine::Direct(_) | Engine::Lpm(_) | Engine::Ternary(_) => None,
         }
     }
 
@@ -180,6 +184,9 @@ impl Replay for TableView {
             }
             match (&mut self.engine, head.kind) {
                 (_, OpKind::Default) => {}
+                (Engine::Direct(e), OpKind::Insert) => e.insert(row[0], head.slot, call),
+                (Engine::Direct(e), OpKind::Modify) => e.modify(head.slot, call),
+                (Engine::Direct(e), OpKind::Remove) => e.remove(row[0]),
                 (Engine::Exact(e), OpKind::Insert) => e.insert(row, head.slot, call),
                 (Engine::Exact(e), OpKind::Modify) => e.modify(row, head.slot, call),
                 (Engine::Exact(e), OpKind::Remove) => e.remove(row),

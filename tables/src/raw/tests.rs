@@ -58,10 +58,47 @@ fn read_exact(view: &TableView, key: &[u64]) -> Option<(u32, u64)> {
                 return Some((slot, data));
             }
         }
-        if cells.word(first) == 0 || cells.word(first + cell_words) == 0 {
+        if cells.word(first + cell_words) == 0 {
             return None;
         }
         pair = (pair + 1) & raw.pair_mask;
+    }
+}
+
+#[test]
+fn direct_tables_read_as_written_above() {
+    for bits in [1, 9, 16] {
+        let tables = build(bits, MatchKind::Exact, 2, 0);
+        let random = |i: u64, n: u64| hash(&[i, n], 3);
+        let (mut hits, mut longest) = (0, 0);
+        for step in 0..1500u64 {
+            let value = u128::from(random(step, 1) & 31) & crate::key::ones(bits);
+            let entry = Entry::new(vec![Match::Exact(value)], 5, vec![step, value as u64]);
+            let update = match random(step, 2) % 3 {
+                0 => Update::Delete(TableId(0), vec![Match::Exact(value)], 0),
+                1 => Update::Modify(TableId(0), entry),
+                _ => Update::Insert(TableId(0), entry),
+            };
+            drop(tables.batch(&[update], Time::ZERO));
+            let snapshot = tables.snapshot();
+            let view = snapshot.table(TableId(0)).unwrap();
+            let Engine::Direct(direct) = &view.engine else { panic!("a direct table") };
+            assert!(matches!(view.layout(), Layout::Direct { .. }));
+            assert_eq!(view.raw().pair_mask as usize, direct.cells.len());
+            longest = direct.cells.len();
+            for key in (0..40).filter(|key| u128::from(*key) <= crate::key::ones(bits)) {
+                let cell = direct.cells.get(key as usize).copied().unwrap_or(0);
+                let slot = cell.checked_sub(1);
+                let hit = view.lookup(&[key]);
+                assert_eq!(hit.map(|hit| hit.slot.0), slot, "step {step}");
+                if let (Some(hit), Some(slot)) = (hit, slot) {
+                    assert_eq!((hit.action, hit.data), direct.records.get(slot));
+                    assert_eq!((hit.action, hit.data[1]), (5, key));
+                    hits += 1;
+                }
+            }
+        }
+        assert!(hits > 1000 && longest <= 32, "{hits} {longest}");
     }
 }
 
@@ -182,7 +219,6 @@ fn read_scan(view: &TableView, key: &[u64]) -> Option<Option<u32>> {
         return None;
     };
     assert_eq!(raw.cells, entries.as_ptr().cast());
-    assert_eq!(raw.pair_mask as usize, entries.len() * 8);
     let ranges: Vec<_> = view.shape().range_fields().to_vec();
     let matches = |entry: &&[u64]| {
         let (value, rest) = entry[SCAN_HEAD..].split_at(key_words);
@@ -195,7 +231,8 @@ fn read_scan(view: &TableView, key: &[u64]) -> Option<Option<u32>> {
         };
         masked && ranges.iter().enumerate().all(within)
     };
-    Some(entries.chunks(entry_words).find(matches).map(|entry| entry[0] as u32))
+    let slot = entries.chunks(entry_words).find(matches).expect("the end of the list")[0];
+    Some((slot != SCAN_END).then_some(slot as u32))
 }
 
 /// Entries come and go, through the length where a list is given up and the one where it is made again.

@@ -77,7 +77,7 @@ impl Emit<'_> {
         let tables = self.fixed64(self.frame, frame_offset!(tables));
         let raw = self.b.ins().iadd_imm_s(tables, (id.index() * size_of::<RawTable>()) as i64);
         match known.layout {
-            Layout::Exact { key_words, .. } if key_words > 0 => {
+            Layout::Direct { .. } | Layout::Exact { key_words: 1.., .. } => {
                 self.lookup_exact(raw, &words, known.layout, ways);
             }
             Layout::Lpm { field, root_bits, record_words } if field.bits <= 64 => {
@@ -87,6 +87,14 @@ impl Emit<'_> {
             _ => self.lookup_call(id, &words, false, ways)?,
         }
 
+        if by_action.is_empty() && self.only_tells(id) {
+            self.b.switch_to_block(ways.hit);
+            self.hit(id, ways.hit)?;
+            self.b.ins().jump(hit, &[]);
+            self.b.switch_to_block(ways.miss);
+            self.b.ins().jump(miss, &[]);
+            return Ok(());
+        }
         // Both ways lead to one place where the action is run. Whether it was a hit is told only
         // where that matters.
         let run = self.b.create_block();
@@ -111,6 +119,19 @@ impl Emit<'_> {
         self.b.switch_to_block(run);
         let params = self.b.block_params(run).to_vec();
         self.run_actions(id, &params, by_action, hit, miss)
+    }
+
+    /// No action of the table does anything: all there is to know is whether it was a hit.
+    fn only_tells(&self, id: TableId) -> bool {
+        let table = &self.program.tables[id];
+        let does_nothing = |action: &ActionId| {
+            let blocks = &self.program.actions[*action].body.blocks;
+            match blocks.iter().next() {
+                Some(block) => block.ops.is_empty() && matches!(block.term, Term::Return),
+                None => true,
+            }
+        };
+        table.actions.iter().chain([&table.default.action]).all(does_nothing)
     }
 
     /// An action that drops or punts whatever the packet is.

@@ -6,12 +6,20 @@ use super::{Emit, Refused, flags, frame_offset};
 use crate::ids::*;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64, I128};
+use cranelift_codegen::ir::types::{I32, I64, I64X2, I128};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use std::mem::offset_of;
 use wireyard_tables::Place;
 use wireyard_tables::hash::{K0, K1};
-use wireyard_tables::raw::{BUCKET, Layout, NODE, NODE_BITS, RawTable, SCAN_HEAD};
+use wireyard_tables::raw::{BUCKET, Layout, NODE, NODE_BITS, RawTable, SCAN_END, SCAN_HEAD};
+
+/// Two words can be compared as one.
+fn has_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("sse4.1");
+    #[cfg(not(target_arch = "x86_64"))]
+    return cfg!(target_arch = "aarch64");
+}
 
 impl Emit<'_> {
     pub(super) fn lookup_call(
@@ -69,8 +77,31 @@ impl Emit<'_> {
         hash
     }
 
-    /// See [`wireyard_tables::raw`].
+    /// An array by key, see [`wireyard_tables::raw`].
+    fn lookup_direct(&mut self, raw: Value, key: Value, record_words: usize, ways: Ways) {
+        let (inside, found) = (self.b.create_block(), self.b.create_block());
+        let count = self.fixed64(raw, offset_of!(RawTable, pair_mask) as i32);
+        let there = self.compare(IntCC::UnsignedLessThan, key, count);
+        self.b.ins().brif(there, inside, &[], ways.miss, &[]);
+        self.b.switch_to_block(inside);
+        let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
+        let cell = self.cell32(cells, key);
+        self.b.ins().brif(cell, found, &[], ways.miss, &[]);
+        self.b.switch_to_block(found);
+        let slot = self.b.ins().iadd_imm_s(cell, -1);
+        let slot = self.b.ins().uextend(I64, slot);
+        let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
+        let (record, data) = self.record(records, slot, record_words);
+        let action = self.load64(record, 0);
+        let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
+        self.b.ins().jump(ways.hit, &args);
+    }
+
+    /// An exact table of either form, see [`wireyard_tables::raw`].
     pub(super) fn lookup_exact(&mut self, raw: Value, words: &[Value], layout: Layout, ways: Ways) {
+        if let (Layout::Direct { record_words }, [key]) = (layout, words) {
+            return self.lookup_direct(raw, *key, record_words, ways);
+        }
         let Layout::Exact { cell_words, data_at, record_words, seed, .. } = layout else { return };
         let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let hash = self.key_hash(words, seed);
@@ -80,8 +111,7 @@ impl Emit<'_> {
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let same = self.b.create_block();
         let pair_param = self.b.append_block_param(probe, I64);
-        let (cell_param, head_param) =
-            (self.b.append_block_param(found, I64), self.b.append_block_param(found, I64));
+        let cell_param = self.b.append_block_param(found, I64);
         self.b.ins().jump(probe, &[pair.into()]);
 
         // The second cell unless the first one has the key; then one look at the one that is left.
@@ -103,25 +133,25 @@ impl Emit<'_> {
         self.b.ins().brif(differs, next, &[], same, &[]);
         self.b.switch_to_block(same);
         let head = self.load64(cell, 0);
-        self.b.ins().brif(head, found, &[cell.into(), head.into()], next, &[]);
+        self.b.ins().brif(head, found, &[cell.into()], next, &[]);
 
         self.b.switch_to_block(next);
         self.b.set_cold_block(next);
-        let first_head = self.load64(first, 0);
-        let second_head = self.load64(first, (bytes / 2) as i32);
-        let zero = self.num(0);
-        let empty_first = self.compare(IntCC::Equal, first_head, zero);
-        let empty_second = self.compare(IntCC::Equal, second_head, zero);
-        let empty = self.b.ins().bor(empty_first, empty_second);
+        // The first is not empty where the second is not.
+        let full = self.load64(first, (bytes / 2) as i32);
+        let on = self.b.create_block();
+        self.b.ins().brif(full, on, &[], ways.miss, &[]);
+        self.b.switch_to_block(on);
+        self.b.set_cold_block(on);
         let mask = self.load64(raw, offset_of!(RawTable, pair_mask) as i32);
         let more = self.b.ins().iadd_imm_s(pair_param, 1);
         let more = self.b.ins().band(more, mask);
-        self.b.ins().brif(empty, ways.miss, &[], probe, &[more.into()]);
+        self.b.ins().jump(probe, &[more.into()]);
 
         self.b.switch_to_block(found);
-        let head = head_param;
-        let action = self.b.ins().ushr_imm_u(head, 32);
-        let slot = self.masked(head, 32);
+        let (low, high) = if cfg!(target_endian = "little") { (0, 4) } else { (4, 0) };
+        let action = self.load_word(cell_param, high, 4);
+        let slot = self.load_word(cell_param, low, 4);
         let slot = self.b.ins().iadd_imm_s(slot, -1);
         let data = match data_at {
             Some(word) => self.b.ins().iadd_imm_s(cell_param, word as i64 * 8),
@@ -178,38 +208,40 @@ impl Emit<'_> {
         };
         let list = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
         let (few, many) = (self.b.create_block(), self.b.create_block());
-        let (look, next, found) =
+        let (test, next, found) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
-        let (test, entry) = (self.b.create_block(), self.b.append_block_param(look, I64));
+        let entry = self.b.append_block_param(test, I64);
         self.b.set_cold_block(many);
         self.b.ins().brif(list, few, &[], many, &[]);
         self.b.switch_to_block(many);
         self.lookup_call(id, words, true, ways)?;
 
         self.b.switch_to_block(few);
-        let bytes = self.fixed64(raw, offset_of!(RawTable, pair_mask) as i32);
-        let stop = self.b.ins().iadd(list, bytes);
         let mut ranged = Vec::with_capacity(known.ranges.len());
         for place in &known.ranges {
             let down = self.b.ins().ushr_imm_u(words[place.word], i64::from(place.shift));
             ranged.push(self.masked(down, place.bits));
         }
-        self.b.ins().jump(look, &[list.into()]);
-        self.b.switch_to_block(look);
-        let more = self.compare(IntCC::UnsignedLessThan, entry, stop);
-        self.b.ins().brif(more, test, &[], ways.miss, &[]);
-
+        let key = self.in_vectors(words);
+        self.b.ins().jump(test, &[list.into()]);
         self.b.switch_to_block(test);
-        let mut differs = self.num(0);
-        for (n, word) in words.iter().enumerate() {
-            let value = self.load64(entry, (SCAN_HEAD + n) as i32 * 8);
-            let mask = self.load64(entry, (SCAN_HEAD + key_words + n) as i32 * 8);
-            let this = self.b.ins().bxor(*word, value);
-            let this = self.b.ins().band(this, mask);
-            differs = self.b.ins().bor(differs, this);
-        }
         let mut same = self.b.create_block();
-        self.b.ins().brif(differs, next, &[], same, &[]);
+        let mut at = 0;
+        for part in key {
+            let ty = self.b.func.dfg.value_type(part);
+            let load = |emit: &mut Self, word: usize| {
+                emit.b.ins().load(ty, flags(), entry, (SCAN_HEAD + word) as i32 * 8)
+            };
+            let (value, mask) = (load(self, at), load(self, key_words + at));
+            let differs = self.b.ins().bxor(part, value);
+            let differs = self.b.ins().band(differs, mask);
+            let differs = if ty == I64 { differs } else { self.b.ins().vany_true(differs) };
+            self.b.ins().brif(differs, next, &[], same, &[]);
+            self.b.switch_to_block(same);
+            same = self.b.create_block();
+            at += (ty.bytes() / 8) as usize;
+        }
+        self.b.ins().jump(same, &[]);
         for (n, field) in ranged.into_iter().enumerate() {
             self.b.switch_to_block(same);
             let at = (SCAN_HEAD + 2 * key_words + 2 * n) as i32 * 8;
@@ -220,19 +252,35 @@ impl Emit<'_> {
             self.b.ins().brif(beyond, next, &[], same, &[]);
         }
         self.b.switch_to_block(same);
-        self.b.ins().jump(found, &[]);
+        let slot = self.load64(entry, 0);
+        let ends = self.b.ins().icmp_imm_s(IntCC::Equal, slot, SCAN_END as i64);
+        self.b.ins().brif(ends, ways.miss, &[], found, &[]);
         self.b.switch_to_block(next);
         let after = self.b.ins().iadd_imm_s(entry, entry_words as i64 * 8);
-        self.b.ins().jump(look, &[after.into()]);
+        self.b.ins().jump(test, &[after.into()]);
 
         self.b.switch_to_block(found);
-        let slot = self.load64(entry, 0);
         let records = self.fixed64(raw, offset_of!(RawTable, records) as i32);
         let (record, data) = self.record(records, slot, record_words);
         let action = self.load64(record, 0);
         let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
         self.b.ins().jump(ways.hit, &args);
         Ok(())
+    }
+
+    /// The words of a key, two in a vector where the processor compares such at once.
+    fn in_vectors(&mut self, words: &[Value]) -> Vec<Value> {
+        let mut key = Vec::with_capacity(words.len());
+        for pair in words.chunks(2) {
+            match *pair {
+                [low, high] if has_vectors() => {
+                    let vector = self.b.ins().scalar_to_vector(I64X2, low);
+                    key.push(self.b.ins().insertlane(vector, high, 1));
+                }
+                _ => key.extend(pair),
+            }
+        }
+        key
     }
 
     /// See [`wireyard_tables::raw`].

@@ -326,7 +326,9 @@ impl Emit<'_> {
         let known = &facts.tables[table.index()];
         let place = declared.actions.iter().position(|known| *known == action);
         let (Some(place), true) = (place, declared.selector.is_none()) else { return };
-        if !matches!(known.layout, Layout::Exact { key_words: 1.., .. }) || known.has_profile {
+        let inlined =
+            matches!(known.layout, Layout::Direct { .. } | Layout::Exact { key_words: 1.., .. });
+        if !inlined || known.has_profile {
             return;
         }
         let (first, new) = (self.b.create_block(), self.b.create_block());
