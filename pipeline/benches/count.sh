@@ -11,8 +11,8 @@ cd "$(dirname "$0")/../.."
 
 limits='
 rocev2_router 235
-acl_firewall 415
-vxlan_gateway 740
+acl_firewall 330
+vxlan_gateway 715
 '
 
 if ! command -v valgrind > /dev/null; then
