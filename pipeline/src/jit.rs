@@ -14,6 +14,7 @@ mod codes;
 mod compiled;
 mod emit;
 mod engine;
+mod fetch;
 mod frame;
 mod listing;
 mod runtime;

@@ -292,6 +292,7 @@ impl PacketMemory {
     }
 
     /// The whole chunk; empty for a handle of another memory.
+    #[inline]
     pub fn bytes<'a>(&'a self, buf: &'a Buf) -> &'a [u8] {
         if !self.region.owns(buf) {
             return &[];
@@ -317,6 +318,7 @@ impl PacketMemory {
     }
 
     /// The frame of `len` bytes at `data_off`; shorter where the chunk ends.
+    #[inline]
     pub fn frame<'a>(&'a self, buf: &'a Buf, data_off: u16, len: u32) -> &'a [u8] {
         let tail = self.bytes(buf).get(usize::from(data_off)..).unwrap_or_default();
         tail.get(..len as usize).unwrap_or(tail)

@@ -104,6 +104,7 @@ impl Exact {
     }
 
     /// The memory that a lookup with this hash reads first, for prefetching.
+    #[inline]
     pub(crate) fn home_address(&self, hash: u64) -> *const u64 {
         let word = self.home(hash) * self.shape.stride;
         self.cells.lines()[word / LINE_WORDS].0[word % LINE_WORDS..].as_ptr()

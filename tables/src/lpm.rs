@@ -169,11 +169,33 @@ impl Lpm {
     }
 
     /// What generated code reads: the units, and the leaf of the prefix of length 0.
+    #[inline]
     pub(crate) fn read_by_code(&self) -> (&[Unit], u32) {
         match &self.numbered {
             Some(numbered) => (numbered, self.calls.numbered(self.zero)),
             None => (&self.units, self.zero),
         }
+    }
+
+    /// Where generated code goes on behind the root, which is small: a line of a node, or a bucket.
+    #[inline]
+    pub(crate) fn behind_root(&self, key: &[u64]) -> Option<*const u8> {
+        if self.groups.is_some() || self.place.bits > 64 {
+            return None;
+        }
+        let (units, _) = self.read_by_code();
+        let rest = self.narrow(key);
+        let at = (rest >> (64 - self.root_bits)) as usize;
+        let cell = units[at >> UNIT_SHIFT].0[at % (1 << UNIT_SHIFT)];
+        let unit = if cell & NODE != 0 {
+            let next = (rest << self.root_bits >> (64 - STRIDE)) as usize;
+            (cells_of(cell) + next) >> UNIT_SHIFT
+        } else if cell & BUCKET != 0 {
+            (cell & !BUCKET) as usize
+        } else {
+            return None;
+        };
+        Some(units.get(unit..)?.as_ptr().cast())
     }
 
     /// Bits of lower fields may follow the address in the shifted word; they only choose among cells

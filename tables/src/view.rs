@@ -107,8 +107,7 @@ impl TableView {
         self.lookup_hashed(self.hash(key), key)
     }
 
-    /// First half of a lookup; 0 for engines that do not hash the whole key. With
-    /// [`TableView::prefetch_address`] a burst of packets can start its memory accesses early.
+    /// First half of a lookup; 0 for engines that do not hash the whole key.
     #[inline]
     pub fn hash(&self, key: &[u64]) -> u64 {
         match &self.engine {
@@ -128,13 +127,28 @@ impl TableView {
         }
     }
 
-    /// The first memory that [`TableView::lookup_hashed`] will read, for prefetching; `None` if the
-    /// engine cannot tell from a hash.
-    #[inline]
-    pub fn prefetch_address(&self, hash: u64) -> Option<*const u64> {
+    /// How much memory keys are looked up in, without what is found there: cells of an exact table, nodes and buckets
+    /// of a trie; 0 for other engines.
+    pub fn searched_bytes(&self) -> usize {
         match &self.engine {
-            Engine::Exact(exact) => Some(exact.home_address(hash)),
-            Engine::Direct(_) | Engine::Lpm(_) | Engine::Ternary(_) => None,
+            Engine::Exact(exact) => size_of_val(exact.cells.lines()),
+            Engine::Lpm(lpm) => size_of_val(lpm.read_by_code().0),
+            Engine::Direct(_) | Engine::Ternary(_) => 0,
+        }
+    }
+
+    /// The memory that generated code will read for this key, of what a large table has outside of the caches, as far as a look
+    /// at what is inside tells: a burst of packets can ask for it before the lookups. `None` where there is none, or
+    /// no single place.
+    ///
+    /// # Panics
+    /// If `key` is shorter than a key.
+    #[inline]
+    pub fn prefetch_address(&self, key: &[u64]) -> Option<*const u8> {
+        match &self.engine {
+            Engine::Exact(exact) => Some(exact.home_address(exact.hash(key)).cast()),
+            Engine::Lpm(lpm) => lpm.behind_root(key),
+            Engine::Direct(_) | Engine::Ternary(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::compiled::{Compiled, Facts};
+use super::fetch::Fetch;
 use super::frame::Frame;
 use super::{Options, Refused, Text};
 use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub struct Jit {
     compiled: Arc<Compiled>,
     interp: Interp,
+    fetch: Fetch,
     state: u64,
 }
 
@@ -58,10 +60,12 @@ impl Recipe {
     }
 
     pub(super) fn compile(self) -> Result<Jit, Refused> {
+        let fetch = Fetch::new(&self.program, &self.facts);
         let compiled = Compiled::new(&self.program, self.facts, self.options, None)?;
         Ok(Jit {
             compiled: Arc::new(compiled),
             interp: Interp::new(self.program),
+            fetch,
             state: self.state,
         })
     }
@@ -78,7 +82,8 @@ impl Jit {
 
     /// Code that was made for the layout of this state, and the program that it was made of.
     pub(super) fn of(compiled: Arc<Compiled>, program: Arc<Program>, state: &State) -> Jit {
-        Jit { compiled, interp: Interp::new(program), state: state.id() }
+        let fetch = Fetch::new(&program, &Facts::new(state));
+        Jit { compiled, interp: Interp::new(program), fetch, state: state.id() }
     }
 
     /// The code of a program as text, for people.
@@ -94,6 +99,12 @@ impl Jit {
     #[cfg(test)]
     pub(super) fn shares_code(&self, other: &Jit) -> bool {
         Arc::ptr_eq(&self.compiled, &other.compiled)
+    }
+
+    /// Before a burst is run, lines of tables that search at least so much memory are asked for, where the keys are known
+    /// then; `usize::MAX` never. The default is what pays; this is for measuring it.
+    pub fn set_fetch_least_bytes(&mut self, bytes: usize) {
+        self.fetch.set_least_bytes(bytes);
     }
 
     /// True when packets of this control are worked on in place, with a copy of the control for each
@@ -173,6 +184,9 @@ impl Jit {
         meta: &mut [Intrinsic],
         which: Which<'_>,
     ) {
+        if !which.is_egress() {
+            self.fetch.ahead(cx, packets);
+        }
         let in_place = self.compiled.is_in_place(which.is_egress());
         let mut at = 0;
         while at < packets.len() {

@@ -168,6 +168,51 @@ fn lpm_tables_read_as_written_above() {
     }
 }
 
+/// What can be asked for ahead: the first pair of an exact table; of a trie what follows the root.
+#[test]
+fn lines_are_those_that_are_read() {
+    for (bits, kind) in [
+        (48, MatchKind::Exact),
+        (128, MatchKind::Exact),
+        (32, MatchKind::Lpm),
+        (48, MatchKind::Lpm),
+    ] {
+        let tables = build(bits, kind, 1, 900);
+        let snapshot = tables.snapshot();
+        let view = snapshot.table(TableId(0)).unwrap();
+        let raw = view.raw();
+        let mut lines = std::collections::BTreeSet::new();
+        for i in 0..2000 {
+            let wide = u128::from(hash(&[i], 1)) << 64 | u128::from(hash(&[i], 2));
+            let value = wide >> (128 - bits);
+            let key = view.shape().layout().pack(&[value]);
+            let line = match (view.layout(), &view.engine) {
+                (Layout::Exact { cell_words, seed, .. }, _) => {
+                    Some(2 * (hash(&key, seed) >> raw.shift) as usize * cell_words * 8)
+                }
+                (Layout::Lpm { root_bits, .. }, Engine::Lpm(trie)) => {
+                    let rest = value << (128 - bits);
+                    let root = (rest >> (128 - root_bits)) as usize;
+                    let cell = trie.read_by_code().0[root / 16].0[root % 16];
+                    let next = (rest << root_bits >> (128 - NODE_BITS)) as usize;
+                    match cell {
+                        node if node & NODE != 0 => {
+                            Some((node - NODE) as usize * 64 + next / 16 * 64)
+                        }
+                        bucket if bucket & BUCKET != 0 => Some((bucket - BUCKET) as usize * 64),
+                        _ => None,
+                    }
+                }
+                _ => panic!("another layout"),
+            };
+            let line = line.map(|bytes| raw.cells as usize + bytes);
+            assert_eq!(view.prefetch_address(&key).map(|at| at as usize), line);
+            lines.extend(line);
+        }
+        assert!(lines.len() > 100, "{} lines", lines.len());
+    }
+}
+
 /// Entries that share few records come, go and are changed, one of them the prefix of length 0.
 #[test]
 fn lpm_tables_with_shared_records_read_as_written_above() {

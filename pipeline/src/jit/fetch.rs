@@ -1,0 +1,208 @@
+//! What a burst will look up in tables that outgrow the caches, asked for before the burst is run.
+//!
+//! One packet after the other, compiled code waits for one line of a table at a time; asked for at once, the lines come
+//! together. It is only a hint, so a guess is enough: a header is taken to be where it is on the shortest way to it
+//! through the parser, and a table whose key is not all header fields there, the ingress port and
+//! constants is left alone. Small tables are in the caches and would only pay: see [`LEAST_BYTES`].
+#![allow(unsafe_code)]
+
+use super::compiled::Facts;
+use crate::exec::{Context, Descriptor};
+use crate::ids::*;
+use crate::ir::layout::{FieldLayout, ones};
+use crate::ir::{ExprKind, ParserOp, Program, StdField, Target, Term};
+use crate::packet::PacketMemory;
+use std::collections::VecDeque;
+use wireyard_tables::raw::Layout;
+use wireyard_tables::{Place, Snapshot, TableView};
+
+/// Tables that search less memory are not asked: measured with `benches/prefetch` on a machine with 1 MiB of second-level
+/// cache for each processor and 32 MiB of third-level cache for both.
+const LEAST_BYTES: usize = 6 << 20;
+/// A table that may hold so few entries never searches that much.
+const SMALL_SIZE: u32 = 1 << 15;
+/// Words of a key.
+const KEY_WORDS_MAX: usize = 2;
+
+/// The tables of a program that are worth it once they are large.
+#[derive(Debug, Default)]
+pub(super) struct Fetch {
+    tables: Vec<Fetched>,
+    least_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    table: wireyard_tables::TableId,
+    parts: Vec<(Source, Place)>,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// Bits of the big-endian word at this byte of the packet.
+    Word {
+        at: usize,
+        shift: u32,
+        mask: u64,
+    },
+    IngressPort,
+    Const(u64),
+}
+
+impl Fetch {
+    /// Looks at the tables that ingress applies.
+    pub(super) fn new(program: &Program, facts: &Facts) -> Fetch {
+        let starts = header_starts(program);
+        let applied = program.ingress.blocks.iter().filter_map(|block| match &block.term {
+            Term::Apply { table, .. } => Some(*table),
+            _ => None,
+        });
+        let mut tables: Vec<Fetched> = Vec::new();
+        for id in applied {
+            let known = &facts.tables[id.index()];
+            let keys = &program.tables[id].keys;
+            let is_laid_out = matches!(known.layout, Layout::Exact { .. } | Layout::Lpm { .. });
+            let table = wireyard_tables::TableId(id.index() as u32);
+            let is_large = program.tables[id].size > SMALL_SIZE;
+            let is_known = tables.iter().any(|other| other.table == table);
+            if !is_laid_out || !is_large || is_known || known.key_words > KEY_WORDS_MAX {
+                continue;
+            }
+            let source = |key: &crate::ir::Key| source(program, &starts, key.value);
+            let parts = keys.iter().zip(&known.places);
+            let parts: Option<Vec<_>> =
+                parts.map(|(key, place)| Some((source(key)?, *place))).collect();
+            if let Some(parts) = parts {
+                tables.push(Fetched { table, parts });
+            }
+        }
+        Fetch { tables, least_bytes: LEAST_BYTES }
+    }
+
+    /// Tables that search less memory are left alone from now on.
+    pub(super) fn set_least_bytes(&mut self, bytes: usize) {
+        self.least_bytes = bytes;
+    }
+
+    /// Asks for the lines that these packets will need.
+    #[inline]
+    pub(super) fn ahead(&self, cx: &mut Context<'_>, packets: &[Descriptor]) {
+        if self.tables.is_empty() || packets.len() < 2 {
+            return;
+        }
+        self.lines(cx.worker.reader.pin(), cx.memory, packets, prefetch);
+    }
+
+    #[inline]
+    fn lines(
+        &self,
+        tables: &Snapshot,
+        memory: &PacketMemory,
+        packets: &[Descriptor],
+        mut ask: impl FnMut(*const u8),
+    ) {
+        for fetched in &self.tables {
+            let Some(view) = tables.table(fetched.table) else { continue };
+            if view.searched_bytes() < self.least_bytes {
+                continue;
+            }
+            match fetched.parts[..] {
+                // One field, as a rule: then there is no loop in the loop.
+                [part] => lines(view, memory, packets, &[part], &mut ask),
+                _ => lines(view, memory, packets, &fetched.parts, &mut ask),
+            }
+        }
+    }
+}
+
+/// The line of each packet, if its headers are where they are taken to be.
+#[inline(always)]
+fn lines(
+    view: &TableView,
+    memory: &PacketMemory,
+    packets: &[Descriptor],
+    parts: &[(Source, Place)],
+    mut ask: impl FnMut(*const u8),
+) {
+    for packet in packets {
+        let Some(buf) = &packet.buf else { continue };
+        let bytes = memory.frame(buf, packet.data_off, packet.len);
+        let mut key = [0; KEY_WORDS_MAX];
+        for (source, place) in parts {
+            let value = match *source {
+                Source::Word { at, shift, mask } => {
+                    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<8>());
+                    u64::from_be_bytes(word.copied().unwrap_or_default()) >> shift & mask
+                }
+                Source::IngressPort => packet.ingress_port.into(),
+                Source::Const(value) => value,
+            };
+            key[place.word] |= value << place.shift;
+        }
+        if let Some(line) = view.prefetch_address(&key) {
+            ask(line);
+        }
+    }
+}
+
+/// Asks the processor for a line; nothing else happens, whatever the address is.
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of the architecture, and a prefetch reads nothing that the program sees.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// Where a part of a key is in a packet; `None` where that is not known before the packet is run.
+fn source(program: &Program, starts: &[Option<u32>], expr: ExprId) -> Option<Source> {
+    match &program.exprs[expr].kind {
+        ExprKind::Const(value) => u64::try_from(*value).ok().map(Source::Const),
+        ExprKind::Std(StdField::IngressPort) => Some(Source::IngressPort),
+        ExprKind::Field(instance, field) => {
+            let header = &program.headers[program.instances[*instance].header];
+            let FieldLayout::Run { bit, bits } = header.fields[*field].layout else { return None };
+            let (at, first) = (starts[instance.index()]? + bit / 8, bit % 8);
+            let shift = 64u32.checked_sub(first + bits)?;
+            Some(Source::Word { at: at as usize, shift, mask: ones(bits) as u64 })
+        }
+        _ => None,
+    }
+}
+
+/// The first byte of each header on the way to it with the fewest states, variable parts empty.
+fn header_starts(program: &Program) -> Vec<Option<u32>> {
+    let mut starts = vec![None; program.instances.len()];
+    let mut seen = vec![false; program.parser.states.len()];
+    let mut ways: VecDeque<(StateId, u32)> =
+        program.parser.states.ids().take(1).map(|id| (id, 0)).collect();
+    while let Some((state, mut cursor)) = ways.pop_front() {
+        if std::mem::replace(&mut seen[state.index()], true) {
+            continue;
+        }
+        let state = &program.parser.states[state];
+        let extracts = state.ops.iter().all(|op| match op {
+            ParserOp::Extract(instance) => {
+                starts[instance.index()].get_or_insert(cursor);
+                cursor += program.headers[program.instances[*instance].header].fixed_bytes;
+                true
+            }
+            // Behind these the cursor is not known.
+            ParserOp::ExtractNext(_) | ParserOp::Advance(_) => false,
+            _ => true,
+        });
+        let next = state.next.targets().into_iter().filter(|_| extracts);
+        ways.extend(next.filter_map(|target| match target {
+            Target::State(next) => Some((next, cursor)),
+            _ => None,
+        }));
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Which tables are asked, and that what is asked for is what the packet's lookup reads.
+
+use super::*;
+use crate::check::{ExternRegistry, compile};
+use crate::packet::MemoryConfig;
+use crate::source::{Loader, parse_program};
+use crate::state::{State, StateOptions};
+use std::sync::Arc;
+
+const PROGRAM: &str = "
+pipeline: fetched
+headers:
+  outer_t: { fields: { dst: 48, kind: 16 } }
+  tag_t: { fields: { id: 16, kind: 16 } }
+  inner_t: { fields: { pad: 4, flow: 20, ttl: 8, dst: 32 } }
+instances: { outer: outer_t, tag: tag_t, inner: inner_t }
+metadata: { x: 32 }
+parser:
+  start: { extract: outer, select: outer.kind, cases: { 1: tag, 2: inner }, default: accept }
+  tag: { extract: tag, next: inner }
+  inner: { extract: inner }
+tables:
+  hosts: { key: { outer.dst: exact }, actions: [nop], default: nop, size: 1048576 }
+  routes: { key: { inner.dst: lpm }, actions: [nop], default: nop, size: 524288 }
+  flows: { key: { std.ingress_port: exact, inner.flow: exact, inner.dst: exact }, actions: [nop], default: nop, size: 131072 }
+  few: { key: { inner.dst: exact }, actions: [nop], default: nop, size: 32768 }
+  computed: { key: { meta.x: exact }, actions: [nop], default: nop, size: 1048576 }
+  lists: { key: { inner.dst: ternary }, actions: [nop], default: nop, size: 1048576 }
+  late: { key: { outer.dst: exact }, actions: [nop], default: nop, size: 1048576 }
+ingress:
+  - meta.x = inner.dst + 1
+  - apply: hosts
+  - apply: few
+  - apply: computed
+  - apply: lists
+  - if: inner.valid
+    then: [ apply: routes, apply: flows ]
+  - std.egress_port = 2
+egress:
+  - apply: late
+deparser:
+  emit: [outer, tag, inner]
+";
+
+fn program() -> Arc<Program> {
+    let loader = Loader::in_memory([("fetched.yaml", PROGRAM)], &[]);
+    let parsed = parse_program("fetched.yaml".as_ref(), &loader).expect("it is read");
+    Arc::new(compile(&parsed, &ExternRegistry::new()).expect("it is right").program)
+}
+
+/// The lines that are asked for a packet without a tag, all tables being large enough.
+#[test]
+fn what_is_asked_for_is_what_the_lookup_reads() {
+    let program = program();
+    let state = State::new(&program, StateOptions::default()).expect("it loads");
+    let mut fetch = Fetch::new(&program, &Facts::new(&state));
+    let names = |fetch: &Fetch| -> Vec<String> {
+        let ids = fetch.tables.iter().map(|fetched| fetched.table.0 as usize);
+        ids.map(|id| program.tables.iter().nth(id).expect("a table").name.clone()).collect()
+    };
+    let mut asked = names(&fetch);
+    asked.sort();
+    assert_eq!(asked, ["flows", "hosts", "routes"]);
+
+    let config = MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 128 };
+    let mut memory = PacketMemory::new(config).expect("memory");
+    let mut frame = vec![2, 0, 0, 0, 0, 9, 0, 2, 0xab, 0xcd, 0xef, 64, 10, 1, 2, 3];
+    frame.resize(64, 0);
+    let buf = memory.alloc_frame(&frame).expect("a chunk");
+    let packets = [Descriptor::received(buf, 128, 64, 7, 0)];
+    let snapshot = state.tables().snapshot();
+    let lines = |fetch: &Fetch| {
+        let mut lines = Vec::new();
+        fetch.lines(&snapshot, &memory, &packets, |line| lines.push(line));
+        lines.sort();
+        lines
+    };
+    assert!(lines(&fetch).is_empty(), "empty tables are small");
+    fetch.set_least_bytes(0);
+    let of = |name: &str, values: &[u128]| {
+        let at = program.tables.iter().position(|table| table.name == name).expect("a table");
+        let view = snapshot.table(wireyard_tables::TableId(at as u32)).expect("a table");
+        view.prefetch_address(&view.shape().layout().pack(values))
+    };
+    let ip = u128::from(u32::from_be_bytes([10, 1, 2, 3]));
+    let hosts = of("hosts", &[0x0200_0000_0009]).expect("a cell");
+    let flows = of("flows", &[7, 0xbcdef, ip]).expect("a cell");
+    let mut expected = vec![hosts, flows];
+    expected.sort();
+    // An empty trie is its root alone.
+    assert_eq!(of("routes", &[ip]), None);
+    assert_eq!(lines(&fetch), expected);
+    let [packet] = packets;
+    memory.free(packet.buf.expect("the chunk"));
+}
