@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
+use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
@@ -141,11 +142,17 @@ pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig
     node::read(node, found)
 }
 
+/// Numbers that a port may have: 0 is no port, and those from the control plane's on mean other things.
+pub(crate) fn is_port(number: u16) -> bool {
+    (1..CPU_PORT).contains(&number)
+}
+
 fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, ConfiguredPort>> {
     let mut ports = BTreeMap::new();
     for (key, value) in decoder.pairs(node, "ports by number")? {
-        let Ok(number) = key.scalar.text.parse::<u16>() else {
-            let message = format!("`{}` is not a port number", key.scalar.text);
+        let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
+        let Some(number) = number else {
+            let message = format!("`{}` is not a port number: use 1 to 65532", key.scalar.text);
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;
         };

@@ -2,9 +2,14 @@
 //! with each, code can be looked at, and where the system gives no machine code the interpreter runs.
 
 use std::process::Command;
+use std::time::Duration;
 
 use wireyard_tests::binary::{Ended, run, wireyard};
+use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip, workspace_root};
+
+use crate::congested::counters;
+use crate::rig::{Wire, frame, private_network, veth};
 
 const ROUTER: &str = "programs/ipv4_router";
 /// To 10.0.2.9 by port 2.
@@ -79,15 +84,17 @@ fn every_command_takes_engine_and_level() {
     }
 }
 
+/// Runs a command where no memory may become executable: prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN), inherited by
+/// what is executed.
+const HARDENED: &str = "import ctypes, os, sys\n\
+                        if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(77)\n\
+                        os.execv(sys.argv[1], sys.argv[1:])";
+
 /// Runs the binary where no memory may become executable, as on hardened systems; `None` where the system
 /// cannot be made so.
 fn hardened(arguments: &[&str]) -> Option<Ended> {
-    // prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN), inherited by what is executed.
-    let script = "import ctypes, os, sys\n\
-                  if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0): sys.exit(77)\n\
-                  os.execv(sys.argv[1], sys.argv[1:])";
     let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(wireyard()).args(arguments).current_dir(workspace_root());
+    command.args(["-c", HARDENED]).arg(wireyard()).args(arguments).current_dir(workspace_root());
     let ended = Ended::of(&command.output().expect("python3 runs"));
     (ended.status != Some(77)).then_some(ended)
 }
@@ -106,6 +113,77 @@ fn without_executable_memory_the_interpreter_runs_and_says_so() {
     auto.expect(0, &["the interpreter runs ipv4_router: no machine code: "]);
     assert!(auto.out.contains("1 passed, 0 failed"), "{}", auto.out);
     let jit = with("jit").expect("as before");
+    assert_eq!(jit.status, Some(2), "{}", jit.out);
+    assert!(jit.out.contains("--engine auto"), "{}", jit.out);
+}
+
+/// A live switch is told by its compiling thread, and forwards on.
+#[test]
+fn a_live_switch_without_executable_memory_says_so() {
+    let name = "a_live_switch_without_executable_memory_says_so";
+    if !has_tool("python3") {
+        return skip(name, "python3 is not there");
+    }
+    if hardened(&["explain", "E0002"]).is_none() {
+        return skip(name, "the kernel has no PR_SET_MDWE (Linux 6.3)");
+    }
+    let Some(_network) = private_network(name) else { return };
+    veth("sw1", "host1");
+    veth("sw2", "host2");
+    let program = "programs/rocev2_lossless";
+    let arguments = [program, "--port", "1=raw:sw1", "--port", "2=raw:sw2", "--json"];
+    let mut switch = Switch::start_under(&["python3", "-c", HARDENED], &arguments);
+    let says = "the interpreter runs rocev2_lossless: no machine code: ";
+    switch.await_text(says, Duration::from_secs(30));
+    let (mut host1, mut host2) = (Wire::open("raw:host1"), Wire::open("raw:host2"));
+    let frames: Vec<Vec<u8>> = (60..80).map(|len| frame(&[], len)).collect();
+    host1.send(&frames);
+    assert_eq!(host2.receive(frames.len()), frames);
+    let report = counters(&switch.end("INT"));
+    assert_eq!(report["program"]["engine"], "interp");
+}
+
+/// Every operation of every action is code wherever its table is applied: some programs are too much.
+#[test]
+fn a_program_that_is_too_large_runs_on_the_interpreter_and_says_so() {
+    let mut text = String::from(
+        "pipeline: large
+include: [ethernet]
+metadata: { a: 64 }
+parser:
+  start: { extract: ethernet }
+actions:
+  some: { do: [",
+    );
+    text.push_str(&"meta.a = meta.a * 3 + 1, ".repeat(500));
+    text.push_str("] }\n");
+    let many = vec!["some()"; 60].join(", ");
+    for n in 0..16 {
+        text.push_str(&format!("  many{n}: {{ do: [ {many} ] }}\n"));
+    }
+    let names: Vec<String> = (0..16).map(|n| format!("many{n}")).collect();
+    text.push_str(&format!(
+        "tables:
+  choice: {{ key: {{ ethernet.dst: exact }}, actions: [{}, nop], default: nop }}
+ingress:
+  - apply: choice
+  - ethernet.src = meta.a[47:0]
+  - std.egress_port = 2
+deparser:
+  emit: [ethernet]
+",
+        names.join(", ")
+    ));
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("program.yaml"), text).expect("writes");
+    let script = "packet 1 020000000002020000000001 88b5\nexpect 2 020000000002000000000000 88b5\n";
+    let path = folder.path().join("test.stf");
+    std::fs::write(&path, script).expect("writes");
+    let path = path.to_str().expect("a path");
+    let auto = run(&["test", path, "--engine", "auto"]);
+    auto.expect(0, &["the interpreter runs large: no machine code: more than 400000 operations"]);
+    assert!(auto.out.contains("1 passed, 0 failed"), "{}", auto.out);
+    let jit = run(&["test", path, "--engine", "jit"]);
     assert_eq!(jit.status, Some(2), "{}", jit.out);
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);
 }

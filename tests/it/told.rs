@@ -80,6 +80,74 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
     }
 }
 
+/// The place is in the script, also where a value stands twice or the text is a part of another word.
+#[test]
+fn a_script_says_where_an_entry_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    for (statement, column, marked) in [
+        ("add out meta.at:300 send(2)", 17, "300"),
+        ("add out 7 meta.at:1 send(70000)", 26, "70000"),
+        ("add out meta.at:1 sendme(1)", 19, "sendme"),
+        ("add outer meta.at:1 send(1)", 5, "outer"),
+        ("setdefault out send(99999)", 21, "99999"),
+    ] {
+        let ended = script(folder.path(), &format!("# a comment\n\n{statement}"));
+        let place = format!("t.stf:3:{column}\n");
+        let line = format!("3 | {statement}\n");
+        let carets = format!("| {}{}", " ".repeat(column - 1), "^".repeat(marked.len()));
+        for text in [&place, &line, &carets] {
+            assert!(ended.out.contains(text), "{statement}: no `{text}` in {}", ended.out);
+        }
+        assert_eq!(statement[column - 1..].find(marked), Some(0));
+    }
+}
+
+#[test]
+fn a_port_has_a_number_that_ports_have() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in ["0", "65533", "65535", "65536", "x"] {
+        let text = format!("ports: {{ {number}: {{ rate: 1Gbps }} }}\n");
+        let config = write(folder.path(), "switch.yaml", &text);
+        let says = format!("`{number}` is not a port number: use 1 to 65532");
+        run(&["check", "--config", &config]).expect(1, &[&says]);
+        if number != "x" {
+            let port = format!("{number}=raw:nowhere");
+            let says = format!("port `{port}`: use 1 to 65532");
+            run(&["run", "programs/l2_switch", "--port", &port]).expect(2, &[&says]);
+        }
+    }
+    let config = write(folder.path(), "switch.yaml", "ports: { 65532: { rate: 1Gbps } }\n");
+    run(&["check", "--config", &config]).expect(0, &[]);
+}
+
+/// What is weak about queues is counted with the other warnings.
+#[test]
+fn warnings_about_queues_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }
+qos: { preset: sonic_azure, port_defaults: { pfc_enable: [3] } }
+";
+    let ended = run(&["check", "--config", &write(folder.path(), "switch.yaml", text)]);
+    ended.expect(0, &[]);
+    let told = ended.out.lines().filter(|line| line.starts_with("warning: port")).count();
+    assert_eq!(told, 2, "{}", ended.out);
+    assert!(ended.out.ends_with("2 ports, with queues; 2 warnings\n"), "{}", ended.out);
+}
+
+/// What a page of `explain` shows as wrong is wrong, and what it shows as right is right.
+#[test]
+fn the_commands_of_an_explanation_do_what_it_says() {
+    let page = run(&["explain", "E0002"]);
+    page.expect(0, &[]);
+    let commands: Vec<&str> =
+        page.out.lines().filter_map(|line| line.trim().strip_prefix("$ wireyard ")).collect();
+    let [wrong, right] = commands[..] else { panic!("two commands: {}", page.out) };
+    let of = |command: &str| run(&command.split(' ').collect::<Vec<_>>());
+    let says = page.out.lines().find(|line| line.trim().starts_with("cannot read"));
+    of(wrong).expect(2, &["error[E0002]", says.expect("the message").trim()]);
+    of(right).expect(0, &[]);
+}
+
 #[test]
 fn arguments_that_cannot_be_are_refused_with_the_way_out() {
     run(&["check"]).expect(2, &["--config"]);

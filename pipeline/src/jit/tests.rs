@@ -3,9 +3,11 @@
 mod random;
 
 use super::{Codes, Jit, Options};
+use crate::check::{ExternRegistry, compile};
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
 use crate::ir::{BinOp, BuiltinError, ExprKind, ParserOp, Program, StdField, Term};
 use crate::packet::MemoryConfig;
+use crate::source::{Loader, parse_program};
 use proptest::prelude::*;
 use random::Random;
 use std::sync::Arc;
@@ -213,4 +215,33 @@ fn devices_share_code_while_one_of_them_runs_it() {
     let again = engine(&one, 2);
     assert_eq!(codes.len(), 1, "what nobody runs is gone");
     drop(again);
+}
+
+/// Functions of a module call each other by distances of 32 bits. Here all addresses above a mapping larger than that are taken but
+/// for a hole of some pages: code that is not in one place is on both sides of it.
+#[test]
+fn code_of_a_module_is_in_one_place() {
+    use region::{Protection, page};
+    let library = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs");
+    let loader = Loader::new(vec![library.join("headers")], &[]);
+    let parsed = parse_program(&library.join("vxlan_gateway/program.yaml"), &loader);
+    let program = compile(&parsed.expect("it is read"), &ExternRegistry::new());
+    let rig = Rig::new(program.expect("it is right").program, MemoryConfig::default(), 1);
+    let take = |bytes| region::alloc(bytes, Protection::NONE).expect("addresses");
+    let far = take(5 << 30);
+    let above = |bytes| Some(take(bytes)).filter(|part| part.as_ptr::<u8>() > far.as_ptr());
+    let block = 16 * page::size();
+    let mut blocks = Vec::new();
+    for bytes in [64 << 20, 1 << 20, block] {
+        blocks.extend(std::iter::from_fn(|| above(bytes)));
+    }
+    // Of the last block, pages one by one.
+    drop(blocks.pop());
+    let mut pages: Vec<_> = std::iter::from_fn(|| above(page::size())).collect();
+    for free in [1, 1, 2, 4] {
+        // The last ones are side by side.
+        pages.truncate(pages.len().saturating_sub(free));
+        Jit::new(rig.state.program(), &rig.state, Options::default())
+            .expect("the program compiles");
+    }
 }

@@ -121,7 +121,8 @@ fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
         show(warnings, files);
         print(&report.map(|report| report.to_string()).unwrap_or_default());
         print(&room.map(|room| format!("{room}\n")).unwrap_or_default());
-        print(&format!("{summary}; {}\n", counted(warnings.counts().1, "warning")));
+        let count = warnings.counts().1 + report.map_or(0, |report| report.warnings.len());
+        print(&format!("{summary}; {}\n", counted(count, "warning")));
     }
     if refused || args.strict && (weak || !warnings.is_empty()) {
         Status::Failed

@@ -9,7 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
-use crate::config::SwitchConfig;
+use crate::config::{SwitchConfig, is_port};
 use crate::units::{Interval, Probability};
 
 /// How a port reaches its medium.
@@ -158,7 +158,8 @@ impl PortSpec {
             let mut spec = PortSpec::parse(text).map_err(|e| e.to_string())?;
             let number = match spec.number {
                 Some(number) => {
-                    u16::try_from(number).map_err(|_| format!("port `{text}`: use 1 to 65532"))?
+                    let number = u16::try_from(number).ok().filter(|number| is_port(*number));
+                    number.ok_or_else(|| format!("port `{text}`: use 1 to 65532"))?
                 }
                 None => index as u16 + 1,
             };

@@ -4,6 +4,7 @@
 //! are resolved by the same code, so that a script can say nothing that an entries file cannot.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use wireyard_pipeline::ast::entries::{EntriesFile, GroupMember};
 use wireyard_pipeline::ast::{AstExpr, EntryDecl, Name, PatternDecl, Sp};
@@ -19,28 +20,64 @@ use wireyard_tables::Update;
 /// Members and groups by table, as they are when a statement is read.
 pub(super) type Known = BTreeMap<String, (Vec<u32>, Vec<u32>)>;
 
-/// Turns the texts of one statement into syntax with places in a file of its own.
+/// Turns the texts of one statement into syntax with places in the script.
 pub(super) struct Statement<'p> {
     program: &'p Program,
     known: &'p Known,
     files: Files,
     file: FileId,
-    text: String,
+    /// The bytes of the script that the statement is.
+    line: Range<usize>,
+    /// What is placed next is behind this, or in front.
+    cursor: usize,
 }
 
 impl<'p> Statement<'p> {
-    pub(super) fn new(program: &'p Program, known: &'p Known) -> Statement<'p> {
+    /// The statement in the line with this number, from 1.
+    pub(super) fn new(
+        program: &'p Program,
+        known: &'p Known,
+        script: &SourceFile,
+        number: usize,
+    ) -> Statement<'p> {
         let mut files = Files::new();
-        let file = files.push(SourceFile { name: "script".into(), text: String::new() });
-        Statement { program, known, files, file, text: String::new() }
+        let file = files.push(script.clone());
+        let start = script.text.split_inclusive('\n').take(number - 1).map(str::len).sum();
+        let line = script.text[start..].lines().next().unwrap_or_default().trim_end();
+        let line = start..start + line.len();
+        Statement { program, known, files, file, cursor: line.start, line }
     }
 
-    /// A text at a place of its own line.
-    fn place(&mut self, text: &str) -> SourceSpan {
-        let start = self.text.len() as u32;
-        self.text.push_str(text);
-        self.text.push('\n');
-        SourceSpan { file: self.file, start, end: start + text.len() as u32 }
+    /// Where a text is in the statement, as a word or several; the whole statement where it is not as it is
+    /// written there, and then not exact.
+    fn place(&mut self, text: &str) -> (SourceSpan, bool) {
+        let whole = &self.files[self.file].text;
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let find = |from: usize| {
+            let mut found = whole[from..self.line.end].match_indices(text);
+            let stands_alone = |at: usize| {
+                let (before, behind) = (&whole[..at], &whole[at + text.len()..]);
+                let cut = |a: Option<char>, b: Option<char>| {
+                    a.is_some_and(is_word) && b.is_some_and(is_word)
+                };
+                !cut(before.chars().next_back(), text.chars().next())
+                    && !cut(text.chars().next_back(), behind.chars().next())
+            };
+            found.find_map(|(at, _)| Some(from + at).filter(|at| stands_alone(*at)))
+        };
+        let found = find(self.cursor).or_else(|| find(self.line.start));
+        let span = |range: Range<usize>| SourceSpan {
+            file: self.file,
+            start: range.start as u32,
+            end: range.end as u32,
+        };
+        match found.filter(|_| !text.is_empty()) {
+            Some(start) => {
+                self.cursor = start;
+                (span(start..start + text.len()), true)
+            }
+            None => (span(self.line.clone()), false),
+        }
     }
 
     fn read<T>(
@@ -48,19 +85,17 @@ impl<'p> Statement<'p> {
         text: &str,
         how: impl FnOnce(Text<'_>) -> Result<T, SyntaxError>,
     ) -> Result<T, String> {
-        let span = self.place(text);
-        let read = how(Text { text, whole: span, start: Some(span.start) });
+        let (span, is_exact) = self.place(text);
+        let read = how(Text { text, whole: span, start: is_exact.then_some(span.start) });
         read.map_err(|error| format!("`{text}`: {}", error.message))
     }
 
     fn name(&mut self, text: &str) -> Name {
-        let span = self.place(text);
-        Sp::new(text.to_owned(), span)
+        Sp::new(text.to_owned(), self.place(text).0)
     }
 
     fn count(&mut self, value: u64) -> Sp<u64> {
-        let span = self.place(&value.to_string());
-        Sp::new(value, span)
+        Sp::new(value, self.place(&value.to_string()).0)
     }
 
     /// An action call; named arguments are put in the order of the parameters.
@@ -231,8 +266,7 @@ impl<'p> Statement<'p> {
         self.resolve(EntriesFile { registers, ..EntriesFile::default() })
     }
 
-    fn resolve(mut self, file: EntriesFile) -> Result<Resolved, String> {
-        self.files[self.file].text = self.text.clone();
+    fn resolve(self, file: EntriesFile) -> Result<Resolved, String> {
         let mut found = Diagnostics::new();
         let resolved = resolve(&file, self.program, &mut found);
         resolved.filter(|_| !found.has_errors()).ok_or_else(|| {

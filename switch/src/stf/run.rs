@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::RegisterId;
-use wireyard_pipeline::ir::{CPU_PORT, Program};
+use wireyard_pipeline::ir::{CPU_PORT, Program, SourceFile};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::Update;
 use wireyard_tables::time::Time;
@@ -57,6 +57,8 @@ struct How<'a> {
     engine: EngineKind,
     level: u8,
     include: &'a [PathBuf],
+    /// The text of the script, under the name that it was given by.
+    source: &'a Arc<SourceFile>,
     /// Tell the story of every packet. A packet that is traced is done by the interpreter, so that a
     /// script is told only after it failed.
     told: bool,
@@ -73,7 +75,8 @@ pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf])
         Ok(lines) => lines,
         Err(error) => return Outcome::Malformed(format!("{shown}:{error}")),
     };
-    let how = How { engine, level, include, told: false };
+    let source = &Arc::new(SourceFile { name: shown.to_string(), text });
+    let how = How { engine, level, include, source, told: false };
     match run_lines(path, &lines, how) {
         Ok(packets) => Outcome::Passed { packets },
         Err((line, Stop::Failed(report))) => {
@@ -119,6 +122,7 @@ struct Script {
     program: Arc<Program>,
     generation: Arc<Generation>,
     now: Time,
+    source: Arc<SourceFile>,
     line: usize,
     packets: u64,
     expected: Vec<(TestPort, PatternBytes, usize)>,
@@ -135,7 +139,7 @@ struct Script {
 
 impl Script {
     fn start(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, Stop> {
-        let How { engine, level, include, told } = how;
+        let How { engine, level, include, source, told } = how;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
@@ -175,6 +179,7 @@ impl Script {
             program: loaded.program,
             generation,
             now: Time::ZERO,
+            source: Arc::clone(source),
             line: 0,
             packets: 0,
             expected: Vec::new(),
@@ -219,7 +224,8 @@ impl Script {
     fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
         let program = Arc::clone(&self.program);
         let known = self.known()?;
-        let entries = || Entries::new(&program, &known);
+        let (source, line) = (Arc::clone(&self.source), self.line);
+        let entries = || Entries::new(&program, &known, &source, line);
         match statement {
             Statement::Add(entry) => self.apply(entries().one_entry(entry)?),
             Statement::SetDefault(table, action) => self.apply(entries().default(table, action)?),
@@ -279,8 +285,13 @@ impl Script {
         Ok(rest.apply(&self.generation.state)?)
     }
 
+    fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {
+        let known = self.known()?;
+        Ok(Entries::new(&self.program, &known, &self.source, self.line).one_entry(entry)?)
+    }
+
     fn remove(&mut self, entry: &EntryText) -> Result<(), Stop> {
-        let resolved = Entries::new(&self.program, &self.known()?).one_entry(entry)?;
+        let resolved = self.one_entry(entry)?;
         let delete = |update: &Update| match update {
             Update::Insert(table, entry) => {
                 Some(Update::Delete(*table, entry.matches.clone(), entry.priority))
@@ -520,7 +531,7 @@ impl Script {
                     .ok_or(format!("counter `{name}` counts at 0 to {last}, not at {index}"))?
             }
             CounterName::Direct(entry) => {
-                let resolved = Entries::new(&self.program, &self.known()?).one_entry(entry)?;
+                let resolved = self.one_entry(entry)?;
                 let Some(Update::Insert(table, wanted)) = resolved.updates.first() else {
                     return Err(format!("{} has no such entry", entry.table).into());
                 };
