@@ -9,7 +9,7 @@
 //! two: what a lookup costs beyond its memory accesses is mispredicted branches, and a pair holds the
 //! entry nearly always, so that there is one branch and it is predicted.
 //!
-//! The table doubles beyond three eighths of occupancy, where few pairs are full, so its size follows the number of entries, not the
+//! The table doubles beyond one half of occupancy, so its size follows the number of entries, not the
 //! declared capacity, and a large but nearly empty table stays in the cache. Removal shifts the
 //! following cells back, so there are no tombstones and no decay under churn.
 
@@ -197,7 +197,7 @@ impl Exact {
 
     /// The key must not be present. `call` is `[action, data...]`.
     pub(crate) fn insert(&mut self, key: &[u64], slot: u32, call: &[u64]) {
-        if (self.len + 1) * 8 > (self.mask + 1) * 3 {
+        if (self.len + 1) * 2 > self.mask + 1 {
             self.grow();
         }
         let at = self.empty(self.hash(key));

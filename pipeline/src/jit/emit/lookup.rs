@@ -6,7 +6,7 @@ use super::{Emit, Refused, flags, frame_offset};
 use crate::ids::*;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64, I64X2, I128};
+use cranelift_codegen::ir::types::{I8, I32, I64, I64X2, I128};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use std::mem::offset_of;
 use wireyard_tables::Place;
@@ -107,6 +107,7 @@ impl Emit<'_> {
         let hash = self.key_hash(words, seed);
         let shift = self.fixed32(raw, offset_of!(RawTable, shift) as i32);
         let pair = self.b.ins().ushr(hash, shift);
+        let key = self.in_vectors(words);
         let (probe, found, next) =
             (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let same = self.b.create_block();
@@ -122,14 +123,14 @@ impl Emit<'_> {
             false => self.b.ins().imul_imm_u(pair_param, bytes as i64),
         };
         let first = self.b.ins().iadd(cells, offset);
-        let other = self.cell_differs(first, words);
+        let other = self.cell_differs(first, &key);
         let other = self.b.ins().uextend(I64, other);
         let step = match (bytes / 2).is_power_of_two() {
             true => self.b.ins().ishl_imm_u(other, i64::from((bytes / 2).ilog2())),
             false => self.b.ins().imul_imm_u(other, (bytes / 2) as i64),
         };
         let cell = self.b.ins().iadd(first, step);
-        let differs = self.cell_differs(cell, words);
+        let differs = self.cell_differs(cell, &key);
         self.b.ins().brif(differs, next, &[], same, &[]);
         self.b.switch_to_block(same);
         let head = self.load64(cell, 0);
@@ -165,22 +166,34 @@ impl Emit<'_> {
     }
 
     /// Whether a cell has another key, as a condition.
-    fn cell_differs(&mut self, cell: Value, words: &[Value]) -> Value {
-        if let [word] = words {
+    fn cell_differs(&mut self, cell: Value, key: &[Value]) -> Value {
+        if let [word] = key
+            && self.b.func.dfg.value_type(*word) == I64
+        {
             let stored = self.load64(cell, 8);
             return self.compare(IntCC::NotEqual, stored, *word);
         }
-        let mut differs: Option<Value> = None;
-        for (n, word) in words.iter().enumerate() {
-            let stored = self.load64(cell, 8 + n as i32 * 8);
-            let this = self.b.ins().bxor(stored, *word);
-            differs = Some(match differs {
-                Some(differs) => self.b.ins().bor(differs, this),
+        let mut sums: [Option<Value>; 2] = [None; 2];
+        let mut at = 8;
+        for part in key {
+            let ty = self.b.func.dfg.value_type(*part);
+            let stored = self.b.ins().load(ty, flags(), cell, at);
+            let this = self.b.ins().bxor(stored, *part);
+            let sum = &mut sums[usize::from(ty.is_vector())];
+            *sum = Some(match *sum {
+                Some(sum) => self.b.ins().bor(sum, this),
                 None => this,
             });
+            at += ty.bytes() as i32;
         }
-        let differs = differs.unwrap_or_else(|| self.num(0));
-        self.b.ins().icmp_imm_u(IntCC::NotEqual, differs, 0)
+        let [scalar, vector] = sums;
+        let vector = vector.map(|sum| self.b.ins().vany_true(sum));
+        let scalar = scalar.map(|sum| self.b.ins().icmp_imm_u(IntCC::NotEqual, sum, 0));
+        match (scalar, vector) {
+            (Some(a), Some(b)) => self.b.ins().bor(a, b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => self.b.ins().iconst(I8, 0),
+        }
     }
 
     /// Address of a record, and of the data in it.
