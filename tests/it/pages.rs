@@ -1,6 +1,6 @@
-//! The commands on the programs' pages work: each is run as it is printed.
+//! The commands on the programs' pages and in the README work: each is run as it is printed.
 //!
-//! A command is an indented line that begins with `wireyard`. Interfaces that it names are veth pairs in
+//! A command of a page is an indented line that begins with `wireyard`. Interfaces that it names are veth pairs in
 //! a private network namespace, captures are made, and `run` ends by itself after a moment. Live ones
 //! need root and skip loudly otherwise.
 
@@ -64,7 +64,7 @@ fn run_as_printed(command: &str, folder: &Path) -> Result<(), String> {
     let binary = wireyard().parent().unwrap().display();
     let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
     let done = Command::new("sh")
-        .args(["-c", &shell])
+        .args(["-ec", &shell])
         .env("PATH", path)
         .current_dir(folder)
         .output()
@@ -108,5 +108,43 @@ fn the_commands_on_every_page_work() {
     match network {
         Some(_) => assert!(live >= 11, "{live} commands with interfaces"),
         None => skip(test, "`run` needs a private network namespace"),
+    }
+}
+
+/// Lines of the README's shell blocks, continued ones joined. What builds, and what takes half a minute and has a test of its own, is not
+/// among them.
+fn readme_commands() -> Vec<String> {
+    let text = std::fs::read_to_string(workspace_root().join("README.md")).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let joined = blocks.collect::<String>().replace("\\\n", "");
+    let others = ["cargo ", "alias ", "wireyard demo", "wireyard lab programs/lab/live.yaml"];
+    let is_ours = |line: &&str| {
+        !line.trim().is_empty() && !others.iter().any(|other| line.starts_with(other))
+    };
+    joined.lines().filter(is_ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    let test = "the_commands_of_the_readme_work";
+    let commands = readme_commands();
+    for word in ["ip link add", "wireyard run", "wireyard replay", "wireyard lab", "wireyard trace"]
+    {
+        assert!(commands.iter().any(|command| command.starts_with(word)), "no {word}");
+    }
+    let network = private_network(test);
+    let folder = workplace();
+    let mut failures = Vec::new();
+    for command in &commands {
+        let needs_network = !command.starts_with("wireyard") || command.starts_with("wireyard run");
+        if needs_network && network.is_none() {
+            continue;
+        }
+        make_inputs(command, folder.path());
+        failures.extend(run_as_printed(command, folder.path()).err());
+    }
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+    if network.is_none() {
+        skip(test, "interfaces and `run` need a private network namespace");
     }
 }
