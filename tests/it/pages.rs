@@ -111,22 +111,24 @@ fn the_commands_on_every_page_work() {
     }
 }
 
-/// Lines of the README's shell blocks, continued ones joined. What builds, and what takes half a minute and has a test of its own, is not
-/// among them.
+/// Lines of the README's shell blocks, continued ones joined, and the commands of the references. What builds, and what takes half a
+/// minute and has a test of its own, is not among them.
 fn readme_commands() -> Vec<String> {
     let text = std::fs::read_to_string(workspace_root().join("README.md")).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let joined = blocks.collect::<String>().replace("\\\n", "");
-    let others = ["cargo ", "alias ", "wireyard demo", "wireyard lab programs/lab/live.yaml"];
-    let is_ours = |line: &&str| {
-        !line.trim().is_empty() && !others.iter().any(|other| line.starts_with(other))
-    };
-    joined.lines().filter(is_ours).map(str::to_owned).collect()
+    let references = ["programs/switch.md", "programs/lab/README.md"];
+    let referred = references.iter().flat_map(|page| commands(&workspace_root().join(page)));
+    let all = joined.lines().filter(|line| !line.is_empty()).map(str::to_owned).chain(referred);
+    let others = ["cargo ", "alias ", "wireyard demo"];
+    let is_long =
+        |line: &str| others.iter().any(|other| line.starts_with(other)) || line.contains("--live");
+    all.filter(|line| !is_long(line)).collect()
 }
 
 #[test]
-fn the_commands_of_the_readme_work() {
-    let test = "the_commands_of_the_readme_work";
+fn the_commands_of_readme_and_references_work() {
+    let test = "the_commands_of_readme_and_references_work";
     let commands = readme_commands();
     for word in ["ip link add", "wireyard run", "wireyard replay", "wireyard lab", "wireyard trace"]
     {
