@@ -110,6 +110,7 @@ pub fn compile(parsed: &Parsed, externs: &ExternRegistry) -> Result<Compiled, Di
     };
     let mut cx = Cx::new(units, scope, uses, ir, externs);
     cx.report = report;
+    cx.embedded = parsed.embedded;
     cx.lower();
     let Cx { report, ir, .. } = cx;
     if report.has_errors() {

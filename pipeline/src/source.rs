@@ -13,6 +13,7 @@ mod program;
 pub mod shape;
 mod yaml;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use load::{DATA_BYTES_MAX, Loader, PROGRAM_BYTES_MAX, ReadError};
@@ -21,6 +22,7 @@ pub use yaml::{ALIAS_NODES_MAX, NESTING_MAX};
 use crate::ast::Unit;
 use crate::ast::entries::EntriesFile;
 use crate::diag::{Diagnostics, Files, Rejected};
+use crate::ids::{FileId, Id};
 use decode::Decoder;
 use node::Node;
 
@@ -43,6 +45,27 @@ pub struct Parsed {
     pub units: Vec<Unit>,
     /// The files; the first is the program.
     pub files: Files,
+    /// Libraries that could have been included: name and text.
+    pub embedded: &'static [(&'static str, &'static str)],
+}
+
+/// Headers and instances of these libraries, each with the first library that declares it.
+pub(crate) fn declared_in(
+    libraries: &'static [(&'static str, &'static str)],
+) -> BTreeMap<String, &'static str> {
+    let mut names = BTreeMap::new();
+    for (library, text) in libraries {
+        let (files, mut found) = (Files::new(), Diagnostics::new());
+        let node = yaml::parse(FileId::new(0), text, &mut found);
+        let mut decoder = Decoder::new(&files, &mut found);
+        let unit = node.and_then(|node| program::file(&mut decoder, &node, Some(library)));
+        let Some(unit) = unit.map(|file| file.unit) else { continue };
+        let headers = unit.headers.into_iter().map(|(name, _)| name.value);
+        for name in headers.chain(unit.instances.into_iter().map(|(name, _)| name.value)) {
+            names.entry(name).or_insert(*library);
+        }
+    }
+    names
 }
 
 /// Reads a program and what it includes. Every error of every file is in what is rejected.

@@ -149,6 +149,24 @@ fn the_commands_of_an_explanation_do_what_it_says() {
 }
 
 #[test]
+fn a_header_that_is_not_included_is_named_with_its_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let says = |program: &str| {
+        let ended = run(&["check", &write(folder.path(), "p.yaml", program)]);
+        ended.expect(1, &[]);
+        ended.err
+    };
+    let rest = "parser:\n  start: { extract: ethernet }\ningress:\n  - if: ipv4.valid\n    then: [ drop ]\n";
+    let told = says(&format!("pipeline: x\n{rest}"));
+    for help in ["`ethernet` has it: `include: [ethernet]`", "`ip` has it: `include: [ip]`"] {
+        assert!(told.contains(help), "no {help} in {told}");
+    }
+    // A word that is nearly one of the program's own is that, and one that nobody has is nothing.
+    let told = says(&format!("pipeline: x\ninclude: [ethernet, ip]\n{rest}  - ipv5.ttl = 1\n"));
+    assert!(told.contains("did you mean `ipv4`?") && !told.contains("has it"), "{told}");
+}
+
+#[test]
 fn arguments_that_cannot_be_are_refused_with_the_way_out() {
     run(&["check"]).expect(2, &["--config"]);
     run(&["trace", "programs/l2_switch"]).expect(2, &["--hex", "--pcap"]);

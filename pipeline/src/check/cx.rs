@@ -11,7 +11,9 @@ use crate::diag::{Diagnostics, codes};
 use crate::ids::*;
 use crate::ir::code::Local;
 use crate::ir::{Program, SourceSpan};
+use crate::source::declared_in;
 use indexmap::IndexMap;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What an instance name stands for.
@@ -162,6 +164,10 @@ pub(crate) struct Cx<'a> {
     /// Names of the pads among what follows the body.
     pub(crate) pads: Vec<Option<String>>,
     pub(crate) externs: &'a ExternRegistry,
+    /// Libraries that could have been included, to name the one that is missing.
+    pub(crate) embedded: &'static [(&'static str, &'static str)],
+    /// What they declare, once somebody asks.
+    declared: OnceCell<BTreeMap<String, &'static str>>,
 }
 
 impl<'a> Cx<'a> {
@@ -195,6 +201,8 @@ impl<'a> Cx<'a> {
             op_spans: Vec::new(),
             pads: Vec::new(),
             externs,
+            embedded: &[],
+            declared: OnceCell::new(),
         }
     }
 
@@ -252,9 +260,22 @@ impl<'a> Cx<'a> {
             }
             None => {
                 let text = format!("there is no {} `{}`", bare(wanted), name.value);
-                self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
+                let library =
+                    is_wanted(Symbol::Instance(0)).then(|| self.library_with(&name.value));
+                let error = self.report.error(codes::UNKNOWN, name.span, text);
+                match library.flatten() {
+                    Some(help) => error.help(help),
+                    None => error.did_you_mean(&name.value, names),
+                };
             }
         }
+    }
+
+    /// How to get a header that nothing included declares, but a library does.
+    pub(crate) fn library_with(&self, header: &str) -> Option<String> {
+        let declared = self.declared.get_or_init(|| declared_in(self.embedded));
+        let library = declared.get(header)?;
+        Some(format!("the library `{library}` has it: `include: [{library}]`"))
     }
 
     /// The value of a constant of the scope, computed when it is first needed.

@@ -35,11 +35,11 @@ impl<'l> Reading<'l> {
     }
 
     pub(super) fn finish(self) -> Result<Parsed, Rejected> {
-        let Reading { files, diagnostics, units, .. } = self;
+        let Reading { loader, files, diagnostics, units, .. } = self;
         if diagnostics.has_errors() {
             return Err(Rejected { diagnostics, files });
         }
-        Ok(Parsed { units, files })
+        Ok(Parsed { units, files, embedded: loader.embedded })
     }
 
     pub(super) fn program(&mut self, path: &Path) {

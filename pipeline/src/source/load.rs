@@ -13,7 +13,7 @@ pub const DATA_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Loader {
     folders: Vec<PathBuf>,
-    embedded: &'static [(&'static str, &'static str)],
+    pub(super) embedded: &'static [(&'static str, &'static str)],
     /// Instead of the disk.
     memory: Option<BTreeMap<PathBuf, Vec<u8>>>,
 }

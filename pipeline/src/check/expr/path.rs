@@ -288,8 +288,11 @@ impl Cx<'_> {
         names.extend(["std", "meta", "error", "link", "path"].map(String::from));
         let is_meta = rest.is_empty() && self.scope.metadata.contains_key(first.value.as_str());
         let is_std = rest.is_empty() && StdField::by_name(&first.value).is_some();
+        let library = self.library_with(&first.value);
         let note = self.report.error(codes::UNKNOWN, first.span, text);
-        if is_meta {
+        if let Some(help) = library {
+            note.help(help);
+        } else if is_meta {
             note.help(format!("metadata is written `meta.{}`", first.value));
         } else if is_std {
             note.help(format!("intrinsic metadata is written `std.{}`", first.value));
