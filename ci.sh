@@ -5,7 +5,7 @@
 #   ./ci.sh test     the README's test command; needs only Rust, skips loudly what needs more
 #   ./ci.sh tools    install what the tests with root and tools need (Debian)
 #   ./ci.sh root     every test, none may skip: needs root and the tools
-#   ./ci.sh bench    all benches in a short form; each prints the ratio to its rival
+#   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh count    instructions per packet of the compiled programs, against their limits (valgrind)
 #   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
 set -euo pipefail

@@ -7,7 +7,8 @@
 //!
 //! `-- xdp` measures one kind only. Beside the rate stands the forwarder's processor time for each frame: where others use the machine too, its
 //! ratio means more than that of the rates. Only ratios of one run mean something. Then each forwarder's delay, from one packet socket to
-//! another: of a frame that comes while it sleeps, and of one among others at a rate that it carries.
+//! another: of a frame that comes while it sleeps, and of one among others at a rate that it carries. In the short form of all benches
+//! (`./ci.sh bench`) there is one round instead of five, and no delays.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
@@ -65,8 +66,13 @@ fn main() {
     );
     let is_wanted = |kind: &&str| wanted.is_empty() || wanted.iter().any(|word| word == kind);
     let kinds = || kinds.into_iter().filter(is_wanted);
+    let is_short = std::env::args().any(|word| word == "--sample-size");
+    let rounds = if is_short { 1 } else { ROUNDS };
     for bytes in [64, 1024] {
-        kinds().for_each(|kind| compare(bytes, kind));
+        kinds().for_each(|kind| compare(bytes, kind, rounds));
+    }
+    if is_short {
+        return;
     }
     println!("{:>12} {:>10} {:>9} {:>9}", "forwarder", "others", "p50 us", "p99 us");
     for kind in kinds() {
@@ -94,10 +100,10 @@ fn forwarders(kind: &'static str) -> Vec<(String, Forwarder)> {
 }
 
 /// All forwarders of a kind, in turns; the ratio is to the first.
-fn compare(bytes: usize, kind: &'static str) {
+fn compare(bytes: usize, kind: &'static str, rounds: usize) {
     let all = forwarders(kind);
     let mut results: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); all.len()];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for ((name, forward), (rates, costs)) in all.iter().zip(&mut results) {
             let (rate, cost) = measure(bytes, kind, name, forward);
             rates.push(rate);
