@@ -113,6 +113,7 @@ impl Jit {
         self.compiled.is_in_place(egress)
     }
 
+    #[inline]
     fn run(
         &self,
         cx: &mut Context<'_>,
@@ -125,10 +126,23 @@ impl Jit {
         if fits && cx.trace.is_none() {
             return self.burst(cx, &mut packets[..count], &mut meta[..count], which);
         }
-        let egress = which.is_egress();
+        self.run_traced(cx, &mut packets[..count], &mut meta[..count], which, fits);
+    }
+
+    /// Packets some of which may be traced, or that come with the state of another program.
+    #[inline(never)]
+    fn run_traced(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Which<'_>,
+        fits: bool,
+    ) {
+        let (count, egress) = (packets.len(), which.is_egress());
         let scope = cx.trace.as_ref().map(|sink| sink.scope());
-        if fits && !scope.is_some_and(|scope| scope.has_any(&packets[..count])) {
-            return self.burst(cx, &mut packets[..count], &mut meta[..count], which);
+        if fits && !scope.is_some_and(|scope| scope.has_any(packets)) {
+            return self.burst(cx, packets, meta, which);
         }
         let mut at = 0;
         while at < count {
@@ -177,6 +191,7 @@ impl Jit {
     }
 
     /// Packets that nobody traces.
+    #[inline]
     fn burst(
         &self,
         cx: &mut Context<'_>,
@@ -187,13 +202,12 @@ impl Jit {
         if !which.is_egress() {
             self.fetch.ahead(cx, packets);
         }
-        let in_place = self.compiled.is_in_place(which.is_egress());
         let mut at = 0;
         while at < packets.len() {
             let (packets, meta) = (&mut packets[at..], &mut meta[at..]);
-            let (mut done, mut half) = (0, false);
             let frame = self.frame(cx, which);
-            if in_place {
+            let (mut done, mut half) = (0, false);
+            if self.compiled.is_in_place(which.is_egress()) {
                 let count = packets.len().min(u32::MAX as usize) as u32;
                 // SAFETY: the frame was made for this context, state and worker, which were checked
                 // to be those that the code was made for; the slices are `count` long.
@@ -202,27 +216,44 @@ impl Jit {
                     self.compiled.run_in_place(frame, packets, meta, count)
                 };
             }
-            let learned = cx.worker.bench.wants_to_learn();
-            let mut stopped = half;
-            if !learned
-                && !half
-                && let (Some(packet), Some(meta)) = (packets.get_mut(done), meta.get_mut(done))
-            {
-                self.one(cx, frame, packet, meta);
-                stopped = true;
+            if done == packets.len() && !half && !cx.worker.bench.wants_to_learn() {
+                return;
             }
-            if cx.worker.bench.wants_to_learn() {
-                let last = if stopped { done } else { done.saturating_sub(1) };
-                let now = meta.get(last).map_or(0, |meta| meta.now_ns);
-                let now = wireyard_tables::time::Time::from_ns(now);
-                cx.worker.apply_learns(cx.state, now);
-            }
-            if stopped {
-                self.go_on(cx, &mut packets[done..=done], &mut meta[done..=done], which);
-                done += 1;
-            }
-            at += done.max(1);
+            at += self.go_past(cx, frame, packets, meta, which, (done, half));
         }
+    }
+
+    /// Code in place has `done` so many packets and stopped: the next one is `half` done or is not for it, or there is something to
+    /// learn. Gives how many are done now.
+    #[inline(never)]
+    fn go_past(
+        &self,
+        cx: &mut Context<'_>,
+        frame: *mut Frame,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Which<'_>,
+        (mut done, half): (usize, bool),
+    ) -> usize {
+        let mut stopped = half;
+        if !cx.worker.bench.wants_to_learn()
+            && !half
+            && let (Some(packet), Some(meta)) = (packets.get_mut(done), meta.get_mut(done))
+        {
+            self.one(cx, frame, packet, meta);
+            stopped = true;
+        }
+        if cx.worker.bench.wants_to_learn() {
+            let last = if stopped { done } else { done.saturating_sub(1) };
+            let now = meta.get(last).map_or(0, |meta| meta.now_ns);
+            let now = wireyard_tables::time::Time::from_ns(now);
+            cx.worker.apply_learns(cx.state, now);
+        }
+        if stopped {
+            self.go_on(cx, &mut packets[done..=done], &mut meta[done..=done], which);
+            done += 1;
+        }
+        done.max(1)
     }
 
     /// One packet by the code for any program.
@@ -245,6 +276,7 @@ impl Jit {
     }
 
     /// The worker's frame with the addresses of this burst in it.
+    #[inline]
     fn frame(&self, cx: &mut Context<'_>, which: Which<'_>) -> *mut Frame {
         let context: *mut Context<'_> = cx;
         let lane = cx.worker.bench.lane;
