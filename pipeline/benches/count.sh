@@ -11,8 +11,8 @@ cd "$(dirname "$0")/../.."
 
 limits='
 rocev2_router 235
-acl_firewall 330
-vxlan_gateway 715
+acl_firewall 315
+vxlan_gateway 705
 '
 
 if ! command -v valgrind > /dev/null; then
