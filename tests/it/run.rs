@@ -3,8 +3,9 @@
 //!
 //! Needs root; the last test needs QEMU and `../shared/rxe-vm` too. Skips loudly otherwise.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use wireyard_switch::pcap::{PcapHeader, PcapWriter, RecordToWrite, Timestamp};
@@ -312,6 +313,28 @@ fn nothing_stays_on_the_interfaces() {
         let switch = Switch::start(&[PROGRAM, "--port", &one, "--port", &two]);
         switch.end("TERM").expect(0, &[]);
         assert_eq!(links(), before, "{kind}");
+    }
+}
+
+/// Who is told that it runs can end it, at once: SIGTERM is caught by then.
+#[test]
+fn signals_are_caught_before_the_first_line() {
+    let Some(_network) = two_cables("signals_are_caught_before_the_first_line") else { return };
+    for round in 0..10 {
+        let mut command = Command::new(wireyard());
+        command.args(["run", PROGRAM, "--port", "1=raw:sw1", "--port", "2=raw:sw2"]);
+        command.current_dir(workspace_root()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut switch = command.spawn().expect("the switch starts");
+        let mut lines = BufReader::new(switch.stderr.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line.contains(" runs on "))));
+        let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        let kill = Command::new("kill").args(["-s", "TERM", &switch.id().to_string()]).status();
+        assert!(kill.is_ok_and(|kill| kill.success()));
+        let ended = switch.wait().expect("it ends");
+        // SIGTERM is 15.
+        assert_eq!((caught >> 14 & 1, ended.code()), (1, Some(0)), "round {round}");
     }
 }
 

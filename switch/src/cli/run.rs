@@ -43,6 +43,8 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
     let duration = duration(args.duration)?;
+    // Before anything is opened: who is told that it runs can end it.
+    let signals = Signals::catch(file.is_some()).map_err(|e| format!("signals: {e}"))?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let memory = loaded.size_memory(&numbers);
@@ -63,7 +65,6 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     }
     let mut core = cores.remove(0);
     let mut workers = Workers::start(cores)?;
-    let signals = Signals::catch(file.is_some()).map_err(|e| format!("signals: {e}"))?;
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
         Event::Reload { core, now } => match file.as_mut().map(|file| file.reload(core, now)) {
