@@ -1,8 +1,8 @@
 //! The compiled engine: IR to Cranelift to machine code.
 //!
 //! It does to a packet what the interpreter does, bit for bit; the interpreter is the definition. A
-//! program becomes one module of machine code, which devices with the same program share ([`Codes`]). Whatever the generator has no code for
-//! is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
+//! program becomes one module of machine code, which devices with the same program share ([`Codes`]).
+//! Whatever the generator has no code for is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
 //! somebody traces is done by the interpreter altogether.
 //!
 //! If the system gives no executable memory, the processor is not known to the generator, or a program is
@@ -26,6 +26,7 @@ pub use background::{Complain, background};
 pub use codes::Codes;
 pub use emit::Refused;
 pub use engine::Jit;
+pub use fetch::LEAST_BYTES as FETCH_LEAST_BYTES;
 pub(crate) use frame::Scratch;
 
 use crate::exec::Engine;

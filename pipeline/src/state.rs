@@ -29,13 +29,14 @@ use wireyard_tables::meter::{Color, MeterArray, MeterUnit};
 use wireyard_tables::time::Time;
 use wireyard_tables::{Options, Tables};
 
+/// Seed of the hashes inside tables. Machine code knows it as a constant, so devices that share code have the same.
+const HASH_SEED: u64 = 0;
+
 /// How a state is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateOptions {
     /// Seed of `random`. Fixed for replay and the laboratory.
     pub seed: u64,
-    /// Seed of the hashes inside tables: devices that shall share machine code have the same.
-    pub hash_seed: u64,
     /// Workers that will forward; at least 1.
     pub workers: usize,
     /// When it is loaded: idle times of declared entries start here.
@@ -174,11 +175,8 @@ impl State {
     ) -> Result<State, LoadError> {
         let lanes = options.workers.max(1);
         let value_sets = load::value_sets(program, old)?;
-        let tables = load::tables(
-            program,
-            Options { seed: options.hash_seed, lanes, now: options.now },
-            old,
-        )?;
+        let tables =
+            load::tables(program, Options { seed: HASH_SEED, lanes, now: options.now }, old)?;
         let tally = |size: usize| CounterArray::new(size, lanes);
         Ok(State {
             program: program.clone(),

@@ -142,9 +142,12 @@ pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig
     node::read(node, found)
 }
 
-/// Numbers that a port may have: 0 is no port, and those from the control plane's on mean other things.
+/// The largest number that a port may have: 0 is no port, and those from the control plane's on mean other things.
+pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
+
+/// True for a number that a port may have.
 pub(crate) fn is_port(number: u16) -> bool {
-    (1..CPU_PORT).contains(&number)
+    (1..=PORT_MAX).contains(&number)
 }
 
 fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, ConfiguredPort>> {
@@ -152,7 +155,8 @@ fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, Co
     for (key, value) in decoder.pairs(node, "ports by number")? {
         let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
         let Some(number) = number else {
-            let message = format!("`{}` is not a port number: use 1 to 65532", key.scalar.text);
+            let text = key.scalar.text.as_str();
+            let message = format!("`{text}` is not a port number: use 1 to {PORT_MAX}");
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;
         };

@@ -43,6 +43,7 @@ use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
 use crate::config::qos::Qos;
+use crate::config::{PORT_MAX, is_port};
 use crate::device::DeviceState;
 use crate::device::notify::Notifier;
 use crate::frames::Frames;
@@ -243,8 +244,8 @@ impl Core {
     /// # Errors
     /// The number is taken, 0, or one of the reserved ones from [`CPU_PORT`] on.
     pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), String> {
-        if number == 0 || number >= CPU_PORT {
-            return Err(format!("port {number}: use 1 to {}", CPU_PORT - 1));
+        if !is_port(number) {
+            return Err(format!("port {number}: use 1 to {PORT_MAX}"));
         }
         if self.slot(number).is_some() {
             return Err(format!("port {number} is there already"));

@@ -10,7 +10,6 @@ use hashbrown::HashTable;
 
 use crate::flat::Records;
 use crate::hash::{K0, hash};
-use crate::lpm::{BUCKET, NODE};
 
 /// Records of at least so many words are shared: half a cache line.
 const SHARED_WORDS: usize = 4;
@@ -58,22 +57,18 @@ impl Calls {
         self.pool.is_some()
     }
 
-    /// The cell of a trie with the number of a record + 1 in place of a slot + 1, if it is a leaf.
-    pub(crate) fn numbered(&self, cell: u32) -> u32 {
-        let Some(pool) = &self.pool else { return cell };
-        match cell {
-            0 => 0,
-            _ if cell & (NODE | BUCKET) != 0 => cell,
-            _ => pool.numbers[cell as usize - 1] + 1,
+    /// The record of a slot.
+    #[inline(always)]
+    pub(crate) fn number(&self, slot: u32) -> u32 {
+        match &self.pool {
+            Some(pool) => pool.numbers[slot as usize],
+            None => slot,
         }
     }
 
     #[inline(always)]
     pub(crate) fn get(&self, slot: u32) -> (u32, &[u64]) {
-        match &self.pool {
-            Some(pool) => self.records.get(pool.numbers[slot as usize]),
-            None => self.records.get(slot),
-        }
+        self.records.get(self.number(slot))
     }
 
     /// An entry comes, or gets another call.

@@ -107,6 +107,15 @@ fn cells_of(node: u32) -> usize {
     ((node & !NODE) as usize) << UNIT_SHIFT
 }
 
+/// A cell with the number of its leaf's record + 1 in place of the slot + 1.
+fn numbered(calls: &Calls, cell: u32) -> u32 {
+    match cell {
+        0 => 0,
+        _ if cell & (NODE | BUCKET) != 0 => cell,
+        leaf => calls.number(leaf - 1) + 1,
+    }
+}
+
 impl Lpm {
     pub(crate) fn new(
         words: usize,
@@ -156,15 +165,15 @@ impl Lpm {
     fn set_cell(&mut self, at: usize, cell: u32) {
         let (unit, place) = (at >> UNIT_SHIFT, at % (1 << UNIT_SHIFT));
         self.units[unit].0[place] = cell;
-        if let Some(numbered) = &mut self.numbered {
-            numbered[unit].0[place] = self.calls.numbered(cell);
+        if let Some(copy) = &mut self.numbered {
+            copy[unit].0[place] = numbered(&self.calls, cell);
         }
     }
 
     fn set_bucket(&mut self, number: u32, bucket: Unit) {
         self.units[number as usize] = bucket;
-        if let Some(numbered) = &mut self.numbered {
-            numbered[number as usize] = bucket.map(|leaf| self.calls.numbered(leaf));
+        if let Some(copy) = &mut self.numbered {
+            copy[number as usize] = bucket.map(|leaf| numbered(&self.calls, leaf));
         }
     }
 
@@ -172,7 +181,7 @@ impl Lpm {
     #[inline]
     pub(crate) fn read_by_code(&self) -> (&[Unit], u32) {
         match &self.numbered {
-            Some(numbered) => (numbered, self.calls.numbered(self.zero)),
+            Some(copy) => (copy, numbered(&self.calls, self.zero)),
             None => (&self.units, self.zero),
         }
     }
@@ -477,9 +486,9 @@ impl Lpm {
     fn new_node(&mut self, leaf: u32) -> u32 {
         let node = self.free_nodes.pop().unwrap_or_else(|| self.more_units(NODE_UNITS));
         self.units[node as usize..][..NODE_UNITS].fill(Unit([leaf; 1 << UNIT_SHIFT]));
-        if let Some(numbered) = &mut self.numbered {
-            let leaf = self.calls.numbered(leaf);
-            numbered[node as usize..][..NODE_UNITS].fill(Unit([leaf; 1 << UNIT_SHIFT]));
+        if let Some(copy) = &mut self.numbered {
+            let leaf = numbered(&self.calls, leaf);
+            copy[node as usize..][..NODE_UNITS].fill(Unit([leaf; 1 << UNIT_SHIFT]));
         }
         node
     }
@@ -491,8 +500,8 @@ impl Lpm {
     fn more_units(&mut self, n: usize) -> u32 {
         let first = self.units.len();
         self.units.resize(first + n, Unit::EMPTY);
-        if let Some(numbered) = &mut self.numbered {
-            numbered.resize(first + n, Unit::EMPTY);
+        if let Some(copy) = &mut self.numbered {
+            copy.resize(first + n, Unit::EMPTY);
         }
         self.counts.resize(first + n, 0);
         first as u32

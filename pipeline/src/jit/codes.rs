@@ -61,7 +61,7 @@ impl Codes {
                 };
                 made.push(Made {
                     source: Arc::downgrade(source),
-                    facts,
+                    facts: facts.clone(),
                     options,
                     program: Arc::downgrade(&program),
                     code: Arc::downgrade(&code),
@@ -69,7 +69,7 @@ impl Codes {
                 (program, code)
             }
         };
-        Ok(Jit::of(code, program, state))
+        Ok(Jit::of(code, program, &facts, state.id()))
     }
 
     #[cfg(test)]

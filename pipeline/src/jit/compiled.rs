@@ -285,9 +285,9 @@ impl<'p> Builder<'p> {
         let isa = cranelift_native::builder().map_err(system)?;
         let isa = isa.finish(settings::Flags::new(flags)).map_err(system)?;
         let mut jit = JITBuilder::with_isa(isa, default_libcall_names());
+        executable_memory()?;
         // Functions of a module call each other by distances of 32 bits, and mappings of the system may be farther apart where a
         // large packet memory is between them.
-        executable_memory()?;
         let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(system)?;
         jit.memory_provider(Box::new(arena));
         for (name, address, _) in HELPERS {

@@ -60,14 +60,8 @@ impl Recipe {
     }
 
     pub(super) fn compile(self) -> Result<Jit, Refused> {
-        let fetch = Fetch::new(&self.program, &self.facts);
-        let compiled = Compiled::new(&self.program, self.facts, self.options, None)?;
-        Ok(Jit {
-            compiled: Arc::new(compiled),
-            interp: Interp::new(self.program),
-            fetch,
-            state: self.state,
-        })
+        let compiled = Compiled::new(&self.program, self.facts.clone(), self.options, None)?;
+        Ok(Jit::of(Arc::new(compiled), self.program, &self.facts, self.state))
     }
 }
 
@@ -80,10 +74,15 @@ impl Jit {
         Recipe::new(program, state, options).compile()
     }
 
-    /// Code that was made for the layout of this state, and the program that it was made of.
-    pub(super) fn of(compiled: Arc<Compiled>, program: Arc<Program>, state: &State) -> Jit {
-        let fetch = Fetch::new(&program, &Facts::new(state));
-        Jit { compiled, interp: Interp::new(program), fetch, state: state.id() }
+    /// Code that was made of this program for states with these facts, for one of them.
+    pub(super) fn of(
+        compiled: Arc<Compiled>,
+        program: Arc<Program>,
+        facts: &Facts,
+        state: u64,
+    ) -> Jit {
+        let fetch = Fetch::new(&program, facts);
+        Jit { compiled, interp: Interp::new(program), fetch, state }
     }
 
     /// The code of a program as text, for people.

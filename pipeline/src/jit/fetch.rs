@@ -18,7 +18,7 @@ use wireyard_tables::{Place, Snapshot, TableView};
 
 /// Tables that search less memory are not asked: measured with `benches/prefetch` on a machine with 1 MiB of second-level
 /// cache for each processor and 32 MiB of third-level cache for both.
-const LEAST_BYTES: usize = 6 << 20;
+pub const LEAST_BYTES: usize = 6 << 20;
 /// A table that may hold so few entries never searches that much.
 const SMALL_SIZE: u32 = 1 << 15;
 /// Words of a key.

@@ -158,7 +158,8 @@ pub struct EngineArgs {
     /// `run` say which runs.
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
-    /// Optimisation level: 0 none, 1 cheap passes, 2 all [default: 2; of a trace: 0].
+    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code [default: 2; of a
+    /// trace: 0].
     #[arg(long, value_name = "0..2", value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: Option<u8>,
 }
@@ -262,7 +263,7 @@ pub struct DumpArgs {
     /// Which form.
     #[arg(long, value_enum, default_value_t = Stage::Ir)]
     pub stage: Stage,
-    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
+    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code.
     #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: u8,
 }
@@ -457,7 +458,7 @@ pub struct TestArgs {
     /// The engine [default: every engine].
     #[arg(long, value_enum)]
     pub engine: Option<EngineChoice>,
-    /// Optimisation level: 0 none, 1 cheap passes, 2 all.
+    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code.
     #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: u8,
     /// At every optimisation level.

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
-use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::source::Loader;
 use wireyard_tables::time::Time;
 
@@ -100,9 +99,6 @@ fn read(path: &Path, capture: Option<&Path>) -> Result<Vec<(u16, PortSpec)>, Str
         if port.qos.is_some() {
             let why = "rates and queues are made when the switch starts: write them in switch.yaml";
             return Err(wrong(format!("port {number}: {why}")));
-        }
-        if *number == 0 || *number >= CPU_PORT {
-            return Err(wrong(format!("port {number}: use 1 to {}", CPU_PORT - 1)));
         }
         let Some(interface) = &port.interface else {
             return Err(wrong(format!("port {number} has no `interface`")));

@@ -9,7 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
-use crate::config::{SwitchConfig, is_port};
+use crate::config::{PORT_MAX, SwitchConfig, is_port};
 use crate::units::{Interval, Probability};
 
 /// How a port reaches its medium.
@@ -159,7 +159,7 @@ impl PortSpec {
             let number = match spec.number {
                 Some(number) => {
                     let number = u16::try_from(number).ok().filter(|number| is_port(*number));
-                    number.ok_or_else(|| format!("port `{text}`: use 1 to 65532"))?
+                    number.ok_or_else(|| format!("port `{text}`: use 1 to {PORT_MAX}"))?
                 }
                 None => index as u16 + 1,
             };

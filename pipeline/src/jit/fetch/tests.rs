@@ -6,6 +6,8 @@ use crate::packet::MemoryConfig;
 use crate::source::{Loader, parse_program};
 use crate::state::{State, StateOptions};
 use std::sync::Arc;
+use wireyard_tables::time::Time;
+use wireyard_tables::{Entry, Match, TableId, Update};
 
 const PROGRAM: &str = "
 pipeline: fetched
@@ -54,6 +56,10 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     let program = program();
     let state = State::new(&program, StateOptions::default()).expect("it loads");
     let mut fetch = Fetch::new(&program, &Facts::new(&state));
+    let table = |name: &str| {
+        let at = program.tables.iter().position(|table| table.name == name).expect("a table");
+        TableId(at as u32)
+    };
     let names = |fetch: &Fetch| -> Vec<String> {
         let ids = fetch.tables.iter().map(|fetched| fetched.table.0 as usize);
         ids.map(|id| program.tables.iter().nth(id).expect("a table").name.clone()).collect()
@@ -68,6 +74,10 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     frame.resize(64, 0);
     let buf = memory.alloc_frame(&frame).expect("a chunk");
     let packets = [Descriptor::received(buf, 128, 64, 7, 0)];
+    // An empty trie is its root alone, of which nothing is asked.
+    let route = [Match::Lpm { value: 0x0a01_0200, prefix_len: 24 }].to_vec();
+    let route = Update::Insert(table("routes"), Entry::new(route, 0, vec![]));
+    state.tables().batch(&[route], Time::ZERO).expect("it fits");
     let snapshot = state.tables().snapshot();
     let lines = |fetch: &Fetch| {
         let mut lines = Vec::new();
@@ -78,17 +88,15 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     assert!(lines(&fetch).is_empty(), "empty tables are small");
     fetch.set_least_bytes(0);
     let of = |name: &str, values: &[u128]| {
-        let at = program.tables.iter().position(|table| table.name == name).expect("a table");
-        let view = snapshot.table(wireyard_tables::TableId(at as u32)).expect("a table");
+        let view = snapshot.table(table(name)).expect("a table");
         view.prefetch_address(&view.shape().layout().pack(values))
     };
     let ip = u128::from(u32::from_be_bytes([10, 1, 2, 3]));
     let hosts = of("hosts", &[0x0200_0000_0009]).expect("a cell");
     let flows = of("flows", &[7, 0xbcdef, ip]).expect("a cell");
-    let mut expected = vec![hosts, flows];
+    let routes = of("routes", &[ip]).expect("a bucket");
+    let mut expected = vec![hosts, flows, routes];
     expected.sort();
-    // An empty trie is its root alone.
-    assert_eq!(of("routes", &[ip]), None);
     assert_eq!(lines(&fetch), expected);
     let [packet] = packets;
     memory.free(packet.buf.expect("the chunk"));
