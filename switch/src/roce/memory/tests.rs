@@ -49,12 +49,44 @@ fn synthetic_memory_verifies_beyond_four_gib_and_counts_what_is_wrong() {
         target.write(offset, &chunk);
     }
     assert_eq!((target.verified_bytes(), target.wrong_bytes()), (4000, 0));
-    chunk[17] ^= 1;
+    (chunk[17], chunk[900]) = (!chunk[17], !chunk[900]);
     target.write(len - 1000, &chunk);
-    assert_eq!((target.verified_bytes(), target.wrong_bytes()), (4999, 1));
-    assert!(target.first_wrong_offset().is_some_and(|at| (len - 1000..len - 982).contains(&at)));
-    let mut shifted = [0; 1000];
-    source.read(1, &mut shifted);
-    target.write(0, &shifted);
-    assert!(target.wrong_bytes() > 900, "a wrong offset cannot pass");
+    assert_eq!((target.verified_bytes(), target.wrong_bytes()), (4998, 2));
+    target.write(0, &chunk);
+    assert_eq!(target.first_wrong_offset(), Some(len - 1000 + 17), "the first, not the last");
+}
+
+#[test]
+fn a_byte_of_synthetic_memory_does_not_depend_on_how_it_is_asked_for() {
+    let source = Synthetic::new(7, 1 << 20);
+    let mut whole = vec![0; 20_000];
+    source.read(3000, &mut whole);
+    for (n, byte) in whole.iter().enumerate() {
+        let mut one = [0];
+        source.read(3000 + n as u64, &mut one);
+        assert_eq!(one, [*byte], "{n}");
+    }
+    let mut target = Synthetic::new(7, 1 << 20);
+    whole.iter_mut().step_by(4096).for_each(|byte| *byte = !*byte);
+    target.write(3000, &whole);
+    assert_eq!((target.verified_bytes(), target.wrong_bytes()), (19_995, 5), "one in each page");
+    assert_eq!(target.first_wrong_offset(), Some(3000));
+}
+
+#[test]
+fn bytes_of_another_place_or_region_are_wrong() {
+    let source = Synthetic::new(7, 1 << 40);
+    let mut chunk = [0; 1024];
+    for from in (1..1000).flat_map(|n| [n, n << 10, n << 12, n << 30]) {
+        let mut target = Synthetic::new(7, 1 << 40);
+        source.read(from, &mut chunk);
+        target.write(0, &chunk);
+        assert!(target.wrong_bytes() > 980, "from {from}");
+    }
+    for seed in 8..1000 {
+        let mut target = Synthetic::new(seed, 1 << 40);
+        source.read(0, &mut chunk);
+        target.write(0, &chunk);
+        assert!(target.wrong_bytes() > 980, "of seed {seed}");
+    }
 }
