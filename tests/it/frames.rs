@@ -3,11 +3,11 @@
 use serde_json::Value;
 use wireyard_switch::decode::{Dissector, Frame};
 use wireyard_switch::frames::cnp::{CnpConfig, headers as cnp_headers};
-use wireyard_switch::frames::envelope::{Class, Encap, Refused};
-use wireyard_switch::frames::transport::Received;
+use wireyard_switch::frames::envelope::{Address, Class, Encap, Refused};
 use wireyard_switch::frames::{Frames, Mac};
 use wireyard_switch::ports::LinkType;
 use wireyard_switch::roce::opcode::Op;
+use wireyard_switch::roce::packet::InPacket;
 use wireyard_tests::{shared, skip};
 
 use crate::packets::{bytes, dissector};
@@ -58,8 +58,8 @@ fn class_of(dissector: &mut Dissector, frame: &[u8], link: LinkType) -> Class {
 }
 
 /// Builds again what was read.
-fn build(frames: &Frames, seen: &Received<'_>, class: &Class) -> Vec<u8> {
-    let envelope = frames.transport.envelope(&seen.origin.address, class).unwrap();
+fn build(frames: &Frames, seen: &InPacket<'_>, to: &Address, class: &Class) -> Vec<u8> {
+    let envelope = frames.transport.envelope(to, class).unwrap();
     let mut out = vec![0; 5000];
     let fill = |to: &mut [u8]| {
         to.copy_from_slice(seen.payload);
@@ -80,19 +80,20 @@ fn transport_vectors_are_built_byte_for_byte() {
     let (mut built, mut refused) = (Vec::new(), Vec::new());
     for (id, frame, link) in &vectors {
         let seen = match frames.transport.parse(*link, frame) {
-            Ok(seen) => seen,
+            Ok(seen) => seen.packet,
             Err(why) => {
                 refused.push((id.as_str(), why));
                 continue;
             }
         };
         let class = class_of(&mut dissector, frame, *link);
-        let again = build(&frames, &seen, &class);
+        let address = frames.transport.address_of(*link, frame).unwrap();
+        let again = build(&frames, &seen, &address, &class);
         // Others choose a VL that is not the SL, leave MigReq clear, number their IPv4 packets: those frames have
         // the right length and fields, and the computed ones are equal.
         if !built_here.contains(id) {
             assert_eq!(again.len(), frame.len(), "{id}");
-            let same = frames.transport.parse(*link, &again).unwrap();
+            let same = frames.transport.parse(*link, &again).unwrap().packet;
             assert_eq!((same.headers, same.payload), (seen.headers, seen.payload), "{id}");
             continue;
         }
@@ -136,9 +137,10 @@ fn cnp_vectors_are_built_from_a_decision() {
         ("ib-cnp-0x80", Class { dscp: 0, ecn: 0, pcp: 0, vl: 0 }),
     ] {
         let (_, frame, link) = vectors.iter().find(|vector| vector.0 == id).unwrap();
-        let seen = frames.transport.parse(*link, frame).unwrap();
-        assert_eq!(seen.headers, cnp_headers(seen.origin.address.encap, 0x118, 0xffff), "{id}");
-        let envelope = frames.transport.envelope(&seen.origin.address, &class).unwrap();
+        let seen = frames.transport.parse(*link, frame).unwrap().packet;
+        let address = frames.transport.address_of(*link, frame).unwrap();
+        assert_eq!(seen.headers, cnp_headers(address.encap, 0x118, 0xffff), "{id}");
+        let envelope = frames.transport.envelope(&address, &class).unwrap();
         let mut out = [0; 128];
         let bytes = frames.transport.build_cnp_in(&envelope, 0x118, 0xffff, &mut out).unwrap();
         assert_eq!(out[..bytes], frame[..], "{id}");
@@ -168,9 +170,12 @@ fn a_flipped_covered_bit_is_refused() {
     let (mut flipped, mut passed) = (0, 0);
     for (id, frame, link) in &vectors {
         let mut frame = frame.clone();
-        let Ok(seen) = frames.transport.parse(*link, &frame) else { continue };
-        let encap = seen.origin.address.encap;
-        let front = match (encap.is_infiniband(), seen.origin.address.vlan) {
+        if frames.transport.parse(*link, &frame).is_err() {
+            continue;
+        }
+        let address = frames.transport.address_of(*link, &frame).unwrap();
+        let encap = address.encap;
+        let front = match (encap.is_infiniband(), address.vlan) {
             (true, _) => 0,
             (false, None) => 14,
             (false, Some(_)) => 18,

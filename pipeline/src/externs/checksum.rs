@@ -11,6 +11,7 @@ pub struct Sum {
 
 impl Sum {
     /// Adds the next bytes of the stream.
+    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if self.odd

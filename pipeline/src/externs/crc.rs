@@ -115,6 +115,30 @@ impl CrcEngine {
         };
         Run { params: self.params, state }
     }
+
+    /// The value as its field holds it, of a stream that is there in parts: what [`Run::field_value`] says of them.
+    pub fn field_value(&self, parts: &[&[u8]]) -> u64 {
+        let Kind::IsoHdlc(hasher) = &self.kind else {
+            let mut run = self.start();
+            parts.iter().for_each(|part| run.add(part));
+            return run.field_value();
+        };
+        let mut hasher = hasher.clone();
+        parts.iter().for_each(|part| hasher.update(part));
+        in_field(&self.params, iso_hdlc_value(hasher, &self.params))
+    }
+}
+
+fn iso_hdlc_value(hasher: crc32fast::Hasher, params: &CrcParams) -> u64 {
+    u64::from(!hasher.finalize()) ^ params.xor_out
+}
+
+/// The field's number in network order.
+fn in_field(params: &CrcParams, value: u64) -> u64 {
+    match params.store_little_endian {
+        true => value.swap_bytes() >> (64 - params.width.clamp(8, 64)),
+        false => value,
+    }
 }
 
 impl Run<'_> {
@@ -132,16 +156,13 @@ impl Run<'_> {
     /// The value as its field holds it: the field's number in network order.
     pub fn field_value(self) -> u64 {
         let value = match self.state {
-            State::IsoHdlc(hasher) => u64::from(!hasher.finalize()) ^ self.params.xor_out,
+            State::IsoHdlc(hasher) => iso_hdlc_value(hasher, &self.params),
             State::Bits8(digest) => digest.finalize().into(),
             State::Bits16(digest) => digest.finalize().into(),
             State::Bits32(digest) => digest.finalize().into(),
             State::Bits64(digest) => digest.finalize(),
         };
-        match self.params.store_little_endian {
-            true => value.swap_bytes() >> (64 - self.params.width.clamp(8, 64)),
-            false => value,
-        }
+        in_field(&self.params, value)
     }
 }
 
@@ -209,6 +230,7 @@ mod tests {
             }
             let (a, b) = bytes.split_at(usize::from(cut).min(bytes.len()));
             prop_assert_eq!(run(p, &[a, b]), bitwise(p, &bytes));
+            prop_assert_eq!(CrcEngine::new(p).field_value(&[a, b]), bitwise(p, &bytes));
         }
     }
 

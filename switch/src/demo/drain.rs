@@ -197,7 +197,7 @@ impl Rig {
                 if host == RECEIVER
                     && let Ok(received) = transport.parse(LinkType::Ethernet, frame)
                 {
-                    marks.push(received.mark().is_some());
+                    marks.push(received.mark.is_some());
                 }
             })?;
         }

@@ -191,12 +191,13 @@ mod tests {
         let bytes = frames.transport.build_cnp(&cnp, &link, &config, &mut out).unwrap();
         assert_eq!(bytes, 78);
         let seen = frames.transport.parse(LinkType::Ethernet, &out[..bytes]).unwrap();
-        let address = seen.origin.address;
+        let sent = frames.transport.address_of(LinkType::Ethernet, &out[..bytes]);
+        let address = sent.unwrap();
         assert_eq!((address.src, address.dst, address.vlan), (dst, src, Some(7)));
         assert_eq!((address.src_mac, address.dst_mac), (Mac([2; 6]), Mac([4; 6])));
-        let bth = seen.headers.bth;
+        let bth = seen.packet.headers.bth;
         assert_eq!((bth.opcode, bth.dest_qp, bth.becn, bth.psn.get()), (0x81, 0x118, true, 0));
-        assert!(seen.payload.is_empty());
+        assert!(seen.packet.payload.is_empty());
     }
 
     #[test]

@@ -63,15 +63,13 @@ impl CrcPlan {
     pub(super) fn value(&self, frame: &[u8]) -> u64 {
         let mut head = [0; HEAD_BYTES_MAX];
         let end = self.ones + self.masked.len();
-        let mut run = self.engine.start();
-        if let (Some(to), Some(covered)) =
+        let (Some(to), Some(covered)) =
             (head.get_mut(self.ones..end), frame.get(self.masked.clone()))
-        {
-            to.copy_from_slice(covered);
-            head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
-            run.add(&head[..end]);
-            run.add(&frame[self.masked.end..]);
-        }
-        run.field_value()
+        else {
+            return 0;
+        };
+        to.copy_from_slice(covered);
+        head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
+        self.engine.field_value(&[&head[..end], &frame[self.masked.end..]])
     }
 }

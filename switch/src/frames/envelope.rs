@@ -33,6 +33,10 @@ pub(super) const ETHER_TYPE_VLAN: u16 = 0x8100;
 const PROTOCOL_UDP: u8 = 17;
 /// GRH next header: a BTH follows (IBTA 8.3).
 const NEXT_HEADER_BTH: u8 = 0x1b;
+/// LNH: a BTH follows the LRH (IBTA 7.7.2).
+pub(super) const LNH_LOCAL: u64 = 2;
+/// LNH: a GRH follows the LRH.
+pub(super) const LNH_GLOBAL: u64 = 3;
 /// IPv4 flag "do not fragment".
 const DO_NOT_FRAGMENT: u64 = 0b010;
 
@@ -263,6 +267,8 @@ impl std::error::Error for AddressError {}
 pub struct Envelope {
     pub(super) shape: u8,
     pub(super) head: [u8; HEAD_BYTES_MAX],
+    /// The sum of the IPv4 header, without its length.
+    pub(super) ip_sum: u64,
     pub(super) encap: Encap,
 }
 

@@ -1,7 +1,7 @@
 //! The extended headers behind a BTH: which an opcode has, as the library's parser says, and their fields.
 
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
-use crate::roce::packet::{Aeth, AtomicEth, Bth, Deth, Headers, Reth};
+use crate::roce::packet::{Aeth, AtomicEth, Deth, Headers, Reth};
 
 use super::envelope::{Refused, slots};
 use super::layout::Layouts;
@@ -73,8 +73,9 @@ impl Extensions {
         self.plan(opcode).map(|plan| plan.bytes.into())
     }
 
-    /// Writes the extended headers. `None`: the opcode is not spoken, or `headers` are not those it has.
-    pub(super) fn write(&self, headers: &Headers, out: &mut [u8]) -> Option<()> {
+    /// Writes the extended headers and gives what is behind them. `None`: the opcode is not spoken, or `headers` are not those
+    /// it has.
+    pub(super) fn write<'o>(&self, headers: &Headers, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
         let opcode = headers.bth.opcode;
         let plan = self.plan(opcode)?;
         let reserved = opcode == CNP_ROCEV2;
@@ -82,9 +83,9 @@ impl Extensions {
             return None;
         }
         if plan.bytes == 0 {
-            return Some(());
+            return Some(out);
         }
-        let out = out.get_mut(..plan.bytes.into())?;
+        let (out, behind) = out.split_at_mut_checked(plan.bytes.into())?;
         out.fill(0);
         if let Some(at) = plan.reth {
             let (to, reth) = (&mut out[at.into()..], headers.reth?);
@@ -118,17 +119,20 @@ impl Extensions {
         if let Some(at) = plan.ieth {
             self.ieth.rkey.write(&mut out[at.into()..], headers.ieth?.into());
         }
-        Some(())
+        Some(behind)
     }
 
-    /// Reads the extended headers behind a BTH, and says how long they are.
-    pub(super) fn read(&self, bth: Bth, from: &[u8]) -> Result<(Headers, usize), Refused> {
-        let plan = self.plan(bth.opcode).ok_or(Refused::UnknownOpcode)?;
-        let from = from.get(..plan.bytes.into()).ok_or(Refused::TooShort)?;
-        let mut headers = Headers::new(bth);
+    /// Reads the extended headers behind a BTH to where they belong, and gives what is behind them.
+    pub(super) fn read<'a>(
+        &self,
+        headers: &mut Headers,
+        from: &'a [u8],
+    ) -> Result<&'a [u8], Refused> {
+        let plan = self.plan(headers.bth.opcode).ok_or(Refused::UnknownOpcode)?;
         if plan.bytes == 0 {
-            return Ok((headers, 0));
+            return Ok(from);
         }
+        let (from, behind) = from.split_at_checked(plan.bytes.into()).ok_or(Refused::TooShort)?;
         let part = |at: Option<u8>| at.map(|at| &from[at.into()..]);
         headers.reth = part(plan.reth).map(|from| Reth {
             va: self.reth.va.read(from),
@@ -152,7 +156,7 @@ impl Extensions {
         });
         headers.imm = part(plan.imm).map(|from| self.imm.data.read(from) as u32);
         headers.ieth = part(plan.ieth).map(|from| self.ieth.rkey.read(from) as u32);
-        Ok((headers, from.len()))
+        Ok(behind)
     }
 }
 

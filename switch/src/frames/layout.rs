@@ -83,7 +83,7 @@ pub struct Slot {
     mask: u64,
 }
 
-/// A field of a header of at most 16 bytes that is worked on as one number, in network order.
+/// A field of a word of 8 bytes, in network order: headers that are worked on as a few such words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     shift: u8,
@@ -91,16 +91,16 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The header with this field and nothing else in it.
+    /// The word with this field and nothing else in it.
     #[inline]
-    pub fn of(self, value: u64) -> u128 {
-        u128::from(value & self.mask) << self.shift
+    pub fn of(self, value: u64) -> u64 {
+        (value & self.mask) << self.shift
     }
 
-    /// The field of a header.
+    /// The field of a word.
     #[inline]
-    pub fn read(self, header: u128) -> u64 {
-        (header >> self.shift) as u64 & self.mask
+    pub fn read(self, word: u64) -> u64 {
+        word >> self.shift & self.mask
     }
 }
 
@@ -117,11 +117,22 @@ impl Slot {
         })
     }
 
-    /// The same field in a header of so many bytes, at most 16, that begins where the slot's bytes begin.
-    pub fn packed(self, header_bytes: usize) -> Option<Packed> {
-        let behind = header_bytes.checked_sub(usize::from(self.byte) + usize::from(self.bytes))?;
-        let shift = behind * 8 + usize::from(self.shift);
-        (header_bytes <= 16).then_some(Packed { shift: shift as u8, mask: self.mask })
+    /// The same field in the word that these bytes are, at most 8 of them; `None` where it is not inside.
+    pub fn packed(self, word: Range<usize>) -> Option<Packed> {
+        let (first, bytes) = (usize::from(self.byte), usize::from(self.bytes));
+        let behind = word.end.checked_sub(first + bytes)?;
+        let inside = first >= word.start && word.len() <= 8;
+        inside.then_some(Packed { shift: (behind * 8) as u8 + self.shift, mask: self.mask })
+    }
+
+    /// The field of its lowest bits, at least one.
+    pub fn low_bits(self, bits: u32) -> Slot {
+        Slot { mask: self.mask & u64::MAX >> (64 - bits), ..self }
+    }
+
+    /// True for a field that is all of so many bytes, and the first ones.
+    pub fn is_all_of(self, bytes: usize) -> bool {
+        Slot::new(0, 8 * bytes as u32) == Some(self)
     }
 
     /// How far the field is from the low end of the 8 bytes from its first one.

@@ -13,47 +13,21 @@ use crate::roce::psn::Psn;
 
 use super::envelope::{
     Address, AddressError, BthSlots, Class, ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, ETHER_TYPE_ROCEV1,
-    ETHER_TYPE_VLAN, Encap, Envelope, HEAD_BYTES_MAX, Refused, Shape, shapes,
+    ETHER_TYPE_VLAN, Encap, Envelope, HEAD_BYTES_MAX, LNH_GLOBAL, LNH_LOCAL, Refused, Shape,
+    shapes,
 };
 use super::extension::Extensions;
 use super::layout::{Layouts, Packed, Slot};
 
-/// LNH: a BTH follows the LRH.
-const LNH_LOCAL: u64 = 2;
-/// LNH: a GRH follows the LRH.
-const LNH_GLOBAL: u64 = 3;
-
-/// Where a packet came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Sender and receiver as the packet has them.
-    pub address: Address,
-    /// The IP header says "congestion experienced".
-    pub ip_ce: bool,
-}
-
 /// A transport packet that was received and is right.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Headers.
-    pub headers: Headers,
-    /// Payload without pad.
-    pub payload: &'a [u8],
-    /// Where it came from.
-    pub origin: Origin,
-}
-
-impl<'a> Received<'a> {
+    /// Headers, and payload without pad. Its path is 0: who sent it is known to [`TransportFrames::address_of`].
+    pub packet: InPacket<'a>,
+    /// The receiver, in the form of [`Address::dst`].
+    pub dst: u128,
     /// The congestion mark it carries: CE in IP, FECN on InfiniBand. RoCEv1 has none.
-    pub fn mark(&self) -> Option<Mark> {
-        let fecn = self.origin.address.encap.is_infiniband() && self.headers.bth.fecn;
-        if self.origin.ip_ce { Some(Mark::IpCe) } else { fecn.then_some(Mark::Fecn) }
-    }
-
-    /// For the queue pair, with the caller's number of the path.
-    pub fn packet(&self, path: u32) -> InPacket<'a> {
-        InPacket { headers: self.headers, payload: self.payload, path }
-    }
+    pub mark: Option<Mark>,
 }
 
 /// Why a packet could not be built.
@@ -82,10 +56,11 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Bytes of a BTH.
+/// Bytes of a BTH, and of the first of the two words that it is.
 const BTH_BYTES: usize = 12;
+const FRONT_BYTES: usize = 8;
 
-/// The fields of a BTH, which is written and read as one number.
+/// The fields of a BTH, which is written and read as two words: the last two are in the second.
 #[derive(Debug)]
 struct BthFields {
     opcode: Packed,
@@ -108,25 +83,28 @@ impl BthFields {
             return Err(format!("a BTH has {BTH_BYTES} bytes, not {}", stack.bytes()));
         }
         let slots = BthSlots::new(&stack, "bth")?;
-        let packed = |slot: Slot| slot.packed(BTH_BYTES).ok_or("a field beyond the BTH");
+        let packed =
+            |slot: Slot, word| slot.packed(word).ok_or("a field in the other word of a BTH");
+        let front = |slot: Slot| packed(slot, 0..FRONT_BYTES);
+        let back = |slot: Slot| packed(slot, FRONT_BYTES..BTH_BYTES);
         Ok(BthFields {
-            opcode: packed(slots.opcode)?,
-            solicited: packed(slots.solicited)?,
-            migreq: packed(slots.migreq)?,
-            padcount: packed(slots.padcount)?,
-            version: packed(slots.version)?,
-            pkey: packed(slots.pkey)?,
-            fecn: packed(slots.fecn)?,
-            becn: packed(slots.becn)?,
-            dqpn: packed(slots.dqpn)?,
-            ackreq: packed(slots.ackreq)?,
-            psn: packed(slots.psn)?,
+            opcode: front(slots.opcode)?,
+            solicited: front(slots.solicited)?,
+            migreq: front(slots.migreq)?,
+            padcount: front(slots.padcount)?,
+            version: front(slots.version)?,
+            pkey: front(slots.pkey)?,
+            fecn: front(slots.fecn)?,
+            becn: front(slots.becn)?,
+            dqpn: front(slots.dqpn)?,
+            ackreq: back(slots.ackreq)?,
+            psn: back(slots.psn)?,
         })
     }
 
     /// A BTH on the wire.
-    fn bytes(&self, bth: &Bth) -> [u8; BTH_BYTES] {
-        let word = self.opcode.of(bth.opcode.into())
+    fn write(&self, bth: &Bth, to: &mut [u8; BTH_BYTES]) {
+        let front = self.opcode.of(bth.opcode.into())
             | self.solicited.of(bth.solicited.into())
             // "Migrated" is the normal state of a path; CNPs have it clear (wire.md 3 and 9).
             | self.migreq.of((bth.opcode >> 5 != 0b100).into())
@@ -134,29 +112,27 @@ impl BthFields {
             | self.pkey.of(bth.pkey.into())
             | self.fecn.of(bth.fecn.into())
             | self.becn.of(bth.becn.into())
-            | self.dqpn.of(bth.dest_qp.into())
-            | self.ackreq.of(bth.ack_req.into())
-            | self.psn.of(bth.psn.get().into());
-        let mut bytes = [0; BTH_BYTES];
-        bytes.copy_from_slice(&word.to_be_bytes()[16 - BTH_BYTES..]);
-        bytes
+            | self.dqpn.of(bth.dest_qp.into());
+        let back = self.ackreq.of(bth.ack_req.into()) | self.psn.of(bth.psn.get().into());
+        to[..FRONT_BYTES].copy_from_slice(&front.to_be_bytes());
+        to[FRONT_BYTES..].copy_from_slice(&(back as u32).to_be_bytes());
     }
 
     /// A BTH from the wire; `None` for another version than 0.
     fn read(&self, bytes: &[u8; BTH_BYTES]) -> Option<Bth> {
-        let mut wide = [0; 16];
-        wide[16 - BTH_BYTES..].copy_from_slice(bytes);
-        let word = u128::from_be_bytes(wide);
-        (self.version.read(word) == 0).then(|| Bth {
-            opcode: self.opcode.read(word) as u8,
-            solicited: self.solicited.read(word) != 0,
-            pad: self.padcount.read(word) as u8,
-            pkey: self.pkey.read(word) as u16,
-            fecn: self.fecn.read(word) != 0,
-            becn: self.becn.read(word) != 0,
-            dest_qp: self.dqpn.read(word) as u32,
-            ack_req: self.ackreq.read(word) != 0,
-            psn: Psn::new(self.psn.read(word) as u32),
+        let [a, b, c, d, e, f, g, h, back @ ..] = *bytes;
+        let front = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        let back = u64::from(u32::from_be_bytes(back));
+        (self.version.read(front) == 0).then(|| Bth {
+            opcode: self.opcode.read(front) as u8,
+            solicited: self.solicited.read(front) != 0,
+            pad: self.padcount.read(front) as u8,
+            pkey: self.pkey.read(front) as u16,
+            fecn: self.fecn.read(front) != 0,
+            becn: self.becn.read(front) != 0,
+            dest_qp: self.dqpn.read(front) as u32,
+            ack_req: self.ackreq.read(back) != 0,
+            psn: Psn::new(self.psn.read(back) as u32),
         })
     }
 }
@@ -192,8 +168,9 @@ impl TransportFrames {
         let wanted = |shape: &&Shape| shape.encap == to.encap && shape.tagged == tagged;
         let index = self.shapes.iter().position(|shape| wanted(&shape)).unwrap_or_default();
         let mut head = [0; HEAD_BYTES_MAX];
-        self.shapes[index].fill(&mut head, to, class);
-        Ok(Envelope { shape: index as u8, head, encap: to.encap })
+        let shape = &self.shapes[index];
+        shape.fill(&mut head, to, class);
+        Ok(Envelope { shape: index as u8, head, ip_sum: shape.ip_sum(&head), encap: to.encap })
     }
 
     /// Bytes of the frame of a packet with these headers and so much payload; `None` for an unknown opcode.
@@ -246,15 +223,15 @@ impl TransportFrames {
         }
         let bytes = self.frame_bytes(envelope, headers, payload).ok_or(BuildError::Headers)?;
         let frame = out.get_mut(..bytes).ok_or(BuildError::NoRoom)?;
-        let (head, rest) = frame.split_at_mut(shape.head_bytes);
-        head.copy_from_slice(&envelope.head[..shape.head_bytes]);
-        head[shape.bth_at..].copy_from_slice(&self.bth.bytes(&headers.bth));
-        self.extensions.write(headers, rest).ok_or(BuildError::Headers)?;
-        let body_at = bytes - shape.trailer_bytes() - pad - payload;
-        let (body, behind) = frame[body_at..].split_at_mut(payload);
+        let (head, rest) = frame.split_at_mut(shape.bth_at);
+        head.copy_from_slice(&envelope.head[..shape.bth_at]);
+        let (bth, rest) = rest.split_first_chunk_mut().ok_or(BuildError::NoRoom)?;
+        self.bth.write(&headers.bth, bth);
+        let body = self.extensions.write(headers, rest).ok_or(BuildError::Headers)?;
+        let (body, behind) = body.split_at_mut(payload);
         fill(body)?;
         behind[..pad].fill(0);
-        shape.finish(frame);
+        shape.finish(frame, envelope.ip_sum);
         Ok(bytes)
     }
 
@@ -300,7 +277,17 @@ impl TransportFrames {
         if frame.len() < shape.head_bytes {
             return Err(Refused::TooShort);
         }
-        Ok(shape.origin(frame).address)
+        Ok(shape.address(frame))
+    }
+
+    /// The shape of a received frame that is right as far as all frames of a shape are the same.
+    fn right_shape_of(&self, link: LinkType, frame: &[u8]) -> Result<&Shape, Refused> {
+        if let Some(shape) = self.shapes.iter().find(|shape| shape.holds(link, frame)) {
+            return Ok(shape);
+        }
+        let shape = self.shape_of(link, frame)?;
+        shape.check_fixed(frame)?;
+        Ok(shape)
     }
 
     /// Reads and checks a received frame.
@@ -308,17 +295,20 @@ impl TransportFrames {
     /// # Errors
     /// Why it is no transport packet, or not a right one.
     pub fn parse<'a>(&self, link: LinkType, frame: &'a [u8]) -> Result<Received<'a>, Refused> {
-        let shape = self.shape_of(link, frame)?;
-        let body_end = shape.check(frame)?;
-        let bth_bytes = frame.get(shape.bth_at..body_end).ok_or(Refused::TooShort)?;
-        let bth = bth_bytes.first_chunk().ok_or(Refused::TooShort)?;
+        let shape = self.right_shape_of(link, frame)?;
+        let network = shape.network(frame)?;
+        let behind = frame.get(shape.bth_at..network.body_end).ok_or(Refused::TooShort)?;
+        let (bth, behind) = behind.split_first_chunk().ok_or(Refused::TooShort)?;
         let bth = self.bth.read(bth).ok_or(Refused::BadVersion)?;
-        let behind = frame.get(shape.head_bytes..body_end).ok_or(Refused::TooShort)?;
-        let (headers, extended) = self.extensions.read(bth, behind)?;
-        let body = &behind[extended..];
+        let packet = InPacket { headers: Headers::new(bth), payload: &[], path: 0 };
+        let fecn = bth.fecn && shape.encap.is_infiniband();
+        let mark = if network.ip_ce { Some(Mark::IpCe) } else { fecn.then_some(Mark::Fecn) };
+        let mut received = Received { packet, dst: network.dst, mark };
+        let body = self.extensions.read(&mut received.packet.headers, behind)?;
         let len = body.len().checked_sub(bth.pad.into()).ok_or(Refused::BadPadCount)?;
-        shape.check_crcs(frame, body_end)?;
-        Ok(Received { headers, payload: &body[..len], origin: shape.origin(frame) })
+        received.packet.payload = &body[..len];
+        shape.check_crcs(frame, network.body_end)?;
+        Ok(received)
     }
 }
 

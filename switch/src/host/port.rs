@@ -24,7 +24,7 @@ use crate::ports::{
 };
 use crate::roce::endpoint::EndPoint;
 use crate::roce::np::{Congestion, FlowKey, NotificationPoint, NpCounters};
-use crate::roce::packet::ClassHint;
+use crate::roce::packet::{ClassHint, OutPacket};
 use crate::roce::rp::pacer::Pacer;
 use crate::roce::verbs::Completion;
 use crate::tm::pfc::{FlowControlFrame, PauseCounters, PauseReceiver, PfcFrame};
@@ -258,30 +258,34 @@ impl EndPointPort {
                 _ => self.counters.unbuildable += 1,
             }
         }
+        // By reference all the way: a packet is written once, where it is used.
         loop {
-            let mut packet = None;
-            if !self.is_paused(ClassHint::Ack) {
-                packet = self.end.poll_ack();
-            }
-            if packet.is_none() && !self.is_paused(ClassHint::Data) && self.link.due() <= now {
-                packet = self.end.poll_data(now);
-            }
-            let packet = packet?;
-            let built = match self.paths.get(packet.path as usize) {
-                Some(path) => {
-                    let envelope = match packet.class {
-                        ClassHint::Data => &path.data,
-                        ClassHint::Ack => &path.ack,
-                    };
-                    self.frames.transport.build(envelope, &packet, self.end.memory(), out)
-                }
-                None => Err(BuildError::Headers),
+            let built = if !self.is_paused(ClassHint::Ack)
+                && let Some(packet) = &self.end.poll_ack()
+            {
+                self.build(packet, out)
+            } else if !self.is_paused(ClassHint::Data)
+                && self.link.due() <= now
+                && let Some(packet) = &self.end.poll_data(now)
+            {
+                self.build(packet, out)
+            } else {
+                return None;
             };
             match built {
                 Ok(bytes) => return Some(self.account(now, bytes)),
                 Err(_) => self.counters.unbuildable += 1,
             }
         }
+    }
+
+    fn build(&self, packet: &OutPacket, out: &mut [u8]) -> Result<usize, BuildError> {
+        let path = self.paths.get(packet.path as usize).ok_or(BuildError::Headers)?;
+        let envelope = match packet.class {
+            ClassHint::Data => &path.data,
+            ClassHint::Ack => &path.ack,
+        };
+        self.frames.transport.build(envelope, packet, self.end.memory(), out)
     }
 
     /// The frame takes its time on the link.
@@ -296,30 +300,39 @@ impl EndPointPort {
     /// A frame for this end point.
     fn take(&mut self, now: Time, frame: &[u8]) {
         match self.frames.transport.parse(self.config.link, frame) {
-            Ok(received) => self.take_packet(now, &received),
+            Ok(mut received) => self.take_packet(now, frame, &mut received),
             Err(Refused::NotTransport) => self.take_other(now, frame),
             Err(why) => self.counters.refused[why as usize] += 1,
         }
     }
 
-    fn take_packet(&mut self, now: Time, received: &Received<'_>) {
-        let (address, bth) = (&received.origin.address, &received.headers.bth);
-        if !self.config.addresses.contains(&address.dst) {
+    fn take_packet(&mut self, now: Time, frame: &[u8], received: &mut Received<'_>) {
+        if !self.config.addresses.contains(&received.dst) {
             self.counters.not_for_us += 1;
             return;
         }
-        if let (Some(mark), Some(np)) = (received.mark(), &mut self.np) {
-            let datagram = received.headers.deth.map(|deth| deth.src_qp);
-            let sender_qp = datagram.or_else(|| self.end.qp(bth.dest_qp).map(|qp| qp.dest_qp()));
-            let flow = FlowKey { src: address.src, dst: address.dst, dest_qp: bth.dest_qp };
-            let seen = Congestion { flow, opcode: bth.opcode, port: 0, mark, sender_qp };
-            np.on_congestion(now, &seen);
+        let packet = &mut received.packet;
+        let (bth, deth) = (&packet.headers.bth, packet.headers.deth);
+        let answered = received.mark.filter(|_| self.np.is_some());
+        if (answered.is_some() || deth.is_some())
+            && let Ok(from) = self.frames.transport.address_of(self.config.link, frame)
+        {
+            if let (Some(mark), Some(np)) = (answered, &mut self.np) {
+                let sender_qp = match deth {
+                    Some(deth) => Some(deth.src_qp),
+                    None => self.end.qp(bth.dest_qp).map(|qp| qp.dest_qp()),
+                };
+                let flow = FlowKey { src: from.src, dst: from.dst, dest_qp: bth.dest_qp };
+                let seen = Congestion { flow, opcode: bth.opcode, port: 0, mark, sender_qp };
+                np.on_congestion(now, &seen);
+            }
+            if deth.is_some() {
+                let back = self.paths.iter().position(|path| path.address.dst == from.src);
+                packet.path = back.unwrap_or(0) as u32;
+            }
         }
-        let datagram = received.headers.deth.is_some();
-        let from = |path: &Path| path.address.dst == address.src;
-        let path = if datagram { self.paths.iter().position(from) } else { None };
         self.counters.delivered += 1;
-        self.end.on_packet(now, &received.packet(path.unwrap_or(0) as u32));
+        self.end.on_packet(now, packet);
         self.take_completions(now);
     }
 

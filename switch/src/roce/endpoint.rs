@@ -143,6 +143,7 @@ impl EndPoint {
 
     /// The next request or READ response to send at `now`; applies the timers that are due. A caller whose data
     /// class is paused does not call it, so ACK timeouts wait too: a pause causes no retries.
+    #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
         while let Some((at, index)) = self.data.first() {
             if at > now {

@@ -70,6 +70,7 @@ impl std::error::Error for AccessError {}
 #[derive(Debug)]
 struct Region {
     va: u64,
+    len_bytes: u64,
     access: Access,
     backing: Box<dyn Backing>,
 }
@@ -98,7 +99,8 @@ impl MemoryTable {
     /// Registers a region at virtual address `va`; returns its key, or `None` if the address range
     /// wraps or all 2^24 slots are taken.
     pub fn register(&mut self, va: u64, access: Access, backing: Box<dyn Backing>) -> Option<u32> {
-        va.checked_add(backing.len_bytes())?;
+        let len_bytes = backing.len_bytes();
+        va.checked_add(len_bytes)?;
         let free = self.slots.iter().position(|slot| slot.region.is_none());
         let index = free.unwrap_or(self.slots.len());
         if index >= MAX_SLOTS {
@@ -109,7 +111,7 @@ impl MemoryTable {
         }
         let slot = self.slots.get_mut(index)?;
         slot.tag = slot.tag.wrapping_add(1);
-        slot.region = Some(Region { va, access, backing });
+        slot.region = Some(Region { va, len_bytes, access, backing });
         Some((index as u32) << 8 | u32::from(slot.tag))
     }
 
@@ -219,7 +221,7 @@ impl Region {
     fn offset_of(&self, va: u64, len: u64) -> Result<u64, AccessError> {
         let offset = va.checked_sub(self.va).ok_or(AccessError::OutOfBounds)?;
         let end = offset.checked_add(len).ok_or(AccessError::OutOfBounds)?;
-        if end > self.backing.len_bytes() {
+        if end > self.len_bytes {
             return Err(AccessError::OutOfBounds);
         }
         Ok(offset)

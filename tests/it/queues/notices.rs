@@ -62,11 +62,11 @@ fn cnps(frames: &[Passing], from: u8, to: u8) -> Vec<Time> {
     let mut times = Vec::new();
     for passing in frames.iter().filter(|f| f.bytes[42] == 0x81) {
         let seen = all.transport.parse(LinkType::Ethernet, &passing.bytes).unwrap();
-        let address = seen.origin.address;
+        let address = all.transport.address_of(LinkType::Ethernet, &passing.bytes).unwrap();
         let ip = |host: u8| 0xffff_0a00_0000 | u128::from(host);
         assert_eq!((address.src, address.dst), (ip(from), ip(to)));
         assert_eq!((address.src_mac.0[5], address.dst_mac.0[5]), (from, to));
-        let bth = seen.headers.bth;
+        let bth = seen.packet.headers.bth;
         assert_eq!((bth.dest_qp, bth.becn, bth.psn.get()), (0x118, true, 0));
         assert_eq!(passing.bytes[15], 46 << 2 | 2, "DSCP and ECN as configured");
         times.push(passing.start);

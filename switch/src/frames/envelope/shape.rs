@@ -1,12 +1,14 @@
-//! One encapsulation: its headers as slots, what to write into them, and what to check.
+//! One encapsulation: its headers as slots, and what to write into them. What to check in them is in [`check`].
 
-use wireyard_pipeline::externs::checksum::Sum;
+mod check;
+
+use wireyard_pipeline::externs::checksum::{Sum, fold};
 
 use super::super::crc::CrcPlan;
-use super::super::layout::{Layouts, Slot};
-use super::super::transport::Origin;
+use super::super::layout::{Layouts, Stack};
 use super::slots::{EthernetSlots, GrhSlots, Ipv4Slots, Ipv6Slots, LrhSlots, TagSlots, UdpSlots};
 use super::*;
+use check::FixedWord;
 
 /// Bytes of the ICRC.
 const ICRC_BYTES: usize = 4;
@@ -14,10 +16,6 @@ const ICRC_BYTES: usize = 4;
 const VCRC_BYTES: usize = 2;
 /// Bytes of an IPv4 header without options.
 const IPV4_BYTES: usize = 20;
-/// Shortest Ethernet frame without FCS, to which a carrier may pad an InfiniBand packet.
-const FRAME_BYTES_MIN: usize = 60;
-/// ECN field "congestion experienced".
-const CE: u64 = 3;
 
 #[derive(Debug)]
 enum Front {
@@ -46,9 +44,10 @@ pub(in crate::frames) struct Shape {
     pub(in crate::frames) bth_at: usize,
     /// Where the extended headers begin.
     pub(in crate::frames) head_bytes: usize,
+    /// From the first byte of the frame on: all that [`Shape::check_fixed`] looks at.
+    fixed: Vec<FixedWord>,
     icrc: CrcPlan,
-    icrc_value: Slot,
-    vcrc: Option<(CrcPlan, Slot)>,
+    vcrc: Option<CrcPlan>,
 }
 
 /// Every shape: the five encapsulations, the three on Ethernet also with a tag behind them.
@@ -77,13 +76,10 @@ impl Shape {
             return Err(format!("the headers of {} are over {HEAD_BYTES_MAX} bytes", encap.name()));
         }
         let vcrc = match encap.is_infiniband() {
-            true => Some((
-                CrcPlan::new(layouts, "vcrc_ib", &stack)?,
-                layouts.stack(&["vcrc"])?.slot("vcrc.value")?,
-            )),
+            true => Some(trailer(layouts, "vcrc_ib", "vcrc", VCRC_BYTES, &stack)?),
             false => None,
         };
-        Ok(Shape {
+        let mut shape = Shape {
             encap,
             tagged,
             front: match encap.is_infiniband() {
@@ -106,10 +102,12 @@ impl Shape {
             net_at: stack.offset(net.first().unwrap_or(&"bth"))?,
             bth_at: stack.offset("bth")?,
             head_bytes: stack.bytes(),
-            icrc: CrcPlan::new(layouts, crc, &stack)?,
-            icrc_value: layouts.stack(&["icrc"])?.slot("icrc.value")?,
+            fixed: Vec::new(),
+            icrc: trailer(layouts, crc, "icrc", ICRC_BYTES, &stack)?,
             vcrc,
-        })
+        };
+        shape.fixed = shape.fixed_words();
+        Ok(shape)
     }
 
     /// Where the UDP header, or what is in its place, begins.
@@ -138,7 +136,7 @@ impl Shape {
             Front::Infiniband(lrh) => {
                 lrh.vl.write(head, class.vl.into());
                 lrh.sl.write(head, pcp);
-                lrh.lnh.write(head, if self.encap == Encap::IbGlobal { 3 } else { 2 });
+                lrh.lnh.write(head, self.lnh());
                 lrh.slid.write(head, to.slid.into());
                 lrh.dlid.write(head, to.dlid.into());
             }
@@ -188,13 +186,26 @@ impl Shape {
         }
     }
 
+    fn lnh(&self) -> u64 {
+        if self.encap == Encap::IbGlobal { LNH_GLOBAL } else { LNH_LOCAL }
+    }
+
+    /// The sum of the IPv4 header of these finished headers, without its length; zero where there is none.
+    pub(in crate::frames) fn ip_sum(&self, head: &[u8]) -> u64 {
+        let mut sum = Sum::default();
+        if let Net::Ipv4(..) = self.net {
+            sum.add(&head[self.net_at..self.net_at + IPV4_BYTES]);
+        }
+        sum.total()
+    }
+
     /// Bytes behind body and pad.
     pub(in crate::frames) fn trailer_bytes(&self) -> usize {
         ICRC_BYTES + if self.vcrc.is_some() { VCRC_BYTES } else { 0 }
     }
 
-    /// Writes lengths, checksum and CRCs of a whole frame.
-    pub(in crate::frames) fn finish(&self, frame: &mut [u8]) {
+    /// Writes lengths, checksum and CRCs of a whole frame whose headers have this [`Self::ip_sum`].
+    pub(in crate::frames) fn finish(&self, frame: &mut [u8], ip_sum: u64) {
         let body_end = frame.len() - self.trailer_bytes();
         let end = body_end + ICRC_BYTES;
         if let Front::Infiniband(lrh) = &self.front {
@@ -204,11 +215,10 @@ impl Shape {
         match &self.net {
             Net::None => {}
             Net::Ipv4(ip, udp) => {
-                ip.total_len.write(frame, (end - self.net_at) as u64);
+                let total = (end - self.net_at) as u64;
+                ip.total_len.write(frame, total);
                 udp.len.write(frame, behind);
-                let mut sum = Sum::default();
-                sum.add(&frame[self.net_at..self.net_at + IPV4_BYTES]);
-                ip.checksum.write(frame, sum.checksum().into());
+                ip.checksum.write(frame, (!fold(ip_sum + total)).into());
             }
             Net::Ipv6(ip, udp) => {
                 ip.payload_len.write(frame, behind);
@@ -216,186 +226,30 @@ impl Shape {
             }
             Net::Grh(grh) => grh.paylen.write(frame, behind),
         }
-        let icrc = self.icrc.value(&frame[..body_end]);
-        self.icrc_value.write(&mut frame[body_end..], icrc);
-        if let Some((vcrc, slot)) = &self.vcrc {
-            let value = vcrc.value(&frame[..end]);
-            slot.write(&mut frame[end..], value);
+        let icrc = self.icrc.value(&frame[..body_end]) as u32;
+        frame[body_end..end].copy_from_slice(&icrc.to_be_bytes());
+        if let Some(vcrc) = &self.vcrc {
+            let value = vcrc.value(&frame[..end]) as u16;
+            frame[end..].copy_from_slice(&value.to_be_bytes());
         }
     }
+}
 
-    /// Checks everything up to the BTH, and says where body and pad end.
-    pub(in crate::frames) fn check(&self, frame: &[u8]) -> Result<usize, Refused> {
-        let least = self.head_bytes + self.trailer_bytes();
-        if frame.len() < least {
-            return Err(Refused::TooShort);
-        }
-        let end = match &self.front {
-            Front::Infiniband(lrh) => check_lrh(lrh, frame)?,
-            Front::Ethernet(..) => frame.len(),
-        };
-        let end = match &self.net {
-            Net::None => end,
-            Net::Ipv4(ip, udp) => self.check_ipv4(ip, udp, frame)?,
-            Net::Ipv6(ip, udp) => self.check_ipv6(ip, udp, frame)?,
-            Net::Grh(grh) => {
-                if grh.ipver.read(frame) != 6
-                    || grh.nexthdr.read(frame) != u64::from(NEXT_HEADER_BTH)
-                {
-                    return Err(Refused::BadGrh);
-                }
-                let stated = self.bth_at + grh.paylen.read(frame) as usize;
-                let fits = match self.encap {
-                    Encap::IbGlobal => stated == end,
-                    _ => stated <= end,
-                };
-                if fits { stated } else { return Err(Refused::BadGrhLength) }
-            }
-        };
-        if end < self.head_bytes + ICRC_BYTES {
-            return Err(Refused::TooShort);
-        }
-        Ok(end - ICRC_BYTES)
-    }
-
-    fn check_ipv4(&self, ip: &Ipv4Slots, udp: &UdpSlots, frame: &[u8]) -> Result<usize, Refused> {
-        if ip.protocol.read(frame) != u64::from(PROTOCOL_UDP) {
-            return Err(Refused::NotTransport);
-        }
-        let more_fragments = ip.flags.read(frame) & 1 != 0 || ip.frag_offset.read(frame) != 0;
-        if ip.version.read(frame) != 4 || ip.ihl.read(frame) != 5 || more_fragments {
-            return Err(Refused::BadIp);
-        }
-        if udp.dst_port.read(frame) != u64::from(ROCE_UDP_PORT) {
-            return Err(Refused::NotTransport);
-        }
-        let mut sum = Sum::default();
-        sum.add(&frame[self.net_at..self.net_at + IPV4_BYTES]);
-        if sum.folded() != 0xffff {
-            return Err(Refused::BadIpChecksum);
-        }
-        let end = self.net_at + ip.total_len.read(frame) as usize;
-        if end > frame.len() {
-            return Err(Refused::BadIpLength);
-        }
-        self.check_udp(udp, frame, end)
-    }
-
-    fn check_ipv6(&self, ip: &Ipv6Slots, udp: &UdpSlots, frame: &[u8]) -> Result<usize, Refused> {
-        if ip.version.read(frame) != 6 {
-            return Err(Refused::BadIp);
-        }
-        let udp_port = udp.dst_port.read(frame);
-        if ip.next_header.read(frame) != u64::from(PROTOCOL_UDP)
-            || udp_port != u64::from(ROCE_UDP_PORT)
-        {
-            return Err(Refused::NotTransport);
-        }
-        let end = self.behind_net() + ip.payload_len.read(frame) as usize;
-        if end > frame.len() {
-            return Err(Refused::BadIpLength);
-        }
-        self.check_udp(udp, frame, end)
-    }
-
-    fn check_udp(&self, udp: &UdpSlots, frame: &[u8], end: usize) -> Result<usize, Refused> {
-        let stated = self.behind_net() + udp.len.read(frame) as usize;
-        if stated == end { Ok(end) } else { Err(Refused::BadUdpLength) }
-    }
-
-    /// Checks the CRCs of a frame whose body and pad end at `body_end`.
-    pub(in crate::frames) fn check_crcs(
-        &self,
-        frame: &[u8],
-        body_end: usize,
-    ) -> Result<(), Refused> {
-        let end = body_end + ICRC_BYTES;
-        if let Some((vcrc, slot)) = &self.vcrc
-            && slot.read(&frame[end..]) != vcrc.value(&frame[..end])
-        {
-            return Err(Refused::BadVcrc);
-        }
-        match self.icrc_value.read(&frame[body_end..]) == self.icrc.value(&frame[..body_end]) {
-            true => Ok(()),
-            false => Err(Refused::BadIcrc),
-        }
-    }
-
-    /// Who sent a frame that passed [`Self::check`], to whom, and whether IP says it met congestion.
-    pub(in crate::frames) fn origin(&self, frame: &[u8]) -> Origin {
-        let mut origin = Origin {
-            address: Address::new(self.encap, Mac::default(), Mac::default(), 0, 0),
-            ip_ce: false,
-        };
-        let address = &mut origin.address;
-        match &self.front {
-            Front::Ethernet(ethernet, tag) => {
-                address.src_mac = Mac::from(ethernet.src.read(frame));
-                address.dst_mac = Mac::from(ethernet.dst.read(frame));
-                address.vlan = tag.map(|tag| tag.vid.read(frame) as u16);
-            }
-            Front::Infiniband(lrh) => {
-                address.slid = lrh.slid.read(frame) as u16;
-                address.dlid = lrh.dlid.read(frame) as u16;
-                (address.src, address.dst) = (address.slid.into(), address.dlid.into());
-            }
-        }
-        match &self.net {
-            Net::None => {}
-            Net::Ipv4(ip, udp) => {
-                address.src = mapped(Ipv4Addr::from_bits(ip.src.read(frame) as u32));
-                address.dst = mapped(Ipv4Addr::from_bits(ip.dst.read(frame) as u32));
-                address.hop_limit = ip.ttl.read(frame) as u8;
-                address.udp_src_port = udp.src_port.read(frame) as u16;
-                origin.ip_ce = ip.ecn.read(frame) == CE;
-            }
-            Net::Ipv6(ip, udp) => {
-                (address.src, address.dst) = (ip.src.read(frame), ip.dst.read(frame));
-                address.hop_limit = ip.hop_limit.read(frame) as u8;
-                address.flow_label = ip.flow_label.read(frame) as u32;
-                address.udp_src_port = udp.src_port.read(frame) as u16;
-                origin.ip_ce = ip.ecn.read(frame) == CE;
-            }
-            Net::Grh(grh) => {
-                (address.src, address.dst) = (grh.sgid.read(frame), grh.dgid.read(frame));
-                address.hop_limit = grh.hoplmt.read(frame) as u8;
-                address.flow_label = grh.flowlabel.read(frame) as u32;
-            }
-        }
-        origin
-    }
-
-    /// The type of what follows the Ethernet header, or its tag.
-    pub(in crate::frames) fn ether_type_of(&self, frame: &[u8]) -> u16 {
-        match &self.front {
-            Front::Ethernet(ethernet, tag) => {
-                tag.map_or(ethernet.ether_type, |tag| tag.ether_type).read(frame) as u16
-            }
-            Front::Infiniband(_) => 0,
-        }
-    }
-
-    /// What follows the LRH.
-    pub(in crate::frames) fn lnh_of(&self, frame: &[u8]) -> u64 {
-        match &self.front {
-            Front::Infiniband(lrh) => lrh.lnh.read(frame),
-            Front::Ethernet(..) => 0,
-        }
+/// A CRC whose value is all of the header behind the frame that it ends.
+fn trailer(
+    layouts: &Layouts,
+    crc: &str,
+    header: &str,
+    bytes: usize,
+    stack: &Stack<'_>,
+) -> Result<CrcPlan, String> {
+    match layouts.stack(&[header])?.slot(&format!("{header}.value"))?.is_all_of(bytes) {
+        true => CrcPlan::new(layouts, crc, stack),
+        false => Err(format!("{header}.value has not {bytes} bytes")),
     }
 }
 
 fn fill_udp(udp: &UdpSlots, head: &mut [u8], to: &Address) {
     udp.src_port.write(head, to.udp_src_port.into());
     udp.dst_port.write(head, u64::from(ROCE_UDP_PORT));
-}
-
-/// Where the ICRC of an InfiniBand packet ends. A carrier may have padded it to the shortest Ethernet frame.
-fn check_lrh(lrh: &LrhSlots, frame: &[u8]) -> Result<usize, Refused> {
-    if lrh.lver.read(frame) != 0 {
-        return Err(Refused::BadLrh);
-    }
-    let end = lrh.pktlen.read(frame) as usize * 4;
-    let wire = end + VCRC_BYTES;
-    let padded = wire < FRAME_BYTES_MIN && frame.len() == FRAME_BYTES_MIN;
-    if wire == frame.len() || padded { Ok(end) } else { Err(Refused::BadPktLen) }
 }

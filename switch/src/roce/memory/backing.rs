@@ -6,7 +6,7 @@ use std::fmt::Debug;
 /// The bytes of a region. The table has checked bounds before it calls; an implementation that is
 /// called out of bounds all the same does nothing.
 pub trait Backing: Any + Debug + Send {
-    /// Size of the region.
+    /// Size of the region, which does not change.
     fn len_bytes(&self) -> u64;
     /// Fills `out` from `offset`.
     fn read(&self, offset: u64, out: &mut [u8]);
@@ -74,7 +74,8 @@ const fn pattern() -> [u8; WINDOWS + PAGE_BYTES] {
 /// place in 32,768 of those in other pages does, none in the same page.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
-    seed: u64,
+    /// Where in SplitMix64's sequence the windows of its pages begin.
+    first: u64,
     len_bytes: u64,
     verified_bytes: u64,
     wrong_bytes: u64,
@@ -95,7 +96,7 @@ impl Synthetic {
     /// `len_bytes` of the pattern of `seed`.
     pub fn new(seed: u64, len_bytes: u64) -> Self {
         let (verified_bytes, wrong_bytes, first_wrong_offset) = (0, 0, None);
-        Synthetic { seed, len_bytes, verified_bytes, wrong_bytes, first_wrong_offset }
+        Synthetic { first: mix(seed), len_bytes, verified_bytes, wrong_bytes, first_wrong_offset }
     }
 
     /// Bytes written so far that were as expected.
@@ -116,7 +117,7 @@ impl Synthetic {
     /// The bytes of the region from `offset` to the end of their page, at most `len`.
     fn piece(&self, offset: u64, len: usize) -> &'static [u8] {
         let (page, start) = (offset / PAGE_BYTES as u64, offset as usize % PAGE_BYTES);
-        let window = mix(self.seed ^ mix(page.wrapping_mul(STEP))) as usize % WINDOWS;
+        let window = mix(self.first.wrapping_add(page.wrapping_mul(STEP))) as usize % WINDOWS;
         let take = len.min(PAGE_BYTES - start);
         &PATTERN[window + start..][..take]
     }

@@ -47,6 +47,22 @@ fn remote_access_errors() {
 }
 
 #[test]
+fn a_region_that_goes_during_a_write_ends_it() {
+    let mut pair = Pair::new(&Setup::default());
+    let (local, key) = (pair.sge(0, 0, 3 * MTU), pair.sides[1].key);
+    let side = &mut pair.sides[0];
+    let write = SendOp::Write(Remote { va: BASE, rkey: key });
+    side.qp.post_send(SendWr::new(1, write, local), &side.memory).unwrap();
+    let first = pair.take(0).unwrap();
+    pair.deliver(1, &first);
+    assert!(pair.sides[1].memory.remove(key).is_some());
+    pair.run(10_000);
+    assert_eq!((pair.syndromes(1), statuses(&pair, 0)), (vec![0x62], vec![Status::RemoteAccess]));
+    assert_eq!(pair.sides[1].qp.counters().accepted_payload_bytes, u64::from(MTU));
+    assert_eq!(pair.sides[1].qp.state(), QpState::Err);
+}
+
+#[test]
 fn a_region_without_the_right_is_refused() {
     let mut pair = Pair::new(&Setup::default());
     let memory = &mut pair.sides[1].memory;

@@ -1,0 +1,285 @@
+//! What a received frame must be up to its BTH, and behind its body, and whom its headers name.
+//!
+//! What is the same in every right frame of a shape is compared as words, which is all that a right frame needs; only a frame
+//! that differs is looked at field by field, to say why. Not here: what is in BTH and extended headers.
+
+use wireyard_pipeline::externs::checksum::Sum;
+
+use crate::ports::LinkType;
+
+use super::super::super::layout::Slot;
+use super::super::slots::{LrhSlots, UdpSlots};
+use super::*;
+
+/// Shortest Ethernet frame without FCS, to which a carrier may pad an InfiniBand packet.
+const FRAME_BYTES_MIN: usize = 60;
+/// ECN field "congestion experienced".
+const CE: u64 = 3;
+
+/// What 8 bytes of every right frame are, where the mask has ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FixedWord {
+    mask: u64,
+    bytes: u64,
+}
+
+/// What the headers in front of a BTH say.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::frames) struct Network {
+    /// Where body and pad end.
+    pub(in crate::frames) body_end: usize,
+    /// The receiver, in the form of [`Address::dst`].
+    pub(in crate::frames) dst: u128,
+    /// IP says "congestion experienced".
+    pub(in crate::frames) ip_ce: bool,
+}
+
+impl Shape {
+    /// What [`Self::check_fixed`] and the type in front ask for, as words to compare with.
+    pub(super) fn fixed_words(&self) -> Vec<FixedWord> {
+        let (mut mask, mut bytes) = ([0; HEAD_BYTES_MAX], [0; HEAD_BYTES_MAX]);
+        let mut is = |slot: Slot, value: u64| {
+            slot.write(&mut mask, u64::MAX);
+            slot.write(&mut bytes, value);
+        };
+        match &self.front {
+            Front::Ethernet(ethernet, None) => is(ethernet.ether_type, self.ether_type().into()),
+            Front::Ethernet(ethernet, Some(tag)) => {
+                is(ethernet.ether_type, ETHER_TYPE_VLAN.into());
+                is(tag.ether_type, self.ether_type().into());
+            }
+            Front::Infiniband(lrh) => {
+                is(lrh.lver, 0);
+                is(lrh.lnh, self.lnh());
+            }
+        }
+        match &self.net {
+            Net::None => {}
+            Net::Ipv4(ip, udp) => {
+                is(ip.version, 4);
+                is(ip.ihl, (IPV4_BYTES / 4) as u64);
+                is(ip.flags.low_bits(1), 0);
+                is(ip.frag_offset, 0);
+                is(ip.protocol, u64::from(PROTOCOL_UDP));
+                is(udp.dst_port, u64::from(ROCE_UDP_PORT));
+            }
+            Net::Ipv6(ip, udp) => {
+                is(ip.version, 6);
+                is(ip.next_header, u64::from(PROTOCOL_UDP));
+                is(udp.dst_port, u64::from(ROCE_UDP_PORT));
+            }
+            Net::Grh(grh) => {
+                is(grh.ipver, 6);
+                is(grh.nexthdr, u64::from(NEXT_HEADER_BTH));
+            }
+        }
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let words = mask.as_chunks().0.iter().zip(bytes.as_chunks().0);
+        let words = words.map(|(mask, bytes)| FixedWord { mask: word(mask), bytes: word(bytes) });
+        let words: Vec<FixedWord> = words.collect();
+        let used = words.iter().rposition(|word| word.mask != 0).map_or(0, |last| last + 1);
+        words[..used].to_vec()
+    }
+
+    /// True for a frame of this link that has the shape's types and passes [`Self::check_fixed`], found out by comparing words.
+    pub(in crate::frames) fn holds(&self, link: LinkType, frame: &[u8]) -> bool {
+        let own_link = match self.front {
+            Front::Ethernet(..) => LinkType::Ethernet,
+            Front::Infiniband(_) => LinkType::Infiniband,
+        };
+        let pairs = self.fixed.iter().zip(frame.as_chunks().0);
+        let differs = |(fixed, bytes): (&FixedWord, &[u8; 8])| {
+            (u64::from_ne_bytes(*bytes) ^ fixed.bytes) & fixed.mask
+        };
+        link == own_link
+            && frame.len() >= self.head_bytes + self.trailer_bytes()
+            && pairs.map(differs).fold(0, |all, one| all | one) == 0
+    }
+
+    /// Checks what is the same in every right frame, field by field: says why [`Self::holds`] does not.
+    pub(in crate::frames) fn check_fixed(&self, frame: &[u8]) -> Result<(), Refused> {
+        if frame.len() < self.head_bytes + self.trailer_bytes() {
+            return Err(Refused::TooShort);
+        }
+        if let Front::Infiniband(lrh) = &self.front
+            && lrh.lver.read(frame) != 0
+        {
+            return Err(Refused::BadLrh);
+        }
+        let not_roce = |udp: &UdpSlots| udp.dst_port.read(frame) != u64::from(ROCE_UDP_PORT);
+        match &self.net {
+            Net::None => {}
+            Net::Ipv4(ip, udp) => {
+                if ip.protocol.read(frame) != u64::from(PROTOCOL_UDP) {
+                    return Err(Refused::NotTransport);
+                }
+                let is_fragment = ip.flags.read(frame) & 1 != 0 || ip.frag_offset.read(frame) != 0;
+                if ip.version.read(frame) != 4 || ip.ihl.read(frame) != 5 || is_fragment {
+                    return Err(Refused::BadIp);
+                }
+                if not_roce(udp) {
+                    return Err(Refused::NotTransport);
+                }
+            }
+            Net::Ipv6(ip, udp) => {
+                if ip.version.read(frame) != 6 {
+                    return Err(Refused::BadIp);
+                }
+                if ip.next_header.read(frame) != u64::from(PROTOCOL_UDP) || not_roce(udp) {
+                    return Err(Refused::NotTransport);
+                }
+            }
+            Net::Grh(grh) => {
+                if grh.ipver.read(frame) != 6
+                    || grh.nexthdr.read(frame) != u64::from(NEXT_HEADER_BTH)
+                {
+                    return Err(Refused::BadGrh);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the rest of the headers up to the BTH of a frame that passed [`Self::check_fixed`]: checks that lengths fit each
+    /// other, and the IPv4 checksum.
+    pub(in crate::frames) fn network(&self, frame: &[u8]) -> Result<Network, Refused> {
+        let end = match &self.front {
+            Front::Infiniband(lrh) => check_pktlen(lrh, frame)?,
+            Front::Ethernet(..) => frame.len(),
+        };
+        let (end, ecn) = match &self.net {
+            Net::None => (end, 0),
+            Net::Ipv4(ip, udp) => {
+                let mut sum = Sum::default();
+                sum.add(&frame[self.net_at..self.net_at + IPV4_BYTES]);
+                if sum.folded() != 0xffff {
+                    return Err(Refused::BadIpChecksum);
+                }
+                let end = self.net_at + ip.total_len.read(frame) as usize;
+                (self.check_udp(udp, frame, end)?, ip.ecn.read(frame))
+            }
+            Net::Ipv6(ip, udp) => {
+                let end = self.behind_net() + ip.payload_len.read(frame) as usize;
+                (self.check_udp(udp, frame, end)?, ip.ecn.read(frame))
+            }
+            Net::Grh(grh) => {
+                let stated = self.bth_at + grh.paylen.read(frame) as usize;
+                let fits = match self.encap {
+                    Encap::IbGlobal => stated == end,
+                    _ => stated <= end,
+                };
+                if !fits {
+                    return Err(Refused::BadGrhLength);
+                }
+                (stated, 0)
+            }
+        };
+        if end < self.head_bytes + ICRC_BYTES {
+            return Err(Refused::TooShort);
+        }
+        Ok(Network { body_end: end - ICRC_BYTES, dst: self.dst(frame), ip_ce: ecn == CE })
+    }
+
+    fn check_udp(&self, udp: &UdpSlots, frame: &[u8], end: usize) -> Result<usize, Refused> {
+        if end > frame.len() {
+            return Err(Refused::BadIpLength);
+        }
+        let stated = self.behind_net() + udp.len.read(frame) as usize;
+        if stated == end { Ok(end) } else { Err(Refused::BadUdpLength) }
+    }
+
+    /// Checks the CRCs of a frame whose body and pad end at `body_end`.
+    pub(in crate::frames) fn check_crcs(
+        &self,
+        frame: &[u8],
+        body_end: usize,
+    ) -> Result<(), Refused> {
+        let end = body_end + ICRC_BYTES;
+        if let Some(vcrc) = &self.vcrc {
+            let value = vcrc.value(&frame[..end]) as u16;
+            if frame[end..].first_chunk() != Some(&value.to_be_bytes()) {
+                return Err(Refused::BadVcrc);
+            }
+        }
+        let icrc = self.icrc.value(&frame[..body_end]) as u32;
+        match frame[body_end..].first_chunk() == Some(&icrc.to_be_bytes()) {
+            true => Ok(()),
+            false => Err(Refused::BadIcrc),
+        }
+    }
+
+    /// The receiver, in the form of [`Address::dst`].
+    fn dst(&self, frame: &[u8]) -> u128 {
+        match (&self.net, &self.front) {
+            (Net::Ipv4(ip, _), _) => mapped(Ipv4Addr::from_bits(ip.dst.read(frame) as u32)),
+            (Net::Ipv6(ip, _), _) => ip.dst.read(frame),
+            (Net::Grh(grh), _) => grh.dgid.read(frame),
+            (Net::None, Front::Infiniband(lrh)) => lrh.dlid.read(frame).into(),
+            (Net::None, Front::Ethernet(..)) => 0,
+        }
+    }
+
+    /// Who sends a frame that is long enough to whom.
+    pub(in crate::frames) fn address(&self, frame: &[u8]) -> Address {
+        let mut address = Address::new(self.encap, Mac::default(), Mac::default(), 0, 0);
+        match &self.front {
+            Front::Ethernet(ethernet, tag) => {
+                address.src_mac = Mac::from(ethernet.src.read(frame));
+                address.dst_mac = Mac::from(ethernet.dst.read(frame));
+                address.vlan = tag.map(|tag| tag.vid.read(frame) as u16);
+            }
+            Front::Infiniband(lrh) => {
+                address.slid = lrh.slid.read(frame) as u16;
+                address.dlid = lrh.dlid.read(frame) as u16;
+                address.src = address.slid.into();
+            }
+        }
+        address.dst = self.dst(frame);
+        match &self.net {
+            Net::None => {}
+            Net::Ipv4(ip, udp) => {
+                address.src = mapped(Ipv4Addr::from_bits(ip.src.read(frame) as u32));
+                address.hop_limit = ip.ttl.read(frame) as u8;
+                address.udp_src_port = udp.src_port.read(frame) as u16;
+            }
+            Net::Ipv6(ip, udp) => {
+                address.src = ip.src.read(frame);
+                address.hop_limit = ip.hop_limit.read(frame) as u8;
+                address.flow_label = ip.flow_label.read(frame) as u32;
+                address.udp_src_port = udp.src_port.read(frame) as u16;
+            }
+            Net::Grh(grh) => {
+                address.src = grh.sgid.read(frame);
+                address.hop_limit = grh.hoplmt.read(frame) as u8;
+                address.flow_label = grh.flowlabel.read(frame) as u32;
+            }
+        }
+        address
+    }
+
+    /// The type of what follows the Ethernet header, or its tag.
+    pub(in crate::frames) fn ether_type_of(&self, frame: &[u8]) -> u16 {
+        match &self.front {
+            Front::Ethernet(ethernet, tag) => {
+                tag.map_or(ethernet.ether_type, |tag| tag.ether_type).read(frame) as u16
+            }
+            Front::Infiniband(_) => 0,
+        }
+    }
+
+    /// What follows the LRH.
+    pub(in crate::frames) fn lnh_of(&self, frame: &[u8]) -> u64 {
+        match &self.front {
+            Front::Infiniband(lrh) => lrh.lnh.read(frame),
+            Front::Ethernet(..) => 0,
+        }
+    }
+}
+
+/// Where the ICRC of an InfiniBand packet ends. A carrier may have padded it to the shortest Ethernet frame.
+fn check_pktlen(lrh: &LrhSlots, frame: &[u8]) -> Result<usize, Refused> {
+    let end = lrh.pktlen.read(frame) as usize * 4;
+    let wire = end + VCRC_BYTES;
+    let padded = wire < FRAME_BYTES_MIN && frame.len() == FRAME_BYTES_MIN;
+    if wire == frame.len() || padded { Ok(end) } else { Err(Refused::BadPktLen) }
+}
