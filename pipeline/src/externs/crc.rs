@@ -117,6 +117,7 @@ impl CrcEngine {
     }
 
     /// The value as its field holds it, of a stream that is there in parts: what [`Run::field_value`] says of them.
+    #[inline]
     pub fn field_value(&self, parts: &[&[u8]]) -> u64 {
         let Kind::IsoHdlc(hasher) = &self.kind else {
             let mut run = self.start();

@@ -10,8 +10,8 @@ use wireyard_pipeline::ir::Covered;
 
 use super::layout::{Layouts, Stack};
 
-/// Ones in front, and the headers of the longest frame up to the BTH.
-const HEAD_BYTES_MAX: usize = 96;
+/// Ones in front, and the headers of the longest frame that it covers, with the BTH: whole registers.
+const HEAD_BYTES_MAX: usize = 80;
 
 /// A CRC over frames that begin with one stack of headers.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The extended headers behind a BTH: which an opcode has, as the library's parser says, and their fields.
 
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
-use crate::roce::packet::{Aeth, AtomicEth, Deth, Headers, Reth};
+use crate::roce::packet::{Aeth, AtomicEth, Deth, Headers, Leading, Reth, Trailing};
 
 use super::envelope::{Refused, slots};
 use super::layout::Layouts;
@@ -87,37 +87,44 @@ impl Extensions {
         }
         let (out, behind) = out.split_at_mut_checked(plan.bytes.into())?;
         out.fill(0);
-        if let Some(at) = plan.reth {
-            let (to, reth) = (&mut out[at.into()..], headers.reth?);
-            self.reth.va.write(to, reth.va);
-            self.reth.rkey.write(to, reth.rkey.into());
-            self.reth.dma_len.write(to, reth.len_bytes.into());
+        // All that is there has a place, and as many bytes as there are places for: so no place is left.
+        match headers.leading {
+            Leading::None => {}
+            Leading::Reth(reth) => {
+                let to = out.get_mut(plan.reth?.into()..)?;
+                self.reth.va.write(to, reth.va);
+                self.reth.rkey.write(to, reth.rkey.into());
+                self.reth.dma_len.write(to, reth.len_bytes.into());
+            }
+            Leading::Aeth(aeth) => {
+                let to = out.get_mut(plan.aeth?.into()..)?;
+                self.aeth.syndrome.write(to, aeth.syndrome.into());
+                self.aeth.msn.write(to, aeth.msn.into());
+            }
+            Leading::Atomic(atomic) => {
+                let to = out.get_mut(plan.atomic?.into()..)?;
+                self.atomic.va.write(to, atomic.va);
+                self.atomic.rkey.write(to, atomic.rkey.into());
+                self.atomic.swap_add.write(to, atomic.swap_or_add);
+                self.atomic.compare.write(to, atomic.compare);
+            }
+            Leading::Deth(deth) => {
+                let to = out.get_mut(plan.deth?.into()..)?;
+                self.deth.qkey.write(to, deth.qkey.into());
+                self.deth.sqpn.write(to, deth.src_qp.into());
+            }
         }
-        if let Some(at) = plan.aeth {
-            let (to, aeth) = (&mut out[at.into()..], headers.aeth?);
-            self.aeth.syndrome.write(to, aeth.syndrome.into());
-            self.aeth.msn.write(to, aeth.msn.into());
-        }
-        if let Some(at) = plan.atomic {
-            let (to, atomic) = (&mut out[at.into()..], headers.atomic?);
-            self.atomic.va.write(to, atomic.va);
-            self.atomic.rkey.write(to, atomic.rkey.into());
-            self.atomic.swap_add.write(to, atomic.swap_or_add);
-            self.atomic.compare.write(to, atomic.compare);
-        }
-        if let Some(at) = plan.atomic_ack {
-            self.atomic_ack.original.write(&mut out[at.into()..], headers.atomic_ack?);
-        }
-        if let Some(at) = plan.deth {
-            let (to, deth) = (&mut out[at.into()..], headers.deth?);
-            self.deth.qkey.write(to, deth.qkey.into());
-            self.deth.sqpn.write(to, deth.src_qp.into());
-        }
-        if let Some(at) = plan.imm {
-            self.imm.data.write(&mut out[at.into()..], headers.imm?.into());
-        }
-        if let Some(at) = plan.ieth {
-            self.ieth.rkey.write(&mut out[at.into()..], headers.ieth?.into());
+        match headers.trailing {
+            Trailing::None => {}
+            Trailing::AtomicAck(original) => {
+                self.atomic_ack.original.write(out.get_mut(plan.atomic_ack?.into()..)?, original);
+            }
+            Trailing::Imm(imm) => {
+                self.imm.data.write(out.get_mut(plan.imm?.into()..)?, imm.into());
+            }
+            Trailing::Ieth(rkey) => {
+                self.ieth.rkey.write(out.get_mut(plan.ieth?.into()..)?, rkey.into());
+            }
         }
         Some(behind)
     }
@@ -133,29 +140,43 @@ impl Extensions {
             return Ok(from);
         }
         let (from, behind) = from.split_at_checked(plan.bytes.into()).ok_or(Refused::TooShort)?;
-        let part = |at: Option<u8>| at.map(|at| &from[at.into()..]);
-        headers.reth = part(plan.reth).map(|from| Reth {
-            va: self.reth.va.read(from),
-            rkey: self.reth.rkey.read(from) as u32,
-            len_bytes: self.reth.dma_len.read(from) as u32,
-        });
-        headers.aeth = part(plan.aeth).map(|from| Aeth {
-            syndrome: self.aeth.syndrome.read(from) as u8,
-            msn: self.aeth.msn.read(from) as u32,
-        });
-        headers.atomic = part(plan.atomic).map(|from| AtomicEth {
-            va: self.atomic.va.read(from),
-            rkey: self.atomic.rkey.read(from) as u32,
-            swap_or_add: self.atomic.swap_add.read(from),
-            compare: self.atomic.compare.read(from),
-        });
-        headers.atomic_ack = part(plan.atomic_ack).map(|from| self.atomic_ack.original.read(from));
-        headers.deth = part(plan.deth).map(|from| Deth {
-            qkey: self.deth.qkey.read(from) as u32,
-            src_qp: self.deth.sqpn.read(from) as u32,
-        });
-        headers.imm = part(plan.imm).map(|from| self.imm.data.read(from) as u32);
-        headers.ieth = part(plan.ieth).map(|from| self.ieth.rkey.read(from) as u32);
+        let part = |at: u8| &from[at.into()..];
+        if let Some(from) = plan.reth.map(part) {
+            headers.leading = Leading::Reth(Reth {
+                va: self.reth.va.read(from),
+                rkey: self.reth.rkey.read(from) as u32,
+                len_bytes: self.reth.dma_len.read(from) as u32,
+            });
+        }
+        if let Some(from) = plan.aeth.map(part) {
+            headers.leading = Leading::Aeth(Aeth {
+                syndrome: self.aeth.syndrome.read(from) as u8,
+                msn: self.aeth.msn.read(from) as u32,
+            });
+        }
+        if let Some(from) = plan.atomic.map(part) {
+            headers.leading = Leading::Atomic(AtomicEth {
+                va: self.atomic.va.read(from),
+                rkey: self.atomic.rkey.read(from) as u32,
+                swap_or_add: self.atomic.swap_add.read(from),
+                compare: self.atomic.compare.read(from),
+            });
+        }
+        if let Some(from) = plan.deth.map(part) {
+            headers.leading = Leading::Deth(Deth {
+                qkey: self.deth.qkey.read(from) as u32,
+                src_qp: self.deth.sqpn.read(from) as u32,
+            });
+        }
+        if let Some(from) = plan.atomic_ack.map(part) {
+            headers.trailing = Trailing::AtomicAck(self.atomic_ack.original.read(from));
+        }
+        if let Some(from) = plan.imm.map(part) {
+            headers.trailing = Trailing::Imm(self.imm.data.read(from) as u32);
+        }
+        if let Some(from) = plan.ieth.map(part) {
+            headers.trailing = Trailing::Ieth(self.ieth.rkey.read(from) as u32);
+        }
         Ok(behind)
     }
 }
@@ -179,6 +200,11 @@ fn plan(layouts: &Layouts, opcode: u8) -> Option<Plan> {
             _ => return None,
         };
         *place = Some(at);
+    }
+    let count = |places: &[Option<u8>]| places.iter().flatten().count();
+    let leading = count(&[plan.reth, plan.aeth, plan.atomic, plan.deth]);
+    if leading > 1 || count(&[plan.atomic_ack, plan.imm, plan.ieth]) > 1 {
+        return None;
     }
     // The transport's services, and CNPs.
     let spoken = matches!(opcode >> 5, 0 | 1 | 3) || opcode == CNP_NATIVE || opcode == CNP_ROCEV2;

@@ -73,8 +73,8 @@ pub struct Stack<'l> {
     bytes: u32,
 }
 
-/// A field of at most 64 bits at a known place: `(word >> shift) & mask` of up to 8 bytes. It is read and written as a part of
-/// the 8 bytes from its first one, and only near the end of the frame as what it is.
+/// A field of at most 64 bits at a known place: `(window >> shift) & mask` of the 8 bytes from its first one. It is read and
+/// written as a part of these, and only near the end of the frame as what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     byte: u16,
@@ -108,7 +108,7 @@ impl Slot {
     fn new(bit: u32, bits: u32) -> Option<Slot> {
         let (first, last) = (bit / 8, (bit + bits - 1) / 8);
         let bytes = last - first + 1;
-        let shift = (last + 1) * 8 - (bit + bits);
+        let shift = (first + 8) * 8 - (bit + bits);
         (bits > 0 && bytes <= 8).then(|| Slot {
             byte: first as u16,
             bytes: bytes as u8,
@@ -122,7 +122,8 @@ impl Slot {
         let (first, bytes) = (usize::from(self.byte), usize::from(self.bytes));
         let behind = word.end.checked_sub(first + bytes)?;
         let inside = first >= word.start && word.len() <= 8;
-        inside.then_some(Packed { shift: (behind * 8) as u8 + self.shift, mask: self.mask })
+        let shift = (behind * 8) as u32 + self.shift_at_end();
+        inside.then_some(Packed { shift: shift as u8, mask: self.mask })
     }
 
     /// The field of its lowest bits, at least one.
@@ -135,18 +136,17 @@ impl Slot {
         Slot::new(0, 8 * bytes as u32) == Some(self)
     }
 
-    /// How far the field is from the low end of the 8 bytes from its first one.
-    #[inline]
-    fn window_shift(self) -> u32 {
-        64 - 8 * u32::from(self.bytes) + u32::from(self.shift)
+    /// How far the field is from the low end of its own bytes.
+    fn shift_at_end(self) -> u32 {
+        u32::from(self.shift) + 8 * u32::from(self.bytes) - 64
     }
 
     /// Reads the field; zero when the bytes end before it.
     #[inline]
     pub fn read(self, bytes: &[u8]) -> u64 {
         let at = usize::from(self.byte);
-        match bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-            Some(window) => u64::from_be_bytes(*window) >> self.window_shift() & self.mask,
+        match bytes.get(at..at + 8).and_then(|window| window.first_chunk()) {
+            Some(window) => u64::from_be_bytes(*window) >> self.shift & self.mask,
             None => self.read_at_end(bytes),
         }
     }
@@ -154,18 +154,17 @@ impl Slot {
     fn read_at_end(self, bytes: &[u8]) -> u64 {
         let at = usize::from(self.byte);
         let Some(word) = bytes.get(at..at + usize::from(self.bytes)) else { return 0 };
-        load(word) >> self.shift & self.mask
+        load(word) >> self.shift_at_end() & self.mask
     }
 
     /// Writes the field; nothing when the bytes end before it.
     #[inline]
     pub fn write(self, bytes: &mut [u8], value: u64) {
         let at = usize::from(self.byte);
-        match bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
+        match bytes.get_mut(at..at + 8).and_then(|window| window.first_chunk_mut()) {
             Some(window) => {
-                let shift = self.window_shift();
-                let others = u64::from_be_bytes(*window) & !(self.mask << shift);
-                *window = (others | (value & self.mask) << shift).to_be_bytes();
+                let others = u64::from_be_bytes(*window) & !(self.mask << self.shift);
+                *window = (others | (value & self.mask) << self.shift).to_be_bytes();
             }
             None => self.write_at_end(bytes, value),
         }
@@ -174,9 +173,9 @@ impl Slot {
     fn write_at_end(self, bytes: &mut [u8], value: u64) {
         let at = usize::from(self.byte);
         let Some(word) = bytes.get_mut(at..at + usize::from(self.bytes)) else { return };
-        let mask = self.mask << self.shift;
+        let (shift, mask) = (self.shift_at_end(), self.mask << self.shift_at_end());
         let old = if mask.count_ones() == u32::from(self.bytes) * 8 { 0 } else { load(word) };
-        let new = old & !mask | value << self.shift & mask;
+        let new = old & !mask | value << shift & mask;
         match word {
             [a] => *a = new as u8,
             [_, _] => word.copy_from_slice(&(new as u16).to_be_bytes()),

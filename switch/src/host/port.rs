@@ -312,7 +312,7 @@ impl EndPointPort {
             return;
         }
         let packet = &mut received.packet;
-        let (bth, deth) = (&packet.headers.bth, packet.headers.deth);
+        let (bth, deth) = (&packet.headers.bth, packet.headers.deth());
         let answered = received.mark.filter(|_| self.np.is_some());
         if (answered.is_some() || deth.is_some())
             && let Ok(from) = self.frames.transport.address_of(self.config.link, frame)

@@ -67,52 +67,101 @@ pub struct Deth {
     pub src_qp: u32,
 }
 
-/// The headers of a packet. Those the opcode does not have are `None`.
+/// The first extended header behind a BTH, where it is none of [`Trailing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leading {
+    /// There is none.
+    None,
+    /// WRITE First/Only and READ request.
+    Reth(Reth),
+    /// Acknowledgements and READ responses but Middle.
+    Aeth(Aeth),
+    /// ATOMIC requests.
+    Atomic(AtomicEth),
+    /// Datagrams.
+    Deth(Deth),
+}
+
+/// The last extended header behind a BTH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trailing {
+    /// There is none.
+    None,
+    /// Original value of an ATOMIC acknowledge.
+    AtomicAck(u64),
+    /// Immediate data, big-endian on the wire.
+    Imm(u32),
+    /// R_Key to invalidate.
+    Ieth(u32),
+}
+
+/// The headers of a packet: no opcode has more than two behind the BTH (wire.md section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Always there.
     pub bth: Bth,
-    /// WRITE First/Only and READ request.
-    pub reth: Option<Reth>,
-    /// Acknowledgements and READ responses but Middle.
-    pub aeth: Option<Aeth>,
-    /// ATOMIC requests.
-    pub atomic: Option<AtomicEth>,
-    /// Original value of an ATOMIC acknowledge.
-    pub atomic_ack: Option<u64>,
-    /// Datagrams.
-    pub deth: Option<Deth>,
-    /// Immediate data, big-endian on the wire.
-    pub imm: Option<u32>,
-    /// R_Key to invalidate.
-    pub ieth: Option<u32>,
+    /// Behind it.
+    pub leading: Leading,
+    /// Behind both.
+    pub trailing: Trailing,
 }
 
 impl Headers {
     /// Headers with a BTH alone.
     pub fn new(bth: Bth) -> Headers {
-        Headers {
-            bth,
-            reth: None,
-            aeth: None,
-            atomic: None,
-            atomic_ack: None,
-            deth: None,
-            imm: None,
-            ieth: None,
-        }
+        Headers { bth, leading: Leading::None, trailing: Trailing::None }
+    }
+
+    /// The RETH, if there is one.
+    pub fn reth(&self) -> Option<Reth> {
+        if let Leading::Reth(reth) = self.leading { Some(reth) } else { None }
+    }
+
+    /// The AETH, if there is one.
+    pub fn aeth(&self) -> Option<Aeth> {
+        if let Leading::Aeth(aeth) = self.leading { Some(aeth) } else { None }
+    }
+
+    /// The ATOMIC header, if there is one.
+    pub fn atomic(&self) -> Option<AtomicEth> {
+        if let Leading::Atomic(atomic) = self.leading { Some(atomic) } else { None }
+    }
+
+    /// The DETH, if there is one.
+    pub fn deth(&self) -> Option<Deth> {
+        if let Leading::Deth(deth) = self.leading { Some(deth) } else { None }
+    }
+
+    /// The original value of an ATOMIC acknowledge.
+    pub fn atomic_ack(&self) -> Option<u64> {
+        if let Trailing::AtomicAck(original) = self.trailing { Some(original) } else { None }
+    }
+
+    /// The immediate data, if there are.
+    pub fn imm(&self) -> Option<u32> {
+        if let Trailing::Imm(imm) = self.trailing { Some(imm) } else { None }
+    }
+
+    /// The R_Key to invalidate, if there is one.
+    pub fn ieth(&self) -> Option<u32> {
+        if let Trailing::Ieth(rkey) = self.trailing { Some(rkey) } else { None }
     }
 
     /// Bytes of the extended headers on the wire (wire.md section 3).
     pub fn extended_bytes(&self) -> u32 {
-        let part = |there: bool, bytes: u32| if there { bytes } else { 0 };
-        part(self.reth.is_some(), 16)
-            + part(self.aeth.is_some(), 4)
-            + part(self.atomic.is_some(), 28)
-            + part(self.atomic_ack.is_some(), 8)
-            + part(self.deth.is_some(), 8)
-            + part(self.imm.is_some(), 4)
-            + part(self.ieth.is_some(), 4)
+        let leading = match self.leading {
+            Leading::None => 0,
+            Leading::Reth(_) => 16,
+            Leading::Aeth(_) => 4,
+            Leading::Atomic(_) => 28,
+            Leading::Deth(_) => 8,
+        };
+        let trailing = match self.trailing {
+            Trailing::None => 0,
+            Trailing::AtomicAck(_) => 8,
+            Trailing::Imm(_) | Trailing::Ieth(_) => 4,
+        };
+        leading + trailing
     }
 }
 

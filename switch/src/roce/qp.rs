@@ -256,7 +256,7 @@ impl QueuePair {
             _ => false,
         };
         let qkey_fits = self.link.service != Service::Ud
-            || packet.headers.deth.is_some_and(|deth| deth.qkey == self.link.qkey);
+            || packet.headers.deth().is_some_and(|deth| deth.qkey == self.link.qkey);
         state_fits
             && qkey_fits
             && op.service == self.link.service
@@ -294,7 +294,7 @@ impl QueuePair {
             becn: packet.headers.bth.becn,
         };
         let headers = &packet.headers;
-        match (op.kind, headers.aeth, headers.atomic_ack) {
+        match (op.kind, headers.aeth(), headers.atomic_ack()) {
             (Kind::ReadResponse, _, _) => {
                 self.requester.on_read_response(now, packet, op.position, memory, &mut ctx)
             }

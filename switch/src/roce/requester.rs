@@ -13,7 +13,9 @@ use wireyard_tables::time::{Span, Time};
 
 use super::aeth;
 use super::opcode::{Extra, Kind, Op, Position, Service};
-use super::packet::{AtomicEth, Bth, ClassHint, Deth, Headers, OutPacket, PayloadRef, Reth};
+use super::packet::{
+    AtomicEth, Bth, ClassHint, Deth, Headers, Leading, OutPacket, PayloadRef, Reth, Trailing,
+};
 use super::psn::Psn;
 use super::qp::{Ctx, Link, QpState};
 use super::verbs::{SendOp, SendWr};
@@ -170,11 +172,11 @@ impl Requester {
     /// The next request packet; call only after [`Self::has_packet`].
     pub(super) fn emit(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Option<OutPacket> {
         let wqe = *self.sq.get(self.current)?;
-        let psn = wqe.first.plus(self.current_packet);
+        let (psn, index) = (wqe.first.plus(self.current_packet), self.current_packet);
+        let opcode = op_of(ctx.link, &wqe, index).encode()?;
         let retransmission = psn.ahead_of(self.sent_end) < 0;
         let reliable = ctx.link.service == Service::Rc;
         let ack_req = reliable && self.wants_ack(&wqe, psn);
-        let packet = build(ctx.link, &wqe, self.current_packet, psn, ack_req, retransmission)?;
         if retransmission {
             ctx.counters.retransmitted_packets += 1;
         }
@@ -184,7 +186,7 @@ impl Requester {
             self.una = psn.plus(1);
             self.pop_done(ctx);
         }
-        Some(packet)
+        Some(build(ctx.link, &wqe, index, opcode, psn, ack_req, retransmission))
     }
 
     fn wants_ack(&mut self, wqe: &Wqe, psn: Psn) -> bool {
@@ -247,33 +249,38 @@ impl Requester {
 
 /// Local memory of `wr` from packet `index` on.
 fn payload(wr: &SendWr, index: u32, mtu: u32) -> Option<PayloadRef> {
-    let done = index.checked_mul(mtu)?;
+    let done = index.saturating_mul(mtu);
     let len = wr.local.len.saturating_sub(done).min(mtu);
     (len > 0).then(|| PayloadRef { key: wr.local.key, va: wr.local.va + u64::from(done), len })
+}
+
+/// What packet `index` of a request is.
+fn op_of(link: &Link, wqe: &Wqe, index: u32) -> Op {
+    let (kind, extra) = kind_of(&wqe.wr.op);
+    let position = Position::of(index, wqe.packets);
+    Op {
+        service: link.service,
+        kind,
+        position: if wqe.needs_response() { Position::Only } else { position },
+        extra: if position.ends() { extra } else { Extra::None },
+    }
 }
 
 fn build(
     link: &Link,
     wqe: &Wqe,
     index: u32,
+    opcode: u8,
     psn: Psn,
     ack_req: bool,
     retransmission: bool,
-) -> Option<OutPacket> {
-    let (wr, mtu) = (&wqe.wr, link.mtu.bytes());
-    let position = Position::of(index, wqe.packets);
-    let (kind, extra) = kind_of(&wr.op);
+) -> OutPacket {
+    let wr = &wqe.wr;
     let whole = wqe.needs_response();
-    let op = Op {
-        service: link.service,
-        kind,
-        position: if whole { Position::Only } else { position },
-        extra: if position.ends() { extra } else { Extra::None },
-    };
-    let payload = if whole { None } else { payload(wr, index, mtu) };
+    let payload = if whole { None } else { payload(wr, index, link.mtu.bytes()) };
     let bth = Bth {
-        opcode: op.encode()?,
-        solicited: wr.solicited && position.ends() && matches!(kind, Kind::Send | Kind::Write),
+        opcode,
+        solicited: wr.solicited && !whole && index + 1 >= wqe.packets,
         pad: payload.map_or(0, |p| (p.len.wrapping_neg() & 3) as u8),
         pkey: link.pkey,
         fecn: false,
@@ -290,8 +297,8 @@ fn build(
         path: link.path,
         retransmission,
     };
-    extend(&mut packet, link, wqe, index, position)?;
-    Some(packet)
+    extend(&mut packet, link, wqe, index);
+    packet
 }
 
 fn kind_of(op: &SendOp) -> (Kind, Extra) {
@@ -310,33 +317,31 @@ fn kind_of(op: &SendOp) -> (Kind, Extra) {
 }
 
 /// Adds the extended headers.
-fn extend(
-    packet: &mut OutPacket,
-    link: &Link,
-    wqe: &Wqe,
-    index: u32,
-    position: Position,
-) -> Option<()> {
+fn extend(packet: &mut OutPacket, link: &Link, wqe: &Wqe, index: u32) {
     let headers = &mut packet.headers;
+    let position = Position::of(index, wqe.packets);
     let ends = position.ends();
     match wqe.wr.op {
         SendOp::Send => {}
-        SendOp::SendImm(imm) => headers.imm = ends.then_some(imm),
-        SendOp::SendInv(rkey) => headers.ieth = ends.then_some(rkey),
+        SendOp::SendImm(imm) if ends => headers.trailing = Trailing::Imm(imm),
+        SendOp::SendInv(rkey) if ends => headers.trailing = Trailing::Ieth(rkey),
+        SendOp::SendImm(_) | SendOp::SendInv(_) => {}
         SendOp::Write(remote) | SendOp::WriteImm(remote, _) => {
-            if let SendOp::WriteImm(_, imm) = wqe.wr.op {
-                headers.imm = ends.then_some(imm);
+            if let SendOp::WriteImm(_, imm) = wqe.wr.op
+                && ends
+            {
+                headers.trailing = Trailing::Imm(imm);
             }
-            headers.reth = position.starts().then_some(Reth {
-                va: remote.va,
-                rkey: remote.rkey,
-                len_bytes: wqe.wr.local.len,
-            });
+            if position.starts() {
+                let len_bytes = wqe.wr.local.len;
+                headers.leading =
+                    Leading::Reth(Reth { va: remote.va, rkey: remote.rkey, len_bytes });
+            }
         }
         SendOp::Read(remote) => {
             // A repeated READ asks only for what is missing.
-            let done = index.checked_mul(link.mtu.bytes())?;
-            headers.reth = Some(Reth {
+            let done = index.saturating_mul(link.mtu.bytes());
+            headers.leading = Leading::Reth(Reth {
                 va: remote.va.wrapping_add(u64::from(done)),
                 rkey: remote.rkey,
                 len_bytes: wqe.wr.local.len.saturating_sub(done),
@@ -344,21 +349,20 @@ fn extend(
         }
         SendOp::CmpSwap { remote, compare, swap } => {
             let (va, rkey) = (remote.va, remote.rkey);
-            headers.atomic = Some(AtomicEth { va, rkey, swap_or_add: swap, compare });
+            headers.leading = Leading::Atomic(AtomicEth { va, rkey, swap_or_add: swap, compare });
         }
         SendOp::FetchAdd { remote, add } => {
             let (va, rkey) = (remote.va, remote.rkey);
-            headers.atomic = Some(AtomicEth { va, rkey, swap_or_add: add, compare: 0 });
+            headers.leading = Leading::Atomic(AtomicEth { va, rkey, swap_or_add: add, compare: 0 });
         }
         SendOp::Datagram { path, dest_qp, qkey, imm } => {
             let qkey = if qkey >> 31 == 1 { link.qkey } else { qkey };
-            headers.deth = Some(Deth { qkey, src_qp: link.qpn });
-            headers.imm = imm;
+            headers.leading = Leading::Deth(Deth { qkey, src_qp: link.qpn });
+            headers.trailing = imm.map_or(Trailing::None, Trailing::Imm);
             headers.bth.dest_qp = dest_qp;
             packet.path = path;
         }
     }
-    Some(())
 }
 
 /// The RNR wait for a timer code.

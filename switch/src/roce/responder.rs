@@ -215,7 +215,7 @@ impl Responder {
             Kind::Send => self.check_send(packet, memory),
             Kind::Write => self.check_write(packet, op, memory),
             Kind::ReadRequest => {
-                let reth = packet.headers.reth.ok_or(INVALID)?;
+                let reth = packet.headers.reth().ok_or(INVALID)?;
                 self.check_room()?;
                 if reth.len_bytes > 1 << 31 || ctx.link.mtu.packets(reth.len_bytes) >= 1 << 23 {
                     return Err(INVALID);
@@ -225,7 +225,7 @@ impl Responder {
                     .map_err(|_| NO_ACCESS)
             }
             Kind::CmpSwap | Kind::FetchAdd => {
-                let atomic = packet.headers.atomic.ok_or(INVALID)?;
+                let atomic = packet.headers.atomic().ok_or(INVALID)?;
                 self.check_room()?;
                 if atomic.va % 8 != 0 {
                     return Err(INVALID);
@@ -278,7 +278,7 @@ impl Responder {
         let (total, received) = match self.incoming {
             Some(Incoming::Write { total, received, .. }) => (total, received),
             _ => {
-                let reth = packet.headers.reth.ok_or(INVALID)?;
+                let reth = packet.headers.reth().ok_or(INVALID)?;
                 memory
                     .check(reth.rkey, reth.va, reth.len_bytes, Access::REMOTE_WRITE)
                     .map_err(|_| NO_ACCESS)?;

@@ -44,7 +44,7 @@ pub(in crate::frames) struct Shape {
     pub(in crate::frames) bth_at: usize,
     /// Where the extended headers begin.
     pub(in crate::frames) head_bytes: usize,
-    /// From the first byte of the frame on: all that [`Shape::check_fixed`] looks at.
+    /// All that [`Shape::check_fixed`] looks at, and the type in front.
     fixed: Vec<FixedWord>,
     icrc: CrcPlan,
     vcrc: Option<CrcPlan>,

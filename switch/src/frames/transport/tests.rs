@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2, Op};
-use crate::roce::packet::{Aeth, AtomicEth, Deth, Reth};
+use crate::roce::packet::{Aeth, AtomicEth, Deth, Leading, Reth, Trailing};
 
 use super::super::envelope::mapped;
 use super::super::{Frames, Mac};
@@ -74,26 +74,27 @@ prop_compose! {
         }
         let key = words[1] as u32;
         if [0x06, 0x0a, 0x0b, 0x0c].contains(&low) {
-            headers.reth = Some(Reth { va: words[0], rkey: key, len_bytes: words[2] as u32 });
+            let len_bytes = words[2] as u32;
+            headers.leading = Leading::Reth(Reth { va: words[0], rkey: key, len_bytes });
         }
         if [0x0d, 0x0f, 0x10, 0x11, 0x12].contains(&low) {
-            headers.aeth = Some(Aeth { syndrome: words[0] as u8, msn: key >> 8 });
+            headers.leading = Leading::Aeth(Aeth { syndrome: words[0] as u8, msn: key >> 8 });
         }
         if low == 0x12 {
-            headers.atomic_ack = Some(words[3]);
+            headers.trailing = Trailing::AtomicAck(words[3]);
         }
         if [0x13, 0x14].contains(&low) {
             let (swap_or_add, compare) = (words[2], words[3]);
-            headers.atomic = Some(AtomicEth { va: words[0], rkey: key, swap_or_add, compare });
+            headers.leading = Leading::Atomic(AtomicEth { va: words[0], rkey: key, swap_or_add, compare });
         }
         if [0x03, 0x05, 0x09, 0x0b].contains(&low) {
-            headers.imm = Some(words[3] as u32);
+            headers.trailing = Trailing::Imm(words[3] as u32);
         }
         if [0x16, 0x17].contains(&low) {
-            headers.ieth = Some(words[3] as u32);
+            headers.trailing = Trailing::Ieth(words[3] as u32);
         }
         if service == 3 {
-            headers.deth = Some(Deth { qkey: key, src_qp: words[2] as u32 & 0xff_ffff });
+            headers.leading = Leading::Deth(Deth { qkey: key, src_qp: words[2] as u32 & 0xff_ffff });
         }
         headers
     }

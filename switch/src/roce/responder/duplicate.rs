@@ -17,7 +17,7 @@ impl Responder {
         match op.kind {
             Kind::Send | Kind::Write => self.reply_ack(),
             Kind::ReadRequest => {
-                let Some(reth) = packet.headers.reth else { return };
+                let Some(reth) = packet.headers.reth() else { return };
                 let mtu = ctx.link.mtu;
                 let inside = |saved: &Saved| repeats(saved, psn, &reth, mtu.bytes());
                 if self.saved.iter().any(inside) {

@@ -24,7 +24,7 @@ impl Responder {
             Kind::Send => self.execute_send(packet, op, memory, ctx)?,
             Kind::Write => self.execute_write(packet, op, memory, ctx)?,
             Kind::ReadRequest => {
-                let reth = packet.headers.reth.ok_or(INVALID)?;
+                let reth = packet.headers.reth().ok_or(INVALID)?;
                 let packets = ctx.link.mtu.packets(reth.len_bytes);
                 self.expected = psn.plus(packets);
                 self.count_message();
@@ -33,7 +33,7 @@ impl Responder {
                 return Ok(());
             }
             Kind::CmpSwap | Kind::FetchAdd => {
-                let atomic = packet.headers.atomic.ok_or(INVALID)?;
+                let atomic = packet.headers.atomic().ok_or(INVALID)?;
                 let update = |old: u64| match op.kind {
                     Kind::FetchAdd => old.wrapping_add(atomic.swap_or_add),
                     _ if old == atomic.compare => atomic.swap_or_add,
@@ -76,7 +76,7 @@ impl Responder {
             self.incoming = Some(Incoming::Send { recv, received });
             return Ok(());
         }
-        let invalidated = packet.headers.ieth.filter(|_| op.extra == Extra::Inv);
+        let invalidated = packet.headers.ieth().filter(|_| op.extra == Extra::Inv);
         if let Some(rkey) = invalidated {
             memory.remove(rkey);
         }
@@ -96,7 +96,7 @@ impl Responder {
         let (key, va, total, received) = match self.incoming.take() {
             Some(Incoming::Write { key, va, total, received }) => (key, va, total, received),
             _ => {
-                let reth = packet.headers.reth.ok_or(INVALID)?;
+                let reth = packet.headers.reth().ok_or(INVALID)?;
                 (reth.rkey, reth.va, reth.len_bytes, 0)
             }
         };
@@ -124,7 +124,7 @@ impl Responder {
         memory: &mut MemoryTable,
         ctx: &mut Ctx<'_>,
     ) {
-        let Some(deth) = packet.headers.deth.filter(|_| op.kind == Kind::Send) else {
+        let Some(deth) = packet.headers.deth().filter(|_| op.kind == Kind::Send) else {
             ctx.counters.dropped_packets += 1;
             return;
         };
@@ -163,7 +163,7 @@ fn received_message(
         status: super::Status::Success,
         op,
         len_bytes,
-        imm: packet.headers.imm,
+        imm: packet.headers.imm(),
         invalidated: None,
         source: None,
         solicited: packet.headers.bth.solicited,

@@ -5,7 +5,9 @@
 
 use super::super::aeth::{NakCode, Syndrome};
 use super::super::opcode::{Extra, Kind, Op, Position};
-use super::super::packet::{Aeth, Bth, ClassHint, Headers, OutPacket, PayloadRef, Reth};
+use super::super::packet::{
+    Aeth, Bth, ClassHint, Headers, Leading, OutPacket, PayloadRef, Reth, Trailing,
+};
 use super::super::psn::Psn;
 use super::super::qp::{Link, QpCounters};
 use super::Responder;
@@ -135,13 +137,14 @@ impl Responder {
         match self.replies.pop_front()? {
             Reply::Ack { psn, syndrome, msn } => {
                 let mut packet = answer(link, Kind::Ack, Position::Only, psn)?;
-                packet.headers.aeth = Some(Aeth { syndrome: syndrome.encode(), msn });
+                packet.headers.leading = Leading::Aeth(Aeth { syndrome: syndrome.encode(), msn });
                 Some(packet)
             }
             Reply::Atomic { psn, old, msn, repeat } => {
                 let mut packet = answer(link, Kind::AtomicAck, Position::Only, psn)?;
-                packet.headers.aeth = Some(Aeth { syndrome: Syndrome::Ack.encode(), msn });
-                packet.headers.atomic_ack = Some(old);
+                let aeth = Aeth { syndrome: Syndrome::Ack.encode(), msn };
+                packet.headers.leading = Leading::Aeth(aeth);
+                packet.headers.trailing = Trailing::AtomicAck(old);
                 packet.retransmission = repeat;
                 Some(packet)
             }
@@ -169,7 +172,8 @@ impl Responder {
         packet.headers.bth.pad = (len.wrapping_neg() & 3) as u8;
         packet.retransmission = *repeat;
         if position != Position::Middle {
-            packet.headers.aeth = Some(Aeth { syndrome: Syndrome::Ack.encode(), msn: *msn });
+            let aeth = Aeth { syndrome: Syndrome::Ack.encode(), msn: *msn };
+            packet.headers.leading = Leading::Aeth(aeth);
         }
         counters.retransmitted_packets += u64::from(*repeat);
         *next = next.plus(1);

@@ -17,8 +17,10 @@ const FRAME_BYTES_MIN: usize = 60;
 const CE: u64 = 3;
 
 /// What 8 bytes of every right frame are, where the mask has ones.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct FixedWord {
+    /// Which 8 bytes.
+    index: usize,
     mask: u64,
     bytes: u64,
 }
@@ -73,12 +75,12 @@ impl Shape {
                 is(grh.nexthdr, u64::from(NEXT_HEADER_BTH));
             }
         }
-        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
-        let words = mask.as_chunks().0.iter().zip(bytes.as_chunks().0);
-        let words = words.map(|(mask, bytes)| FixedWord { mask: word(mask), bytes: word(bytes) });
-        let words: Vec<FixedWord> = words.collect();
-        let used = words.iter().rposition(|word| word.mask != 0).map_or(0, |last| last + 1);
-        words[..used].to_vec()
+        let words = mask.as_chunks().0.iter().zip(bytes.as_chunks().0).enumerate();
+        let words = words.map(|(index, (mask, bytes))| {
+            let (mask, bytes) = (u64::from_ne_bytes(*mask), u64::from_ne_bytes(*bytes));
+            FixedWord { index, mask, bytes }
+        });
+        words.filter(|word| word.mask != 0).collect()
     }
 
     /// True for a frame of this link that has the shape's types and passes [`Self::check_fixed`], found out by comparing words.
@@ -87,13 +89,14 @@ impl Shape {
             Front::Ethernet(..) => LinkType::Ethernet,
             Front::Infiniband(_) => LinkType::Infiniband,
         };
-        let pairs = self.fixed.iter().zip(frame.as_chunks().0);
-        let differs = |(fixed, bytes): (&FixedWord, &[u8; 8])| {
-            (u64::from_ne_bytes(*bytes) ^ fixed.bytes) & fixed.mask
+        let words = frame.as_chunks().0;
+        let is_right = |fixed: &FixedWord| {
+            let word = words.get(fixed.index).map(|word| u64::from_ne_bytes(*word));
+            word.is_some_and(|word| (word ^ fixed.bytes) & fixed.mask == 0)
         };
         link == own_link
             && frame.len() >= self.head_bytes + self.trailer_bytes()
-            && pairs.map(differs).fold(0, |all, one| all | one) == 0
+            && self.fixed.iter().all(is_right)
     }
 
     /// Checks what is the same in every right frame, field by field: says why [`Self::holds`] does not.

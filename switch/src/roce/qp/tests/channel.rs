@@ -245,7 +245,7 @@ impl Pair {
 
     /// AETH syndromes sent by a side.
     pub(super) fn syndromes(&self, from: usize) -> Vec<u8> {
-        let aeth = |(_, f): &(usize, Frame)| f.headers.aeth.map(|a| a.syndrome);
+        let aeth = |(_, f): &(usize, Frame)| f.headers.aeth().map(|a| a.syndrome);
         self.log.iter().filter(|(side, _)| *side == from).filter_map(aeth).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::channel::{BASE, Frame, MTU, Pair, Setup};
 use crate::roce::memory::{Access, Bytes};
-use crate::roce::packet::{Bth, Headers};
+use crate::roce::packet::{Aeth, Bth, Headers, Leading, Trailing};
 use crate::roce::psn::Psn;
 use crate::roce::qp::QpState;
 use crate::roce::verbs::{Remote, SendOp, SendWr, Status};
@@ -124,7 +124,7 @@ fn rnr_waits_and_succeeds_when_a_receive_comes() {
         pair.now = pair.sides[0].qp.next_deadline();
     }
     let nak = pair.take(1).unwrap();
-    assert_eq!(nak.headers.aeth.unwrap().syndrome, 0x21);
+    assert_eq!(nak.headers.aeth().unwrap().syndrome, 0x21);
     assert!(pair.take(1).is_none(), "later packets of the message are met with silence");
     pair.deliver(0, &nak);
     let until = pair.sides[0].qp.next_deadline();
@@ -190,7 +190,7 @@ fn syndrome_of(frames: &[Frame]) -> Option<u8> {
     }
     let mut last = None;
     while let Some(frame) = pair.take(1) {
-        last = frame.headers.aeth.map(|aeth| aeth.syndrome);
+        last = frame.headers.aeth().map(|aeth| aeth.syndrome);
     }
     last
 }
@@ -239,8 +239,8 @@ fn answers_nobody_asked_for_are_ignored() {
         for psn in [0, 1, 0x80_0000, 0xff_ffff] {
             for syndrome in 0..=255 {
                 let mut frame = raw(opcode, psn, 0);
-                frame.headers.aeth = Some(crate::roce::packet::Aeth { syndrome, msn: 0 });
-                frame.headers.atomic_ack = Some(3);
+                frame.headers.leading = Leading::Aeth(Aeth { syndrome, msn: 0 });
+                frame.headers.trailing = Trailing::AtomicAck(3);
                 pair.deliver(0, &frame);
             }
         }
@@ -255,11 +255,11 @@ fn more_reads_than_the_responder_takes_are_invalid() {
     for psn in 0..2 {
         let mut read = raw(0x0c, psn, 0);
         let reth = crate::roce::packet::Reth { va: BASE, rkey: key, len_bytes: 8 };
-        read.headers.reth = Some(reth);
+        read.headers.leading = Leading::Reth(reth);
         pair.deliver(1, &read);
     }
     let syndromes: Vec<_> = std::iter::from_fn(|| pair.take(1))
-        .map(|frame| frame.headers.aeth.unwrap().syndrome)
+        .map(|frame| frame.headers.aeth().unwrap().syndrome)
         .collect();
     assert_eq!(syndromes, [0x61], "the READ in progress goes with the queue pair");
 }

@@ -27,9 +27,9 @@ fn a_write_is_cut_by_the_path_mtu() {
     let frames: Vec<_> = pair.log.iter().filter(|f| f.0 == 0).map(|f| &f.1).collect();
     let psns: Vec<_> = frames.iter().map(|f| f.headers.bth.psn.get()).collect();
     assert_eq!(psns, [0xff_fffe, 0xff_ffff, 0, 1]);
-    let reth = frames[0].headers.reth.unwrap();
+    let reth = frames[0].headers.reth().unwrap();
     assert_eq!((reth.va, reth.len_bytes), (BASE + 4096, 3 * MTU + 5));
-    assert!(frames[1..].iter().all(|f| f.headers.reth.is_none()));
+    assert!(frames[1..].iter().all(|f| f.headers.reth().is_none()));
     assert_eq!(frames[3].headers.bth.pad, 3);
     let ack_req: Vec<_> = frames.iter().map(|f| f.headers.bth.ack_req).collect();
     assert_eq!(ack_req, [false, false, false, true]);
@@ -38,7 +38,7 @@ fn a_write_is_cut_by_the_path_mtu() {
     let acks: Vec<_> = pair.log.iter().filter(|f| f.0 == 1).map(|f| f.1.headers).collect();
     assert_eq!(acks.len(), 1);
     assert_eq!((acks[0].bth.opcode, acks[0].bth.psn), (0x11, Psn::new(1)));
-    assert_eq!((acks[0].aeth.unwrap().syndrome, acks[0].aeth.unwrap().msn), (0x1f, 1));
+    assert_eq!((acks[0].aeth().unwrap().syndrome, acks[0].aeth().unwrap().msn), (0x1f, 1));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_lost_read_response_is_asked_for_from_where_it_broke() {
     pair.run(1000);
     let again: Vec<_> = pair.log.iter().filter(|f| f.0 == 0).map(|f| f.1.headers).collect();
     assert_eq!(again.len(), 2, "one repeat, not one for each late response");
-    let reth = again[1].reth.unwrap();
+    let reth = again[1].reth().unwrap();
     assert_eq!(again[1].bth.psn.get(), 2);
     assert_eq!((reth.va, reth.len_bytes), (BASE + 2048 + 512, 3 * MTU + 9));
     assert_eq!(pair.bytes(0)[..1289], pair.bytes(1)[2048..2048 + 1289]);
@@ -150,7 +150,7 @@ fn a_duplicate_write_is_acknowledged_with_the_newest_psn_and_not_executed() {
     assert_eq!(first.headers.bth.opcode, 0x0a);
     pair.deliver(1, &first);
     let ack = pair.take(1).unwrap().headers;
-    assert_eq!((ack.bth.psn.get(), ack.aeth.unwrap().msn), (1, 2));
+    assert_eq!((ack.bth.psn.get(), ack.aeth().unwrap().msn), (1, 2));
     assert_eq!(pair.bytes(1)[..8], pair.bytes(0)[128..136], "the second write stands");
 }
 
