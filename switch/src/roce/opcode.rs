@@ -132,66 +132,64 @@ const OPERATIONS: [(u8, Kind, Position, Extra); 23] = {
     ]
 };
 
+/// Every opcode taken apart: the two lists above, multiplied.
+static DECODED: [Option<Op>; 256] = decoded();
+
+const fn decoded() -> [Option<Op>; 256] {
+    let mut all = [None; 256];
+    let mut n = 0;
+    while n < SERVICES.len() * OPERATIONS.len() {
+        let (high, service) = SERVICES[n / OPERATIONS.len()];
+        let (low, kind, position, extra) = OPERATIONS[n % OPERATIONS.len()];
+        let op = Op { service, kind, position, extra };
+        if op.is_spoken() {
+            all[(high << 5 | low) as usize] = Some(op);
+        }
+        n += 1;
+    }
+    all
+}
+
+/// The opcode of every combination that has one, by [`Op::index`].
+static ENCODED: [Option<u8>; 3 * 8 * 4 * 3] = encoded();
+
+const fn encoded() -> [Option<u8>; 3 * 8 * 4 * 3] {
+    let (all, mut encoded) = (decoded(), [None; 3 * 8 * 4 * 3]);
+    let mut opcode = 0;
+    while opcode < all.len() {
+        if let Some(op) = all[opcode] {
+            encoded[op.index()] = Some(opcode as u8);
+        }
+        opcode += 1;
+    }
+    encoded
+}
+
 impl Op {
     /// Takes an opcode apart; `None` for services and operations that are not spoken here.
     pub fn decode(opcode: u8) -> Option<Op> {
-        let service = SERVICES.iter().find(|s| s.0 == opcode >> 5)?.1;
-        let low = opcode & 0x1f;
-        // The table is in order with one hole at 0x15.
-        let index = usize::from(if low > 0x15 { low - 1 } else { low });
-        let &(_, kind, position, extra) = OPERATIONS.get(index).filter(|o| o.0 == low)?;
-        let op = Op { service, kind, position, extra };
-        op.is_spoken().then_some(op)
+        DECODED[usize::from(opcode)]
     }
 
     /// The opcode on the wire; `None` for a combination that has none.
     pub fn encode(self) -> Option<u8> {
-        use Position::{First, Last, Middle, Only};
-        let low = match (self.kind, self.position, self.extra) {
-            (Kind::Send, First, Extra::None) => 0x00,
-            (Kind::Send, Middle, Extra::None) => 0x01,
-            (Kind::Send, Last, Extra::None) => 0x02,
-            (Kind::Send, Last, Extra::Imm) => 0x03,
-            (Kind::Send, Only, Extra::None) => 0x04,
-            (Kind::Send, Only, Extra::Imm) => 0x05,
-            (Kind::Write, First, Extra::None) => 0x06,
-            (Kind::Write, Middle, Extra::None) => 0x07,
-            (Kind::Write, Last, Extra::None) => 0x08,
-            (Kind::Write, Last, Extra::Imm) => 0x09,
-            (Kind::Write, Only, Extra::None) => 0x0a,
-            (Kind::Write, Only, Extra::Imm) => 0x0b,
-            (Kind::ReadRequest, Only, Extra::None) => 0x0c,
-            (Kind::ReadResponse, First, Extra::None) => 0x0d,
-            (Kind::ReadResponse, Middle, Extra::None) => 0x0e,
-            (Kind::ReadResponse, Last, Extra::None) => 0x0f,
-            (Kind::ReadResponse, Only, Extra::None) => 0x10,
-            (Kind::Ack, Only, Extra::None) => 0x11,
-            (Kind::AtomicAck, Only, Extra::None) => 0x12,
-            (Kind::CmpSwap, Only, Extra::None) => 0x13,
-            (Kind::FetchAdd, Only, Extra::None) => 0x14,
-            (Kind::Send, Last, Extra::Inv) => 0x16,
-            (Kind::Send, Only, Extra::Inv) => 0x17,
-            _ => return None,
-        };
-        let high = match self.service {
-            Service::Rc => 0x00,
-            Service::Uc => 0x20,
-            Service::Ud => 0x60,
-        };
-        self.is_spoken().then_some(high | low)
+        ENCODED[self.index()]
+    }
+
+    /// A number of its own for every combination: 3 services, 8 kinds, 4 positions, 3 extras.
+    const fn index(self) -> usize {
+        let operation = self.service as usize * 8 + self.kind as usize;
+        (operation * 4 + self.position as usize) * 3 + self.extra as usize
     }
 
     /// UC has no READ, ATOMIC, ACK or invalidate, UD has single-packet SEND only.
-    fn is_spoken(self) -> bool {
+    const fn is_spoken(self) -> bool {
+        let invalidates = matches!(self.extra, Extra::Inv);
         match self.service {
             Service::Rc => true,
-            Service::Uc => {
-                matches!(self.kind, Kind::Send | Kind::Write) && self.extra != Extra::Inv
-            }
+            Service::Uc => matches!(self.kind, Kind::Send | Kind::Write) && !invalidates,
             Service::Ud => {
-                self.kind == Kind::Send
-                    && self.position == Position::Only
-                    && self.extra != Extra::Inv
+                matches!((self.kind, self.position), (Kind::Send, Position::Only)) && !invalidates
             }
         }
     }
@@ -220,6 +218,27 @@ mod tests {
         for unknown in [0x15, 0x1c, 0x2c, 0x36, 0x40, 0x60, 0x74, CNP_NATIVE, CNP_ROCEV2, 0xff] {
             assert_eq!(Op::decode(unknown), None, "{unknown:#x}");
         }
+    }
+
+    /// wire.md section 3.
+    #[test]
+    fn what_an_opcode_says_is_what_it_is_made_of() {
+        use Extra::{Imm, Inv, None as Nothing};
+        use Position::{First, Last, Middle, Only};
+        for (opcode, service, kind, position, extra) in [
+            (0x00, Service::Rc, Kind::Send, First, Nothing),
+            (0x07, Service::Rc, Kind::Write, Middle, Nothing),
+            (0x0f, Service::Rc, Kind::ReadResponse, Last, Nothing),
+            (0x14, Service::Rc, Kind::FetchAdd, Only, Nothing),
+            (0x17, Service::Rc, Kind::Send, Only, Inv),
+            (0x29, Service::Uc, Kind::Write, Last, Imm),
+            (0x65, Service::Ud, Kind::Send, Only, Imm),
+        ] {
+            let op = Op { service, kind, position, extra };
+            assert_eq!((Op::decode(opcode), op.encode()), (Some(op), Some(opcode)));
+        }
+        let read = Op { service: Service::Uc, ..Op::decode(0x0c).unwrap() };
+        assert_eq!(read.encode(), None, "UC has no READ");
     }
 
     #[test]
