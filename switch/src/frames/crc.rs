@@ -61,15 +61,12 @@ impl CrcPlan {
 
     /// The value of the CRC's field for a frame that ends where its coverage ends.
     pub(super) fn value(&self, frame: &[u8]) -> u64 {
+        let behind = frame.get(self.masked.start..).unwrap_or_default();
+        let Some((covered, body)) = behind.split_at_checked(self.masked.len()) else { return 0 };
         let mut head = [0; HEAD_BYTES_MAX];
-        let end = self.ones + self.masked.len();
-        let (Some(to), Some(covered)) =
-            (head.get_mut(self.ones..end), frame.get(self.masked.clone()))
-        else {
-            return 0;
-        };
-        to.copy_from_slice(covered);
+        let end = self.ones + covered.len();
+        head[self.ones..end].copy_from_slice(covered);
         head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
-        self.engine.field_value(&[&head[..end], &frame[self.masked.end..]])
+        self.engine.field_value(&[&head[..end], body])
     }
 }

@@ -183,7 +183,7 @@ impl TransportFrames {
         let shape = &self.shapes[usize::from(envelope.shape)];
         let extended = self.extensions.bytes(headers.bth.opcode)?;
         let body = payload + usize::from(headers.bth.pad);
-        Some(shape.head_bytes + extended + body + shape.trailer_bytes())
+        Some(shape.head_bytes + extended + body + shape.trailer_bytes)
     }
 
     /// Builds a packet of the transport into `out` and says how long it is.
@@ -230,7 +230,9 @@ impl TransportFrames {
         let body = self.extensions.write(headers, rest).ok_or(BuildError::Headers)?;
         let (body, behind) = body.split_at_mut(payload);
         fill(body)?;
-        behind[..pad].fill(0);
+        if pad > 0 {
+            behind[..pad].fill(0);
+        }
         shape.finish(frame, envelope.ip_sum);
         Ok(bytes)
     }

@@ -208,7 +208,9 @@ impl EndPointPort {
             let rate = self.quantum_rate();
             self.pause.advance(now, rate, &mut self.pause_counters);
         }
-        self.flows.start_due(now, &mut self.end);
+        if self.flows.next_start() <= now {
+            self.flows.start_due(now, &mut self.end);
+        }
         self.take_completions(now);
     }
 

@@ -243,10 +243,7 @@ impl QueuePair {
         if let Err(Failed(status)) = self.on_answer(now, packet, op, memory) {
             self.fail(status);
         }
-        let after = self.rate.rate_bps();
-        if before != after {
-            self.pacer.on_rate_change(now, before, after);
-        }
+        self.follow_rate(now, before);
     }
 
     fn accepts(&self, op: &Op, packet: &InPacket<'_>) -> bool {
@@ -321,6 +318,11 @@ impl QueuePair {
     fn with_rate(&mut self, now: Time, event: impl FnOnce(&mut dyn RateControl)) {
         let before = self.rate.rate_bps();
         event(self.rate.as_mut());
+        self.follow_rate(now, before);
+    }
+
+    /// Keeps the pacer in step with a rate that was `before`.
+    fn follow_rate(&mut self, now: Time, before: f64) {
         let after = self.rate.rate_bps();
         if before != after {
             self.pacer.on_rate_change(now, before, after);
@@ -406,8 +408,10 @@ impl QueuePair {
             + u64::from(payload)
             + u64::from(packet.headers.bth.pad);
         // The gap behind a packet is that of the rate it left at; its bytes may then raise the rate.
-        self.pacer.on_sent(now, bytes, self.rate.rate_bps());
-        self.with_rate(now, |rate| rate.on_bytes_sent(now, bytes));
+        let before = self.rate.rate_bps();
+        self.pacer.on_sent(now, bytes, before);
+        self.rate.on_bytes_sent(now, bytes);
+        self.follow_rate(now, before);
     }
 
     /// When [`Self::poll_tx`] may next have something to do; [`Time::ZERO`] for at once.

@@ -40,10 +40,14 @@ pub(in crate::frames) struct Shape {
     net: Net,
     /// Where the network header begins.
     net_at: usize,
+    /// Where the UDP header, or what is in its place, begins.
+    behind_net: usize,
     /// Where the BTH begins.
     pub(in crate::frames) bth_at: usize,
     /// Where the extended headers begin.
     pub(in crate::frames) head_bytes: usize,
+    /// Bytes behind body and pad.
+    pub(in crate::frames) trailer_bytes: usize,
     /// All that [`Shape::check_fixed`] looks at, and the type in front.
     fixed: Vec<FixedWord>,
     icrc: CrcPlan,
@@ -100,22 +104,16 @@ impl Shape {
                 _ => Net::None,
             },
             net_at: stack.offset(net.first().unwrap_or(&"bth"))?,
+            behind_net: stack.offset(if net.len() > 1 { "udp" } else { "bth" })?,
             bth_at: stack.offset("bth")?,
             head_bytes: stack.bytes(),
+            trailer_bytes: ICRC_BYTES + if vcrc.is_some() { VCRC_BYTES } else { 0 },
             fixed: Vec::new(),
             icrc: trailer(layouts, crc, "icrc", ICRC_BYTES, &stack)?,
             vcrc,
         };
         shape.fixed = shape.fixed_words();
         Ok(shape)
-    }
-
-    /// Where the UDP header, or what is in its place, begins.
-    fn behind_net(&self) -> usize {
-        match self.net {
-            Net::Ipv4(..) | Net::Ipv6(..) => self.bth_at - 8,
-            _ => self.bth_at,
-        }
     }
 
     /// Writes what is the same in every packet of an address and class.
@@ -199,19 +197,14 @@ impl Shape {
         sum.total()
     }
 
-    /// Bytes behind body and pad.
-    pub(in crate::frames) fn trailer_bytes(&self) -> usize {
-        ICRC_BYTES + if self.vcrc.is_some() { VCRC_BYTES } else { 0 }
-    }
-
     /// Writes lengths, checksum and CRCs of a whole frame whose headers have this [`Self::ip_sum`].
     pub(in crate::frames) fn finish(&self, frame: &mut [u8], ip_sum: u64) {
-        let body_end = frame.len() - self.trailer_bytes();
+        let body_end = frame.len() - self.trailer_bytes;
         let end = body_end + ICRC_BYTES;
         if let Front::Infiniband(lrh) = &self.front {
             lrh.pktlen.write(frame, (end / 4) as u64);
         }
-        let behind = (end - self.behind_net()) as u64;
+        let behind = (end - self.behind_net) as u64;
         match &self.net {
             Net::None => {}
             Net::Ipv4(ip, udp) => {

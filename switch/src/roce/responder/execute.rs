@@ -2,7 +2,7 @@
 
 use super::super::memory::{Access, MemoryTable};
 use super::super::opcode::{Extra, Kind, Op};
-use super::super::packet::InPacket;
+use super::super::packet::{InPacket, Reth};
 use super::super::qp::Ctx;
 use super::super::verbs::{Completion, CompletionOp, RecvWr};
 use super::reply::Saved;
@@ -93,20 +93,20 @@ impl Responder {
         memory: &mut MemoryTable,
         ctx: &mut Ctx<'_>,
     ) -> Result<(), Refusal> {
-        let (key, va, total, received) = match self.incoming.take() {
-            Some(Incoming::Write { key, va, total, received }) => (key, va, total, received),
-            _ => {
-                let reth = packet.headers.reth().ok_or(INVALID)?;
-                (reth.rkey, reth.va, reth.len_bytes, 0)
-            }
+        if self.incoming.is_none() {
+            let Reth { va, rkey: key, len_bytes: total } = packet.headers.reth().ok_or(INVALID)?;
+            self.incoming = Some(Incoming::Write { key, va, total, received: 0 });
+        }
+        let Some(Incoming::Write { key, va, total, received }) = &mut self.incoming else {
+            return Err(INVALID);
         };
-        let at = va.wrapping_add(u64::from(received));
-        memory.write(key, at, packet.payload, Access::REMOTE_WRITE).map_err(|_| NO_ACCESS)?;
-        let received = received + packet.payload.len() as u32;
+        let (at, total) = (va.wrapping_add(u64::from(*received)), *total);
+        memory.write(*key, at, packet.payload, Access::REMOTE_WRITE).map_err(|_| NO_ACCESS)?;
+        *received += packet.payload.len() as u32;
         if !op.position.ends() {
-            self.incoming = Some(Incoming::Write { key, va, total, received });
             return Ok(());
         }
+        self.incoming = None;
         self.count_message();
         if op.extra == Extra::Imm {
             let recv = self.rq.pop_front().ok_or(Refusal::NotReady)?;

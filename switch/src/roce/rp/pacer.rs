@@ -28,10 +28,12 @@ impl Pacer {
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate_bps: f64) {
         let late = now.since(self.due).as_ps();
         let start = if late < self.gap_ps { self.due } else { now };
-        let exact = (bytes * 8) as f64 / rate_bps * PS_PER_S + self.fraction_ps;
-        // Saturating conversion: a rate near zero parks the sender at the end of time.
-        self.gap_ps = exact as u64;
-        self.fraction_ps = exact - self.gap_ps as f64;
+        // By way of signed integers, which every machine converts in one instruction. The conversion saturates: a rate near
+        // zero parks the sender for a hundred days.
+        let exact = (bytes * 8) as i64 as f64 / rate_bps * PS_PER_S + self.fraction_ps;
+        let gap_ps = exact as i64;
+        self.gap_ps = gap_ps as u64;
+        self.fraction_ps = exact - gap_ps as f64;
         self.due = start + Span::from_ps(self.gap_ps);
     }
 

@@ -95,13 +95,13 @@ impl Shape {
             word.is_some_and(|word| (word ^ fixed.bytes) & fixed.mask == 0)
         };
         link == own_link
-            && frame.len() >= self.head_bytes + self.trailer_bytes()
+            && frame.len() >= self.head_bytes + self.trailer_bytes
             && self.fixed.iter().all(is_right)
     }
 
     /// Checks what is the same in every right frame, field by field: says why [`Self::holds`] does not.
     pub(in crate::frames) fn check_fixed(&self, frame: &[u8]) -> Result<(), Refused> {
-        if frame.len() < self.head_bytes + self.trailer_bytes() {
+        if frame.len() < self.head_bytes + self.trailer_bytes {
             return Err(Refused::TooShort);
         }
         if let Front::Infiniband(lrh) = &self.front
@@ -162,7 +162,7 @@ impl Shape {
                 (self.check_udp(udp, frame, end)?, ip.ecn.read(frame))
             }
             Net::Ipv6(ip, udp) => {
-                let end = self.behind_net() + ip.payload_len.read(frame) as usize;
+                let end = self.behind_net + ip.payload_len.read(frame) as usize;
                 (self.check_udp(udp, frame, end)?, ip.ecn.read(frame))
             }
             Net::Grh(grh) => {
@@ -187,7 +187,7 @@ impl Shape {
         if end > frame.len() {
             return Err(Refused::BadIpLength);
         }
-        let stated = self.behind_net() + udp.len.read(frame) as usize;
+        let stated = self.behind_net + udp.len.read(frame) as usize;
         if stated == end { Ok(end) } else { Err(Refused::BadUdpLength) }
     }
 
