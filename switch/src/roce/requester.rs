@@ -35,16 +35,28 @@ struct Wqe {
     first: Psn,
     /// PSNs it owns.
     packets: u32,
+    /// READ and ATOMIC: done by a response, not by an acknowledgement.
+    needs_response: bool,
+    /// Of its packets, by [`Position`].
+    opcodes: [Option<u8>; 4],
 }
 
 impl Wqe {
-    fn end(&self) -> Psn {
-        self.first.plus(self.packets)
+    fn new(service: Service, wr: SendWr, first: Psn, packets: u32) -> Wqe {
+        let (kind, extra) = kind_of(&wr.op);
+        let needs_response = matches!(kind, Kind::ReadRequest | Kind::CmpSwap | Kind::FetchAdd);
+        let all = [Position::First, Position::Middle, Position::Last, Position::Only];
+        let opcodes = all.map(|of_packet| {
+            // A READ owns many PSNs and is one packet.
+            let position = if needs_response { Position::Only } else { of_packet };
+            let extra = if of_packet.ends() { extra } else { Extra::None };
+            Op { service, kind, position, extra }.encode()
+        });
+        Wqe { wr, first, packets, needs_response, opcodes }
     }
 
-    /// READ and ATOMIC: done by a response, not by an acknowledgement.
-    fn needs_response(&self) -> bool {
-        matches!(self.wr.op, SendOp::Read(_) | SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. })
+    fn end(&self) -> Psn {
+        self.first.plus(self.packets)
     }
 }
 
@@ -131,8 +143,8 @@ impl Requester {
     }
 
     /// Takes a checked work request of `packets` PSNs.
-    pub(super) fn post(&mut self, wr: SendWr, packets: u32) {
-        self.sq.push_back(Wqe { wr, first: self.post_psn, packets });
+    pub(super) fn post(&mut self, service: Service, wr: SendWr, packets: u32) {
+        self.sq.push_back(Wqe::new(service, wr, self.post_psn, packets));
         self.post_psn = self.post_psn.plus(packets);
     }
 
@@ -159,7 +171,7 @@ impl Requester {
             return false;
         }
         let outstanding = psn.ahead_of(self.una).max(0) as u32;
-        if wqe.needs_response() {
+        if wqe.needs_response {
             return self.rd_in_flight < self.limits.max_rd_atomic
                 && outstanding + wqe.packets <= MAX_OUTSTANDING
                 && (outstanding == 0 || outstanding < self.limits.max_outstanding)
@@ -173,7 +185,7 @@ impl Requester {
     pub(super) fn emit(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Option<OutPacket> {
         let wqe = *self.sq.get(self.current)?;
         let (psn, index) = (wqe.first.plus(self.current_packet), self.current_packet);
-        let opcode = op_of(ctx.link, &wqe, index).encode()?;
+        let opcode = wqe.opcodes[Position::of(index, wqe.packets) as usize]?;
         let retransmission = psn.ahead_of(self.sent_end) < 0;
         let reliable = ctx.link.service == Service::Rc;
         let ack_req = reliable && self.wants_ack(&wqe, psn);
@@ -190,7 +202,7 @@ impl Requester {
     }
 
     fn wants_ack(&mut self, wqe: &Wqe, psn: Psn) -> bool {
-        let last = self.current_packet + 1 >= wqe.packets || wqe.needs_response();
+        let last = self.current_packet + 1 >= wqe.packets || wqe.needs_response;
         let outstanding = psn.plus(1).ahead_of(self.una).max(0) as u32;
         self.since_ack_req += 1;
         let ask = last
@@ -203,7 +215,7 @@ impl Requester {
     }
 
     fn advance(&mut self, now: Time, wqe: &Wqe, psn: Psn, ack_req: bool) {
-        let answered = wqe.needs_response();
+        let answered = wqe.needs_response;
         let end = if answered { wqe.end() } else { psn.plus(1) };
         if end.ahead_of(self.sent_end) > 0 {
             self.sent_end = end;
@@ -254,18 +266,6 @@ fn payload(wr: &SendWr, index: u32, mtu: u32) -> Option<PayloadRef> {
     (len > 0).then(|| PayloadRef { key: wr.local.key, va: wr.local.va + u64::from(done), len })
 }
 
-/// What packet `index` of a request is.
-fn op_of(link: &Link, wqe: &Wqe, index: u32) -> Op {
-    let (kind, extra) = kind_of(&wqe.wr.op);
-    let position = Position::of(index, wqe.packets);
-    Op {
-        service: link.service,
-        kind,
-        position: if wqe.needs_response() { Position::Only } else { position },
-        extra: if position.ends() { extra } else { Extra::None },
-    }
-}
-
 fn build(
     link: &Link,
     wqe: &Wqe,
@@ -276,7 +276,7 @@ fn build(
     retransmission: bool,
 ) -> OutPacket {
     let wr = &wqe.wr;
-    let whole = wqe.needs_response();
+    let whole = wqe.needs_response;
     let payload = if whole { None } else { payload(wr, index, link.mtu.bytes()) };
     let bth = Bth {
         opcode,

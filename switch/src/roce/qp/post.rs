@@ -30,7 +30,7 @@ impl QueuePair {
             _ => Access::NONE,
         };
         check_local(&wr.local, need, memory)?;
-        self.requester.post(wr, packets);
+        self.requester.post(self.link.service, wr, packets);
         if self.state == QpState::Err {
             self.flush(Status::WorkRequestFlushed);
         }

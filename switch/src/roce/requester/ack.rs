@@ -111,7 +111,7 @@ impl Requester {
         let before = self.una;
         let mut lost_response = false;
         for wqe in &self.sq {
-            if wqe.needs_response() {
+            if wqe.needs_response {
                 // `una` stands at the first response still missing.
                 lost_response = end.ahead_of(wqe.first) > 0 && end.ahead_of(self.una) > 0;
                 break;
@@ -167,7 +167,7 @@ impl Requester {
                 self.current_packet = 0;
             } else {
                 self.current -= 1;
-                self.rd_in_flight -= u32::from(wqe.needs_response()).min(self.rd_in_flight);
+                self.rd_in_flight -= u32::from(wqe.needs_response).min(self.rd_in_flight);
             }
             if wqe.wr.signaled {
                 ctx.cq.push_back(completion(&wqe, ctx.link.qpn, Status::Success));

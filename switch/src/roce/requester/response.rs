@@ -81,7 +81,7 @@ impl Requester {
             self.implied_nak(ctx);
             return None;
         }
-        if !front.needs_response() {
+        if !front.needs_response {
             ctx.counters.bad_responses += 1;
             return None;
         }
