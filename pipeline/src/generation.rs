@@ -298,6 +298,17 @@ impl Executor {
         live.generation.copied(waiting as u64);
     }
 
+    /// Does egress of one packet that nobody traces, if the program that did its ingress has none: the packet is as it was. False:
+    /// [`Executor::egress`] does it.
+    #[inline]
+    pub fn skips_egress(&mut self, id: u16) -> bool {
+        let Some(live) = self.find(id) else { return false };
+        if live.generation.skips_egress {
+            live.generation.gone(1);
+        }
+        live.generation.skips_egress
+    }
+
     /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
     /// packets are as they were, and of the intrinsics only verdict and clones are set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.

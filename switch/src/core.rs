@@ -29,6 +29,7 @@ mod record;
 mod removal;
 mod slot;
 mod statistics;
+mod straight;
 mod transmit;
 
 use std::collections::BTreeMap;
@@ -174,6 +175,12 @@ pub struct Core {
     copies: Vec<Member>,
     /// Ports by which a packet leaves at once, as they were at the last burst.
     open: OpenPorts,
+    /// Frames are handed to ports one by one, without a list: see `straight`.
+    is_straight: bool,
+    /// Frames handed over so in this turn.
+    sent_straight: usize,
+    /// What is told about the packet that goes straight; the engine sets the rest anew each time.
+    alone: Intrinsic,
 }
 
 impl Core {
@@ -212,6 +219,9 @@ impl Core {
             rx: Vec::with_capacity(BURST_MAX),
             copies: Vec::new(),
             open: OpenPorts::default(),
+            is_straight: false,
+            sent_straight: 0,
+            alone: Intrinsic::default(),
         }
     }
 
@@ -388,6 +398,9 @@ impl Core {
         mut trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
         let mut progress = self.begin_turn(now);
+        if let ([] | [_], None) = (numbers, &trace) {
+            return self.go_straight(numbers.first().copied(), progress);
+        }
         for &number in numbers {
             if let Some(slot) = self.slot(number) {
                 self.take_in(slot, &mut progress, lend(&mut trace));
@@ -405,7 +418,7 @@ impl Core {
     fn begin_turn(&mut self, now: Time) -> Progress {
         self.now = now;
         self.manager.tm.advance(now);
-        let handed = self.take_handed();
+        let handed = if self.crew.is_some() { self.take_handed() } else { 0 };
         self.after_pass();
         if !self.generators.is_empty() {
             self.generate();
@@ -417,7 +430,9 @@ impl Core {
     #[inline]
     fn take_in(&mut self, slot: usize, progress: &mut Progress, trace: Option<&mut dyn TraceSink>) {
         if !self.is_crowded() {
-            progress.received += self.receive(slot);
+            let received = self.ask(slot);
+            progress.received += received;
+            self.list_received(slot);
             self.run_ingress(true, trace);
         }
     }
@@ -474,8 +489,7 @@ impl Core {
     /// The earliest of the buffer's instant and what else there is to do.
     #[inline]
     fn next_but(&self, buffer: Option<Time>) -> Option<Time> {
-        let is_waiting = |slot: usize| !self.slots[slot].out.is_empty();
-        if !self.again.is_empty() || self.has_mail() || self.active.iter().any(is_waiting) {
+        if !self.again.is_empty() || self.has_mail() || self.waits_for_egress() {
             return Some(Time::ZERO);
         }
         let notices = self.device.notifier.as_ref().map_or(Time::MAX, Notifier::next_deadline);
@@ -484,6 +498,12 @@ impl Core {
             next = next.min(self.next_generated().unwrap_or(Time::MAX));
         }
         (next != Time::MAX).then_some(next)
+    }
+
+    /// A packet that leaves at once has not.
+    #[inline]
+    fn waits_for_egress(&self) -> bool {
+        !self.active.is_empty() && self.active.iter().any(|slot| !self.slots[slot].out.is_empty())
     }
 
     /// True while a port has not taken all that was ready for it.

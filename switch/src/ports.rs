@@ -264,6 +264,18 @@ pub trait Port: Send {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError>;
 
+    /// Sends one frame, on a way that is shorter than a burst, where the port has one; the frame comes back where it has none, or
+    /// no room.
+    #[allow(clippy::result_large_err)]
+    fn tx_one(
+        &mut self,
+        _mem: &mut PacketMemory,
+        _now: Time,
+        frame: TxFrame,
+    ) -> Result<(), TxFrame> {
+        Err(frame)
+    }
+
     /// Pushes out what is under way and frees the chunks of completed frames.
     ///
     /// # Errors

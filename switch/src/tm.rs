@@ -60,6 +60,7 @@ mod deadlines;
 mod hold;
 pub mod id;
 pub mod link;
+mod pass;
 pub mod pfc;
 pub mod port;
 mod queue;
@@ -86,7 +87,7 @@ pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
 use buffer::Pool;
-use deadlines::{Deadlines, ReadyPorts};
+use deadlines::{Deadlines, ReadyPorts, WireEnds};
 use hold::Holds;
 use port::Port;
 use queue::Slab;
@@ -217,6 +218,7 @@ pub struct Tm<P> {
     pub(crate) ready: ReadyPorts,
     /// When each port has something to do by itself.
     pub(crate) deadlines: Deadlines,
+    pub(crate) wires: WireEnds,
     /// A group may be in XOFF: memory that is given back may let a peer resume.
     pub(crate) stops: bool,
 }
@@ -268,6 +270,7 @@ impl<P: Default> Tm<P> {
             events: VecDeque::with_capacity(1024),
             ready: ReadyPorts::default(),
             deadlines: Deadlines::new(),
+            wires: WireEnds::default(),
             stops: false,
             config,
         }
@@ -280,6 +283,7 @@ impl<P: Default> Tm<P> {
         self.ports.push(Port::new(config, self.config.seed, number));
         self.ready.grow(self.ports.len());
         self.deadlines.grow(self.ports.len());
+        self.wires.grow(self.ports.len());
         Ok(PortId(number))
     }
 
@@ -339,10 +343,10 @@ impl<P: Default> Tm<P> {
     /// past (the start of time) if a port may send already.
     #[inline]
     pub fn next_deadline(&mut self) -> Option<Time> {
-        if self.ready.first().is_some() {
+        if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }
-        let first = self.deadlines.first().timer.min(self.holds.first());
+        let first = self.deadlines.first().0.min(self.holds.first()).min(self.wires.first());
         (first != Time::MAX).then_some(first)
     }
 
@@ -350,10 +354,15 @@ impl<P: Default> Tm<P> {
     /// nothing happens but that the memory of a frame that has left is free again.
     #[inline]
     pub fn next_effect(&mut self) -> Option<Time> {
-        if self.ready.first().is_some() {
+        if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }
-        let first = self.deadlines.first().effect.min(self.holds.first());
+        // The end of a frame is seen if a packet waits for it, or if memory that is free lets a peer resume.
+        let is_seen = |(_, port): &(Time, u16)| {
+            self.stops || self.ports.get(usize::from(*port)).is_some_and(port::Port::has_work)
+        };
+        let wire = self.wires.iter().find(is_seen).map_or(Time::MAX, |(at, _)| at);
+        let first = self.deadlines.first().0.min(self.holds.first()).min(wire);
         (first != Time::MAX).then_some(first)
     }
 }

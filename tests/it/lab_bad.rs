@@ -13,7 +13,7 @@ flows: { from: senders, to: sink, size: 100 KB }
 ";
 
 /// What is written instead of what, and what is said of it.
-const WRONG: [(&str, &str, &[&str]); 12] = [
+const WRONG: [(&str, &str, &[&str]); 14] = [
     ("to: sink", "to: snk", &["8:29", "there is no host `snk`", "did you mean `sink`?"]),
     (
         "{ incast: { senders: 2 } }",
@@ -34,6 +34,16 @@ const WRONG: [(&str, &str, &[&str]); 12] = [
     ("25 Gbit/s", "25 KB", &["4:15", "25KB of what?", "units: bit/s"]),
     ("onyx_roce", "onyx_rocee", &["6:", "unknown variant `onyx_rocee`", "`onyx_roce`"]),
     ("dcqcn }", "dcqnc }", &["7:", "there is no rate control `dcqnc`", "did you mean `dcqcn`?"]),
+    (
+        "duration: 1 ms",
+        "duration: 1 ms\nsample: 50 ps",
+        &["4:9", "20000000 samples in `duration`: at most 10000000"],
+    ),
+    (
+        "duration: 1 ms",
+        "duration: 1 ms\nsample: 2 ms",
+        &["4:9", "not one sample is taken: `sample` is longer than `duration`"],
+    ),
 ];
 
 #[test]

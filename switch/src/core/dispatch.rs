@@ -10,6 +10,7 @@ use super::{Core, DroppedPacket, PASSES_MAX, PuntedPacket, lend};
 use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
+use crate::tm::Arrival;
 
 impl Core {
     /// Runs ingress on the burst and sends every packet on. Packets that were `received` just now leave
@@ -40,14 +41,20 @@ impl Core {
             }
             let from = self.slot(descriptor.ingress_port);
             self.manager.classify(from, &mut descriptor, intrinsic);
-            match intrinsic.original.take() {
-                Some(original) => self.dispatch_with_clones(original, descriptor, intrinsic),
-                None => self.dispatch(descriptor, intrinsic),
-            }
+            self.after_ingress(descriptor, intrinsic);
         }
         meta.clear();
         (self.burst, self.meta) = (burst, meta);
         self.after_pass();
+    }
+
+    /// Does what ingress decided about a packet that has its class.
+    #[inline]
+    pub(super) fn after_ingress(&mut self, packet: Descriptor, intrinsic: &mut Intrinsic) {
+        match intrinsic.original.take() {
+            Some(original) => self.dispatch_with_clones(original, packet, intrinsic),
+            None => self.dispatch(packet, intrinsic),
+        }
     }
 
     /// Packets may do egress right behind ingress: there are no queues, no mark is given in front of egress,
@@ -261,7 +268,19 @@ impl Core {
         }
         let (from, bytes) = (self.payer(packet.ingress_port), self.frame_bytes(&packet));
         let arrival = self.manager.arrival(&packet, from, slot, bytes);
-        match self.manager.offer(self.now, packet, &arrival, wanted) {
+        self.offer_to(slot, packet, &arrival, wanted);
+    }
+
+    /// Offers a packet of which the traffic manager is told this.
+    #[inline]
+    pub(super) fn offer_to(
+        &mut self,
+        slot: usize,
+        packet: Descriptor,
+        arrival: &Arrival,
+        wanted: Wanted,
+    ) {
+        match self.manager.offer(self.now, packet, arrival, wanted) {
             Offered::Queued => {}
             Offered::Pass(packet) if packet.flags & OWN != 0 => {
                 self.hand_over(slot, packet, self.now, self.now);

@@ -96,6 +96,12 @@ pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
 }
 
+/// Packets that are held are held behind others of the same queue of the same port.
+#[inline]
+fn hold_group(arrival: &Arrival) -> u32 {
+    u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
+}
+
 /// A port that has no rate, pauses nobody and reserves nothing, in the pools of `like`.
 fn unnamed(like: &QosPort) -> QosPort {
     let mut port = like.clone();
@@ -248,7 +254,7 @@ impl Manager {
         arrival: &Arrival,
         wanted: Wanted,
     ) -> Offered {
-        let group = u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue);
+        let group = hold_group(arrival);
         let result = match (wanted, self.charge) {
             (_, Charge::Refused(reason)) => Err(Refused { packet, reason }),
             (Wanted::Now, Charge::Own) => self.tm.enqueue(now, packet, arrival),
@@ -267,7 +273,7 @@ impl Manager {
         match result {
             Ok(admitted) => {
                 if wanted == Wanted::Now {
-                    self.tm.passed(now, group);
+                    self.passed(now, arrival);
                 }
                 match admitted {
                     Admitted::Queued => Offered::Queued,
@@ -276,6 +282,12 @@ impl Manager {
             }
             Err(Refused { packet, reason }) => Offered::Refused(packet, self.reason(reason)),
         }
+    }
+
+    /// A packet passed its queue, or entered it: those that are held behind it may be next.
+    #[inline]
+    pub(super) fn passed(&mut self, now: Time, arrival: &Arrival) {
+        self.tm.passed(now, hold_group(arrival));
     }
 
     /// Charges the memory of a packet once for the copies that follow, until [`Manager::end_copies`].

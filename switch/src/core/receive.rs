@@ -1,49 +1,53 @@
 //! The way in: what a port received becomes a packet, or ends here.
 
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
-use wireyard_tables::time::Time;
-
 use super::Core;
 use crate::ports::RxFrame;
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
 
 impl Core {
-    /// Takes one burst of a port into the work list.
+    /// Takes one burst from a port into [`Core::rx`]. Returns how many frames came.
     #[inline]
-    pub(super) fn receive(&mut self, slot: usize) -> usize {
-        let now = self.now;
-        let mut rx = std::mem::take(&mut self.rx);
+    pub(super) fn ask(&mut self, slot: usize) -> usize {
         let port = &mut self.slots[slot];
-        if let Err(error) = port.port.rx_burst(&mut self.mem, now, &mut rx, BURST_MAX) {
+        if let Err(error) = port.port.rx_burst(&mut self.mem, self.now, &mut self.rx, BURST_MAX) {
             self.port_messages.push(error.to_string());
         }
-        let received = rx.len();
+        let received = self.rx.len();
         port.ledger.received += received as u64;
         if let Some(place) = port.recorded {
+            let rx = std::mem::take(&mut self.rx);
             self.record_received(place, &rx);
+            self.rx = rx;
         }
+        received
+    }
+
+    /// Takes what came into the work list.
+    #[inline]
+    pub(super) fn list_received(&mut self, slot: usize) {
+        let mut rx = std::mem::take(&mut self.rx);
         for frame in rx.drain(..) {
             if self.is_mac_control(slot, &frame) {
                 self.mac_control_received(slot, frame);
                 continue;
             }
-            let (descriptor, intrinsic) = self.describe(slot, frame, now);
-            self.burst.push(descriptor);
-            self.meta.push(intrinsic);
+            let packet = self.describe(slot, frame);
+            self.burst.push(packet);
+            self.meta.push(Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() });
         }
         self.rx = rx;
-        received
     }
 
     #[inline]
-    fn describe(&mut self, slot: usize, frame: RxFrame, now: Time) -> (Descriptor, Intrinsic) {
+    pub(super) fn describe(&mut self, slot: usize, frame: RxFrame) -> Descriptor {
         let cut = self.cut(frame.wire_len.wrapping_sub(frame.len));
-        let number = self.slots[slot].number;
+        let port = &self.slots[slot];
         let received_ns = frame.timestamp.as_ns();
         let mut descriptor =
-            Descriptor::received(frame.buf, frame.data_off, frame.len, number, received_ns);
-        descriptor.ingress_link = self.slots[slot].link_code();
+            Descriptor::received(frame.buf, frame.data_off, frame.len, port.number, received_ns);
+        descriptor.ingress_link = port.link_code();
         descriptor.cut = cut;
-        (descriptor, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() })
+        descriptor
     }
 
     /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.

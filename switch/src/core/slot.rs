@@ -165,6 +165,11 @@ impl SlotSet {
         }
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
     /// The first member from `from` on; the set may change between two calls.
     #[inline]
     pub(super) fn next(&self, from: usize) -> Option<usize> {

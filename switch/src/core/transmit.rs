@@ -91,7 +91,7 @@ impl Core {
 
     /// Egress for one packet, and its time on the wire.
     #[inline]
-    fn depart(
+    pub(super) fn depart(
         &mut self,
         id: PortId,
         departure: Departure<Descriptor>,
@@ -119,6 +119,9 @@ impl Core {
         departure: Departure<Descriptor>,
         trace: Option<&mut dyn TraceSink>,
     ) -> Option<Descriptor> {
+        if trace.is_none() && self.executor.skips_egress(departure.packet.generation) {
+            return Some(departure.packet);
+        }
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let ect = departure.packet.flags & flags::ECT != 0;
         let mut intrinsic = Intrinsic {
@@ -172,7 +175,9 @@ impl Core {
         let wire_len = self.wire_len(&packet);
         let Some(buf) = packet.buf.take() else { return };
         let (data_off, len) = (packet.data_off, packet.len);
-        self.slots[slot].backlog.push(TxFrame { buf, data_off, len, wire_len, start, end });
+        let frame = TxFrame { buf, data_off, len, wire_len, start, end };
+        let Some(frame) = self.send_straight(slot, packet.ingress_port, frame) else { return };
+        self.slots[slot].backlog.push(frame);
         self.slots[slot].backlog_from.push(packet.ingress_port);
         self.active.insert(slot);
     }

@@ -65,6 +65,17 @@ struct Change {
     begins: bool,
 }
 
+/// A node between two polls.
+#[derive(Clone, Debug)]
+struct Station {
+    /// The places of its ports on the board; a host has one, whatever links lead to it.
+    wires: Range<usize>,
+    /// No frame takes less time to it.
+    nearest: Span,
+    /// When its end point has something to do; a switch has none.
+    end_point: Option<Time>,
+}
+
 /// A lab that can be run.
 pub struct Lab {
     pub(super) scenario: Arc<Scenario>,
@@ -74,14 +85,10 @@ pub struct Lab {
     pub(super) flows: Vec<Connection>,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     board: Arc<Board>,
-    /// By node, the places of its ports on the board; a host has one, whatever links lead to it.
-    wires: Vec<Range<usize>>,
+    /// By node, what is known of it between two polls.
+    stations: Vec<Station>,
     /// By place: where a frame that this port sends arrives, and the node there.
     far: Vec<(usize, usize)>,
-    /// By node: when its end point has something to do; a switch has none.
-    end_points: Vec<Option<Time>>,
-    /// By node: no frame takes less time to it.
-    nearest: Vec<Span>,
     /// Ports of the node at hand that have something.
     due: Vec<u16>,
     /// Links lead through the kernel.
@@ -136,19 +143,17 @@ impl Lab {
         });
         let far = far.collect();
         let is_host = |node: usize| fabric.nodes[node].kind == NodeKind::Host;
-        let wires = |node: usize| {
-            let ports = fabric.nodes[node].links.len();
-            places[node]..places[node] + if is_host(node) { ports.min(1) } else { ports }
+        let station = |node: usize| {
+            let links = &fabric.nodes[node].links;
+            let delays = links.iter().map(|&link| fabric.links[link].setup.delay);
+            let ports = if is_host(node) { links.len().min(1) } else { links.len() };
+            Station {
+                wires: places[node]..places[node] + ports,
+                nearest: delays.min().unwrap_or(Span::ZERO),
+                end_point: is_host(node).then_some(Time::ZERO),
+            }
         };
-        let wires = (0..fabric.nodes.len()).map(wires).collect();
-        let end_point = |node| is_host(node).then_some(Time::ZERO);
-        let end_points = (0..fabric.nodes.len()).map(end_point).collect();
-        let nearest = |node: usize| {
-            let delays =
-                fabric.nodes[node].links.iter().map(|&link| fabric.links[link].setup.delay);
-            delays.min().unwrap_or(Span::ZERO)
-        };
-        let nearest = (0..fabric.nodes.len()).map(nearest).collect();
+        let stations = (0..fabric.nodes.len()).map(station).collect();
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
@@ -156,10 +161,8 @@ impl Lab {
             flows: devices.flows,
             links: devices.links,
             board: devices.board,
-            wires,
+            stations,
             far,
-            end_points,
-            nearest,
             due: Vec::new(),
             is_live: cabling.is_some(),
             entries: devices.entries,
@@ -322,21 +325,26 @@ impl Lab {
         let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
         // What is due at the end is done.
         let over = self.end() + Span::from_ps(1);
-        (others + self.nearest[node]).min(changes).min(over)
+        (others + self.stations[node].nearest).min(changes).min(over)
     }
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
     #[inline]
     fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Violation> {
         self.events += 1;
-        let next = if self.is_live { self.poll_all(node) } else { self.poll_due(node) };
-        let (agenda, nearest) = (&mut self.agenda, self.nearest[node]);
-        self.board.take_sent(self.wires[node].clone(), |place| {
-            let (place, node) = self.far[place];
-            let at = self.board.arrival(place);
-            agenda.not_after(NODES + node, at);
-            *horizon = (at + nearest).min(*horizon);
-        });
+        let (next, sent) = match self.is_live {
+            true => (self.poll_all(node), false),
+            false => self.poll_due(node),
+        };
+        if sent {
+            let (agenda, station) = (&mut self.agenda, &self.stations[node]);
+            self.board.take_sent(station.wires.clone(), |place| {
+                let (place, node) = self.far[place];
+                let at = self.board.arrival(place);
+                agenda.not_after(NODES + node, at);
+                *horizon = (at + station.nearest).min(*horizon);
+            });
+        }
         if self.watch.is_some() {
             self.look(node)?;
         }
@@ -360,32 +368,44 @@ impl Lab {
         self.cores[node].next_event_at(self.now).unwrap_or(Time::MAX)
     }
 
-    /// Polls the ports that have something, which the board knows. Gives the next instant at which something can be seen.
+    /// Polls the ports that have something, which the board knows. Gives the next instant at which something can be seen, and
+    /// whether a frame was sent.
     #[inline]
-    fn poll_due(&mut self, node: usize) -> Time {
-        let (now, wires) = (self.now, self.wires[node].clone());
+    fn poll_due(&mut self, node: usize) -> (Time, bool) {
+        let (now, station) = (self.now, &mut self.stations[node]);
         self.due.clear();
-        let arrives = self.board.first(node) <= now;
+        let mut arrival = self.board.first(node);
+        let arrives = arrival <= now;
         if arrives {
-            let has_frame = |place: &usize| self.board.arrival(*place) <= now;
-            let number = |place: usize| (place - wires.start) as u16 + 1;
-            self.due.extend(wires.clone().filter(has_frame).map(number));
+            arrival = Time::MAX;
+            for (number, place) in (1..).zip(station.wires.clone()) {
+                match self.board.arrival(place) {
+                    at if at <= now => self.due.push(number),
+                    later => arrival = arrival.min(later),
+                }
+            }
         }
-        if self.end_points[node].is_some_and(|at| at <= now) {
+        let arrived = self.due.len();
+        if station.end_point.is_some_and(|at| at <= now) {
             self.due.push(host::END_POINT);
         }
         let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
         let core = &mut self.cores[node];
-        core.poll_ports(now, &self.due, trace);
+        let progress = core.poll_ports(now, &self.due, trace);
         let mut next = core.next_effect().unwrap_or(Time::MAX);
-        if let Some(at) = &mut self.end_points[node] {
+        if let Some(at) = &mut station.end_point {
             *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
             next = next.min(*at);
         }
         if arrives {
-            self.board.find_first(node, wires);
+            // Only where a frame was taken is another one the first now.
+            for number in &self.due[..arrived] {
+                let place = station.wires.start + usize::from(*number) - 1;
+                arrival = arrival.min(self.board.arrival(place));
+            }
+            self.board.set_first(node, arrival);
         }
-        next.min(self.board.first(node))
+        (next.min(arrival), progress.sent > 0)
     }
 
     fn sample(&mut self) -> Result<(), Violation> {
@@ -459,7 +479,7 @@ impl Lab {
                     direction.set_up(!begins, &mut self.mem);
                 }
                 for node in self.scenario.fabric.links[link].ends {
-                    self.board.find_first(node, self.wires[node].clone());
+                    self.board.find_first(node, self.stations[node].wires.clone());
                     self.cores[node].check_links(self.now);
                     self.wake(node);
                 }

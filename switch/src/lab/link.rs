@@ -93,11 +93,16 @@ impl Board {
         Time::from_ps(self.firsts[node].load(Ordering::Relaxed))
     }
 
-    /// Looks for the first arrival at the places of a node, after frames were taken there.
+    /// Sets when the first frame arrives at a node.
     #[inline]
+    pub fn set_first(&self, node: usize, at: Time) {
+        self.firsts[node].store(at.as_ps(), Ordering::Relaxed);
+    }
+
+    /// Looks for the first arrival at the places of a node.
     pub fn find_first(&self, node: usize, places: Range<usize>) {
         let first = places.map(|place| self.arrival(place)).fold(Time::MAX, Time::min);
-        self.firsts[node].store(first.as_ps(), Ordering::Relaxed);
+        self.set_first(node, first);
     }
 
     /// When the first frame arrives at a place; [`Time::MAX`] when none is on its way.
@@ -274,6 +279,17 @@ pub fn join(
     ([port(one, &back, &there), port(other, &there, &back)], [there, back])
 }
 
+impl LinkPort {
+    /// Puts on the board that this port sent.
+    #[inline]
+    fn note(&self, flight: &Flight) {
+        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
+        self.outbound.board.set_arrival(self.outbound.to, next);
+        // The place of this port is where the way back leads to.
+        self.outbound.board.note_sent(self.inbound.to);
+    }
+}
+
 impl Port for LinkPort {
     fn name(&self) -> &str {
         &self.name
@@ -328,11 +344,22 @@ impl Port for LinkPort {
             flight.take(mem, frame);
         }
         self.stats.tx_frames += sent as u64;
-        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
-        self.outbound.board.set_arrival(self.outbound.to, next);
-        // The place of this port is where the way back leads to.
-        self.outbound.board.note_sent(self.inbound.to);
+        self.note(&flight);
         Ok(TxDone { sent, dropped: 0 })
+    }
+
+    fn tx_one(
+        &mut self,
+        mem: &mut PacketMemory,
+        _now: Time,
+        frame: TxFrame,
+    ) -> Result<(), TxFrame> {
+        self.stats.tx_bytes += u64::from(frame.len);
+        self.stats.tx_frames += 1;
+        let mut flight = self.outbound.flight();
+        flight.take(mem, frame);
+        self.note(&flight);
+        Ok(())
     }
 
     fn next_arrival(&mut self) -> Option<Time> {

@@ -268,7 +268,11 @@ impl<P: Default> Tm<P> {
 
     /// Everything the egress side may say against a packet, and whether it is marked at enqueue.
     #[inline]
-    fn check_egress(&mut self, arrival: &Arrival, charged: u32) -> Result<bool, DropReason> {
+    pub(super) fn check_egress(
+        &mut self,
+        arrival: &Arrival,
+        charged: u32,
+    ) -> Result<bool, DropReason> {
         let port = self.ports.get_mut(arrival.egress.index()).ok_or(DropReason::NoSuchQueue)?;
         if !port.present {
             return Err(DropReason::PortDown);
@@ -341,7 +345,7 @@ impl<P: Default> Tm<P> {
 
     /// Charges an ingress group; may ask the peer to stop.
     #[inline]
-    fn charge_group(
+    pub(super) fn charge_group(
         &mut self,
         now: Time,
         ingress: PortId,
@@ -372,7 +376,7 @@ impl<P: Default> Tm<P> {
             group.counters.xoff += 1;
             group.honoured_by = now + port.config.flow_control.honoured_within;
             self.say_flow_control(now, ingress);
-            self.watch_releases();
+            self.stops = true;
         }
         Ok(())
     }
@@ -389,7 +393,7 @@ impl<P: Default> Tm<P> {
     }
 
     #[cold]
-    fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
+    pub(super) fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
         // A packet for a port that does not exist is counted where it came from.
         let at = if arrival.egress.index() < self.ports.len() {
             arrival.egress
@@ -464,16 +468,6 @@ impl<P: Default> Tm<P> {
             self.say_flow_control(now, ingress);
             let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
             self.stops = self.ports.iter().any(stops);
-        }
-    }
-
-    /// From now on every end of a frame may let a peer resume.
-    fn watch_releases(&mut self) {
-        if !self.stops {
-            self.stops = true;
-            for port in 0..self.ports.len() {
-                self.arm_wire(PortId(port as u16));
-            }
         }
     }
 }

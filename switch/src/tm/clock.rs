@@ -5,7 +5,6 @@ use wireyard_tables::time::Time;
 use crate::units::Quanta;
 
 use super::admit::resume_group;
-use super::deadlines::Due;
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
 use super::queue::Arrival;
@@ -14,18 +13,20 @@ use super::watchdog::{Change, Sight, StormAction};
 use super::{Event, Tm};
 
 impl<P: Default> Tm<P> {
-    /// Runs every timer due at or before `now`, in order of time.
+    /// Runs every timer due at or before `now`, in order of time; of equal instants the ends of frames first.
     #[inline]
     pub fn advance(&mut self, now: Time) {
+        // The end of time stands for no timer, also when it is now.
+        let due = |at: Time| at <= now && at != Time::MAX;
         loop {
-            let (timer, hold) = (self.deadlines.first().timer, self.holds.first());
-            let first = timer.min(hold);
-            // The end of time stands for no timer, also when it is now.
-            if first > now || first == Time::MAX {
+            let (timer, port) = self.deadlines.first();
+            let (wire, hold) = (self.wires.first(), self.holds.first());
+            if !due(wire.min(timer).min(hold)) {
                 return;
             }
-            if timer <= hold {
-                let port = self.deadlines.first_port();
+            if wire <= timer.min(hold) {
+                self.frame_ended();
+            } else if timer <= hold {
                 self.run_timers(timer, PortId(port as u16));
             } else if let Some((at, slot)) = self.holds.due(now) {
                 self.queue_held(at, slot);
@@ -33,31 +34,26 @@ impl<P: Default> Tm<P> {
         }
     }
 
+    /// The first frame on a wire has left: its memory is free, and so is its link.
     #[inline]
+    fn frame_ended(&mut self) {
+        let Some((at, port)) = self.wires.pop() else { return };
+        let id = PortId(port);
+        self.release_wire(id, at);
+        if self.ports[id.index()].has_work() {
+            self.ready.insert(id.index());
+        }
+    }
+
     fn run_timers(&mut self, at: Time, id: PortId) {
         let port = &mut self.ports[id.index()];
-        let frame_ended = port.on_wire.is_some() && port.link.ceil() <= at;
-        if frame_ended && port.other_timer > at {
-            // As nearly always: only a frame has left, and the link is free.
+        if port.wake_at <= at {
             port.wake_at = Time::MAX;
-            self.finish_wire(id, at);
-            let port = &self.ports[id.index()];
-            let due = Due { timer: port.other_timer, effect: port.other_timer };
-            if port.has_work() {
-                self.ready.insert(id.index());
-            }
-            return self.deadlines.set(id.index(), due);
-        }
-        if frame_ended || port.wake_at <= at {
-            port.wake_at = Time::MAX;
-            if frame_ended {
-                self.finish_wire(id, at);
-            }
             self.arm_sending(at, id);
         }
         let port = &mut self.ports[id.index()];
         if port.other_timer > at {
-            return self.arm_wire(id);
+            return self.arm(id);
         }
         if port.pause_rx.next_change() <= at {
             if let Some(rate) = port.quantum_rate() {
@@ -238,7 +234,8 @@ impl<P: Default> Tm<P> {
         }
         (port.storm_drop, port.storm_drop_groups, port.ignore_pause) = (0, 0, 0);
         port.update_paused(now);
-        self.finish_wire(id, now);
+        self.wires.remove(id.0);
+        self.release_wire(id, now);
         // A departure between begin and commit ends here; its commit will find nothing.
         if let Some(leaving) = self.ports[id.index()].pending.take() {
             self.drop_leaving(now, id, &leaving, DropReason::PortDown);

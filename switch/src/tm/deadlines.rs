@@ -1,107 +1,100 @@
-//! The earliest of the deadlines of all ports, and the set of ports that may send now.
+//! What is due next: timers of ports, frames that leave wires, and the set of ports that may send now.
 //!
-//! A port has two deadlines. Ports are in groups, whose earliest are kept, and so is the earliest of all. When the earliest of a
-//! group moves back, the group is looked through by who asks next: deadlines are set more often than they are read. Ties go to
-//! the lower port, so the order is total.
+//! Timers (pauses, watchdogs, shapers) are few and change rarely: a list that is looked through after a change. The end of a
+//! frame comes with every packet, so frames on wires are a queue in the order of their ends. Ties go to the lower port, so the order
+//! is total.
 
 use wireyard_tables::time::Time;
 
-/// When a port has something to do by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// Anything.
-    pub(crate) timer: Time,
-    /// Anything that can be seen outside: not the end of a frame behind which nothing waits.
-    pub(crate) effect: Time,
-}
-
-impl Due {
-    pub(crate) const NEVER: Due = Due { timer: Time::MAX, effect: Time::MAX };
-
-    #[inline]
-    fn min(self, other: Due) -> Due {
-        Due { timer: self.timer.min(other.timer), effect: self.effect.min(other.effect) }
-    }
-}
-
-/// Ports of a group.
-const GROUP: usize = 16;
-
-/// Ports side by side.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    /// The earliest of them, unless it is stale.
-    first: Due,
-    /// The earliest has moved back.
-    stale: bool,
-}
-
-/// The deadlines of each port and which of them is first.
+/// The timer of each port, and which is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
-    ports: Vec<Due>,
-    groups: Vec<Group>,
-    /// The earliest of all, unless a group is stale.
-    first: Due,
-    stale: bool,
+    /// By port; `Time::MAX` is none.
+    ports: Vec<Time>,
+    /// The earliest of all and its port, unless one has changed.
+    first: (Time, usize),
+    changed: bool,
 }
 
 impl Deadlines {
     pub(crate) fn new() -> Deadlines {
-        Deadlines { ports: Vec::new(), groups: Vec::new(), first: Due::NEVER, stale: false }
+        Deadlines { ports: Vec::new(), first: (Time::MAX, 0), changed: false }
     }
 
-    /// Makes room for `ports` ports, keeping the deadlines that are set.
+    /// Makes room for `ports` ports, keeping the timers that are set.
     pub(crate) fn grow(&mut self, ports: usize) {
-        let ports = ports.max(self.ports.len());
-        self.ports.resize(ports, Due::NEVER);
-        self.groups.resize(ports.div_ceil(GROUP), Group { first: Due::NEVER, stale: false });
+        self.ports.resize(ports.max(self.ports.len()), Time::MAX);
     }
 
-    /// The first deadlines of all, `Time::MAX` where there is none.
+    /// The first timer of all and its port; `Time::MAX` where there is none.
     #[inline]
-    pub(crate) fn first(&mut self) -> Due {
-        if self.stale {
+    pub(crate) fn first(&mut self) -> (Time, usize) {
+        if self.changed {
             self.look();
         }
         self.first
     }
 
     fn look(&mut self) {
-        self.first = Due::NEVER;
-        for (group, ports) in self.groups.iter_mut().zip(self.ports.chunks(GROUP)) {
-            if group.stale {
-                group.first = ports.iter().fold(Due::NEVER, |first, due| first.min(*due));
-                group.stale = false;
-            }
-            self.first = self.first.min(group.first);
-        }
-        self.stale = false;
+        let timers = self.ports.iter().copied().zip(0..);
+        self.first = timers.min().unwrap_or((Time::MAX, 0));
+        self.changed = false;
     }
 
-    /// The port whose timer is first.
-    pub(crate) fn first_port(&mut self) -> usize {
-        let first = self.first().timer;
-        let group = self.groups.iter().position(|group| group.first.timer == first);
-        let start = group.unwrap_or_default() * GROUP;
-        start + self.ports[start..].iter().take_while(|due| due.timer != first).count()
-    }
-
-    /// Moves the deadlines of `port`.
+    /// Sets the timer of a port.
     #[inline]
-    pub(crate) fn set(&mut self, port: usize, due: Due) {
-        let old = std::mem::replace(&mut self.ports[port], due);
-        let group = &mut self.groups[port / GROUP];
-        let known = group.first;
-        if (old.timer == known.timer && due.timer > old.timer)
-            || (old.effect == known.effect && due.effect > old.effect)
-        {
-            group.stale = true;
-            self.stale = true;
-        } else {
-            group.first = known.min(due);
-            self.first = self.first.min(due);
+    pub(crate) fn set(&mut self, port: usize, at: Time) {
+        if std::mem::replace(&mut self.ports[port], at) != at {
+            self.changed = true;
         }
+    }
+}
+
+/// The frames on wires, one of a port, by the instant at which the wire is free again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WireEnds {
+    /// The first one last, so that it is taken by a pop.
+    ends: Vec<(Time, u16)>,
+}
+
+impl WireEnds {
+    /// Makes room for `ports` ports.
+    pub(crate) fn grow(&mut self, ports: usize) {
+        self.ends.reserve(ports.saturating_sub(self.ends.len()));
+    }
+
+    /// A port has a frame on its wire.
+    #[inline]
+    pub(crate) fn push(&mut self, at: Time, port: u16) {
+        let later = self.ends.iter().take_while(|end| **end > (at, port)).count();
+        if later == self.ends.len() {
+            self.ends.push((at, port));
+        } else {
+            self.ends.insert(later, (at, port));
+        }
+    }
+
+    /// When the first frame has left; `Time::MAX` when there is none.
+    #[inline]
+    pub(crate) fn first(&self) -> Time {
+        self.ends.last().map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    /// Takes the first one.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<(Time, u16)> {
+        self.ends.pop()
+    }
+
+    /// The frame of a port has gone another way.
+    pub(crate) fn remove(&mut self, port: u16) {
+        self.ends.retain(|(_, on)| *on != port);
+    }
+
+    /// All, in their order.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, u16)> {
+        self.ends.iter().rev().copied()
     }
 }
 
@@ -109,6 +102,7 @@ impl Deadlines {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadyPorts {
     words: Vec<u64>,
+    count: u32,
 }
 
 impl ReadyPorts {
@@ -120,19 +114,32 @@ impl ReadyPorts {
     #[inline]
     pub(crate) fn insert(&mut self, port: usize) {
         if let Some(word) = self.words.get_mut(port / 64) {
-            *word |= 1 << (port % 64);
+            let bit = 1 << (port % 64);
+            self.count += u32::from(*word & bit == 0);
+            *word |= bit;
         }
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, port: usize) {
         if let Some(word) = self.words.get_mut(port / 64) {
-            *word &= !(1 << (port % 64));
+            let bit = 1 << (port % 64);
+            self.count -= u32::from(*word & bit != 0);
+            *word &= !bit;
         }
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The lowest port of the set.
+    #[inline]
     pub(crate) fn first(&self) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
         let index = self.words.iter().position(|word| *word != 0)?;
         Some(index * 64 + self.words[index].trailing_zeros() as usize)
     }
@@ -143,25 +150,63 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Often the same, often none.
+    fn instant() -> impl Strategy<Value = Time> {
+        prop_oneof![3 => (0u64..50).prop_map(Time::from_ps), 1 => Just(Time::MAX)]
+    }
+
     proptest! {
         #[test]
-        fn agrees_with_a_scan(
-            moves in prop::collection::vec((0usize..53, 0u64..50, 0u64..50), 1..200)
-        ) {
-            let mut tree = Deadlines::new();
+        fn timers_agree_with_a_scan(moves in prop::collection::vec((0usize..53, instant()), 1..200)) {
+            let mut timers = Deadlines::new();
             let mut plain = Vec::new();
-            for (port, timer, effect) in moves {
+            for (port, at) in moves {
                 while plain.len() <= port {
-                    plain.push(Due::NEVER);
-                    tree.grow(plain.len());
+                    plain.push(Time::MAX);
+                    timers.grow(plain.len());
                 }
-                plain[port] = Due { timer: Time::from_ps(timer), effect: Time::from_ps(effect) };
-                tree.set(port, plain[port]);
-                let timer = plain.iter().map(|due| due.timer).min();
-                prop_assert_eq!(Some(tree.first().timer), timer);
-                prop_assert_eq!(Some(tree.first().effect), plain.iter().map(|due| due.effect).min());
-                let port = plain.iter().position(|due| Some(due.timer) == timer);
-                prop_assert_eq!(Some(tree.first_port()), port);
+                plain[port] = at;
+                timers.set(port, at);
+                let first = plain.iter().copied().zip(0..).min();
+                prop_assert_eq!(Some(timers.first()), first);
+            }
+        }
+
+        #[test]
+        fn frames_leave_in_order(moves in prop::collection::vec((0u16..9, 0u64..50, 0u8..4), 1..200)) {
+            let (mut wires, mut plain) = (WireEnds::default(), Vec::<(Time, u16)>::new());
+            for (port, at, what) in moves {
+                match what {
+                    0 => {
+                        plain.sort_unstable();
+                        let first = (!plain.is_empty()).then(|| plain.remove(0));
+                        prop_assert_eq!(wires.pop(), first);
+                    }
+                    1 => {
+                        plain.retain(|(_, on)| *on != port);
+                        wires.remove(port);
+                    }
+                    _ => {
+                        plain.push((Time::from_ps(at), port));
+                        wires.push(Time::from_ps(at), port);
+                    }
+                }
+                plain.sort_unstable();
+                prop_assert_eq!(wires.iter().collect::<Vec<_>>(), plain.clone());
+                prop_assert_eq!(wires.first(), plain.first().map_or(Time::MAX, |(at, _)| *at));
+            }
+        }
+
+        #[test]
+        fn the_lowest_port_is_first(moves in prop::collection::vec((0usize..200, any::<bool>()), 1..200)) {
+            let mut ready = ReadyPorts::default();
+            ready.grow(200);
+            let mut plain = std::collections::BTreeSet::new();
+            for (port, is_in) in moves {
+                if is_in { ready.insert(port) } else { ready.remove(port) }
+                if is_in { plain.insert(port); } else { plain.remove(&port); }
+                prop_assert_eq!(ready.first(), plain.first().copied());
+                prop_assert_eq!(ready.is_empty(), plain.is_empty());
             }
         }
     }

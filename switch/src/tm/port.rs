@@ -5,7 +5,6 @@ use wireyard_tables::time::{Span, Time};
 use crate::units::BitsPerSec;
 
 use super::buffer::{Account, AccountConfig, LosslessConfig};
-use super::deadlines::Due;
 use super::id::{CLASSES, Count, DropReason};
 use super::link::{WireOverhead, WireTime};
 use super::pfc::{FlowControl, FlowControlConfig, PauseCounters, PauseReceiver, PauseSender};
@@ -279,20 +278,10 @@ impl Port {
         self.pause_tx.refresh_at.min(self.pause_rx.next_change()).min(poll)
     }
 
-    /// The next instant at which this port has something to do.
+    /// The next instant at which this port has something to do, apart from the end of a frame.
     #[inline]
     pub(crate) fn next_timer(&self) -> Time {
-        let released = if self.on_wire.is_some() { self.link.ceil() } else { Time::MAX };
-        released.min(self.wake_at).min(self.other_timer)
-    }
-
-    /// The next instants at which this port has something to do, and at which that is seen: the end of a frame is only if a
-    /// packet waits for it, or if memory that is free lets a peer resume.
-    #[inline]
-    pub(crate) fn due(&self, stops: bool) -> Due {
-        let timer = self.next_timer();
-        let ends = stops || self.has_work();
-        Due { timer, effect: if ends { timer } else { self.wake_at.min(self.other_timer) } }
+        self.wake_at.min(self.other_timer)
     }
 
     /// True if a packet waits that could go out as soon as the link is free.

@@ -161,25 +161,21 @@ impl Scheduler {
     /// Chooses from a mask that is not empty.
     #[inline]
     fn choose(&mut self, now: Time, ready: u8) -> u8 {
-        let mut guaranteed = 0u8;
-        for q in bits(ready & self.has_min) {
-            if self.min[usize::from(q)].as_ref().is_some_and(|min| min.conforms_at() <= now) {
-                guaranteed |= 1 << q;
-            }
-        }
+        let guaranteed = if ready & self.has_min == 0 { 0 } else { self.guaranteed(now, ready) };
         for group in [guaranteed, ready & self.strict] {
             if group != 0 {
                 return highest(group);
             }
         }
-        if let Some(q) = self.next_in_turn(ready) {
+        if ready & (ready - 1) == 0 {
+            // Alone: it is its turn, after as many rounds as it takes, without counting them.
+            let q = highest(ready);
+            let deficit = &mut self.deficit[usize::from(q) % CLASSES];
+            *deficit = (*deficit).max(1);
+            self.cursor = q;
             return q;
         }
-        if ready & (ready - 1) == 0 {
-            // Alone: as many rounds as it takes, without counting them.
-            let q = highest(ready);
-            self.deficit[usize::from(q)] = 1;
-            self.cursor = q;
+        if let Some(q) = self.next_in_turn(ready) {
             return q;
         }
         let rounds = bits(ready)
@@ -194,6 +190,13 @@ impl Scheduler {
             self.deficit[q] += rounds * self.weight[q];
         }
         self.next_in_turn(ready).unwrap_or_else(|| highest(ready))
+    }
+
+    /// The queues of a mask that are below their guaranteed rate.
+    fn guaranteed(&self, now: Time, ready: u8) -> u8 {
+        let is_below =
+            |q: &u8| self.min[usize::from(*q)].as_ref().is_some_and(|min| min.conforms_at() <= now);
+        bits(ready & self.has_min).filter(is_below).fold(0, |mask, q| mask | 1 << q)
     }
 
     /// The first queue at or after the cursor, in circular order, with a positive deficit.

@@ -11,6 +11,7 @@ mod flow_control;
 mod life;
 mod marking;
 mod model;
+mod pass;
 mod sending;
 
 /// Pools 0 (ingress) and 1 (egress).

@@ -87,7 +87,8 @@ impl<P: Default> Tm<P> {
                 return self.take_later(id, free_at);
             }
             if port.on_wire.is_some() {
-                self.finish_wire(id, free_at);
+                self.wires.remove(id.0);
+                self.release_wire(id, free_at);
             }
             let port = &mut self.ports[id.index()];
             let head = match port.control.is_empty() {
@@ -201,32 +202,33 @@ impl<P: Default> Tm<P> {
     #[inline]
     pub fn commit(&mut self, now: Time, id: PortId, frame_bytes: u32) -> Option<Transmission> {
         let port = self.ports.get_mut(id.index())?;
-        let leaving = port.pending.take()?;
+        let Leaving { queue: number, bytes, start, .. } = *port.pending.as_ref()?;
         let wire_bytes = port.config.wire.wire_bytes(frame_bytes);
-        match port.queues.get_mut(usize::from(leaving.queue)) {
+        match port.queues.get_mut(usize::from(number)) {
             Some(queue) => {
-                queue.counters.departed.add(leaving.bytes);
+                queue.counters.departed.add(bytes);
                 let emptied = queue.fifo.is_empty();
-                port.scheduler.sent(leaving.queue, leaving.start, wire_bytes, emptied);
+                port.scheduler.sent(number, start, wire_bytes, emptied);
             }
-            None => port.control_counters.departed.add(leaving.bytes),
+            None => port.control_counters.departed.add(bytes),
         }
+        port.on_wire = port.pending.take();
         let Some(rate) = port.config.rate else {
             port.update_passes();
-            self.release_leaving(now, id, &leaving);
+            self.release_wire(id, now);
             self.arm_sending(now, id);
             return Some(Transmission { start: now, end: now });
         };
-        port.link.not_before(leaving.start);
+        port.link.not_before(start);
         port.link.advance(wire_bytes, rate);
         let end = port.link.ceil();
-        port.on_wire = Some(leaving);
         if end <= now {
-            self.finish_wire(id, end);
+            self.release_wire(id, end);
             self.arm_sending(now, id);
+        } else {
+            self.wires.push(end, id.0);
         }
-        self.arm_wire(id);
-        Some(Transmission { start: leaving.start, end })
+        Some(Transmission { start, end })
     }
 
     /// Gives up the packet that [`Tm::begin`] took: egress processing dropped it. The link stays free.
@@ -260,7 +262,7 @@ impl<P: Default> Tm<P> {
 
     /// The last bit of the frame on the wire left at `at`: its memory is free.
     #[inline]
-    pub(crate) fn finish_wire(&mut self, id: PortId, at: Time) {
+    pub(crate) fn release_wire(&mut self, id: PortId, at: Time) {
         if let Some(leaving) = self.ports[id.index()].on_wire.take() {
             self.release_leaving(at, id, &leaving);
         }
@@ -329,10 +331,8 @@ impl<P: Default> Tm<P> {
             self.ready.insert(id.index());
         } else if port.on_wire.is_none() {
             self.wake(id, free_at);
-        } else {
-            // The end of the frame on the wire is a timer already, and looks for work: now there is some.
-            self.deadlines.set(id.index(), port.due(true));
         }
+        // Otherwise the end of the frame on the wire finds the work.
     }
 
     #[inline]
@@ -340,7 +340,7 @@ impl<P: Default> Tm<P> {
         let port = &mut self.ports[id.index()];
         if port.wake_at != at {
             port.wake_at = at;
-            self.arm_wire(id);
+            self.arm(id);
         }
     }
 
@@ -348,13 +348,12 @@ impl<P: Default> Tm<P> {
     pub(crate) fn arm_timer(&mut self, id: PortId) {
         let port = &mut self.ports[id.index()];
         port.other_timer = port.next_other_timer();
-        self.arm_wire(id);
+        self.arm(id);
     }
 
-    /// The same after only the wire changed.
+    /// The same after only the wake-up changed.
     #[inline]
-    pub(crate) fn arm_wire(&mut self, id: PortId) {
-        let due = self.ports[id.index()].due(self.stops);
-        self.deadlines.set(id.index(), due);
+    pub(crate) fn arm(&mut self, id: PortId) {
+        self.deadlines.set(id.index(), self.ports[id.index()].next_timer());
     }
 }

@@ -1,0 +1,122 @@
+//! The straight way: one packet, alone, from its port through ingress and egress to another port.
+//!
+//! In virtual time nearly every packet is alone, and lists for bursts, a slot in a queue that is empty and the search for a
+//! port that may send cost more than the packet itself. What happens here is what happens on the way of bursts,
+//! in the same order; whatever is not plain (a burst, a copy, a delay, a port that is busy) goes that way. It is no way
+//! of its own for decisions: those are the program's and the traffic manager's. `tests.rs` sends the same packets both ways.
+
+use std::slice;
+
+use wireyard_pipeline::exec::{Descriptor, Verdict};
+
+use super::manager::{Charge, Wanted, port_id};
+use super::{Core, Progress};
+use crate::device::notify::Half;
+use crate::ports::TxFrame;
+use crate::tm::{Departure, DropReason};
+
+impl Core {
+    /// The rest of a turn in which at most one port has something.
+    #[inline]
+    pub(super) fn go_straight(&mut self, number: Option<u16>, mut progress: Progress) -> Progress {
+        self.is_straight = self.manager.configured && self.crew.is_none() && !self.mark_all;
+        if let Some(slot) = number.and_then(|number| self.slot(number)) {
+            self.take_straight(slot, &mut progress);
+        }
+        let is_done = self.again.is_empty() && self.active.is_empty();
+        if !is_done || self.manager.tm.next_ready().is_some() {
+            progress = self.end_turn(progress, None);
+        }
+        progress.sent += std::mem::take(&mut self.sent_straight);
+        self.is_straight = false;
+        progress
+    }
+
+    /// One burst of a port; a packet that is alone goes straight.
+    #[inline]
+    fn take_straight(&mut self, slot: usize, progress: &mut Progress) {
+        if !self.is_straight || !self.again.is_empty() || !self.active.is_empty() {
+            return self.take_in(slot, progress, None);
+        }
+        progress.received += self.ask(slot);
+        if self.rx.len() != 1 || self.manager.tm.next_ready().is_some() {
+            self.list_received(slot);
+            return self.run_ingress(true, None);
+        }
+        let Some(frame) = self.rx.pop() else { return };
+        if self.is_mac_control(slot, &frame) {
+            return self.mac_control_received(slot, frame);
+        }
+        let mut packet = self.describe(slot, frame);
+        self.alone.now_ns = self.now.as_ns();
+        self.device.half = Half::Ingress;
+        let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut self.alone));
+        self.executor.ingress(&mut self.mem, &mut self.device, None, burst, meta, None);
+        self.manager.classify(Some(slot), &mut packet, &self.alone);
+        match self.way_out(&packet) {
+            Some(to) => self.pass(packet, slot, to),
+            None => {
+                let mut decided = std::mem::take(&mut self.alone);
+                self.after_ingress(packet, &mut decided);
+            }
+        }
+        self.after_pass();
+    }
+
+    /// The port that a packet leaves by now, as one copy, if ingress decided so.
+    #[inline]
+    fn way_out(&self, packet: &Descriptor) -> Option<usize> {
+        let decided = &self.alone;
+        let is_plain = decided.verdict() == Verdict::Forward
+            && decided.multicast_group == 0
+            && decided.not_before_ns == 0
+            && decided.hold_packets == 0
+            && decided.original.is_none()
+            && self.manager.charge == Charge::Own;
+        if is_plain { self.slot(packet.egress_port) } else { None }
+    }
+
+    /// Through a queue that is empty to a port that is idle, or into the queue.
+    #[inline]
+    fn pass(&mut self, packet: Descriptor, from: usize, to: usize) {
+        let arrival = self.manager.arrival(&packet, Some(from), to, self.frame_bytes(&packet));
+        let id = port_id(to);
+        match self.manager.tm.pass_queue(self.now, &arrival) {
+            None => self.offer_to(to, packet, &arrival, Wanted::Now),
+            Some(Err(reason)) => self.refuse(packet, reason),
+            Some(Ok(mark)) => {
+                // What ingress had to say comes first, as it does on the way of bursts.
+                self.manager.passed(self.now, &arrival);
+                self.after_pass();
+                let departure = Departure::at_once(packet, arrival.queue, mark, self.now);
+                self.depart(id, departure, None);
+            }
+        }
+    }
+
+    /// Gives a frame to its port at once, if nothing is in front of it; otherwise it comes back.
+    #[inline]
+    pub(super) fn send_straight(
+        &mut self,
+        slot: usize,
+        from: u16,
+        frame: TxFrame,
+    ) -> Option<TxFrame> {
+        let port = &mut self.slots[slot];
+        if !self.is_straight || !port.backlog.is_empty() || port.recorded.is_some() {
+            return Some(frame);
+        }
+        if let Err(frame) = port.port.tx_one(&mut self.mem, self.now, frame) {
+            return Some(frame);
+        }
+        self.book(from, |ledger| ledger.sent += 1);
+        self.sent_straight += 1;
+        None
+    }
+
+    fn refuse(&mut self, packet: Descriptor, reason: DropReason) {
+        let reason = self.manager.reason(reason);
+        self.will_not_leave(&packet);
+        self.drop_packet(packet, reason);
+    }
+}

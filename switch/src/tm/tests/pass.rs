@@ -1,0 +1,183 @@
+//! [`Tm::pass_queue`] against [`Tm::enqueue`] and [`Tm::begin`]: the same traffic, the same everything.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Packet { ingress: u16, egress: u16, queue: u8, bytes: u32, ect: bool, abort: bool },
+    Pause { port: u16, vector: u8, quanta: u16 },
+    Block { port: u16, blocked: bool },
+    Down { port: u16 },
+    Later { ns: u64 },
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let port = 0u16..3;
+    let packet = (port.clone(), port.clone(), 0u8..9, 1u32..3_000, any::<bool>(), any::<u8>());
+    prop_oneof![
+        12 => packet.prop_map(|(ingress, egress, queue, bytes, ect, n)| {
+            Op::Packet { ingress, egress, queue, bytes, ect, abort: n < 20 }
+        }),
+        1 => (port.clone(), any::<u8>(), 0u16..40)
+            .prop_map(|(port, vector, quanta)| Op::Pause { port, vector, quanta }),
+        1 => (port.clone(), any::<bool>()).prop_map(|(port, blocked)| Op::Block { port, blocked }),
+        1 => port.prop_map(|port| Op::Down { port }),
+        // As often long enough for a port to stand idle as not.
+        12 => (0u64..4_000).prop_map(|ns| Op::Later { ns }),
+    ]
+}
+
+/// Ports with everything that a packet may meet: strict queues, weights, guaranteed rates, marks at either end, a little
+/// memory and a lossless class; the last one is shaped.
+fn traffic() -> Tm<u32> {
+    let curve = |kmax| Curve::new(500, kmax, Probability::percent(60).unwrap());
+    let wred = |decide_at| WredConfig {
+        curves: [curve(4_000), None, None],
+        decide_at,
+        not_ect: NotEct::Drop,
+    };
+    let rate = ShaperConfig { rate: BitsPerSec::gbit(2), burst_bytes: 2_000 };
+    let mut config = port(10);
+    for number in 0..CLASSES {
+        config.queues[number].account = account(EGRESS, Limit::Static(9_000));
+        config.groups[number].account = account(INGRESS, Limit::Static(9_000));
+        config.queues[number].service.service = match number {
+            6.. => Service::Strict,
+            number => Service::Dwrr { weight: 1 + number as u16 },
+        };
+    }
+    config.queues[1].wred = Some(wred(DecideAt::Dequeue));
+    config.queues[2].wred = Some(wred(DecideAt::Enqueue));
+    config.queues[4].service.min = Some(rate);
+    config.groups[3].lossless =
+        Some(LosslessConfig { headroom_bytes: 4_000, xon: Xon::AtBytes(1_000) });
+    config.groups[3].account.limit = Limit::Static(2_500);
+    config.flow_control =
+        FlowControlConfig { mode: FlowControl::Pfc, enabled: 0xff, ..FlowControlConfig::default() };
+    let mut shaped = config.clone();
+    shaped.queues[5].service.max = Some(rate);
+    manager([(30_000, 8_000), (30_000, 0)], &[config.clone(), config, shaped])
+}
+
+/// A traffic manager with what came out of it.
+struct Side {
+    tm: Tm<u32>,
+    may_pass: bool,
+    out: Vec<String>,
+}
+
+impl Side {
+    fn new(may_pass: bool) -> Side {
+        Side { tm: traffic(), may_pass, out: Vec::new() }
+    }
+
+    fn leave(&mut self, now: Time, id: PortId, departure: Departure<u32>, abort: bool) {
+        if abort {
+            self.tm.abort(now, id);
+        } else {
+            let sent = self.tm.commit(now, id, departure.packet);
+            self.out.push(format!("{sent:?}"));
+        }
+        self.out.push(format!("{id:?} {departure:?}"));
+    }
+
+    fn offer(&mut self, now: Time, arrival: &Arrival, abort: bool) {
+        let (packet, is_quiet) = (arrival.bytes, self.tm.next_ready().is_none());
+        let passed = match self.may_pass && is_quiet {
+            true => self.tm.pass_queue(now, arrival),
+            false => None,
+        };
+        match passed {
+            Some(Ok(mark)) => {
+                let departure = Departure::at_once(packet, arrival.queue, mark, now);
+                self.leave(now, arrival.egress, departure, abort);
+            }
+            Some(Err(reason)) => self.out.push(format!("{reason:?}")),
+            None => {
+                if let Err(refused) = self.tm.enqueue(now, packet, arrival) {
+                    self.out.push(format!("{:?}", refused.reason));
+                }
+            }
+        }
+        self.serve(now, abort);
+    }
+
+    fn serve(&mut self, now: Time, abort: bool) {
+        while let Some(id) = self.tm.next_ready() {
+            if let Some(departure) = self.tm.begin(now, id) {
+                self.leave(now, id, departure, abort);
+            }
+        }
+    }
+
+    fn step(&mut self, now: Time, op: &Op) {
+        self.tm.advance(now);
+        match *op {
+            Op::Packet { ingress, egress, queue, bytes, ect, abort } => {
+                let (ingress, egress) = (PortId(ingress), PortId(egress));
+                let color = Color::Green;
+                let group = queue % 8;
+                let arrival = Arrival { ingress, egress, group, queue, bytes, ect, color };
+                self.offer(now, &arrival, abort);
+            }
+            Op::Pause { port, vector, quanta } => {
+                let quanta = [Quanta::new(quanta); CLASSES];
+                self.tm.pfc_received(now, PortId(port), &PfcFrame { vector, quanta });
+            }
+            Op::Block { port, blocked } => self.tm.set_blocked(now, PortId(port), blocked),
+            Op::Down { port } => {
+                self.tm.port_down(now, PortId(port));
+                self.tm.port_up(now, PortId(port));
+            }
+            Op::Later { .. } => {}
+        }
+        self.serve(now, false);
+    }
+
+    /// Everything that can be seen from outside.
+    fn seen(&mut self) -> Vec<String> {
+        let mut seen = std::mem::take(&mut self.out);
+        while let Some(event) = self.tm.next_event() {
+            seen.push(format!("{event:?}"));
+        }
+        seen.extend((0..3).map(|port| format!("{:?}", self.tm.port(PortId(port)))));
+        seen.extend((0..2).map(|pool| format!("{:?}", self.tm.pool(PoolId(pool)))));
+        seen.push(format!("{:?} {:?}", self.tm.next_deadline(), self.tm.next_effect()));
+        seen
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_packet_that_passes_is_as_one_that_was_queued(ops in prop::collection::vec(ops(), 1..300)) {
+        let (mut fast, mut plain) = (Side::new(true), Side::new(false));
+        let mut now = Time::ZERO;
+        for op in ops {
+            if let Op::Later { ns } = op {
+                now += Span::from_ns(ns);
+            }
+            fast.step(now, &op);
+            plain.step(now, &op);
+            prop_assert_eq!(fast.seen(), plain.seen(), "{:?}", op);
+        }
+        prop_assert!(fast.tm.audit().is_ok() && plain.tm.audit().is_ok());
+    }
+}
+
+#[test]
+fn only_one_packet_at_a_time_passes() {
+    let mut tm = plain();
+    let arrival = to(3, 1_000);
+    assert_eq!(tm.pass_queue(Time::ZERO, &arrival), Some(Ok(false)));
+    assert_eq!(tm.pass_queue(Time::ZERO, &arrival), None, "the first one is on its way");
+    let sent = tm.commit(Time::ZERO, PortId(1), 1_000).unwrap();
+    let last = sent.end - Span::from_ps(1);
+    assert_eq!(tm.pass_queue(last, &arrival), None, "it is on the wire");
+    tm.advance(sent.end);
+    assert_eq!(tm.pass_queue(sent.end, &arrival), Some(Ok(false)));
+    let hairpin = Arrival { ingress: PortId(1), ..arrival };
+    tm.abort(sent.end, PortId(1));
+    assert_eq!(tm.pass_queue(sent.end, &hairpin), None, "its own XOFF would come first");
+}
