@@ -112,11 +112,11 @@ struct Inner {
     tables: Vec<RawTable>,
     counters: Vec<*const AtomicU64>,
     registers: Vec<*const AtomicU64>,
-    version: Option<(usize, u64)>,
     value_sets: Vec<Members>,
     /// What they point to.
     members: Vec<Arc<Box<[u128]>>>,
-    members_version: Option<u64>,
+    /// Address and version of the snapshot, and version of the value sets, that the frame has addresses of.
+    bound: Option<((usize, u64), u64)>,
 }
 
 // SAFETY: the addresses are of memory that any thread may use as this worker's thread does (atomics,
@@ -127,31 +127,34 @@ impl Scratch {
     /// The frame, with the addresses of `state` in it and the tables of `snapshot`.
     pub(super) fn frame(&mut self, state: &State, snapshot: &Snapshot, lane: usize) -> &mut Frame {
         let inner = self.inner.get_or_insert_with(|| Box::new(Inner::new(state, lane)));
-        let version = (std::ptr::from_ref(snapshot) as usize, snapshot.version());
-        if inner.version != Some(version) {
-            inner.tables.clear();
-            inner.tables.extend(snapshot.tables().map(|table| table.raw()));
-            inner.version = Some(version);
+        let tables = (std::ptr::from_ref(snapshot) as usize, snapshot.version());
+        let bound = Some((tables, state.value_sets_version()));
+        if inner.bound != bound {
+            inner.bind(state, snapshot);
+            inner.bound = bound;
         }
-        let version = state.value_sets_version();
-        if inner.members_version != Some(version) {
-            inner.members = state.all_members().collect();
-            let members = inner.members.iter();
-            let members = members.map(|m| Members { first: m.as_ptr(), count: m.len() as u64 });
-            inner.value_sets = members.collect();
-            inner.members_version = Some(version);
-        }
-        let Inner { frame, tables, counters, registers, value_sets, .. } = &mut **inner;
-        frame.value_sets = value_sets.as_ptr();
-        frame.tables = tables.as_ptr();
-        frame.counters = counters.as_ptr();
-        frame.registers = registers.as_ptr();
-        frame.snapshot = snapshot;
-        frame
+        &mut inner.frame
     }
 }
 
 impl Inner {
+    /// Puts the addresses of tables and value sets as they are now into the frame.
+    #[cold]
+    fn bind(&mut self, state: &State, snapshot: &Snapshot) {
+        self.tables.clear();
+        self.tables.extend(snapshot.tables().map(|table| table.raw()));
+        self.members = state.all_members().collect();
+        let members = self.members.iter();
+        let members = members.map(|m| Members { first: m.as_ptr(), count: m.len() as u64 });
+        self.value_sets = members.collect();
+        let frame = &mut self.frame;
+        frame.tables = self.tables.as_ptr();
+        frame.counters = self.counters.as_ptr();
+        frame.registers = self.registers.as_ptr();
+        frame.value_sets = self.value_sets.as_ptr();
+        frame.snapshot = snapshot;
+    }
+
     fn new(state: &State, lane: usize) -> Inner {
         let lane_of = |counters: &wireyard_tables::counter::CounterArray| counters.lane_ptr(lane);
         let program = state.program();
@@ -174,10 +177,9 @@ impl Inner {
             tables: Vec::new(),
             counters,
             registers,
-            version: None,
             value_sets: Vec::new(),
             members: Vec::new(),
-            members_version: None,
+            bound: None,
         }
     }
 }

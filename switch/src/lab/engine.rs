@@ -76,7 +76,7 @@ struct Station {
     end_point: Option<Time>,
 }
 
-/// A lab that can be run.
+/// A lab that can be run, by the thread that built it.
 pub struct Lab {
     pub(super) scenario: Arc<Scenario>,
     pub(super) seed: u64,
@@ -338,7 +338,7 @@ impl Lab {
         };
         if sent {
             let (agenda, station) = (&mut self.agenda, &self.stations[node]);
-            self.board.take_sent(station.wires.clone(), |place| {
+            self.board.take_sent(|place| {
                 let (place, node) = self.far[place];
                 let at = self.board.arrival(place);
                 agenda.not_after(NODES + node, at);

@@ -7,11 +7,13 @@
 //!
 //! The [`Board`] says in one place what arrives when, and who has just sent, so that the run asks no port in vain.
 
+use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use fragile::Fragile;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
 
@@ -69,8 +71,10 @@ pub struct Board {
     firsts: Vec<AtomicU64>,
     /// By port, its node.
     nodes: Vec<u32>,
-    /// A bit for each port that sent.
-    sent: Vec<AtomicU64>,
+    /// Ports that sent, `sent_count` of them; one is there once, which `is_sent` knows by port.
+    sent: Vec<AtomicUsize>,
+    sent_count: AtomicUsize,
+    is_sent: Vec<AtomicBool>,
 }
 
 impl Board {
@@ -83,8 +87,10 @@ impl Board {
             firsts.push(nothing());
         }
         let arrivals = nodes.iter().map(|_| nothing()).collect();
-        let sent = (0..nodes.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Board { arrivals, firsts, nodes, sent })
+        let sent = nodes.iter().map(|_| AtomicUsize::new(0)).collect();
+        let is_sent = nodes.iter().map(|_| AtomicBool::new(false)).collect();
+        let sent_count = AtomicUsize::new(0);
+        Arc::new(Board { arrivals, firsts, nodes, sent, sent_count, is_sent })
     }
 
     /// When the first frame arrives at a node, or earlier.
@@ -122,39 +128,34 @@ impl Board {
 
     #[inline]
     fn note_sent(&self, place: usize) {
-        let word = &self.sent[place / 64];
-        word.store(word.load(Ordering::Relaxed) | 1 << (place % 64), Ordering::Relaxed);
+        if !self.is_sent[place].load(Ordering::Relaxed) {
+            self.is_sent[place].store(true, Ordering::Relaxed);
+            let count = self.sent_count.load(Ordering::Relaxed);
+            self.sent[count].store(place, Ordering::Relaxed);
+            self.sent_count.store(count + 1, Ordering::Relaxed);
+        }
     }
 
-    /// Calls `each` with the places of a range that sent since the last call.
+    /// Calls `each` with the places that sent since the last call.
     #[inline]
-    pub fn take_sent(&self, places: Range<usize>, mut each: impl FnMut(usize)) {
-        let mut at = places.start;
-        while at < places.end {
-            let (index, low) = (at / 64, at % 64);
-            let count = (64 - low).min(places.end - at);
-            let mask = u64::MAX >> (64 - count) << low;
-            let word = self.sent[index].load(Ordering::Relaxed);
-            if word & mask != 0 {
-                self.sent[index].store(word & !mask, Ordering::Relaxed);
-                let mut left = word & mask;
-                while left != 0 {
-                    each(index * 64 + left.trailing_zeros() as usize);
-                    left &= left - 1;
-                }
-            }
-            at += count;
+    pub fn take_sent(&self, mut each: impl FnMut(usize)) {
+        let count = self.sent_count.load(Ordering::Relaxed);
+        self.sent_count.store(0, Ordering::Relaxed);
+        for place in self.sent[..count].iter().map(|place| place.load(Ordering::Relaxed)) {
+            self.is_sent[place].store(false, Ordering::Relaxed);
+            each(place);
         }
     }
 }
 
-/// One direction of a link.
+/// One direction of a link, for the thread that made it: both of its ports are in one lab, and a lock would cost each packet what
+/// a queue does.
 #[derive(Debug)]
 pub struct Direction {
     board: Arc<Board>,
     /// Place of the port that it leads to.
     to: usize,
-    flight: Mutex<Flight>,
+    flight: Fragile<RefCell<Flight>>,
 }
 
 impl Direction {
@@ -171,12 +172,12 @@ impl Direction {
             counters: LinkCounters::default(),
             tap: None,
         };
-        Direction { board: Arc::clone(board), to, flight: Mutex::new(flight) }
+        Direction { board: Arc::clone(board), to, flight: Fragile::new(RefCell::new(flight)) }
     }
 
     #[inline]
-    fn flight(&self) -> MutexGuard<'_, Flight> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
+    fn flight(&self) -> RefMut<'_, Flight> {
+        self.flight.get().borrow_mut()
     }
 
     /// When the first frame arrives; [`Time::MAX`] when none is on its way.

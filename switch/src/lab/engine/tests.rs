@@ -75,7 +75,7 @@ fn poll_due(lab: &mut Lab, node: usize) -> Time {
 fn poll_everything(lab: &mut Lab, node: usize) -> Time {
     lab.events += 1;
     lab.cores[node].poll(lab.now, None);
-    lab.board.take_sent(lab.stations[node].wires.clone(), |place| {
+    lab.board.take_sent(|place| {
         let (place, far) = lab.far[place];
         lab.agenda.not_after(NODES + far, lab.board.arrival(place));
     });
