@@ -36,6 +36,7 @@ mod replay;
 mod rig;
 mod run;
 mod rxe;
+mod straight;
 mod telemetry;
 mod through;
 mod tidy;

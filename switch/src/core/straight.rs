@@ -20,32 +20,36 @@ impl Core {
     #[inline]
     pub(super) fn go_straight(&mut self, number: Option<u16>, mut progress: Progress) -> Progress {
         self.is_straight = self.manager.configured && self.crew.is_none() && !self.mark_all;
-        if let Some(slot) = number.and_then(|number| self.slot(number)) {
-            self.take_straight(slot, &mut progress);
-        }
-        let is_done = self.again.is_empty() && self.active.is_empty();
-        if !is_done || self.manager.tm.next_ready().is_some() {
+        let slot = number.and_then(|number| self.slot(number));
+        let has_left = slot.is_some_and(|slot| self.take_straight(slot, &mut progress));
+        // What recirculated in egress waits for the next turn, as on the way of bursts.
+        if !has_left && !self.again.is_empty() {
             progress = self.end_turn(progress, None);
+        } else if !self.active.is_empty() || self.manager.tm.next_ready().is_some() {
+            progress.sent += self.transmit(None);
         }
         progress.sent += std::mem::take(&mut self.sent_straight);
         self.is_straight = false;
         progress
     }
 
-    /// One burst of a port; a packet that is alone goes straight.
+    /// One burst of a port; a packet that is alone goes straight. True if it has done egress.
     #[inline]
-    fn take_straight(&mut self, slot: usize, progress: &mut Progress) {
+    fn take_straight(&mut self, slot: usize, progress: &mut Progress) -> bool {
         if !self.is_straight || !self.again.is_empty() || !self.active.is_empty() {
-            return self.take_in(slot, progress, None);
+            self.take_in(slot, progress, None);
+            return false;
         }
         progress.received += self.ask(slot);
         if self.rx.len() != 1 || self.manager.tm.next_ready().is_some() {
             self.list_received(slot);
-            return self.run_ingress(true, None);
+            self.run_ingress(true, None);
+            return false;
         }
-        let Some(frame) = self.rx.pop() else { return };
+        let Some(frame) = self.rx.pop() else { return false };
         if self.is_mac_control(slot, &frame) {
-            return self.mac_control_received(slot, frame);
+            self.mac_control_received(slot, frame);
+            return false;
         }
         let mut packet = self.describe(slot, frame);
         self.alone.now_ns = self.now.as_ns();
@@ -53,14 +57,16 @@ impl Core {
         let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut self.alone));
         self.executor.ingress(&mut self.mem, &mut self.device, None, burst, meta, None);
         self.manager.classify(Some(slot), &mut packet, &self.alone);
-        match self.way_out(&packet) {
+        let has_left = match self.way_out(&packet) {
             Some(to) => self.pass(packet, slot, to),
             None => {
                 let mut decided = std::mem::take(&mut self.alone);
                 self.after_ingress(packet, &mut decided);
+                false
             }
-        }
+        };
         self.after_pass();
+        has_left
     }
 
     /// The port that a packet leaves by now, as one copy, if ingress decided so.
@@ -76,20 +82,27 @@ impl Core {
         if is_plain { self.slot(packet.egress_port) } else { None }
     }
 
-    /// Through a queue that is empty to a port that is idle, or into the queue.
+    /// Through a queue that is empty to a port that is idle, or into the queue. True if it has done egress.
     #[inline]
-    fn pass(&mut self, packet: Descriptor, from: usize, to: usize) {
+    fn pass(&mut self, packet: Descriptor, from: usize, to: usize) -> bool {
         let arrival = self.manager.arrival(&packet, Some(from), to, self.frame_bytes(&packet));
         let id = port_id(to);
         match self.manager.tm.pass_queue(self.now, &arrival) {
-            None => self.offer_to(to, packet, &arrival, Wanted::Now),
-            Some(Err(reason)) => self.refuse(packet, reason),
+            None => {
+                self.offer_to(to, packet, &arrival, Wanted::Now);
+                false
+            }
+            Some(Err(reason)) => {
+                self.refuse(packet, reason);
+                false
+            }
             Some(Ok(mark)) => {
                 // What ingress had to say comes first, as it does on the way of bursts.
                 self.manager.passed(self.now, &arrival);
                 self.after_pass();
                 let departure = Departure::at_once(packet, arrival.queue, mark, self.now);
                 self.depart(id, departure, None);
+                true
             }
         }
     }
