@@ -6,6 +6,7 @@
 #   ./ci.sh tools    install what the tests with root and tools need (Debian)
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
+#   ./ci.sh guided   target/guided/release/wireyard, built with a profile of itself, and the laboratory's bench built alike
 #   ./ci.sh count    instructions per packet of the compiled programs, against their limits (valgrind)
 #   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
 set -euo pipefail
@@ -39,6 +40,28 @@ root() {
 
 bench() { cargo bench --workspace --locked -- --warm-up-time 0.5 --measurement-time 1 --sample-size 10; }
 
+# The optimiser is told how often what runs (rustc book, profile-guided optimization). Two builds: one that counts, one that knows.
+guided() {
+  local work=$PWD/target/guided llvm profdata
+  llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+  profdata=$(find "$(rustc --print sysroot)" -name llvm-profdata -type f | head -1)
+  profdata=${profdata:-$(command -v "llvm-profdata-$llvm" || true)}
+  if [ -z "$profdata" ]; then
+    echo "ci.sh: no llvm-profdata of LLVM $llvm: rustup component add llvm-tools, or apt-get install llvm-$llvm" >&2
+    exit 2
+  fi
+  rm -rf "$work/counts"
+  learn() { RUSTFLAGS="-Cprofile-generate=$work/counts" CARGO_TARGET_DIR=$work/learn "$@"; }
+  learn cargo bench -p wireyard-switch --bench lab --locked -- --profile-time 1
+  for scenario in incast incast_16_100g dumbbell ib_fecn rocev1_pcp; do
+    learn cargo run --release -p wireyard-switch --locked -- lab "programs/lab/$scenario.yaml" > /dev/null
+  done
+  "$profdata" merge -o "$work/profile" "$work/counts"
+  export RUSTFLAGS="-Cprofile-use=$work/profile" CARGO_TARGET_DIR=$work
+  cargo build --release -p wireyard-switch --locked
+  cargo bench -p wireyard-switch --bench lab --locked
+}
+
 count() { pipeline/benches/count.sh; }
 
 case ${1:-} in
@@ -47,7 +70,8 @@ case ${1:-} in
   tools) tools ;;
   root) root ;;
   bench) bench ;;
+  guided) guided ;;
   count) count ;;
   all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
