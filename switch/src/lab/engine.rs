@@ -333,7 +333,7 @@ impl Lab {
     fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Violation> {
         self.events += 1;
         let (next, sent) = match self.is_live {
-            true => (self.poll_all(node), false),
+            true => (self.poll_all(node), true),
             false => self.poll_due(node),
         };
         if sent {
