@@ -134,7 +134,7 @@ fn the_straight_way_is_the_way_of_bursts() {
             }
             let told = format!("{} packet {n} for {what} at {now}", engine.name());
             for (fast, plain) in fast.1.iter().zip(&plain.1) {
-                let [fast, plain] = [fast, plain].map(|far| told_short(far));
+                let [fast, plain] = [fast, plain].map(told_short);
                 assert_eq!(fast, plain, "{told}");
             }
             assert_eq!(fast.0.take_punted(), plain.0.take_punted(), "{told}");
