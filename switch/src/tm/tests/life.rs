@@ -105,7 +105,11 @@ fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
     tm.port_up(Time::ZERO, PortId(1));
     assert!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).is_ok());
     assert_eq!(tm.restore_port(PortId(1), port(10)), Err(PortError::NoSuchPort));
+    tm.begin(Time::ZERO, PortId(1)).unwrap();
+    tm.commit(Time::ZERO, PortId(1), 5).unwrap();
+    assert!(tm.next_deadline().is_some(), "a frame is on the wire");
     tm.port_down(Time::from_ns(9), PortId(1));
+    assert_eq!(tm.next_deadline(), None, "and is nobody's business any more");
     tm.restore_port(PortId(1), port(10)).unwrap();
     tm.audit().unwrap();
 }

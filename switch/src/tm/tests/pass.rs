@@ -177,6 +177,11 @@ fn only_one_packet_at_a_time_passes() {
     assert_eq!(tm.pass_queue(last, &arrival), None, "it is on the wire");
     tm.advance(sent.end);
     assert_eq!(tm.pass_queue(sent.end, &arrival), Some(Ok(false)));
+    let frames = tm.send_control(sent.end, PortId(1), 64, 64);
+    assert!(matches!(frames, Ok(Admitted::Queued)));
+    tm.abort(sent.end, PortId(1));
+    assert_eq!(tm.pass_queue(sent.end, &arrival), None, "a pause goes first");
+    assert!(tm.begin(sent.end, PortId(1)).is_some_and(|first| first.queue == CONTROL_QUEUE));
     let hairpin = Arrival { ingress: PortId(1), ..arrival };
     tm.abort(sent.end, PortId(1));
     assert_eq!(tm.pass_queue(sent.end, &hairpin), None, "its own XOFF would come first");
