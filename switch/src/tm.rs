@@ -361,7 +361,9 @@ impl<P: Default> Tm<P> {
         let is_seen = |(_, port): &(Time, u16)| {
             self.stops || self.ports.get(usize::from(*port)).is_some_and(port::Port::has_work)
         };
-        let wire = self.wires.iter().find(is_seen).map_or(Time::MAX, |(at, _)| at);
+        let is_any = self.stops || self.slots.used() > 0;
+        let first = if is_any { self.wires.iter().find(is_seen) } else { None };
+        let wire = first.map_or(Time::MAX, |(at, _)| at);
         let first = self.deadlines.first().0.min(self.holds.first()).min(wire);
         (first != Time::MAX).then_some(first)
     }

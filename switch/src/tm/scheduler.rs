@@ -124,6 +124,7 @@ impl Scheduler {
     }
 
     /// True if some rate of this port is shaped: it cannot pass packets through.
+    #[inline]
     pub(crate) fn shapes(&self) -> bool {
         self.has_max != 0 || self.port_max.is_some()
     }
@@ -133,6 +134,9 @@ impl Scheduler {
     pub(crate) fn pick(&mut self, now: Time, eligible: u8) -> Pick {
         if eligible == 0 {
             return Pick::Nothing;
+        }
+        if !self.shapes() {
+            return Pick::Queue(self.choose(now, eligible), Time::ZERO);
         }
         let port_at = self.port_max.as_ref().map_or(Time::ZERO, Shaper::conforms_at);
         if port_at > now {
