@@ -301,8 +301,10 @@ pub(super) fn connect(
     let (qp, receiver_qp) = (create(sender)?, create(receiver)?);
     join(sender, (qp, receiver_qp), &there, &options)?;
     join(receiver, (receiver_qp, qp), &back, &options)?;
+    // Numbers of queue pairs are the host's: with it, no two flows have the same bytes.
+    let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
-        let backing = Synthetic::new(u64::from(qp), u64::from(length));
+        let backing = Synthetic::new(seed, u64::from(length));
         end.roce_mut().memory_mut().register(0, Access::ALL, Box::new(backing)).ok_or("no key")
     };
     let (key, rkey) = (region(sender)?, region(receiver)?);
