@@ -14,7 +14,7 @@ use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
 use crate::lab::{Outcome, live, output};
 use crate::library::LIBRARIES;
-use crate::live::progress::Progress;
+use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
 use crate::report::expect::ExpectError;
 use crate::report::{json, text};
@@ -146,10 +146,10 @@ fn tell_speed(runs: &[Run], seconds: f64) {
     let (virtual_s, events) = (sum("run.time"), sum("run.events"));
     let packets = sum("run.delivered");
     say(&format!(
-        "{:.3} ms in {seconds:.2} s: {:.0} times slower than real; {:.3} million data packets delivered per second, \
+        "{:.3} ms in {seconds:.2} s: {}; {:.3} million data packets delivered per second, \
          {:.2} million events per second",
         virtual_s * 1e3,
-        seconds / virtual_s.max(f64::MIN_POSITIVE),
+        pace(virtual_s, seconds),
         packets / seconds / 1e6,
         events / seconds / 1e6,
     ));

@@ -23,6 +23,20 @@ pub struct Progress {
     stop: Arc<AtomicBool>,
 }
 
+/// How fast so many seconds of virtual time went by in so many real ones, in words.
+pub fn pace(virtual_s: f64, real_s: f64) -> String {
+    let (slower, faster) = (real_s / virtual_s, virtual_s / real_s);
+    match slower {
+        1.0.. if slower.is_finite() => format!("{} times slower than real", two_digits(slower)),
+        0.0..1.0 if faster.is_finite() => format!("{} times faster than real", two_digits(faster)),
+        _ => "no time to compare".to_owned(),
+    }
+}
+
+fn two_digits(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
+}
+
 impl Progress {
     /// Begins now. Lines are shown on a terminal only, unless told to be `quiet`.
     ///
@@ -63,11 +77,11 @@ impl Progress {
             let share = virtual_s / (end.as_ps() as f64 / 1e12).max(f64::MIN_POSITIVE);
             let left = if share > 0.0 { real_s / share - real_s } else { f64::NAN };
             let text = format!(
-                "\r\x1b[K{:.1} ms of {:.1} ms, {:.1} % | {:.0} times slower than real | {left:.0} s left",
+                "\r\x1b[K{:.1} ms of {:.1} ms, {:.1} % | {} | {left:.0} s left",
                 virtual_s * 1e3,
                 end.as_ps() as f64 / 1e9,
                 share * 100.0,
-                real_s / virtual_s.max(f64::MIN_POSITIVE),
+                pace(virtual_s, real_s),
             );
             self.say(&text);
         }
@@ -90,5 +104,21 @@ impl Progress {
         let mut out = std::io::stderr().lock();
         // A terminal that went away needs no progress.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_is_said_to_be_slow_and_fast_to_be_fast() {
+        assert_eq!(pace(0.130, 1.76), "14 times slower than real");
+        assert_eq!(pace(1.0, 2.5), "2.5 times slower than real");
+        assert_eq!(pace(130.0, 1.56), "83 times faster than real");
+        assert_eq!(pace(1.0, 1.0), "1.0 times slower than real");
+        for (virtual_s, real_s) in [(0.0, 1.0), (0.0, 0.0), (1.0, 0.0)] {
+            assert_eq!(pace(virtual_s, real_s), "no time to compare");
+        }
     }
 }
