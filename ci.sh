@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ci.sh: the commands CI runs, one word each.
+# ci.sh: what CI runs (all), its parts, and what is too long for it, one word each.
 #
 #   ./ci.sh lint     formatting, clippy with warnings as errors, docs
 #   ./ci.sh test     the README's test command; needs only Rust, skips loudly what needs more

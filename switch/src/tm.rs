@@ -361,9 +361,9 @@ impl<P: Default> Tm<P> {
         let is_seen = |(_, port): &(Time, u16)| {
             self.stops || self.ports.get(usize::from(*port)).is_some_and(port::Port::has_work)
         };
-        let is_any = self.stops || self.slots.used() > 0;
-        let first = if is_any { self.wires.iter().find(is_seen) } else { None };
-        let wire = first.map_or(Time::MAX, |(at, _)| at);
+        let may_be_seen = self.stops || self.slots.used() > 0;
+        let seen = if may_be_seen { self.wires.iter().find(is_seen) } else { None };
+        let wire = seen.map_or(Time::MAX, |(at, _)| at);
         let first = self.deadlines.first().0.min(self.holds.first()).min(wire);
         (first != Time::MAX).then_some(first)
     }

@@ -146,6 +146,9 @@ fn the_straight_way_is_the_way_of_bursts() {
         for (fast, plain) in fast.1.iter().zip(&plain.1) {
             assert_eq!(fast.take(), plain.take());
         }
+        let alone = |fars: &[Far]| fars.iter().map(Far::came_alone).sum::<u64>();
+        assert!(alone(&fast.1) > 3_000, "{} of 6000 went straight", alone(&fast.1));
+        assert_eq!(alone(&plain.1), 0, "bursts go by lists");
         let seen = |core: &mut Core| format!("{:#?}", core.statistics());
         assert_eq!(seen(&mut fast.0), seen(&mut plain.0));
         fast.0.audit_queues().expect("everything adds up");

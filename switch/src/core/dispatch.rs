@@ -191,6 +191,12 @@ impl Core {
         }
     }
 
+    /// Drops a packet that ingress let through, in front of egress.
+    pub(super) fn refuse(&mut self, packet: Descriptor, reason: ReasonIndex) {
+        self.will_not_leave(&packet);
+        self.drop_packet(packet, reason);
+    }
+
     pub(super) fn run_again(&mut self, mut packet: Descriptor, path: PacketPath) {
         packet.passes += 1;
         if packet.passes >= PASSES_MAX {
@@ -207,8 +213,7 @@ impl Core {
         let from = packet.ingress_port;
         let mut copies = std::mem::take(&mut self.copies);
         if !self.replication.copies(group, from, &self.numbers, &mut copies) {
-            self.will_not_leave(&packet);
-            self.drop_packet(packet, DeviceReason::NoSuchGroup.index());
+            self.refuse(packet, DeviceReason::NoSuchGroup.index());
         } else if let Some((last, others)) = copies.split_last() {
             // Clones of this packet may have charged it already.
             let is_first = self.manager.charge == Charge::Own;
@@ -230,8 +235,7 @@ impl Core {
                 self.end_copies();
             }
         } else {
-            self.will_not_leave(&packet);
-            self.drop_packet(packet, DeviceReason::EmptyGroup.index());
+            self.refuse(packet, DeviceReason::EmptyGroup.index());
         }
         self.copies = copies;
     }
@@ -289,10 +293,7 @@ impl Core {
                 self.active.insert(slot);
                 self.slots[slot].out.push(packet);
             }
-            Offered::Refused(packet, reason) => {
-                self.will_not_leave(&packet);
-                self.drop_packet(packet, reason);
-            }
+            Offered::Refused(packet, reason) => self.refuse(packet, reason),
         }
     }
 

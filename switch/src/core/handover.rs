@@ -207,10 +207,7 @@ impl Core {
     pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, wanted: Wanted) {
         let charge = match self.lend(&packet) {
             Ok(charge) => charge,
-            Err(reason) => {
-                self.will_not_leave(&packet);
-                return self.drop_packet(packet, reason);
-            }
+            Err(reason) => return self.refuse(packet, reason),
         };
         let missing = self.wire_len(&packet).wrapping_sub(packet.len);
         let handed = Handed { packet, missing, wanted, charge };
@@ -225,8 +222,7 @@ impl Core {
                 if let Some(charge) = charge {
                     self.manager.tm.release_shared(self.now, charge);
                 }
-                self.will_not_leave(&packet);
-                self.drop_packet(packet, DeviceReason::WorkerBusy.index());
+                self.refuse(packet, DeviceReason::WorkerBusy.index());
             }
         }
     }

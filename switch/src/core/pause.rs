@@ -78,13 +78,12 @@ impl Core {
             match event {
                 Event::FlowControl { port, frame } => self.flow_control(port, &frame),
                 Event::Drop { packet, reason, port, .. } => {
-                    self.will_not_leave(&packet);
                     let was_removed = slot_of(port).is_some_and(|slot| !self.slots[slot].present);
                     let reason = match was_removed {
                         true => DeviceReason::PortRemoved.index(),
                         false => self.manager.reason(reason),
                     };
-                    self.drop_packet(packet, reason);
+                    self.refuse(packet, reason);
                 }
                 Event::StormDetected { port, queue, action } => {
                     let (name, action) = (self.port_name(slot_of(port)), action.name());

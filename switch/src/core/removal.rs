@@ -40,8 +40,7 @@ impl Core {
     /// Drops what the port was about to be given.
     fn drop_waiting(&mut self, slot: usize) {
         for packet in std::mem::take(&mut self.slots[slot].out) {
-            self.will_not_leave(&packet);
-            self.drop_packet(packet, DeviceReason::PortRemoved.index());
+            self.refuse(packet, DeviceReason::PortRemoved.index());
         }
         let frames = std::mem::take(&mut self.slots[slot].backlog);
         let from = std::mem::take(&mut self.slots[slot].backlog_from);

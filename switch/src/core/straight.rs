@@ -3,7 +3,7 @@
 //! In virtual time nearly every packet is alone, and lists for bursts, a slot in a queue that is empty and the search for a
 //! port that may send cost more than the packet itself. What happens here is what happens on the way of bursts,
 //! in the same order; whatever is not plain (a burst, a copy, a delay, a port that is busy) goes that way. It is no way
-//! of its own for decisions: those are the program's and the traffic manager's. `tests.rs` sends the same packets both ways.
+//! of its own for decisions: those are the program's and the traffic manager's. `tests/it/straight.rs` sends the same packets both ways.
 
 use std::slice;
 
@@ -13,7 +13,7 @@ use super::manager::{Charge, Wanted, port_id};
 use super::{Core, Progress};
 use crate::device::notify::Half;
 use crate::ports::TxFrame;
-use crate::tm::{Departure, DropReason};
+use crate::tm::Departure;
 
 impl Core {
     /// The rest of a turn in which at most one port has something.
@@ -93,7 +93,7 @@ impl Core {
                 false
             }
             Some(Err(reason)) => {
-                self.refuse(packet, reason);
+                self.refuse(packet, self.manager.reason(reason));
                 false
             }
             Some(Ok(mark)) => {
@@ -125,11 +125,5 @@ impl Core {
         self.book(from, |ledger| ledger.sent += 1);
         self.sent_straight += 1;
         None
-    }
-
-    fn refuse(&mut self, packet: Descriptor, reason: DropReason) {
-        let reason = self.manager.reason(reason);
-        self.will_not_leave(&packet);
-        self.drop_packet(packet, reason);
     }
 }

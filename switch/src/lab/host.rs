@@ -110,6 +110,17 @@ impl Connection {
     }
 }
 
+#[cfg(test)]
+impl Connection {
+    /// The first bytes that the receiver expects.
+    pub(super) fn first_bytes(&self, cores: &mut [Core]) -> Option<[u8; 64]> {
+        let mut bytes = [0; 64];
+        let memory = end_of(&mut cores[self.to])?.roce().memory();
+        memory.backing(self.rkey)?.read(0, &mut bytes);
+        Some(bytes)
+    }
+}
+
 /// Bytes that a flow wrote into its receiver's memory and that are not those that were sent.
 pub(super) fn wrong_bytes(flow: &Connection, cores: &mut [Core]) -> u64 {
     let end = end_of(&mut cores[flow.to]);

@@ -1,5 +1,6 @@
 //! The traffic manager from outside, with integers as packets.
 
+use proptest::prelude::*;
 use wireyard_tables::time::{Span, Time};
 
 use crate::units::{BitsPerSec, PoolAlpha, Probability, Quanta};
@@ -84,6 +85,44 @@ fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departure<u32>, T
         match tm.next_deadline() {
             Some(next) if next <= until => now = next.max(now),
             _ => return left,
+        }
+    }
+}
+
+/// What happens to one of three ports from outside.
+#[derive(Clone, Copy, Debug)]
+enum Outside {
+    Pause { port: u16, vector: u8, quanta: u16 },
+    Block { port: u16, blocked: bool },
+    Down { port: u16 },
+}
+
+fn outside() -> impl Strategy<Value = Outside> {
+    let port = 0u16..3;
+    prop_oneof![
+        (port.clone(), any::<u8>(), 0u16..40).prop_map(|(port, vector, quanta)| Outside::Pause {
+            port,
+            vector,
+            quanta
+        }),
+        (port.clone(), any::<bool>()).prop_map(|(port, blocked)| Outside::Block { port, blocked }),
+        port.prop_map(|port| Outside::Down { port }),
+    ]
+}
+
+impl Outside {
+    /// A port that goes down comes back at once.
+    fn happen(self, tm: &mut Tm<u32>, now: Time) {
+        match self {
+            Outside::Pause { port, vector, quanta } => {
+                let quanta = [Quanta::new(quanta); CLASSES];
+                tm.pfc_received(now, PortId(port), &PfcFrame { vector, quanta });
+            }
+            Outside::Block { port, blocked } => tm.set_blocked(now, PortId(port), blocked),
+            Outside::Down { port } => {
+                tm.port_down(now, PortId(port));
+                tm.port_up(now, PortId(port));
+            }
         }
     }
 }

@@ -117,28 +117,41 @@ fn seen(lab: &mut Lab) -> Seen {
     }
 }
 
-#[test]
-fn a_node_that_goes_on_changes_nothing() {
-    for (text, seed) in (1..6).map(|seed| (BUSY, seed)).chain([(ALONE, 1)]) {
+/// The scenarios as they are run, and with every node polled one after the other by `poll`.
+fn both_ways(poll: PollNode) -> impl Iterator<Item = (String, Seen, Seen)> {
+    let runs = (1..6).map(|seed| (BUSY, seed)).chain([(ALONE, 1)]);
+    runs.map(move |(text, seed)| {
         let (mut fast, mut plain) = (lab(text, seed), lab(text, seed));
         assert_eq!(fast.run(&mut |_| true), Outcome::Complete);
-        run_one_by_one(&mut plain, poll_due);
+        run_one_by_one(&mut plain, poll);
         let (fast, plain) = (seen(&mut fast), seen(&mut plain));
         let is_bad = |way: &LinkCounters| way.reordered > 0 && way.lost > 0;
         assert_eq!(plain.links.iter().flatten().any(is_bad), text == BUSY);
         assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 0));
-        assert_eq!(fast, plain, "seed {seed} of {text}");
+        (format!("seed {seed} of {text}"), fast, plain)
+    })
+}
+
+#[test]
+fn a_node_that_goes_on_changes_nothing() {
+    for (run, fast, plain) in both_ways(poll_due) {
+        assert_eq!(fast, plain, "{run}");
     }
 }
 
 #[test]
 fn a_packet_that_goes_straight_changes_nothing() {
-    for (text, seed) in (1..6).map(|seed| (BUSY, seed)).chain([(ALONE, 1)]) {
-        let (mut fast, mut plain) = (lab(text, seed), lab(text, seed));
-        assert_eq!(fast.run(&mut |_| true), Outcome::Complete);
-        run_one_by_one(&mut plain, poll_everything);
-        let (fast, plain) = (seen(&mut fast), seen(&mut plain));
+    for (run, fast, plain) in both_ways(poll_everything) {
         assert!(plain.polls > fast.polls, "timers that only give memory back are skipped");
-        assert_eq!(Seen { polls: 0, ..fast }, Seen { polls: 0, ..plain }, "seed {seed} of {text}");
+        assert_eq!(Seen { polls: 0, ..fast }, Seen { polls: 0, ..plain }, "{run}");
     }
+}
+
+/// A packet that came to the wrong flow is found, because no two flows have the same bytes.
+#[test]
+fn flows_of_different_hosts_have_different_bytes() {
+    let mut lab = lab(BUSY, 1);
+    let mut start = |flow: usize| lab.flows[flow].first_bytes(&mut lab.cores);
+    let starts = [0, 1, 2].map(|flow| start(flow).expect("a flow has memory"));
+    assert!(starts[0] != starts[1] && starts[0] != starts[2] && starts[1] != starts[2]);
 }

@@ -8,9 +8,7 @@ use super::*;
 enum Op {
     Enqueue { ingress: u16, egress: u16, class: u8, bytes: u32 },
     Depart { egress: u16, abort: bool },
-    Pause { port: u16, vector: u8, quanta: u16 },
-    Block { port: u16, blocked: bool },
-    Down { port: u16 },
+    Outside(Outside),
     Later { ns: u64 },
 }
 
@@ -20,10 +18,7 @@ fn ops() -> impl Strategy<Value = Op> {
         12 => (port.clone(), port.clone(), 0u8..4, 1u32..3_000)
             .prop_map(|(ingress, egress, class, bytes)| Op::Enqueue { ingress, egress, class, bytes }),
         6 => (port.clone(), prop::bool::weighted(0.2)).prop_map(|(egress, abort)| Op::Depart { egress, abort }),
-        1 => (port.clone(), any::<u8>(), 0u16..40)
-            .prop_map(|(port, vector, quanta)| Op::Pause { port, vector, quanta }),
-        1 => (port.clone(), any::<bool>()).prop_map(|(port, blocked)| Op::Block { port, blocked }),
-        1 => port.prop_map(|port| Op::Down { port }),
+        3 => outside().prop_map(Op::Outside),
         4 => (0u64..400).prop_map(|ns| Op::Later { ns }),
     ]
 }
@@ -142,15 +137,11 @@ proptest! {
                         }
                     }
                 }
-                Op::Pause { port, vector, quanta } => {
-                    let quanta = [Quanta::new(quanta); CLASSES];
-                    tm.pfc_received(now, PortId(port), &PfcFrame { vector, quanta });
-                }
-                Op::Block { port, blocked } => tm.set_blocked(now, PortId(port), blocked),
-                Op::Down { port } => {
-                    tm.port_down(now, PortId(port));
-                    model.resident.retain(|p| p.2 != port);
-                    tm.port_up(now, PortId(port));
+                Op::Outside(what) => {
+                    what.happen(&mut tm, now);
+                    if let Outside::Down { port } = what {
+                        model.resident.retain(|p| p.2 != port);
+                    }
                 }
                 Op::Later { ns } => now += Span::from_ns(ns),
             }
@@ -184,15 +175,11 @@ proptest! {
                     let arrival = Arrival { ingress, egress, ..to(class, bytes) };
                     let _refused = tm.enqueue(now, bytes, &arrival);
                 }
-                Op::Pause { port, vector, quanta } => {
-                    let quanta = [Quanta::new(quanta); CLASSES];
-                    tm.pfc_received(now, PortId(port), &PfcFrame { vector, quanta });
-                }
-                Op::Block { port, blocked } => tm.set_blocked(now, PortId(port), blocked),
-                Op::Later { ns } => now += Span::from_ns(ns),
-                Op::Depart { .. } | Op::Down { .. } => {
+                Op::Depart { .. } | Op::Outside(Outside::Down { .. }) => {
                     drain(&mut tm, now, now);
                 }
+                Op::Outside(what) => what.happen(&mut tm, now),
+                Op::Later { ns } => now += Span::from_ns(ns),
             }
         }
         for port in 0..3 {

@@ -7,23 +7,18 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Op {
     Packet { ingress: u16, egress: u16, queue: u8, bytes: u32, ect: bool, abort: bool },
-    Pause { port: u16, vector: u8, quanta: u16 },
-    Block { port: u16, blocked: bool },
-    Down { port: u16 },
+    Outside(Outside),
     Later { ns: u64 },
 }
 
 fn ops() -> impl Strategy<Value = Op> {
     let port = 0u16..3;
-    let packet = (port.clone(), port.clone(), 0u8..9, 1u32..3_000, any::<bool>(), any::<u8>());
+    let packet = (port.clone(), port, 0u8..9, 1u32..3_000, any::<bool>(), any::<u8>());
     prop_oneof![
         12 => packet.prop_map(|(ingress, egress, queue, bytes, ect, n)| {
             Op::Packet { ingress, egress, queue, bytes, ect, abort: n < 20 }
         }),
-        1 => (port.clone(), any::<u8>(), 0u16..40)
-            .prop_map(|(port, vector, quanta)| Op::Pause { port, vector, quanta }),
-        1 => (port.clone(), any::<bool>()).prop_map(|(port, blocked)| Op::Block { port, blocked }),
-        1 => port.prop_map(|port| Op::Down { port }),
+        3 => outside().prop_map(Op::Outside),
         // As often long enough for a port to stand idle as not.
         12 => (0u64..4_000).prop_map(|ns| Op::Later { ns }),
     ]
@@ -122,15 +117,7 @@ impl Side {
                 let arrival = Arrival { ingress, egress, group, queue, bytes, ect, color };
                 self.offer(now, &arrival, abort);
             }
-            Op::Pause { port, vector, quanta } => {
-                let quanta = [Quanta::new(quanta); CLASSES];
-                self.tm.pfc_received(now, PortId(port), &PfcFrame { vector, quanta });
-            }
-            Op::Block { port, blocked } => self.tm.set_blocked(now, PortId(port), blocked),
-            Op::Down { port } => {
-                self.tm.port_down(now, PortId(port));
-                self.tm.port_up(now, PortId(port));
-            }
+            Op::Outside(what) => what.happen(&mut self.tm, now),
             Op::Later { .. } => {}
         }
         self.serve(now, false);
