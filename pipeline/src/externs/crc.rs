@@ -1,7 +1,7 @@
 //! Cyclic redundancy checks in the Rocksoft model, with the fastest engine that fits.
 //!
 //! CRC-32/ISO-HDLC's polynomial (Ethernet FCS, InfiniBand ICRC) runs on carry-less multiplication
-//! through `crc32fast`, whatever its start and end values; everything else on sixteen tables through
+//! through libdeflate, whatever its start and end values; everything else on sixteen tables through
 //! `crc`. Both give what the bitwise definition in the tests gives.
 
 use crate::ir::CrcParams;
@@ -18,7 +18,8 @@ pub struct CrcEngine {
 }
 
 enum Kind {
-    IsoHdlc(crc32fast::Hasher),
+    /// Starts with this finished CRC, the inverted register.
+    IsoHdlc(u32),
     Bits8(Box<Crc<u8, Table<16>>>),
     Bits16(Box<Crc<u16, Table<16>>>),
     Bits32(Box<Crc<u32, Table<16>>>),
@@ -28,7 +29,7 @@ enum Kind {
 impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kind::IsoHdlc(_) => "crc32fast",
+            Kind::IsoHdlc(_) => "libdeflate",
             _ => "table",
         })
     }
@@ -43,7 +44,8 @@ pub struct Run<'a> {
 
 #[derive(Clone)]
 enum State<'a> {
-    IsoHdlc(crc32fast::Hasher),
+    /// The finished CRC so far.
+    IsoHdlc(u32),
     Bits8(Digest<'a, u8, Table<16>>),
     Bits16(Digest<'a, u16, Table<16>>),
     Bits32(Digest<'a, u32, Table<16>>),
@@ -91,11 +93,7 @@ impl CrcEngine {
     pub fn new(params: CrcParams) -> CrcEngine {
         let iso = params.width == 32 && params.poly == ISO_HDLC_POLY && params.reflect;
         let kind = match params.width {
-            // crc32fast speaks of the finished CRC, the inverted register.
-            _ if iso => {
-                let register = (params.init as u32).reverse_bits();
-                Kind::IsoHdlc(crc32fast::Hasher::new_with_initial(!register))
-            }
+            _ if iso => Kind::IsoHdlc(!(params.init as u32).reverse_bits()),
             ..=8 => Kind::Bits8(table!(params, u8)),
             9..=16 => Kind::Bits16(table!(params, u16)),
             17..=32 => Kind::Bits32(table!(params, u32)),
@@ -107,7 +105,7 @@ impl CrcEngine {
     /// Starts a run over a stream of bytes.
     pub fn start(&self) -> Run<'_> {
         let state = match &self.kind {
-            Kind::IsoHdlc(hasher) => State::IsoHdlc(hasher.clone()),
+            Kind::IsoHdlc(first) => State::IsoHdlc(*first),
             Kind::Bits8(crc) => State::Bits8(crc.digest()),
             Kind::Bits16(crc) => State::Bits16(crc.digest()),
             Kind::Bits32(crc) => State::Bits32(crc.digest()),
@@ -119,19 +117,26 @@ impl CrcEngine {
     /// The value as its field holds it, of a stream that is there in parts: what [`Run::field_value`] says of them.
     #[inline]
     pub fn field_value(&self, parts: &[&[u8]]) -> u64 {
-        let Kind::IsoHdlc(hasher) = &self.kind else {
+        let Kind::IsoHdlc(first) = self.kind else {
             let mut run = self.start();
             parts.iter().for_each(|part| run.add(part));
             return run.field_value();
         };
-        let mut hasher = hasher.clone();
-        parts.iter().for_each(|part| hasher.update(part));
-        in_field(&self.params, iso_hdlc_value(hasher, &self.params))
+        let crc = parts.iter().fold(first, |crc, part| iso_hdlc(crc, part));
+        in_field(&self.params, iso_hdlc_value(crc, &self.params))
     }
 }
 
-fn iso_hdlc_value(hasher: crc32fast::Hasher, params: &CrcParams) -> u64 {
-    u64::from(!hasher.finalize()) ^ params.xor_out
+/// The finished CRC-32/ISO-HDLC of bytes behind those that have this one.
+#[inline]
+pub(super) fn iso_hdlc(crc: u32, bytes: &[u8]) -> u32 {
+    let mut run = libdeflater::Crc::with_initial(crc);
+    run.update(bytes);
+    run.sum()
+}
+
+fn iso_hdlc_value(crc: u32, params: &CrcParams) -> u64 {
+    u64::from(!crc) ^ params.xor_out
 }
 
 /// The field's number in network order.
@@ -146,7 +151,7 @@ impl Run<'_> {
     /// Adds the next bytes of the stream.
     pub fn add(&mut self, bytes: &[u8]) {
         match &mut self.state {
-            State::IsoHdlc(hasher) => hasher.update(bytes),
+            State::IsoHdlc(crc) => *crc = iso_hdlc(*crc, bytes),
             State::Bits8(digest) => digest.update(bytes),
             State::Bits16(digest) => digest.update(bytes),
             State::Bits32(digest) => digest.update(bytes),
@@ -157,7 +162,7 @@ impl Run<'_> {
     /// The value as its field holds it: the field's number in network order.
     pub fn field_value(self) -> u64 {
         let value = match self.state {
-            State::IsoHdlc(hasher) => iso_hdlc_value(hasher, &self.params),
+            State::IsoHdlc(crc) => iso_hdlc_value(crc, &self.params),
             State::Bits8(digest) => digest.finalize().into(),
             State::Bits16(digest) => digest.finalize().into(),
             State::Bits32(digest) => digest.finalize().into(),

@@ -1,6 +1,7 @@
 //! Hash functions of the language, over a stream of operand bytes.
 
 use crate::externs::checksum::Sum;
+use crate::externs::crc::iso_hdlc;
 use crate::ir::HashAlgorithm;
 use crc::{CRC_16_ARC, Crc, Digest, Table};
 
@@ -18,8 +19,8 @@ pub const TOEPLITZ_KEY: [u8; 40] = [
 pub enum Hasher {
     /// [`HashAlgorithm::Crc16`].
     Crc16(Digest<'static, u16, Table<1>>),
-    /// [`HashAlgorithm::Crc32`].
-    Crc32(crc32fast::Hasher),
+    /// [`HashAlgorithm::Crc32`]: the CRC so far.
+    Crc32(u32),
     /// [`HashAlgorithm::Csum16`].
     Csum16(Sum),
     /// [`HashAlgorithm::Toeplitz`]: result so far, and bytes done.
@@ -35,7 +36,7 @@ impl Hasher {
     pub fn new(algorithm: HashAlgorithm) -> Hasher {
         match algorithm {
             HashAlgorithm::Crc16 => Hasher::Crc16(CRC16.digest()),
-            HashAlgorithm::Crc32 => Hasher::Crc32(crc32fast::Hasher::new()),
+            HashAlgorithm::Crc32 => Hasher::Crc32(0),
             HashAlgorithm::Csum16 => Hasher::Csum16(Sum::default()),
             HashAlgorithm::Toeplitz => Hasher::Toeplitz(0, 0),
             HashAlgorithm::Identity => Hasher::Identity(0),
@@ -47,7 +48,7 @@ impl Hasher {
     pub fn add(&mut self, bytes: &[u8]) {
         match self {
             Hasher::Crc16(digest) => digest.update(bytes),
-            Hasher::Crc32(hasher) => hasher.update(bytes),
+            Hasher::Crc32(crc) => *crc = iso_hdlc(*crc, bytes),
             Hasher::Csum16(sum) => sum.add(bytes),
             Hasher::Toeplitz(hash, done) => {
                 for &byte in bytes {
@@ -87,7 +88,7 @@ impl Hasher {
     pub fn finish(self) -> u64 {
         match self {
             Hasher::Crc16(digest) => digest.finalize().into(),
-            Hasher::Crc32(hasher) => hasher.finalize().into(),
+            Hasher::Crc32(crc) => crc.into(),
             Hasher::Csum16(sum) => sum.checksum().into(),
             Hasher::Toeplitz(hash, _) => hash.into(),
             Hasher::Identity(value) => value,
