@@ -51,6 +51,7 @@ fn router() -> (Arc<wireyard_pipeline::ir::Program>, State) {
             priority: 0,
             target: Target::Action(call),
             idle_timeout: None,
+            meter: None,
         };
         Update::Insert(fib, entry)
     };

@@ -317,8 +317,25 @@ pub struct EntryDecl {
     pub priority: Option<Sp<u64>>,
     /// `idle_timeout_ms:`.
     pub idle_timeout_ms: Option<Sp<u64>>,
+    /// `meter:` rates, where the table has meters.
+    pub meter: Option<(MeterRates, SourceSpan)>,
     /// The entry.
     pub span: SourceSpan,
+}
+
+/// Rates and bursts of a meter, as written with their units: `1Gbit/s`, `16KB`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterRates {
+    /// Committed information rate.
+    pub cir: Name,
+    /// Committed burst size.
+    pub cbs: Name,
+    /// Peak information rate, of a two-rate meter.
+    pub pir: Option<Name>,
+    /// Peak burst size, of a two-rate meter.
+    pub pbs: Option<Name>,
+    /// Excess burst size, of a single-rate meter.
+    pub ebs: Option<Name>,
 }
 
 /// An action selector.

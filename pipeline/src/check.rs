@@ -59,6 +59,7 @@ mod graph;
 mod header;
 mod int;
 mod matches;
+mod meter;
 mod names;
 mod parser;
 mod rates;

@@ -78,6 +78,8 @@ pub enum Event {
         keys: Vec<u128>,
         /// The entry's slot; none on a miss.
         slot: Option<u32>,
+        /// What the entry's meter says, where the table has meters: 0 green, 1 yellow, 2 red.
+        color: Option<u8>,
     },
     /// An action runs.
     Action {

@@ -1,7 +1,7 @@
 //! What a caller writes: tables, entries, actions, members and groups, and updates of them.
 
 use crate::key::{FieldSpec, Match};
-use crate::meter::MeterUnit;
+use crate::meter::{MeterConfig, MeterUnit};
 use crate::time::Span;
 
 /// Index of a table in its set.
@@ -61,13 +61,16 @@ pub struct Entry {
     pub target: Target,
     /// Reported or removed after this long without a hit; `None` for never.
     pub idle_timeout: Option<Span>,
+    /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves the
+    /// meter as it is.
+    pub meter: Option<MeterConfig>,
 }
 
 impl Entry {
-    /// An entry that runs an action, without priority and timeout.
+    /// An entry that runs an action, without priority, timeout and rates.
     pub fn new(matches: Vec<Match>, action: u32, data: Vec<u64>) -> Entry {
         let target = Target::Action(ActionCall { action, data });
-        Entry { matches, priority: 0, target, idle_timeout: None }
+        Entry { matches, priority: 0, target, idle_timeout: None, meter: None }
     }
 
     /// The same with a priority.
@@ -159,8 +162,8 @@ pub struct GroupMember {
 pub enum Update {
     /// A new entry.
     Insert(TableId, Entry),
-    /// A new action and timeout for an entry, found by its matches and priority. Its slot, age among
-    /// equals, counters and meters stay.
+    /// A new action and timeout for an entry, found by its matches and priority, and new rates where it has some: then the
+    /// buckets of its meter are full. Its slot, age among equals, counters, and without rates its meter, stay.
     Modify(TableId, Entry),
     /// Removes an entry, found by its matches and priority.
     Delete(TableId, Vec<Match>, u32),

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::entry::{ProfileId, TableId};
 use crate::key::{MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKind};
+use crate::meter::MeterError;
 use crate::tables::MAX_CAPACITY;
 
 /// A table or action profile that cannot be built.
@@ -120,6 +121,10 @@ pub enum EntryError {
     },
     /// An idle timeout on a table that does not support it.
     TimeoutNotSupported,
+    /// Rates for an entry of a table without meters.
+    MeterNotSupported,
+    /// Rates that mean nothing.
+    Meter(MeterError),
     /// Members, groups or a learnt key do not exist or do not fit the table.
     NotLearnable,
     /// A group or entry refers to a member that does not exist.
@@ -258,6 +263,10 @@ impl fmt::Display for EntryError {
             EntryError::TimeoutNotSupported => {
                 f.write_str("the table does not support idle timeouts; leave the timeout out")
             }
+            EntryError::MeterNotSupported => {
+                f.write_str("the entries of this table have no meters; leave the rates out")
+            }
+            EntryError::Meter(error) => error.fmt(f),
             EntryError::NotLearnable => f.write_str(
                 "only an exact table without action profile learns, from a key of its own width",
             ),

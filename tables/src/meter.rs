@@ -59,6 +59,19 @@ pub enum MeterConfig {
     },
 }
 
+impl std::fmt::Display for MeterConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MeterConfig::SingleRate { cir, cbs, ebs } => {
+                write!(f, "cir {cir}/s, cbs {cbs}, ebs {ebs}")
+            }
+            MeterConfig::TwoRate { cir, cbs, pir, pbs } => {
+                write!(f, "cir {cir}/s, cbs {cbs}, pir {pir}/s, pbs {pbs}")
+            }
+        }
+    }
+}
+
 /// A meter configuration that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterError {

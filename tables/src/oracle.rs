@@ -95,6 +95,7 @@ impl Oracle {
         let at = self.find(&entry.matches, entry.priority).ok_or(Refused::NotFound)?;
         self.entries[at].target = entry.target;
         self.entries[at].idle_timeout = entry.idle_timeout;
+        self.entries[at].meter = entry.meter.or(self.entries[at].meter);
         Ok(())
     }
 

@@ -73,7 +73,7 @@ impl Reader {
         let places = shape.layout().places();
         let matches = places.iter().map(|p| Match::Exact(p.get(key))).collect();
         let target = Target::Action(call.clone());
-        let entry = Entry { matches, priority: 0, target, idle_timeout };
+        let entry = Entry { matches, priority: 0, target, idle_timeout, meter: None };
         // The writer may need the copy that this worker holds.
         self.release();
         self.tables.learn(table, entry, now)

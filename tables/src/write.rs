@@ -14,7 +14,7 @@ use crate::error::{BatchError, BuildError, EntryError, SpecError};
 use crate::idle::LastHits;
 use crate::key::Match;
 use crate::log::{Log, Op, OpKind};
-use crate::meter::MeterArray;
+use crate::meter::{Meter, MeterArray, MeterConfig};
 use crate::replica::{Length, Replay, Replica};
 use crate::selector::{ProfileUndo, ProfileWriter};
 use crate::shape::TableShape;
@@ -46,8 +46,8 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 enum Undo {
-    Insert(usize, Inserted),
-    Modify(usize, u32, Vec<u64>, u64),
+    Insert(usize, Inserted, Option<MeterConfig>),
+    Modify(usize, u32, Vec<u64>, u64, Option<MeterConfig>),
     Remove(usize, Removed),
     Default(usize, ActionCall),
     Profile(usize, ProfileUndo),
@@ -107,18 +107,22 @@ impl TableWriter {
         std::mem::replace(&mut self.default, call)
     }
 
-    /// New entries start with clean side arrays, before any reader can find them.
-    fn reset_side(&self, slot: u32, now: Time) {
+    /// New entries start with clean side arrays and a meter with full buckets, before any reader can find them.
+    fn reset_side(&self, slot: u32, meter: Option<MeterConfig>, now: Time) {
         let index = slot as usize;
         if let Some(counters) = &self.side.counters {
             counters.reset(index);
         }
-        if let Some(meters) = &self.side.meters {
-            // Removing a configuration cannot fail: the array is as large as the table.
-            let _ = meters.configure(index, None, now);
-        }
+        self.set_meter(slot, meter, now);
         if let Some(hits) = &self.side.last_hits {
             hits.touch(Slot(slot), now);
+        }
+    }
+
+    fn set_meter(&self, slot: u32, meter: Option<MeterConfig>, now: Time) {
+        if let Some(meters) = &self.side.meters {
+            // It cannot fail: the rates were checked, and the array is as large as the table.
+            let _ = meters.configure(slot as usize, meter, now);
         }
     }
 
@@ -156,10 +160,10 @@ impl Writer {
             for (i, entry) in spec.entries.iter().enumerate() {
                 let declared = writer.insert(id as usize, entry);
                 let spec_error = |error| SpecError::Entry { entry: Some(i), error };
-                if let Undo::Insert(at, inserted) =
+                if let Undo::Insert(at, inserted, meter) =
                     declared.map_err(|error| named(spec_error(error)))?
                 {
-                    writer.tables[at].reset_side(inserted.slot, options.now);
+                    writer.tables[at].reset_side(inserted.slot, meter, options.now);
                 }
             }
             writer.publish_first(id as usize);
@@ -193,12 +197,7 @@ impl Writer {
         let mut inserted = Vec::new();
         for (index, update) in updates.iter().enumerate() {
             match self.stage(update) {
-                Ok(step) => {
-                    if let Undo::Insert(at, inserted_as) = &step {
-                        inserted.push((TableId(*at as u32), Slot(inserted_as.slot)));
-                    }
-                    undo.push(step);
-                }
+                Ok(step) => undo.push(step),
                 Err(error) => {
                     let name = self.name_of(update);
                     self.roll_back(undo);
@@ -206,8 +205,17 @@ impl Writer {
                 }
             }
         }
-        for &(table, slot) in &inserted {
-            self.tables[table.0 as usize].reset_side(slot.0, now);
+        for step in undo {
+            match step {
+                Undo::Insert(at, entry, meter) => {
+                    self.tables[at].reset_side(entry.slot, meter, now);
+                    inserted.push((TableId(at as u32), Slot(entry.slot)));
+                }
+                Undo::Modify(at, slot, _, _, meter @ Some(_)) => {
+                    self.tables[at].set_meter(slot, meter, now);
+                }
+                _ => {}
+            }
         }
         if !updates.is_empty() {
             self.publish();
@@ -317,13 +325,23 @@ impl Writer {
         }
     }
 
+    /// Checks the rates of an entry.
+    fn meter(&self, at: usize, meter: Option<MeterConfig>) -> Result<(), EntryError> {
+        let Some(config) = meter else { return Ok(()) };
+        if self.tables[at].side.meters.is_none() {
+            return Err(EntryError::MeterNotSupported);
+        }
+        Meter::new(config, Time::ZERO).map(|_| ()).map_err(EntryError::Meter)
+    }
+
     fn insert(&mut self, at: usize, entry: &Entry) -> Result<Undo, EntryError> {
         let row = self.tables[at].shape().row(&entry.matches, entry.priority)?;
         let call = self.call_words(at, &entry.target)?;
         let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
+        self.meter(at, entry.meter)?;
         let inserted = self.tables[at].insert(&row, &call, timeout_ps)?;
         self.refer(at, &call, 1);
-        Ok(Undo::Insert(at, inserted))
+        Ok(Undo::Insert(at, inserted, entry.meter))
     }
 
     fn modify(&mut self, at: usize, entry: &Entry) -> Result<Undo, EntryError> {
@@ -331,11 +349,12 @@ impl Writer {
         let slot = self.tables[at].store.slot_of(&row)?.0;
         let call = self.call_words(at, &entry.target)?;
         let timeout_ps = self.timeout_ps(at, entry.idle_timeout)?;
+        self.meter(at, entry.meter)?;
         let (old, old_timeout_ps) = self.tables[at].store.modify(slot, &call, timeout_ps);
         self.tables[at].push(OpKind::Modify, slot, 0);
         self.refer(at, &call, 1);
         self.refer(at, &old, -1);
-        Ok(Undo::Modify(at, slot, old, old_timeout_ps))
+        Ok(Undo::Modify(at, slot, old, old_timeout_ps, entry.meter))
     }
 
     fn delete(&mut self, at: usize, matches: &[Match], priority: u32) -> Result<Undo, EntryError> {
@@ -368,12 +387,12 @@ impl Writer {
     fn roll_back(&mut self, steps: Vec<Undo>) {
         for step in steps.into_iter().rev() {
             match step {
-                Undo::Insert(at, inserted) => {
+                Undo::Insert(at, inserted, _) => {
                     let call = self.tables[at].store.call(inserted.slot).to_vec();
                     self.refer(at, &call, -1);
                     self.tables[at].store.undo_insert(inserted);
                 }
-                Undo::Modify(at, slot, old, timeout_ps) => {
+                Undo::Modify(at, slot, old, timeout_ps, _) => {
                     let (new, _) = self.tables[at].store.modify(slot, &old, timeout_ps);
                     self.refer(at, &new, -1);
                     self.refer(at, &old, 1);
@@ -422,7 +441,8 @@ impl Writer {
         };
         let timeout_ps = table.store.timeout_ps(slot);
         let idle_timeout = (timeout_ps > 0).then_some(Span::from_ps(timeout_ps));
-        Entry { matches, priority, target, idle_timeout }
+        let meter = table.side.meters.as_ref().and_then(|meters| meters.config(slot as usize));
+        Entry { matches, priority, target, idle_timeout, meter }
     }
 
     pub(crate) fn impatient_clones(&self) -> u64 {

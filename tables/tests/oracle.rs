@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use wireyard_tables::meter::{MeterConfig, MeterUnit};
 use wireyard_tables::oracle::{Oracle, Refused};
 use wireyard_tables::time::Time;
 use wireyard_tables::{
@@ -134,7 +135,8 @@ fn spec() -> impl Strategy<Value = TableSpec> {
         let fields = bits.into_iter().zip(kinds).enumerate().map(field).collect();
         let action = |(id, data_words)| ActionSpec { id, name: format!("a{id}"), data_words };
         let actions = [(0, 0), (3, data_words), (7, data_words / 2)].map(action).into();
-        TableSpec { actions, ..TableSpec::new("t", fields, capacity) }
+        let direct_meter = (capacity > 5).then_some(MeterUnit::Bytes);
+        TableSpec { actions, direct_meter, ..TableSpec::new("t", fields, capacity) }
     })
 }
 
@@ -142,6 +144,11 @@ fn call(spec: &TableSpec, raw: u64) -> ActionCall {
     let action = &spec.actions[raw as usize % 3];
     let data = (0..action.data_words as u64).map(|i| raw.wrapping_mul(i + 1)).collect();
     ActionCall { action: action.id, data }
+}
+
+fn rates(raw: u64) -> Option<MeterConfig> {
+    let (cir, cbs) = (raw % 1000, 1 + raw % 7);
+    (raw % 3 > 0).then_some(MeterConfig::SingleRate { cir, cbs, ebs: 0 })
 }
 
 /// The update a step stands for. Deletes and modifies mostly aim at entries that exist.
@@ -157,10 +164,11 @@ fn update(spec: &TableSpec, oracle: &Oracle, step: &Step) -> Update {
         priority: if overlaps { 1 + (raw[8] % 5) as u32 } else { 0 },
         target: Target::Action(call(spec, raw[9])),
         idle_timeout: None,
+        meter: rates(raw[6]).filter(|_| spec.direct_meter.is_some()),
     };
     let known = oracle.entries().len().checked_sub(1).map(|last| {
         let known = &oracle.entries()[(raw[7] % (last as u64 + 1)) as usize];
-        Entry { target: entry.target.clone(), ..known.clone() }
+        Entry { target: entry.target.clone(), meter: entry.meter, ..known.clone() }
     });
     match (step.kind, known) {
         (0..4, Some(known)) => Update::Delete(table, known.matches, known.priority),
@@ -228,6 +236,7 @@ fn read_back(tables: &Tables, oracles: &[Oracle], specs: &[TableSpec]) {
             let found = tables.entry(table, &wanted.matches, wanted.priority).unwrap();
             assert_eq!(&found, &(*slot, entry.clone()));
             assert_eq!(entry.target, wanted.target);
+            assert_eq!(entry.meter, wanted.meter);
             assert_eq!(tables.entry_at(table, *slot).as_ref(), Ok(entry));
             let again = tables.entry(table, &entry.matches, entry.priority).unwrap();
             assert_eq!(&again.0, slot);

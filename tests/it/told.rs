@@ -192,3 +192,66 @@ fn one_of_a_thing_has_no_s() {
     let ended = run(&["check", &write(folder.path(), "one.yaml", &one)]);
     ended.expect(1, &["1 error\n"]);
 }
+
+const METERED: &str = "pipeline: example
+headers: { eth: { fields: { dst: mac, src: mac, kind: 16 } } }
+parser: { start: { extract: eth } }
+actions: { send: { params: { port: port }, do: [ std.egress_port = port ] } }
+tables:
+  rates:
+    key: { eth.kind: exact }
+    actions: [send, drop]
+    meter: { type: srtcm, unit: packets }
+    entries: [ { match: { eth.kind: 1 }, action: send(2), meter: { cir: 1pps, cbs: 1, ebs: 1 } } ]
+    size: 8
+ingress:
+  - apply: rates
+  - if: std.color == 2
+    then: [ drop too_fast ]
+deparser: { emit: [eth] }
+";
+
+const ENTRIES: &str = "entries:
+  rates:
+    - { match: { eth.kind: 2 }, action: send(2), meter: { cir: 1pps, cbs: 3 } }
+    - { match: { eth.kind: 3 }, action: send(2) }
+";
+
+/// The meter of an entry has the entry's rates, in the program and in an entries file, on both engines; without rates
+/// everything passes.
+#[test]
+fn an_entry_has_rates_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = write(folder.path(), "program.yaml", METERED);
+    let entries = write(folder.path(), "entries.yaml", ENTRIES);
+    let frame = |kind: u16| format!("020000000001020000000002{kind:04x}00");
+    let mut text = String::new();
+    for (kind, passes) in [(1, 2), (2, 3), (3, 6)] {
+        for n in 0..6 {
+            let frame = frame(kind);
+            text += &format!("packet 1 {frame}\n");
+            text += &if n < passes {
+                format!("expect 2 {frame}\n")
+            } else {
+                "expect_drop too_fast\n".into()
+            };
+        }
+    }
+    let script = write(folder.path(), "t.stf", &format!("{text}wait\ncheck_drops too_fast == 7\n"));
+    for engine in ["interp", "jit"] {
+        run(&["test", &script, "--engine", engine]).expect(0, &[]);
+    }
+    let told = run(&["trace", &program, "--entries", &entries, "--hex", &frame(2)]);
+    told.expect(0, &[]);
+    assert!(told.out.contains("table rates: hit, entry 1, green"), "{}", told.out);
+    // What `fmt` writes is the same program.
+    let dumped = run(&["dump", &program, "--stage", "ast"]);
+    assert!(dumped.out.contains("meter: { cir: 1pps, cbs: 1, ebs: 1 }"), "{}", dumped.out);
+    let again = write(folder.path(), "again.yaml", &dumped.out);
+    let ir = |path: &str| run(&["dump", path, "--stage", "ir"]).out;
+    assert!(
+        ir(&program).contains("cir 1/s, cbs 1, ebs 1") && ir(&again) == ir(&program),
+        "{}",
+        ir(&again)
+    );
+}

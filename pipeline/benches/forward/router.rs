@@ -57,6 +57,7 @@ pub(crate) fn fill(state: &State) {
         priority: 0,
         target: Target::Action(ActionCall { action, data }),
         idle_timeout: None,
+        meter: None,
     };
     let mac = |n| entry(Match::Exact(address(n).into()), 0, vec![]);
     let macs: Vec<Update> = (0..ADDRESSES).map(|n| Update::Insert(table("macs"), mac(n))).collect();

@@ -40,7 +40,13 @@ pub(crate) fn fill(state: &State) {
         let matches = vec![Match::Exact(VNI.into()), Match::Exact(mac(host).into())];
         Update::Insert(
             fdb,
-            Entry { matches, priority: 0, target: Target::Action(call), idle_timeout: None },
+            Entry {
+                matches,
+                priority: 0,
+                target: Target::Action(call),
+                idle_timeout: None,
+                meter: None,
+            },
         )
     };
     insert(state, &(0..HOSTS).map(host).collect::<Vec<Update>>());

@@ -1,6 +1,6 @@
 //! An entries file as it is written: what fills the tables and the device at the start.
 
-use super::{AstExpr, EntryDecl, Name, Named, PatternDecl, Sp};
+use super::{AstExpr, EntryDecl, MeterRates, Named, PatternDecl, Sp};
 
 /// Things by number, in the order written.
 pub type Numbered<T> = Vec<(Sp<u64>, T)>;
@@ -35,21 +35,6 @@ pub struct GroupMember {
     pub member: Sp<u64>,
     /// Its weight; 1 when not written.
     pub weight: Sp<u64>,
-}
-
-/// Rates and bursts of a meter, as written with their units: `1Gbit/s`, `16KB`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeterRates {
-    /// Committed information rate.
-    pub cir: Name,
-    /// Committed burst size.
-    pub cbs: Name,
-    /// Peak information rate, of a two-rate meter.
-    pub pir: Option<Name>,
-    /// Peak burst size, of a two-rate meter.
-    pub pbs: Option<Name>,
-    /// Excess burst size, of a single-rate meter.
-    pub ebs: Option<Name>,
 }
 
 /// A multicast group: a list of copies, or `{ ports: [..], prune_ingress: true }`.

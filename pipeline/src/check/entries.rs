@@ -2,10 +2,10 @@
 //!
 //! The checked program is all there is: its constants are known by name, its libraries are not.
 
+use super::ExternRegistry;
 use super::cx::{Cx, Env, Place};
 use super::scope::Scope;
 use super::uses::Uses;
-use super::{ExternRegistry, rates};
 use crate::ast::entries::*;
 use crate::ast::*;
 use crate::diag::{Diagnostics, codes};
@@ -14,7 +14,6 @@ use crate::ids::*;
 use crate::ir::{Program, Table};
 use crate::state::action_words;
 use std::collections::{BTreeMap, BTreeSet};
-use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Span;
 use wireyard_tables::{ActionCall, Entry, GroupMember as Member, ProfileId, Target, Update};
 
@@ -212,6 +211,7 @@ impl<'a> Resolver<'a> {
                 let matched = self.cx.entry_matches(table, entry);
                 let target = self.entry_target(id, table, &entry.action);
                 let timeout = self.cx.entry_timeout(table, entry);
+                let meter = self.cx.entry_meter(table, entry);
                 let (Some((matches, priority)), Some(target)) = (matched, target) else { continue };
                 let same = seen.insert(key(&matches, priority), Some(entry.span));
                 if let Some(first) = same {
@@ -224,7 +224,7 @@ impl<'a> Resolver<'a> {
                     continue;
                 }
                 let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
-                let entry = Entry { matches, priority, target, idle_timeout };
+                let entry = Entry { matches, priority, target, idle_timeout, meter };
                 self.found.updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
             }
         }
@@ -337,79 +337,10 @@ impl<'a> Resolver<'a> {
             };
             for (index, decl) in entries {
                 let Some(at) = self.index(index, meter.size) else { continue };
-                let config = self.meter_config(decl, meter.kind);
+                let config = self.cx.meter_config(decl, meter.kind);
                 if let Some(config) = config {
                     self.found.meters.push((id, at, config));
                 }
-            }
-        }
-    }
-
-    fn meter_config(
-        &mut self,
-        decl: &MeterRates,
-        kind: crate::ir::MeterKind,
-    ) -> Option<MeterConfig> {
-        let cir = self.measured(&decl.cir, rates::rate, kind.packets);
-        let cbs = self.measured(&decl.cbs, rates::size, kind.packets);
-        let (wanted, refused) = if kind.two_rates {
-            ("a two-rate meter has `pir` and `pbs`, and no `ebs`", decl.ebs.as_ref())
-        } else {
-            (
-                "a single-rate meter has `ebs`, and no `pir` or `pbs`",
-                decl.pir.as_ref().or(decl.pbs.as_ref()),
-            )
-        };
-        if let Some(refused) = refused {
-            self.cx.report.error(codes::METER, refused.span, wanted);
-            return None;
-        }
-        let config = match (kind.two_rates, &decl.pir, &decl.pbs, &decl.ebs) {
-            (true, Some(pir), Some(pbs), _) => {
-                let pir_value = self.measured(pir, rates::rate, kind.packets)?;
-                let pbs = self.measured(pbs, rates::size, kind.packets)?;
-                let (cir, cbs) = (cir?, cbs?);
-                if pir_value < cir {
-                    let text = "the peak rate is below the committed rate (RFC 2698 section 2)";
-                    self.cx.report.error(codes::METER, pir.span, text);
-                    return None;
-                }
-                MeterConfig::TwoRate { cir, cbs, pir: pir_value, pbs }
-            }
-            (false, _, _, Some(ebs)) => {
-                let ebs = self.measured(ebs, rates::size, kind.packets)?;
-                MeterConfig::SingleRate { cir: cir?, cbs: cbs?, ebs }
-            }
-            (false, _, _, None) => MeterConfig::SingleRate { cir: cir?, cbs: cbs?, ebs: 0 },
-            _ => {
-                self.cx.report.error(codes::METER, decl.cir.span, wanted);
-                return None;
-            }
-        };
-        let no_burst = match config {
-            MeterConfig::SingleRate { cbs, ebs, .. } => cbs == 0 && ebs == 0,
-            MeterConfig::TwoRate { cbs, pbs, .. } => cbs == 0 || pbs == 0,
-        };
-        if no_burst {
-            let text = "a burst of 0 lets nothing through";
-            let help = "give a burst of at least the largest packet";
-            self.cx.report.error(codes::METER, decl.cbs.span, text).help(help);
-            return None;
-        }
-        Some(config)
-    }
-
-    fn measured(
-        &mut self,
-        text: &Name,
-        read: fn(&str, bool) -> Result<u64, String>,
-        packets: bool,
-    ) -> Option<u64> {
-        match read(&text.value, packets) {
-            Ok(value) => Some(value),
-            Err(why) => {
-                self.cx.report.error(codes::METER, text.span, why);
-                None
             }
         }
     }

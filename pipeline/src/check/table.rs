@@ -378,8 +378,9 @@ impl Cx<'_> {
                 continue;
             }
             let idle_timeout_ms = self.entry_timeout(table, entry);
+            let meter = self.entry_meter(table, entry);
             let call = ActionCall { action, args };
-            table.entries.push(TableEntry { matches, priority, call, idle_timeout_ms });
+            table.entries.push(TableEntry { matches, priority, call, idle_timeout_ms, meter });
         }
     }
 

@@ -34,6 +34,7 @@ impl Pass<'_> {
             return Ok((false, ActionId(0)));
         };
         let found = view.lookup(&self.bench.key[..words]);
+        let mut metered = None;
         let (place, data) = match found {
             None => view.default_action(),
             Some(hit) => {
@@ -48,6 +49,7 @@ impl Pass<'_> {
                     let green = crate::state::color(0);
                     let color = meters.execute(slot, self.packet.len.into(), green, self.now());
                     self.set_color(color as u8);
+                    metered = Some(color as u8);
                 }
                 let hash = match &table.selector {
                     Some(selector) => self.settle(self.hash(selector.hash, &selector.keys))?,
@@ -62,6 +64,7 @@ impl Pass<'_> {
             table: id,
             keys: table.keys.iter().map(|key| pass.eval(key.value).unwrap_or(0)).collect(),
             slot: found.map(|hit| hit.slot.0),
+            color: metered,
         });
         let base = self.bench.phv.locals.len();
         self.bench.phv.locals.extend(action_args(&self.program.actions[action], data));

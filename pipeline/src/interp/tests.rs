@@ -286,6 +286,7 @@ fn action_data_wider_than_a_word_arrives() {
         priority: 0,
         call: ActionCall { action, args: vec![1, value] },
         idle_timeout_ms: 0,
+        meter: None,
     });
     let mut rig = build.rig();
     let after = rig.ingress(&ipv4_packet(0));
@@ -323,6 +324,7 @@ fn a_group_picks_a_member_by_hash() {
         priority: 0,
         target: EntryTarget::Group(5),
         idle_timeout: None,
+        meter: None,
     };
     let updates = [
         TableUpdate::InsertMember(profile, 1, call(11)),

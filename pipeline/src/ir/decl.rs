@@ -6,6 +6,7 @@ use super::expr::HashAlgorithm;
 use super::layout::FieldLayout;
 use crate::ids::*;
 use wireyard_tables::MatchKind;
+use wireyard_tables::meter::MeterConfig;
 
 /// Most metadata that may cross the queue, in bytes (the free part of the descriptor).
 pub const CARRIED_BYTES_MAX: u32 = 16;
@@ -214,6 +215,8 @@ pub struct TableEntry {
     pub call: ActionCall,
     /// Idle timeout in milliseconds; 0 is none.
     pub idle_timeout_ms: u64,
+    /// Rates of its meter.
+    pub meter: Option<MeterConfig>,
 }
 
 /// An action selector: the entry names a member or a group, the hash picks in the group.

@@ -179,10 +179,9 @@ impl Printer<'_> {
             for entry in &table.entries {
                 let matches: Vec<String> = entry.matches.iter().map(matched).collect();
                 let call = self.call(&entry.call);
-                self.line(
-                    1,
-                    &format!("entry [{}] {} -> {call}", matches.join(", "), entry.priority),
-                );
+                let meter = entry.meter.map_or_else(String::new, |rates| format!(", {rates}"));
+                let (keys, priority) = (matches.join(", "), entry.priority);
+                self.line(1, &format!("entry [{keys}] {priority} -> {call}{meter}"));
             }
         }
     }

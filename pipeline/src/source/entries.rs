@@ -5,9 +5,9 @@ use super::node::{Node, NodeKind};
 use super::program::table;
 use super::shape::{MapShape, Shape, key, needed};
 use crate::ast::entries::{
-    EntriesFile, GroupMember, MeterRates, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
+    EntriesFile, GroupMember, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
 };
-use crate::ast::{AstExpr, Name, Named, Sp};
+use crate::ast::{AstExpr, Named, Sp};
 use crate::syntax;
 
 /// An entries file.
@@ -41,7 +41,7 @@ pub(crate) static ENTRIES: MapShape = MapShape {
         ),
         key(
             "meters",
-            Shape::MapOf(&Shape::MapOf(&Shape::Map(&RATES))),
+            Shape::MapOf(&Shape::MapOf(&Shape::Map(&table::RATES))),
             "Rates by index, by meter.",
         ),
         key(
@@ -50,18 +50,6 @@ pub(crate) static ENTRIES: MapShape = MapShape {
             "Copies by number of the group.",
         ),
         key("mirror_sessions", Shape::MapOf(&Shape::Map(&MIRROR)), "Sessions by number."),
-    ],
-};
-/// Rates of a meter.
-pub(crate) static RATES: MapShape = MapShape {
-    name: "rates",
-    what: "the rates of a meter",
-    keys: &[
-        needed("cir", Shape::Text, "Committed information rate: `1Gbit/s`."),
-        needed("cbs", Shape::Text, "Committed burst size: `16KB`."),
-        key("pir", Shape::Text, "Peak information rate, of a two-rate meter."),
-        key("pbs", Shape::Text, "Peak burst size, of a two-rate meter."),
-        key("ebs", Shape::Text, "Excess burst size, of a single-rate meter."),
     ],
 };
 const REPLICAS: Shape = Shape::List(&Shape::Either(&[Shape::Expression, Shape::Map(&REPLICA)]));
@@ -131,8 +119,9 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile
             .named(node, "the registers", |decoder, _, node| Some(numbered(decoder, node, cells)));
     }
     if let Some(node) = fields.get("meters") {
-        found.meters = decoder
-            .named(node, "the meters", |decoder, _, node| Some(numbered(decoder, node, rates)));
+        found.meters = decoder.named(node, "the meters", |decoder, _, node| {
+            Some(numbered(decoder, node, table::rates))
+        });
     }
     if let Some(node) = fields.get("multicast_groups") {
         found.multicast_groups = numbered(decoder, node, multicast);
@@ -180,13 +169,6 @@ fn cells(decoder: &mut Decoder<'_>, node: &Node) -> Option<Named<AstExpr>> {
     }
     let value = decoder.expression(node)?;
     Some(vec![(Sp::new("value".to_owned(), value.span), value)])
-}
-
-fn rates(decoder: &mut Decoder<'_>, node: &Node) -> Option<MeterRates> {
-    let fields = decoder.map(node, &RATES)?;
-    let mut word = |key: &str| -> Option<Name> { decoder.word(fields.get(key)?) };
-    let [cir, cbs, pir, pbs, ebs] = ["cir", "cbs", "pir", "pbs", "ebs"].map(&mut word);
-    Some(MeterRates { cir: cir?, cbs: cbs?, pir, pbs, ebs })
 }
 
 /// `[1, 2]`, `{ ports: [1, 2], prune_ingress: true }` or `{ ports: all }`.

@@ -116,6 +116,7 @@ fn entry(declared: &ir::TableEntry, target: Target) -> Entry {
         priority: declared.priority,
         target,
         idle_timeout: (timeout != 0).then(|| Span::from_ms(timeout)),
+        meter: declared.meter,
     }
 }
 

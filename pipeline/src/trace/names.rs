@@ -178,7 +178,7 @@ fn parser_step(program: &Program, event: &Event) -> Option<Step> {
 
 fn control_step(program: &Program, event: &Event) -> Option<Step> {
     Some(match event {
-        Event::Apply { table, keys, slot } => {
+        Event::Apply { table, keys, slot, color } => {
             let table = &program.tables[*table];
             let keys = table.keys.iter().zip(keys);
             let values = keys.map(|(k, v)| (k.name.clone(), value(k.display, k.bits, *v)));
@@ -186,7 +186,9 @@ fn control_step(program: &Program, event: &Event) -> Option<Step> {
                 Some(slot) => format!("table {}: hit, entry {slot}", table.name),
                 None => format!("table {}: miss", table.name),
             };
-            words("apply", 1, text, values.collect())
+            let metered =
+                color.map_or_else(String::new, |color| format!(", {}", color_name(color)));
+            words("apply", 1, text + &metered, values.collect())
         }
         Event::Action { action, args } => {
             let action = &program.actions[*action];
@@ -205,6 +207,10 @@ fn control_step(program: &Program, event: &Event) -> Option<Step> {
     })
 }
 
+fn color_name(color: u8) -> &'static str {
+    ["green", "yellow", "red"].get(usize::from(color)).unwrap_or(&"?")
+}
+
 fn effect_step(program: &Program, event: &Event) -> Option<Step> {
     Some(match event {
         Event::Headers { valid } => {
@@ -220,7 +226,7 @@ fn effect_step(program: &Program, event: &Event) -> Option<Step> {
         }
         Event::Metered { meter, index, color } => {
             let meter = &program.meters[*meter];
-            let color = ["green", "yellow", "red"].get(usize::from(*color)).unwrap_or(&"?");
+            let color = color_name(*color);
             let outside = outside(*index, meter.size, " (outside)");
             words("meter", 2, format!("meter {}[{index}]: {color}{outside}", meter.name), vec![])
         }

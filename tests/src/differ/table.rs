@@ -90,7 +90,15 @@ impl Gen {
         if self.random.chance(15) {
             table.insert("idle_timeout_ms".into(), 1000.into());
         }
-        let entries = self.entries_of(&kinds, actions);
+        let mut entries = self.entries_of(&kinds, actions);
+        if table.contains_key("meter") {
+            let rates = json!({ "cir": "1MB/s", "cbs": "300B", "pir": "3MB/s", "pbs": "600B" });
+            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+                if self.random.chance(70) {
+                    entry.insert("meter".into(), rates.clone());
+                }
+            }
+        }
         let exact = kinds.iter().all(|(_, kind, _)| *kind == "exact");
         let constant = self.random.chance(50);
         if constant {

@@ -2,7 +2,9 @@
 
 use super::expression::{expression, path, pattern, quoted};
 use super::{Out, expression_list, name_list};
-use crate::ast::{ApplyStmt, AstExpr, EntryDecl, MeterDecl, Name, Stmt, StmtKind, TableDecl};
+use crate::ast::{
+    ApplyStmt, AstExpr, EntryDecl, MeterDecl, MeterRates, Name, Stmt, StmtKind, TableDecl,
+};
 
 /// `key:` and a list of statements.
 pub(super) fn statements(out: &mut Out, key: &str, body: &[Stmt]) {
@@ -157,5 +159,21 @@ fn entry(out: &mut Out, entry: &EntryDecl) {
         out.expression("action", Some(&entry.action));
         out.count("priority", entry.priority.as_ref());
         out.count("idle_timeout_ms", entry.idle_timeout_ms.as_ref());
+        if let Some((rates, _)) = &entry.meter {
+            out.line(format!("meter: {{ {} }}", meter_rates(rates)));
+        }
     });
+}
+
+fn meter_rates(rates: &MeterRates) -> String {
+    let all = [
+        ("cir", Some(&rates.cir)),
+        ("cbs", Some(&rates.cbs)),
+        ("pir", rates.pir.as_ref()),
+        ("pbs", rates.pbs.as_ref()),
+        ("ebs", rates.ebs.as_ref()),
+    ];
+    let written = all.into_iter().filter_map(|(key, rate)| Some((key, rate?)));
+    let written = written.map(|(key, rate)| format!("{key}: {}", quoted(&rate.value)));
+    written.collect::<Vec<_>>().join(", ")
 }

@@ -279,6 +279,7 @@ impl Random {
                 priority: if ternary { priority + 1 } else { 0 },
                 call: ActionCall { action, args },
                 idle_timeout_ms: 0,
+                meter: None,
             });
         }
         table

@@ -3,8 +3,8 @@
 use super::header::{WIDTH, width};
 use super::statement::statements;
 use crate::ast::{
-    ActionDecl, CounterDecl, EntryDecl, KeyDecl, MeterDecl, Name, RegisterDecl, SelectorDecl, Sp,
-    TableDecl,
+    ActionDecl, CounterDecl, EntryDecl, KeyDecl, MeterDecl, MeterRates, Name, RegisterDecl,
+    SelectorDecl, Sp, TableDecl,
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
@@ -66,6 +66,19 @@ pub(crate) static ENTRY: MapShape = MapShape {
         needed("action", Shape::Expression, "The action: a name or a call."),
         key("priority", Shape::Count, "Of two entries that match, the higher wins."),
         key("idle_timeout_ms", Shape::Count, "Removed after so long without a hit."),
+        key("meter", Shape::Map(&RATES), "Rates of its meter; without them all hits are green."),
+    ],
+};
+/// Rates of a meter.
+pub(crate) static RATES: MapShape = MapShape {
+    name: "rates",
+    what: "the rates of a meter",
+    keys: &[
+        needed("cir", Shape::Text, "Committed information rate: `1Gbit/s`."),
+        needed("cbs", Shape::Text, "Committed burst size: `16KB`."),
+        key("pir", Shape::Text, "Peak information rate, of a two-rate meter."),
+        key("pbs", Shape::Text, "Peak burst size, of a two-rate meter."),
+        key("ebs", Shape::Text, "Excess burst size, of a single-rate meter."),
     ],
 };
 /// `{ hash: crc16, members: 256, groups: 64 }`.
@@ -205,7 +218,17 @@ fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
     let action = fields.get("action").and_then(|node| decoder.expression(node));
     let [priority, idle_timeout_ms] = ["priority", "idle_timeout_ms"]
         .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
-    Some(EntryDecl { matches, action: action?, priority, idle_timeout_ms, span: fields.span })
+    let meter = fields.get("meter").and_then(|node| Some((rates(decoder, node)?, node.span)));
+    let (action, span) = (action?, fields.span);
+    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, span })
+}
+
+/// Rates of a meter of an array, or of an entry.
+pub(crate) fn rates(decoder: &mut Decoder<'_>, node: &Node) -> Option<MeterRates> {
+    let fields = decoder.map(node, &RATES)?;
+    let mut word = |key: &str| -> Option<Name> { decoder.word(fields.get(key)?) };
+    let [cir, cbs, pir, pbs, ebs] = ["cir", "cbs", "pir", "pbs", "ebs"].map(&mut word);
+    Some(MeterRates { cir: cir?, cbs: cbs?, pir, pbs, ebs })
 }
 
 fn selector(decoder: &mut Decoder<'_>, node: &Node) -> Option<SelectorDecl> {
