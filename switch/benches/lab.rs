@@ -1,7 +1,7 @@
 //! The laboratory's speed: delivered data packets per second, and polls of nodes per second, of one core.
 //!
 //! N:1 at 100 Gbit/s with DCQCN and acknowledgements, compiled engine, steady state: each iteration goes on where the one before
-//! stopped in virtual time.
+//! stopped in virtual time. With `WIREYARD_COUNT=8` it is one step with eight senders, for `pipeline/benches/count.sh`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,30 @@ fn run_until(lab: &mut Lab, until: Time) -> u64 {
     events
 }
 
+/// Full packets that have arrived.
+fn delivered(lab: &mut Lab) -> u64 {
+    lab.statuses().iter().map(|flow| flow.delivered_bytes).sum::<u64>() / 1024
+}
+
+/// Past the first cuts, then one step for callgrind, which counts by this name.
+fn counted(senders: usize) {
+    let mut lab = lab(senders);
+    let until = Time::ZERO + Span::from_ms(5);
+    run_until(&mut lab, until);
+    let before = delivered(&mut lab);
+    counted_runs(&mut lab, until + STEP);
+    println!("packets {}", delivered(&mut lab) - before);
+}
+
+#[inline(never)]
+fn counted_runs(lab: &mut Lab, until: Time) {
+    std::hint::black_box(run_until(lab, until));
+}
+
 fn incast(criterion: &mut Criterion) {
+    if let Some(senders) = std::env::var("WIREYARD_COUNT").ok().and_then(|n| n.parse().ok()) {
+        return counted(senders);
+    }
     let mut group = criterion.benchmark_group("lab");
     // Some 300 iterations of a few milliseconds: a minute for all four figures.
     group.sample_size(20);
@@ -54,9 +77,6 @@ fn incast(criterion: &mut Criterion) {
         let mut until = Time::ZERO + Span::from_ms(40);
         let before = run_until(&mut lab, until);
         // What one step delivers, and polls, is told by the first.
-        let delivered = |lab: &mut Lab| -> u64 {
-            lab.statuses().iter().map(|flow| flow.delivered_bytes).sum::<u64>() / 1024
-        };
         let start = delivered(&mut lab);
         until += STEP;
         let events = run_until(&mut lab, until) - before;

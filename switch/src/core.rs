@@ -503,7 +503,7 @@ impl Core {
     /// A packet that leaves at once has not.
     #[inline]
     fn waits_for_egress(&self) -> bool {
-        self.active.iter().any(|slot| !self.slots[slot].out.is_empty())
+        !self.active.is_empty() && self.active.iter().any(|slot| !self.slots[slot].out.is_empty())
     }
 
     /// True while a port has not taken all that was ready for it.

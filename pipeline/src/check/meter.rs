@@ -15,7 +15,8 @@ impl Cx<'_> {
         let (rates, span) = entry.meter.as_ref()?;
         let Some(kind) = table.meter else {
             let text = format!("the entries of table `{}` have no meters", table.name);
-            let help = "add `meter: { type: trtcm, unit: bytes }` to the table, or take the rates away";
+            let help =
+                "add `meter: { type: trtcm, unit: bytes }` to the table, or take the rates away";
             self.report.error(codes::METER, *span, text).help(help);
             return None;
         };

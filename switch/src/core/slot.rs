@@ -144,6 +144,7 @@ impl Slot {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlotSet {
     words: Vec<u64>,
+    count: u32,
 }
 
 impl SlotSet {
@@ -155,19 +156,23 @@ impl SlotSet {
     #[inline]
     pub(super) fn insert(&mut self, slot: usize) {
         if let Some(word) = self.words.get_mut(slot / 64) {
-            *word |= 1 << (slot % 64);
+            let bit = 1 << (slot % 64);
+            self.count += u32::from(*word & bit == 0);
+            *word |= bit;
         }
     }
 
     pub(super) fn remove(&mut self, slot: usize) {
         if let Some(word) = self.words.get_mut(slot / 64) {
-            *word &= !(1 << (slot % 64));
+            let bit = 1 << (slot % 64);
+            self.count -= u32::from(*word & bit != 0);
+            *word &= !bit;
         }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.count == 0
     }
 
     /// The first member from `from` on; the set may change between two calls.
@@ -199,10 +204,12 @@ mod tests {
         [199, 3, 64, 63].into_iter().for_each(|slot| set.insert(slot));
         assert_eq!(set.iter().collect::<Vec<_>>(), [3, 63, 64, 199]);
         set.remove(64);
+        set.remove(64);
+        set.insert(3);
         assert_eq!(set.next(64), Some(199));
         assert_eq!(set.next(200), None);
         set.insert(500);
         [3, 63, 199].into_iter().for_each(|slot| set.remove(slot));
-        assert_eq!(set.next(0), None);
+        assert!(set.next(0).is_none() && set.is_empty());
     }
 }

@@ -59,13 +59,24 @@ impl CrcPlan {
         Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, masked, mask: whole })
     }
 
+    /// The covered bytes behind the place of the ones, and what follows: a copy of fixed length, where the frame has room for it
+    /// on both sides, as a full packet behind an Ethernet header has.
+    #[inline]
+    fn fixed_head(&self, frame: &[u8]) -> Option<[u8; HEAD_BYTES_MAX]> {
+        let from = self.masked.start.checked_sub(self.ones)?;
+        frame.get(from..from + HEAD_BYTES_MAX)?.try_into().ok()
+    }
+
     /// The value of the CRC's field for a frame that ends where its coverage ends.
     pub(super) fn value(&self, frame: &[u8]) -> u64 {
         let behind = frame.get(self.masked.start..).unwrap_or_default();
         let Some((covered, body)) = behind.split_at_checked(self.masked.len()) else { return 0 };
-        let mut head = [0; HEAD_BYTES_MAX];
         let end = self.ones + covered.len();
-        head[self.ones..end].copy_from_slice(covered);
+        let mut head = self.fixed_head(frame).unwrap_or_else(|| {
+            let mut head = [0; HEAD_BYTES_MAX];
+            head[self.ones..end].copy_from_slice(covered);
+            head
+        });
         head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
         self.engine.field_value(&[&head[..end], body])
     }
