@@ -78,7 +78,7 @@ impl Core {
     /// A packet that has done egress behind ingress. What came before it to the same port leaves first.
     fn leave(
         &mut self,
-        packet: Descriptor,
+        mut packet: Descriptor,
         intrinsic: &Intrinsic,
         trace: Option<&mut dyn TraceSink>,
     ) {
@@ -88,8 +88,8 @@ impl Core {
         if !self.slots[slot].out.is_empty() {
             self.egress_at_once(slot, trace);
         }
-        if let Some(packet) = self.after_egress(packet, intrinsic) {
-            self.hand_over(slot, packet, self.now, self.now);
+        if self.after_egress(&mut packet, intrinsic) {
+            self.hand_over(slot, &mut packet, self.now, self.now);
         }
     }
 
@@ -286,8 +286,8 @@ impl Core {
     ) {
         match self.manager.offer(self.now, packet, arrival, wanted) {
             Offered::Queued => {}
-            Offered::Pass(packet) if packet.flags & OWN != 0 => {
-                self.hand_over(slot, packet, self.now, self.now);
+            Offered::Pass(mut packet) if packet.flags & OWN != 0 => {
+                self.hand_over(slot, &mut packet, self.now, self.now);
             }
             Offered::Pass(packet) => {
                 self.active.insert(slot);

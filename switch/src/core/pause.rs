@@ -115,7 +115,9 @@ impl Core {
         let bytes = self.frame_bytes(&packet);
         match self.manager.tm.send_control(self.now, port_id(slot), packet, bytes) {
             Ok(Admitted::Queued) => {}
-            Ok(Admitted::Pass(packet)) => self.hand_over(slot, packet, self.now, self.now),
+            Ok(Admitted::Pass(mut packet)) => {
+                self.hand_over(slot, &mut packet, self.now, self.now);
+            }
             Err(Refused { packet, reason }) => {
                 self.drop_packet(packet, self.manager.reason(reason));
             }

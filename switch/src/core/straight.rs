@@ -51,17 +51,19 @@ impl Core {
             self.mac_control_received(slot, frame);
             return false;
         }
-        let mut packet = self.describe(slot, frame);
+        // Where it is written it stays, to the port.
+        let mut departure = Departure::at_once(self.describe(slot, frame), 0, false, self.now);
+        let packet = &mut departure.packet;
         self.alone.now_ns = self.now.as_ns();
         self.device.half = Half::Ingress;
-        let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut self.alone));
+        let (burst, meta) = (slice::from_mut(packet), slice::from_mut(&mut self.alone));
         self.executor.ingress(&mut self.mem, &mut self.device, None, burst, meta, None);
-        self.manager.classify(Some(slot), &mut packet, &self.alone);
-        let has_left = match self.way_out(&packet) {
-            Some(to) => self.pass(packet, slot, to),
+        self.manager.classify(Some(slot), packet, &self.alone);
+        let has_left = match self.way_out(packet) {
+            Some(to) => self.pass(&mut departure, slot, to),
             None => {
                 let mut decided = std::mem::take(&mut self.alone);
-                self.after_ingress(packet, &mut decided);
+                self.after_ingress(departure.packet, &mut decided);
                 false
             }
         };
@@ -84,23 +86,24 @@ impl Core {
 
     /// Through a queue that is empty to a port that is idle, or into the queue. True if it has done egress.
     #[inline]
-    fn pass(&mut self, packet: Descriptor, from: usize, to: usize) -> bool {
-        let arrival = self.manager.arrival(&packet, Some(from), to, self.frame_bytes(&packet));
+    fn pass(&mut self, departure: &mut Departure<Descriptor>, from: usize, to: usize) -> bool {
+        let packet = &mut departure.packet;
+        let arrival = self.manager.arrival(packet, Some(from), to, self.frame_bytes(packet));
         let id = port_id(to);
         match self.manager.tm.pass_queue(self.now, &arrival) {
             None => {
-                self.offer_to(to, packet, &arrival, Wanted::Now);
+                self.offer_to(to, std::mem::take(packet), &arrival, Wanted::Now);
                 false
             }
             Some(Err(reason)) => {
-                self.refuse(packet, self.manager.reason(reason));
+                self.refuse(std::mem::take(packet), self.manager.reason(reason));
                 false
             }
             Some(Ok(mark)) => {
                 // What ingress had to say comes first, as it does on the way of bursts.
                 self.manager.passed(self.now, &arrival);
                 self.after_pass();
-                let departure = Departure::at_once(packet, arrival.queue, mark, self.now);
+                (departure.queue, departure.mark) = (arrival.queue, mark);
                 self.depart(id, departure, None);
                 true
             }

@@ -60,9 +60,9 @@ impl Core {
             self.device.half = Half::Egress;
             let sink = lend(&mut trace);
             self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
-            for (packet, intrinsic) in burst.drain(..).zip(&meta) {
-                if let Some(packet) = self.after_egress(packet, intrinsic) {
-                    self.hand_over(slot, packet, self.now, self.now);
+            for (mut packet, intrinsic) in burst.drain(..).zip(&meta) {
+                if self.after_egress(&mut packet, intrinsic) {
+                    self.hand_over(slot, &mut packet, self.now, self.now);
                 }
             }
             meta.clear();
@@ -76,8 +76,8 @@ impl Core {
     fn serve(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
         while let Some(id) = self.manager.tm.next_ready() {
-            if let Some(departure) = self.manager.tm.begin(self.now, id) {
-                self.depart(id, departure, lend(&mut trace));
+            if let Some(mut departure) = self.manager.tm.begin(self.now, id) {
+                self.depart(id, &mut departure, lend(&mut trace));
             }
             // A drop by WRED, an XON, a packet that was held and now leaves.
             self.handle_events();
@@ -89,38 +89,39 @@ impl Core {
         sent
     }
 
-    /// Egress for one packet, and its time on the wire.
+    /// Egress for one packet, and its time on the wire. The packet is taken out of the departure, which stays where it is: a
+    /// descriptor that was written field by field is slow to copy.
     #[inline]
     pub(super) fn depart(
         &mut self,
         id: PortId,
-        departure: Departure<Descriptor>,
+        departure: &mut Departure<Descriptor>,
         trace: Option<&mut dyn TraceSink>,
     ) {
-        let leaves = if departure.packet.flags & OWN != 0 || departure.queue == CONTROL_QUEUE {
-            Some(departure.packet)
-        } else {
-            self.egress_departure(departure, trace)
-        };
-        let Some(packet) = leaves else {
+        let is_own = departure.packet.flags & OWN != 0 || departure.queue == CONTROL_QUEUE;
+        if !is_own && !self.egress_departure(departure, trace) {
             self.manager.tm.abort(self.now, id);
             return;
-        };
-        let bytes = self.frame_bytes(&packet);
+        }
+        let packet = &mut departure.packet;
+        let bytes = self.frame_bytes(packet);
         match (self.manager.tm.commit(self.now, id, bytes), slot_of(id)) {
             (Some(times), Some(slot)) => self.hand_over(slot, packet, times.start, times.end),
-            _ => self.drop_packet(packet, self.manager.reason(DropReason::PortDown)),
+            _ => {
+                self.drop_packet(std::mem::take(packet), self.manager.reason(DropReason::PortDown));
+            }
         }
     }
 
+    /// True if the packet leaves.
     #[inline]
     fn egress_departure(
         &mut self,
-        departure: Departure<Descriptor>,
+        departure: &mut Departure<Descriptor>,
         trace: Option<&mut dyn TraceSink>,
-    ) -> Option<Descriptor> {
+    ) -> bool {
         if trace.is_none() && self.executor.skips_egress(departure.packet.generation) {
-            return Some(departure.packet);
+            return true;
         }
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let ect = departure.packet.flags & flags::ECT != 0;
@@ -133,46 +134,46 @@ impl Core {
             congestion_mark: (departure.mark || self.mark_all && ect).into(),
             ..Intrinsic::default()
         };
-        let mut packet = departure.packet;
+        let packet = &mut departure.packet;
         self.device.half = Half::Egress;
-        let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut intrinsic));
+        let (burst, meta) = (slice::from_mut(packet), slice::from_mut(&mut intrinsic));
         self.executor.egress(&mut self.mem, &mut self.device, trace, burst, meta);
-        let packet = self.after_egress(packet, &intrinsic);
+        let leaves = self.after_egress(packet, &intrinsic);
         self.after_pass();
-        packet
+        leaves
     }
 
-    /// Does what egress decided; `Some` is a packet that leaves.
+    /// Does what egress decided. True if the packet leaves; otherwise it was taken.
     #[inline]
     pub(super) fn after_egress(
         &mut self,
-        packet: Descriptor,
+        packet: &mut Descriptor,
         intrinsic: &Intrinsic,
-    ) -> Option<Descriptor> {
+    ) -> bool {
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
-            self.mirror(&packet, session, PacketPath::CloneEgress);
+            self.mirror(packet, session, PacketPath::CloneEgress);
         }
         if is_ended(intrinsic) {
-            self.end(packet, intrinsic);
-            return None;
+            self.end(std::mem::take(packet), intrinsic);
+            return false;
         }
         if packet.flags & flags::RECIRCULATE != 0 {
-            self.run_again(packet, PacketPath::Recirculate);
-            return None;
+            self.run_again(std::mem::take(packet), PacketPath::Recirculate);
+            return false;
         }
-        Some(packet)
+        true
     }
 
-    /// A frame for a port, with its time on the wire.
+    /// The frame of a packet for a port, with its time on the wire.
     #[inline]
     pub(super) fn hand_over(
         &mut self,
         slot: usize,
-        mut packet: Descriptor,
+        packet: &mut Descriptor,
         start: Time,
         end: Time,
     ) {
-        let wire_len = self.wire_len(&packet);
+        let wire_len = self.wire_len(packet);
         let Some(buf) = packet.buf.take() else { return };
         let (data_off, len) = (packet.data_off, packet.len);
         let frame = TxFrame { buf, data_off, len, wire_len, start, end };
