@@ -70,6 +70,20 @@ impl Agenda {
         let at = self.times[source];
         (at != Time::MAX).then_some((at, source))
     }
+
+    /// The earliest instant of all sources but one; [`Time::MAX`] when they have nothing to do.
+    #[inline]
+    pub fn first_but(&self, source: usize) -> Time {
+        let mut node = self.times.len() + source;
+        let mut first = Time::MAX;
+        while node > 1 {
+            // All that this source was not compared with below.
+            let rival = self.winners[node ^ 1];
+            first = first.min(self.times[rival as usize]);
+            node /= 2;
+        }
+        first
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +107,9 @@ mod tests {
             plain[source] = at;
             let first = plain.iter().enumerate().map(|(n, at)| (*at, n)).min();
             assert_eq!(agenda.first(), first.filter(|(at, _)| *at != Time::MAX));
+            let but = stream.next_u32() as usize % 37;
+            let others = plain.iter().enumerate().filter(|(n, _)| *n != but).map(|(_, at)| *at);
+            assert_eq!(agenda.first_but(but), others.min().unwrap());
         }
     }
 }

@@ -313,15 +313,13 @@ impl Lab {
     }
 
     /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
-    /// has, and its frame takes a while. Faults and samples find all nodes at the same time. The node itself is off the
-    /// agenda.
+    /// has, and its frame takes a while. Faults and samples find all nodes at the same time.
     #[inline]
-    fn horizon(&mut self, node: usize) -> Time {
-        self.agenda.set(NODES + node, Time::MAX);
+    fn horizon(&self, node: usize) -> Time {
         if self.is_live || self.watch.is_some() {
             return Time::ZERO;
         }
-        let others = self.agenda.first().map_or(Time::MAX, |(at, _)| at);
+        let others = self.agenda.first_but(NODES + node);
         let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
         // What is due at the end is done.
         let over = self.end() + Span::from_ps(1);
