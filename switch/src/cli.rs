@@ -1,7 +1,7 @@
 //! The command line: each command reads its input, calls the library and prints what came of it.
 //!
 //! No logic lives here. Exit status 0 is success, 1 a failed check or expectation, 2 wrong usage or
-//! input; messages go to standard error, results to standard output.
+//! input, or results that could not be written; messages go to standard error, results to standard output.
 
 pub mod args;
 mod check;
@@ -19,8 +19,9 @@ mod run;
 mod test;
 mod trace;
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use args::{Cli, Command};
 
@@ -35,9 +36,12 @@ enum Status {
     Wrong,
 }
 
+/// Something of a result did not reach standard output, and somebody wanted it: no success.
+static OUTPUT_IS_LOST: AtomicBool = AtomicBool::new(false);
+
 /// Runs a command line.
 pub fn run(cli: Cli) -> ExitCode {
-    let status = match cli.command {
+    exit(match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::explain(&args),
@@ -51,20 +55,39 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Lab(args) => lab::run(&args),
-    };
+    })
+}
+
+/// Answers a command line that is no command: help and version on standard output, a mistake on standard error.
+pub fn answer(error: &clap::Error) -> ExitCode {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() {
+        return exit(Status::Wrong);
+    }
+    note_written(printed);
+    exit(Status::Success)
+}
+
+fn exit(status: Status) -> ExitCode {
+    let is_lost = OUTPUT_IS_LOST.load(Ordering::Relaxed);
     match status {
-        Status::Success => ExitCode::SUCCESS,
+        Status::Success if !is_lost => ExitCode::SUCCESS,
         Status::Failed => ExitCode::from(1),
-        Status::Wrong => ExitCode::from(2),
+        Status::Success | Status::Wrong => ExitCode::from(2),
     }
 }
 
-/// Prints a result; a reader that went away (`| head`) is not an error.
+/// Prints a result.
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let mut out = io::stdout().lock();
+    note_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Remembers output that was lost, and says so once; a reader that went away (`| head`) has what it wanted.
+fn note_written(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
+        && !OUTPUT_IS_LOST.swap(true, Ordering::Relaxed)
     {
         complain(&format!("standard output: {error}"));
     }
@@ -74,13 +97,13 @@ fn print(text: &str) {
 fn print_json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&(text + "\n")),
-        Err(error) => complain(&error.to_string()),
+        Err(error) => note_written(Err(error.into())),
     }
 }
 
 /// Writes to standard error. Who closed it wants to hear nothing: that ends no run.
 fn tell(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// A message for the user.
@@ -96,5 +119,5 @@ fn complain(text: &str) {
 
 /// True when standard error wants colours (https://no-color.org).
 fn colours() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

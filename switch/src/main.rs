@@ -6,5 +6,8 @@ use clap::Parser;
 use wireyard_switch::cli::{self, args::Cli};
 
 fn main() -> ExitCode {
-    cli::run(Cli::parse())
+    match Cli::try_parse() {
+        Ok(cli) => cli::run(cli),
+        Err(error) => cli::answer(&error),
+    }
 }

@@ -384,3 +384,46 @@ fn a_closed_standard_error_ends_nothing() {
     command.args(["check", "--config", "no-such.yaml"]).stderr(writer);
     assert_eq!(command.status().expect("it runs").code(), Some(2));
 }
+
+/// A disk that is full loses results: that is no success, of no command. Who closed the pipe (`| head`) has enough.
+#[test]
+fn results_that_are_lost_are_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = one_frame(folder.path()).display().to_string();
+    let from = format!("1={capture}");
+    let live = format!("1=pcap:{capture}");
+    let l2 = "programs/l2_switch";
+    let commands: [&[&str]; 16] = [
+        &["--help"],
+        &["--version"],
+        &["check", l2],
+        &["check", l2, "--json"],
+        &["explain", "E0101"],
+        &["schema", "program"],
+        &["dump", l2],
+        &["dump", l2, "--stage", "ir"],
+        &["run", l2, "--port", &live, "--duration", "0.01"],
+        &["replay", l2, "--in", &from],
+        &["replay", l2, "--in", &from, "--json"],
+        &["trace", l2, "--hex", "0200000000010200000000020800"],
+        &["trace", l2, "--json", "--hex", "0200000000010200000000020800"],
+        &["test", l2, "--engine", "interp"],
+        &["decode", &capture],
+        &["lab", "programs/lab/incast.yaml", "--quiet"],
+    ];
+    for command in commands {
+        let with = |out: std::process::Stdio| {
+            let mut started = Command::new(wireyard());
+            started.args(command).current_dir(workspace_root()).stdout(out);
+            Ended::of(&started.output().expect("it runs"))
+        };
+        let lost = with(fs::File::options().write(true).open("/dev/full").unwrap().into());
+        lost.expect(2, &["standard output: No space left"]);
+        assert_eq!(lost.err.matches("standard output").count(), 1, "{command:?}: {}", lost.err);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = with(writer.into());
+        closed.expect(0, &[]);
+        assert!(!closed.err.contains("error"), "{command:?}: {}", closed.err);
+    }
+}

@@ -1,7 +1,7 @@
 //! `decode`: what is in a capture file.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use wireyard_pipeline::diag::Rejected;
 
 use super::args::DecodeArgs;
 use super::load::show;
-use super::{Status, complain, tell};
+use super::{Status, complain, note_written, tell};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
 use crate::pcap::{PcapReader, Record};
 
@@ -43,15 +43,9 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
             complain(&format!("{}: {message}", args.file.display()));
             Status::Wrong
         }
-        // A reader that went away has what it wanted.
-        (Err(End::Written(error)), _) | (_, Err(error))
-            if error.kind() == ErrorKind::BrokenPipe =>
-        {
-            Status::Success
-        }
         (Err(End::Written(error)), _) | (_, Err(error)) => {
-            complain(&format!("standard output: {error}"));
-            Status::Wrong
+            note_written(Err(error));
+            Status::Success
         }
         (Ok(()), Ok(())) if job.sums.wrong() > 0 => Status::Failed,
         (Ok(()), Ok(())) => Status::Success,

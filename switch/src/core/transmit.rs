@@ -145,11 +145,7 @@ impl Core {
 
     /// Does what egress decided. True if the packet leaves; otherwise it was taken.
     #[inline]
-    pub(super) fn after_egress(
-        &mut self,
-        packet: &mut Descriptor,
-        intrinsic: &Intrinsic,
-    ) -> bool {
+    pub(super) fn after_egress(&mut self, packet: &mut Descriptor, intrinsic: &Intrinsic) -> bool {
         for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
             self.mirror(packet, session, PacketPath::CloneEgress);
         }
