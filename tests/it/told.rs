@@ -71,12 +71,62 @@ fn a_script_says_what_is_wrong_in_words_of_the_script() {
         ("check_counter k(99) == 0", "counter `k` counts at 0 to 3, not at 99"),
         ("mirroring_add 5 99", "mirroring_add: there is no port 99"),
         ("add out meta.at:1 send(2)\nadd out meta.at:1 send(2)", "out: exists already"),
+        ("add out meta.at:1 send(prot:2)", "no parameter `prot`: `send` has `port`"),
+        ("add out meta.at:1 send(port:2, port:3)", "parameter `port` has two values"),
+        ("remove out meta.at:7", "out: there is no such entry"),
+        ("expect 12 00", "expect: there is no port 12; "),
+        ("expect_drop tx_ful", "did you mean `tx_full`?"),
+        ("expect_punt puntd", "there is no reason `puntd`"),
+        ("packet 1 00\nports 1 2", "t.stf:2: this stands before the first packet"),
+        ("packet 1 00\nentries none", "t.stf:2: this stands before the first packet"),
+        ("packet 1 00\nprogram x.yaml", "x.yaml"),
     ] {
         let ended = script(folder.path(), statement);
-        assert!(ended.status != Some(0) && ended.out.contains(says), "{statement}: {}", ended.out);
+        assert!(ended.status == Some(2) && ended.out.contains(says), "{statement}: {}", ended.out);
     }
+    let long = script(folder.path(), &format!("packet 1 {}", "00".repeat(20_000)));
+    assert!(
+        long.status == Some(2) && long.out.contains("20000 bytes are too many"),
+        "{}",
+        long.out
+    );
     for statement in ["check_drops tx_full == 0", "check_drops dropped == 0", "mirroring_add 5 2"] {
         script(folder.path(), statement).expect(0, &[]);
+    }
+}
+
+/// A script counts, removes and adds again what the program declares, in a table that is full of it too.
+#[test]
+fn a_script_names_entries_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let keyed = "  out:
+    key: { meta.at: exact }
+    actions: [send, drop]
+    default: drop
+    counters: true
+    size: 1
+    entries: [ { match: { meta.at: 5 }, action: send(2) } ]
+";
+    let line = PROGRAM.lines().find(|line| line.starts_with("  out:")).unwrap();
+    let program = PROGRAM.replace(&format!("{line}\n"), keyed);
+    let constant = program.replace("    size: 1\n", "    const_entries: true\n");
+    let passes = |program: &str, script: &str| {
+        write(folder.path(), "program.yaml", program);
+        let path = write(folder.path(), "t.stf", script);
+        run(&["test", &path, "--engine", "interp"])
+    };
+    let counted = format!("packet 1 {FRAME}\nexpect 2\nwait\ncheck_counter out meta.at:5 == 1\n");
+    let again = "remove out meta.at:5\ncheck_entries out == 0\nadd out meta.at:5 send(port:3)\n";
+    passes(&program, &format!("{counted}{again}packet 1 {FRAME}\nexpect 3\n")).expect(0, &[]);
+    passes(&constant, &counted).expect(0, &[]);
+    for (program, script, says) in [
+        (&program, "add out meta.at:5 send(3)", "out: exists already"),
+        (&program, "check_counter out meta.at:6 == 0", "out: there is no such entry"),
+        (&constant, "remove out meta.at:5", "out: const: it is fixed by the program"),
+        (&constant, "add out meta.at:6 send(3)", "out: const: it is fixed by the program"),
+    ] {
+        let ended = passes(program, script);
+        assert!(ended.status == Some(2) && ended.out.contains(says), "{script}: {}", ended.out);
     }
 }
 

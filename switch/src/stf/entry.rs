@@ -11,7 +11,7 @@ use wireyard_pipeline::ast::{AstExpr, EntryDecl, Name, PatternDecl, Sp};
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
 use wireyard_pipeline::entries::{Resolved, resolve};
 use wireyard_pipeline::ids::FileId;
-use wireyard_pipeline::ir::{Program, SourceFile, SourceSpan};
+use wireyard_pipeline::ir::{Action, Program, SourceFile, SourceSpan};
 use wireyard_pipeline::syntax::{self, SyntaxError, Text};
 
 use super::script::EntryText;
@@ -109,7 +109,7 @@ impl<'p> Statement<'p> {
         let args =
             args.trim_end().strip_suffix(')').ok_or(format!("`{text}`: no `)` at the end"))?;
         let args: Vec<&str> = args.split(',').map(str::trim).filter(|a| !a.is_empty()).collect();
-        let is_known = |a: &&wireyard_pipeline::ir::Action| a.name == name.trim();
+        let is_known = |a: &&Action| a.name == name.trim();
         let Some(action) = self.program.actions.iter().find(is_known) else {
             // `member(1)` is no action of the program, and its argument has no name.
             if args.iter().any(|arg| arg.contains(':')) {
@@ -119,17 +119,27 @@ impl<'p> Statement<'p> {
             }
             return Ok(text.to_owned());
         };
-        let named = |arg: &str| {
-            let (param, value) = arg.split_once(':')?;
-            let place = action.params.iter().position(|p| p.name == param.trim())?;
-            Some((place, value.trim().to_owned()))
-        };
-        if args.is_empty() || !args.iter().all(|arg| named(arg).is_some()) {
+        let named: Vec<_> = args.iter().filter_map(|arg| named_argument(arg, action)).collect();
+        if named.is_empty() {
             return Ok(text.to_owned());
         }
+        if named.len() < args.len() {
+            return Err(format!("`{text}`: name all parameters, or none"));
+        }
         let mut values = vec![None; action.params.len()];
-        for (place, value) in args.iter().filter_map(|arg| named(arg)) {
-            values[place] = Some(value);
+        for (param, value) in named {
+            let names = || action.params.iter().map(|param| param.name.as_str());
+            let Some(place) = names().position(|name| name == param) else {
+                let wrong = format!("`{text}`: there is no parameter `{param}`");
+                let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+                return Err(match known.as_slice() {
+                    [] => format!("{wrong}: `{}` has none", action.name),
+                    known => format!("{wrong}: `{}` has {}", action.name, known.join(", ")),
+                });
+            };
+            if values[place].replace(value.to_owned()).is_some() {
+                return Err(format!("`{text}`: parameter `{param}` has two values"));
+            }
         }
         let missing = action.params.iter().zip(&values).find(|(_, value)| value.is_none());
         if let Some((param, _)) = missing {
@@ -274,6 +284,17 @@ impl<'p> Statement<'p> {
             messages.collect::<Vec<_>>().join("\n")
         })
     }
+}
+
+/// `PARAM:VALUE`, where the text is not an address by itself: `fd00::1`, `ab:00:00:00:00:01`.
+fn named_argument<'a>(arg: &'a str, action: &Action) -> Option<(&'a str, &'a str)> {
+    let (name, value) = arg.split_once(':')?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let is_known = action.params.iter().any(|param| param.name == name);
+    let is_mac = arg.split(':').count() == 6;
+    let is_address = is_mac || arg.parse::<std::net::Ipv6Addr>().is_ok();
+    (is_known || is_name && !is_address).then_some((name, value))
 }
 
 /// A message and the known name that is nearest, if one is near.

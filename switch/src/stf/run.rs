@@ -9,8 +9,8 @@ use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::RegisterId;
 use wireyard_pipeline::ir::{CPU_PORT, Program, SourceFile};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
-use wireyard_tables::Update;
 use wireyard_tables::time::Time;
+use wireyard_tables::{BatchError, EntryError, Update};
 
 use super::compare::difference;
 use super::entry::{Known, Statement as Entries, did_you_mean};
@@ -120,6 +120,8 @@ struct Punted {
 struct Script {
     sandbox: Sandbox,
     program: Arc<Program>,
+    /// The program as statements about entries see it: what it declares is in the tables, which decide.
+    bare: Program,
     generation: Arc<Generation>,
     now: Time,
     source: Arc<SourceFile>,
@@ -176,6 +178,7 @@ impl Script {
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
             sandbox: Sandbox::new(core, &ports)?,
+            bare: bare(&loaded.program),
             program: loaded.program,
             generation,
             now: Time::ZERO,
@@ -200,13 +203,26 @@ impl Script {
             | Statement::Config(_)
             | Statement::Entries(_)
             | Statement::Ports(_)
-            | Statement::Link(..) => {}
+            | Statement::Link(..) => {
+                if self.packets > 0 {
+                    return Err("this stands before the first packet: the device is made then"
+                        .to_owned()
+                        .into());
+                }
+            }
             Statement::Packet(port, bytes) => self.packet(*port, bytes)?,
             Statement::Expect(port, bytes) => {
+                self.known_port(*port, "expect")?;
                 self.expected.push((*port, bytes.clone(), self.line));
             }
-            Statement::ExpectDrop(reason) => self.drops.push((reason.clone(), self.line)),
-            Statement::ExpectPunt(reason) => self.punts.push((reason.clone(), self.line)),
+            Statement::ExpectDrop(reason) => {
+                self.known_reason(reason)?;
+                self.drops.push((reason.clone(), self.line));
+            }
+            Statement::ExpectPunt(reason) => {
+                self.known_reason(reason)?;
+                self.punts.push((reason.clone(), self.line));
+            }
             Statement::NoPacket => {}
             Statement::Wait(span) => {
                 self.compare()?;
@@ -222,22 +238,32 @@ impl Script {
     }
 
     fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
-        let program = Arc::clone(&self.program);
         let known = self.known()?;
-        let (source, line) = (Arc::clone(&self.source), self.line);
-        let entries = || Entries::new(&program, &known, &source, line);
+        let entries = || Entries::new(&self.bare, &known, &self.source, self.line);
         match statement {
-            Statement::Add(entry) => self.apply(entries().one_entry(entry)?),
-            Statement::SetDefault(table, action) => self.apply(entries().default(table, action)?),
+            Statement::Add(entry) => {
+                let resolved = entries().one_entry(entry)?;
+                self.apply(resolved)
+            }
+            Statement::SetDefault(table, action) => {
+                let resolved = entries().default(table, action)?;
+                self.apply(resolved)
+            }
             Statement::Member(table, id, action) => {
-                self.apply(entries().member(table, *id, action)?)
+                let resolved = entries().member(table, *id, action)?;
+                self.apply(resolved)
             }
             Statement::Group(table, id, members) => {
-                self.apply(entries().group(table, *id, members)?)
+                let resolved = entries().group(table, *id, members)?;
+                self.apply(resolved)
             }
-            Statement::ValueSet(name, values) => self.apply(entries().value_set(name, values)?),
+            Statement::ValueSet(name, values) => {
+                let resolved = entries().value_set(name, values)?;
+                self.apply(resolved)
+            }
             Statement::Register(name, index, cell, value) => {
-                self.apply(entries().register(name, *index, cell.as_deref(), *value)?)
+                let resolved = entries().register(name, *index, cell.as_deref(), *value)?;
+                self.apply(resolved)
             }
             Statement::Remove(entry) => self.remove(entry),
             Statement::RemoveAll => self.remove_all(),
@@ -251,8 +277,8 @@ impl Script {
             }
             Statement::NodeAssociate(group, node) => self.associate(*group, *node),
             Statement::Mirror(id, port) => {
-                if *port != CPU_PORT && !self.sandbox.has_port(*port) {
-                    return Err(format!("mirroring_add: there is no port {port}").into());
+                if *port != CPU_PORT {
+                    self.known_port(TestPort::Port(*port), "mirroring_add")?;
                 }
                 let session =
                     Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
@@ -287,7 +313,7 @@ impl Script {
 
     fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {
         let known = self.known()?;
-        Ok(Entries::new(&self.program, &known, &self.source, self.line).one_entry(entry)?)
+        Ok(Entries::new(&self.bare, &known, &self.source, self.line).one_entry(entry)?)
     }
 
     fn remove(&mut self, entry: &EntryText) -> Result<(), Stop> {
@@ -318,8 +344,10 @@ impl Script {
     fn batch(&mut self, updates: &[Update]) -> Result<(), Stop> {
         self.sandbox.core.rest();
         let done = self.generation.state.tables().batch(updates, self.now);
-        done.map(|_| ())
-            .map_err(|wrong| Stop::Malformed(format!("{}: {}", wrong.name, wrong.error)))
+        done.map(|_| ()).map_err(|BatchError { name, error, .. }| match error {
+            EntryError::NotFound => format!("{name}: there is no such entry").into(),
+            error => format!("{name}: {error}").into(),
+        })
     }
 
     fn associate(&mut self, group: u16, node: usize) -> Result<(), Stop> {
@@ -337,7 +365,22 @@ impl Script {
         Ok(self.sandbox.core.replication.set_group(id, group)?)
     }
 
+    fn known_port(&self, port: TestPort, statement: &str) -> Result<(), String> {
+        match port {
+            TestPort::Port(number) if !self.sandbox.has_port(number) => Err(format!(
+                "{statement}: there is no {}; `ports` names them, without it there are 1 to {PORTS}",
+                show(port)
+            )),
+            TestPort::Port(_) | TestPort::Cpu => Ok(()),
+        }
+    }
+
     fn packet(&mut self, port: TestPort, bytes: &[u8]) -> Result<(), Stop> {
+        self.known_port(port, "packet")?;
+        let (found, most) = (bytes.len(), self.sandbox.core.memory().max_frame_bytes());
+        if found > most as usize {
+            return Err(format!("packet: {found} bytes are too many: at most {most}").into());
+        }
         self.packets += 1;
         let mut recorder = Recorder::default();
         let trace = self.stories.is_some().then_some(&mut recorder as &mut dyn TraceSink);
@@ -346,11 +389,9 @@ impl Script {
             TestPort::Cpu => self.sandbox.send_from_cpu(bytes, self.now, trace),
         };
         if !sent {
-            return Err(format!(
-                "packet: there is no {}; `ports` names them, without it there are 1 to {PORTS}",
-                show(port)
-            )
-            .into());
+            return Err("packet: packet memory is full: too much waits in queues"
+                .to_owned()
+                .into());
         }
         if let Some(stories) = &mut self.stories {
             stories.push((self.line, text::story(&self.program, &recorder.events)));
@@ -537,7 +578,10 @@ impl Script {
                 };
                 let tables = self.generation.state.tables();
                 let found = tables.entry(*table, &wanted.matches, wanted.priority);
-                let (slot, _) = found.map_err(|e| e.to_string())?;
+                let (slot, _) = found.map_err(|error| match error {
+                    EntryError::NotFound => format!("{}: there is no such entry", entry.table),
+                    error => format!("{}: {error}", entry.table),
+                })?;
                 let snapshot = tables.snapshot();
                 let view = snapshot.table(*table).and_then(|view| view.counters());
                 let counters = view.ok_or(format!("{} counts nothing", entry.table))?;
@@ -579,6 +623,16 @@ impl Script {
             Some(report) => Err(self.failed(format!("packets do not add up: {report:?}"), None)),
         }
     }
+}
+
+/// A program without entries of its own, all of whose tables can be asked about.
+fn bare(program: &Program) -> Program {
+    let mut bare = program.clone();
+    for table in bare.tables.iter_mut() {
+        table.entries.clear();
+        table.const_entries = false;
+    }
+    bare
 }
 
 fn hex(bytes: &[u8]) -> String {
