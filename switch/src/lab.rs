@@ -18,6 +18,7 @@ pub mod engine;
 pub mod fabric;
 pub mod glance;
 pub mod host;
+mod least;
 pub mod link;
 pub mod live;
 pub mod output;

@@ -21,6 +21,7 @@ mod lab_bad;
 mod lab_defects;
 mod lab_dilated;
 mod lab_faults;
+mod lab_figures;
 mod lab_live;
 mod links;
 mod metrics;

@@ -61,7 +61,7 @@ mod tests {
     fn the_law_is_that_of_the_scenario() {
         let scenario = scenario().unwrap();
         let switch = scenario.fabric.switches().next().unwrap();
-        let qos = switch_qos(&scenario.switch.qos, &scenario.fabric, switch).unwrap();
+        let qos = switch_qos(&scenario, switch).unwrap();
         let wred = qos.ports[0].tm.queues[usize::from(DATA_CLASS)].wred.unwrap();
         let (kmin, kmax, pmax) = wred.curves[0].unwrap().parts();
         let pmax = pmax.get() as f64 / 4_294_967_296.0;

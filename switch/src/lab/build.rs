@@ -202,8 +202,8 @@ fn switch(
 ) -> Result<Core, String> {
     let name = &scenario.fabric.nodes[node].name;
     let numbers: Vec<u16> = (1..=ports.len() as u16).collect();
-    let mut qos = switch_qos(&scenario.switch.qos, &scenario.fabric, node)
-        .map_err(|report| format!("queues of {name}:\n{report}"))?;
+    let mut qos =
+        switch_qos(scenario, node).map_err(|report| format!("queues of {name}:\n{report}"))?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
     core.set_qos(&qos)?;
     for (number, port) in numbers.into_iter().zip(ports) {

@@ -23,6 +23,9 @@ const AUDIT_EVERY: u64 = 256;
 /// Nothing delivered for so long, while flows want to send, is a standstill.
 const STANDSTILL: Span = Span::from_ms(2);
 
+/// Full frames in front of one that arrives in time, on the slowest link.
+const FRAMES_ON_THE_WAY: u64 = 16;
+
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -49,6 +52,8 @@ pub struct Checks {
     delivered: (u64, Time),
     /// By link and direction: frames, bytes, instant of the last look.
     links: Vec<[(u64, u64); 2]>,
+    /// By node, packets that its buffers refused.
+    dropped: Vec<u64>,
     looked: Time,
     /// How late a device may be served, and catch up: nothing in virtual time.
     pub late_max: Span,
@@ -64,6 +69,7 @@ impl Lab {
         self.checks.samples += 1;
         self.checks.made += 1;
         self.check_links()?;
+        self.check_drops()?;
         self.check_standstill()?;
         if self.checks.samples.is_multiple_of(AUDIT_EVERY) {
             self.check_all()?;
@@ -90,6 +96,18 @@ impl Lab {
         let core = &self.cores[node];
         self.check_device(&self.scenario.fabric.nodes[node].name, core)?;
         self.check_groups(node, core)
+    }
+
+    /// Where something was dropped since the last look, whether it might be.
+    fn check_drops(&mut self) -> Result<(), Violation> {
+        self.checks.dropped.resize(self.cores.len(), 0);
+        for node in 0..self.cores.len() {
+            let dropped = self.cores[node].traffic().dropped_packets();
+            if std::mem::replace(&mut self.checks.dropped[node], dropped) != dropped {
+                self.check_groups(node, &self.cores[node])?;
+            }
+        }
+        Ok(())
     }
 
     fn violation(&self, check: &'static str, what: String) -> Violation {
@@ -241,10 +259,12 @@ impl Lab {
             self.checks.delivered = (delivered, now);
             return Ok(());
         }
-        if now.since(self.checks.delivered.1) < patience(&self.scenario) {
+        // Who has just begun has not waited.
+        let begun = statuses.iter().filter(|flow| is_open(flow)).filter_map(|flow| flow.started);
+        let since = begun.min().unwrap_or(now).max(self.checks.delivered.1);
+        if now.since(since) < patience(&self.scenario) {
             return Ok(());
         }
-        let since = self.checks.delivered.1;
         let why = match self.deadlock() {
             Some(circle) => format!("a deadlock of pauses: {circle}"),
             None => self.who_waits(),
@@ -353,7 +373,13 @@ impl Lab {
 /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
 fn patience(scenario: &Scenario) -> Span {
     let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
-    let standstill = standstill(scenario);
+    // On slow links nothing arrives for a while although everything goes well.
+    let hop = |link: &super::fabric::Link| {
+        link.setup.delay + link.setup.rate.time_for(link.setup.mtu) + link.setup.reorder_by
+    };
+    let slowest = scenario.fabric.links.iter().map(hop).max().unwrap_or(Span::ZERO);
+    let slow = Span::from_ps(slowest.as_ps().saturating_mul(FRAMES_ON_THE_WAY));
+    let standstill = standstill(scenario) + slow;
     if is_clean(scenario) { standstill } else { standstill + timeout + timeout + timeout + timeout }
 }
 

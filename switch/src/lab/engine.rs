@@ -20,11 +20,10 @@ use super::fabric::NodeKind;
 use super::host::{self, Connection, FlowStatus};
 use super::link::{Board, Direction};
 use super::sampler::Sampler;
-use super::scenario::{FaultKind, FlowSpec, Scenario};
+use super::scenario::{FaultKind, Scenario};
 use super::thresholds::Thresholds;
 use super::witness::Watch;
 use crate::core::Core;
-use crate::units::Bytes;
 
 /// Source of faults.
 const FAULTS: usize = 0;
@@ -188,28 +187,6 @@ impl Lab {
         lab.plan_faults();
         lab.last = lab.statuses();
         Ok(lab)
-    }
-
-    /// The shortest time in which a flow's bytes could be delivered and acknowledged: the slowest link of the way busy
-    /// with nothing else, one packet after the other, and the way back of an acknowledgement.
-    pub(super) fn least_time(&self, spec: &FlowSpec, size: Bytes) -> f64 {
-        let fabric = &self.scenario.fabric;
-        let way = fabric.way(spec.from, spec.to).unwrap_or_default();
-        let mtu = self.scenario.host.path_mtu.get();
-        let packets = size.get().div_ceil(mtu);
-        // Headers, check sequence, preamble and gap of a RoCEv2 packet.
-        let (data, ack) = (mtu + 82, 86);
-        let all = Bytes::new(size.get() + 82 * packets);
-        let setups = || way.iter().map(|&link| fabric.links[link].setup);
-        let slowest = setups().map(|setup| setup.rate.time_for(all).as_ps()).max().unwrap_or(0);
-        let first: u64 = setups()
-            .skip(1)
-            .map(|setup| setup.rate.time_for(Bytes::new(data.min(all.get()))).as_ps())
-            .sum();
-        let back: u64 = setups()
-            .map(|setup| 2 * setup.delay.as_ps() + setup.rate.time_for(Bytes::new(ack)).as_ps())
-            .sum();
-        (slowest + first + back) as f64 / 1e12
     }
 
     fn end(&self) -> Time {
@@ -500,9 +477,9 @@ impl Lab {
         self.agenda.not_after(NODES + node, self.now);
     }
 
-    /// Time that figures are about.
-    pub(super) fn measured(&self) -> Span {
-        self.now.since(Time::ZERO + self.scenario.warm_up)
+    /// When figures begin: at the first sample after the warm-up; where the run ended before, at its start.
+    pub(super) fn measured_from(&self) -> Time {
+        self.sampler.began.unwrap_or(Time::ZERO)
     }
 }
 

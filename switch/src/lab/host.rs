@@ -9,6 +9,7 @@ use wireyard_tables::time::{Span, Time};
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
 use super::fabric::Fabric;
+use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
 use crate::config::qos::{PortLink, PortSection, QosConfig};
 use crate::core::Core;
@@ -184,14 +185,15 @@ fn queues(
 ) -> Result<crate::config::qos::Qos, String> {
     let mut config = queues_config(host)?;
     let longest = Some(Bytes::new(mtu.get() + 4));
-    let wire = PortSection { cable: Some(cable), mtu: longest, ..PortSection::default() };
+    let overhead = wire_overhead(host.transport);
+    let wire = PortSection { cable: Some(cable), mtu: longest, ..overhead.clone() };
     let zero = Some(crate::units::Interval::new(Span::ZERO));
     let inside = PortSection {
         cable: Some(Length::metres(0)),
         mtu: longest,
         peer_response: zero,
         interface_delay: zero,
-        ..PortSection::default()
+        ..overhead
     };
     let fast = BitsPerSec::new(rate.get() * INSIDE).unwrap_or(rate);
     let mut links = Vec::new();
@@ -376,7 +378,7 @@ fn join(
 }
 
 /// Number and length of the messages of a flow; the reader let none pass that is longer than a message can be.
-fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
+pub(super) fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
     let Some(size) = spec.size else {
         return (None, spec.message.get() as u32);
     };

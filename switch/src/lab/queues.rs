@@ -6,9 +6,8 @@
 use wireyard_pipeline::ir::SourceSpan;
 
 use super::build::cable;
-use super::fabric::Fabric;
 use super::scenario::{Scenario, Transport};
-use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig, Report};
+use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
 use crate::tm::AccountConfig;
 use crate::units::Bytes;
 
@@ -16,8 +15,9 @@ use crate::units::Bytes;
 ///
 /// # Errors
 /// Contradictions, with their numbers.
-pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qos, Box<Report>> {
-    let mut config = config.clone();
+pub fn switch_qos(scenario: &Scenario, node: usize) -> Result<Qos, Box<Report>> {
+    let (fabric, transport) = (&scenario.fabric, scenario.host.transport);
+    let mut config = scenario.switch.qos.clone();
     let mut links = Vec::new();
     for (index, &link) in fabric.nodes[node].links.iter().enumerate() {
         let setup = &fabric.links[link].setup;
@@ -25,7 +25,7 @@ pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qo
         let section = PortSection {
             cable: Some(cable(setup.delay)),
             mtu: Some(Bytes::new(setup.mtu.get() + 4)),
-            ..PortSection::default()
+            ..wire_overhead(transport)
         };
         // The scenario's own words win over what the link says, and its defaults over that.
         let own = config.ports.get(&name).cloned().unwrap_or_default();
@@ -36,6 +36,21 @@ pub fn switch_qos(config: &QosConfig, fabric: &Fabric, node: usize) -> Result<Qo
     config.resolve(&links)
 }
 
+/// What a frame of this transport costs on a link beside its bytes: on Ethernet the defaults, on InfiniBand nothing, as its end
+/// points count it.
+pub(super) fn wire_overhead(transport: Transport) -> PortSection {
+    if transport != Transport::Infiniband {
+        return PortSection::default();
+    }
+    let nothing = Some(Bytes::new(0));
+    PortSection {
+        preamble_and_gap: nothing,
+        fcs: nothing,
+        min_frame: Some(Bytes::new(1)),
+        ..PortSection::default()
+    }
+}
+
 /// Everything wrong with the queues of a scenario's switches, each with how often; and where they are written.
 ///
 /// # Errors
@@ -44,7 +59,7 @@ pub fn check(scenario: &Scenario) -> Result<(), (Option<SourceSpan>, Vec<String>
     let mut found: Vec<(Problem, usize)> = Vec::new();
     for node in scenario.fabric.switches() {
         let name = &scenario.fabric.nodes[node].name;
-        let problems = match switch_qos(&scenario.switch.qos, &scenario.fabric, node) {
+        let problems = match switch_qos(scenario, node) {
             Ok(qos) => too_small(&qos, scenario),
             Err(report) => report.problems,
         };

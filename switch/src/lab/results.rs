@@ -41,8 +41,9 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn new(lab: &'a Lab) -> Window<'a> {
-        let first = if lab.sampler.is_warm() { lab.sampler.first } else { lab.sampler.times.len() };
-        Window { lab, first, seconds: lab.measured().as_ps() as f64 / 1e12 }
+        let first = if lab.sampler.is_warm() { lab.sampler.first } else { 0 };
+        let seconds = lab.now().since(lab.measured_from()).as_ps() as f64 / 1e12;
+        Window { lab, first, seconds }
     }
 
     /// The part of a series after the warm-up.
@@ -129,13 +130,18 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
         |span: wireyard_tables::time::Span| Unit::Seconds.show(span.as_ps() as f64 / 1e12);
     let step = scenario.sample.as_ps().saturating_mul(lab.sampler.stride);
     let step = wireyard_tables::time::Span::from_ps(step);
+    let from = match lab.sampler.began {
+        Some(began) => format!("from {} on", Unit::Seconds.show(super::sampler::seconds(began))),
+        None => {
+            format!("of all of it: it ended before its warm-up of {}", seconds(scenario.warm_up))
+        }
+    };
     report.fact(
         "time",
         format!(
-            "{} of {}, figures from {} on, a sample every {}",
+            "{} of {}, figures {from}, a sample every {}",
             Unit::Seconds.show(super::sampler::seconds(lab.now())),
             seconds(scenario.duration),
-            seconds(scenario.warm_up),
             seconds(step)
         ),
     );
@@ -169,12 +175,17 @@ fn bottleneck(lab: &Lab) -> Option<QueueKey> {
             })
             .collect(),
     };
-    // Before anything ran, the one with a congestion point.
+    let peak = |&(node, port, queue): &QueueKey| {
+        let core = &lab.cores[node];
+        let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+        status.map_or(0, |status| status.queues[usize::from(queue)].peak_bytes)
+    };
+    // Where no sample found one in use, the one that was; before anything ran, the one with a congestion point.
     keys.into_iter().max_by(|a, b| {
         let marks = |key: &QueueKey| u8::from(lab.sampler.curve(*key).is_some());
         // Of equals the first: compared the other way round.
-        (mean(a), marks(a))
-            .partial_cmp(&(mean(b), marks(b)))
+        (mean(a), peak(a), marks(a))
+            .partial_cmp(&(mean(b), peak(b), marks(b)))
             .unwrap_or(std::cmp::Ordering::Equal)
             .then(b.cmp(a))
     })

@@ -118,6 +118,11 @@ pub struct HostSetup {
 }
 
 impl HostSetup {
+    /// Frames begin with a local route header.
+    pub fn is_infiniband(&self) -> bool {
+        self.transport == Transport::Infiniband
+    }
+
     /// A full packet of data, without check sequence.
     pub fn frame(&self) -> Bytes {
         let encap = match self.transport {

@@ -1,5 +1,8 @@
 //! A capture of a link, as pcapng in memory: the caller decides where it is written.
+//!
+//! Nodes take turns that overlap in time, so frames of the two directions do not come in their order: it is made when the file is.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wireyard_tables::time::Time;
@@ -12,7 +15,11 @@ use crate::ports::LinkType;
 #[derive(Debug)]
 struct Recording {
     writer: PcapWriter<Vec<u8>>,
-    left: u64,
+    /// By the instant of the first bit, direction, and how many came before.
+    frames: BTreeMap<(Time, u32, u64), Vec<u8>>,
+    /// Frames that are kept: the first so many.
+    most: u64,
+    seen: u64,
 }
 
 /// A capture of both directions of a link; each direction holds one.
@@ -35,33 +42,66 @@ impl Tap {
             let interface = Interface { link, name };
             writer.add_interface(&interface).map_err(|error| error.to_string())?;
         }
-        let recording = Arc::new(Mutex::new(Some(Recording { writer, left: frames })));
+        let recording = Recording { writer, frames: BTreeMap::new(), most: frames, seen: 0 };
+        let recording = Arc::new(Mutex::new(Some(recording)));
         let tap = |interface| Tap { recording: Arc::clone(&recording), interface };
         Ok([tap(0), tap(1)])
     }
 
-    /// Keeps a frame, while there is room.
+    /// Keeps a frame, while there is room, or instead of a later one.
     pub fn record(&mut self, at: Time, data: &[u8]) {
         let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(recording) = recording.as_mut().filter(|recording| recording.left > 0) else {
-            return;
-        };
-        recording.left -= 1;
-        let ns = at.as_ns();
-        let record = RecordToWrite {
-            time: Timestamp { seconds: ns / 1_000_000_000, nanos: ns % 1_000_000_000 },
-            data,
-            wire_len: data.len() as u32,
-            interface: self.interface,
-            comment: None,
-        };
-        // Writing to memory does not fail; a frame over the format's limit is not kept.
-        let _ = recording.writer.write(&record);
+        let Some(Recording { frames, most, seen, .. }) = recording.as_mut() else { return };
+        *seen += 1;
+        let key = (at, self.interface, *seen);
+        if frames.len() as u64 >= *most {
+            if frames.last_key_value().is_none_or(|(last, _)| *last < key) {
+                return;
+            }
+            frames.pop_last();
+        }
+        frames.insert(key, data.to_vec());
     }
 
     /// The file; empty when the other end has taken it.
     pub fn bytes(self) -> Vec<u8> {
         let taken = self.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
-        taken.and_then(|recording| recording.writer.into_inner().ok()).unwrap_or_default()
+        let Some(Recording { mut writer, frames, .. }) = taken else { return Vec::new() };
+        for ((at, interface, _), data) in &frames {
+            let ns = at.as_ns();
+            let record = RecordToWrite {
+                time: Timestamp { seconds: ns / 1_000_000_000, nanos: ns % 1_000_000_000 },
+                data,
+                wire_len: data.len() as u32,
+                interface: *interface,
+                comment: None,
+            };
+            // Writing to memory does not fail; a frame over the format's limit is not kept.
+            let _ = writer.write(&record);
+        }
+        writer.into_inner().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first frames by time, in the order of time, however they come.
+    #[test]
+    fn a_capture_is_in_the_order_of_time() {
+        let names = ["a-b".to_owned(), "b-a".to_owned()];
+        let [mut there, mut back] = Tap::pair(names, LinkType::Ethernet, 3).unwrap();
+        for n in [10, 30, 50] {
+            there.record(Time::from_ns(n), &[n as u8; 60]);
+        }
+        for n in [20, 60] {
+            back.record(Time::from_ns(n), &[n as u8; 60]);
+        }
+        let file = there.bytes();
+        let place = |n: u8| file.windows(60).position(|bytes| bytes == [n; 60]);
+        let places = [10, 20, 30].map(|n| place(n).expect("one of the first three"));
+        assert!(places.is_sorted(), "{places:?}");
+        assert_eq!((place(50), place(60), back.bytes()), (None, None, Vec::new()));
     }
 }

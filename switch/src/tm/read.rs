@@ -61,6 +61,11 @@ pub struct PortStatus {
 }
 
 impl<P: Default> Tm<P> {
+    /// Packets that were dropped so far, of all ports.
+    pub fn dropped_packets(&self) -> u64 {
+        self.ports.iter().flat_map(|port| &port.drops).map(|count| count.packets).sum()
+    }
+
     /// Bytes waiting in a queue; 0 if there is no such queue. Cheap: for metadata of programs.
     pub fn queue_bytes(&self, port: PortId, queue: u8) -> u64 {
         let port = self.ports.get(port.index());

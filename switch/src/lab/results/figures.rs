@@ -60,20 +60,21 @@ fn drops(report: &mut Report, window: &Window<'_>) {
 /// What lossless classes refused, and how much of their headroom was used.
 fn lossless(report: &mut Report, window: &Window<'_>) {
     let fabric = &window.lab.scenario.fabric;
-    let (mut refused, mut headroom) = (0, 0);
+    let (mut at_groups, mut at_queues, mut headroom) = (0, 0, 0);
     for (node, core) in window.lab.cores.iter().enumerate() {
         for port in 1..=fabric.nodes[node].links.len() as u16 {
             let Some(id) = core.traffic_port(port) else { continue };
             let lossless = core.traffic().lossless_groups(id);
             let Some(status) = core.traffic().port(id) else { continue };
             for class in (0..8).filter(|class| lossless & 1 << class != 0) {
-                refused += status.groups[class].counters.refused.packets;
-                refused += status.queues[class].counters.refused.packets;
+                at_groups += status.groups[class].counters.refused.packets;
+                at_queues += status.queues[class].counters.refused.packets;
                 headroom = headroom.max(status.groups[class].account.peak_headroom);
             }
         }
     }
-    report.figure("drops.lossless", refused as f64, Unit::Count);
+    // What a group refuses is counted at the queue that the packet was for too.
+    report.figure("drops.lossless", at_groups.max(at_queues) as f64, Unit::Count);
     report.figure("lossless.headroom_peak", headroom as f64, Unit::Bytes);
 }
 

@@ -5,6 +5,7 @@ use wireyard_tables::time::Time;
 use super::Window;
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
+use crate::lab::least::least_time;
 use crate::lab::scenario::FlowSpec;
 use crate::report::{Axis, Column, Layer, Plot, Report, Series, Table, Unit, stats};
 
@@ -23,7 +24,9 @@ struct Measured<'a> {
     completion: Option<f64>,
     /// By how much that is longer than on an empty network.
     slowdown: Option<f64>,
-    /// Bits per second from its start to its end, as far as they are after the warm-up.
+    /// Seconds from its start to its end, as far as they are after the warm-up.
+    active_s: f64,
+    /// Bits per second in that time.
     throughput: f64,
 }
 
@@ -47,7 +50,8 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
             (Some(started), Some(finished)) => Some(finished.since(started).as_ps() as f64 / 1e12),
             _ => None,
         };
-        let best = spec.size.map(|size| window.lab.least_time(spec, size));
+        let best = spec.size.and_then(|_| least_time(scenario, spec));
+        let best = best.map(|span| span.as_ps() as f64 / 1e12);
         let bytes = now.delivered_bytes - base.delivered_bytes;
         Measured {
             name: flow_name(&scenario.fabric, spec.from, spec.to, number),
@@ -56,6 +60,7 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
             base,
             completion,
             slowdown: completion.zip(best).map(|(took, best)| took / best),
+            active_s: active_s(window, now),
             throughput: per_second(bytes as f64 * 8.0, active_s(window, now)),
         }
     };
@@ -64,11 +69,18 @@ fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
 
 /// How long a flow was under way after the warm-up, in seconds.
 fn active_s(window: &Window<'_>, flow: &FlowStatus) -> f64 {
-    let second = |time: Time| time.as_ps() as f64 / 1e12;
-    let begin = window.lab.scenario.warm_up.as_ps() as f64 / 1e12;
-    let end = begin + window.seconds;
+    let (begin, end) = (window.lab.measured_from(), window.lab.now());
     let Some(started) = flow.started else { return 0.0 };
-    (flow.finished.map_or(end, second).min(end) - second(started).max(begin)).max(0.0)
+    let active = flow.finished.unwrap_or(end).min(end).since(started.max(begin));
+    active.as_ps() as f64 / 1e12
+}
+
+/// How long there were flows after the warm-up, in seconds: to the end of the last one, or of the run.
+fn all_active_s(window: &Window<'_>) -> f64 {
+    let last = window.lab.last.iter().map(|flow| flow.finished);
+    let end = last.collect::<Option<Vec<Time>>>().and_then(|ends| ends.into_iter().max());
+    let active = end.unwrap_or(window.lab.now()).since(window.lab.measured_from());
+    active.as_ps() as f64 / 1e12
 }
 
 fn per_second(amount: f64, seconds: f64) -> f64 {
@@ -83,6 +95,7 @@ fn table(report: &mut Report, flows: &[Measured<'_>]) {
             .to_owned(),
         columns: vec![
             Column::words("flow"),
+            Column::words("state"),
             Column::numbers("throughput", Unit::BitRate),
             Column::numbers("completion", Unit::Seconds),
             Column::numbers("slowdown", Unit::Plain),
@@ -98,6 +111,7 @@ fn table(report: &mut Report, flows: &[Measured<'_>]) {
         let nan = f64::NAN;
         table.rows.push(vec![
             flow.name.clone().into(),
+            state(&flow.now).into(),
             flow.throughput.into(),
             flow.completion.unwrap_or(nan).into(),
             flow.slowdown.unwrap_or(nan).into(),
@@ -111,16 +125,28 @@ fn table(report: &mut Report, flows: &[Measured<'_>]) {
     report.tables.push(table);
 }
 
+/// What became of a flow.
+fn state(flow: &FlowStatus) -> &'static str {
+    match (flow.failed, flow.started, flow.finished) {
+        (true, ..) => "FAILED",
+        (_, None, _) => "not begun",
+        (_, _, Some(_)) => "done",
+        _ => "under way",
+    }
+}
+
 fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let each =
         |value: &dyn Fn(&Measured<'_>) -> f64| -> Vec<f64> { flows.iter().map(value).collect() };
-    let throughput = each(&|flow| flow.throughput);
+    // One that was over before is neither slow nor unfairly treated.
+    let measured = flows.iter().filter(|flow| flow.active_s > 0.0);
+    let throughput: Vec<f64> = measured.map(|flow| flow.throughput).collect();
     let cnps = each(&|flow| (flow.now.cnps - flow.base.cnps) as f64);
     let sum = |values: &[f64]| values.iter().sum::<f64>();
     report.figure("flows.count", flows.len() as f64, Unit::Count);
     // Of all flows together: they need not be under way at one time.
     let bytes = sum(&each(&|flow| (flow.now.delivered_bytes - flow.base.delivered_bytes) as f64));
-    report.figure("flows.throughput", bytes * 8.0 / window.seconds, Unit::BitRate);
+    report.figure("flows.throughput", per_second(bytes * 8.0, all_active_s(window)), Unit::BitRate);
     report.figure("flows.throughput_min", stats::smallest(&throughput), Unit::BitRate);
     report.figure("flows.throughput_max", stats::largest(&throughput), Unit::BitRate);
     report.figure("flows.jain", stats::jain(&throughput), Unit::Plain);

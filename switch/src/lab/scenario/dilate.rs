@@ -108,8 +108,7 @@ mod tests {
         for scenario in scenarios {
             let slow = scenario.dilated(by(1000)).unwrap();
             for node in scenario.fabric.switches() {
-                let resolved =
-                    |of: &Scenario| switch_qos(&of.switch.qos, &of.fabric, node).unwrap();
+                let resolved = |of: &Scenario| switch_qos(of, node).unwrap();
                 let (was, is) = (resolved(&scenario), resolved(&slow));
                 assert_eq!(
                     format!("{:?}", is.report),
