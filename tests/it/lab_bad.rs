@@ -13,7 +13,7 @@ flows: { from: senders, to: sink, size: 100 KB }
 ";
 
 /// What is written instead of what, and what is said of it.
-const WRONG: [(&str, &str, &[&str]); 14] = [
+const WRONG: &[(&str, &str, &[&str])] = &[
     ("to: sink", "to: snk", &["8:29", "there is no host `snk`", "did you mean `sink`?"]),
     (
         "{ incast: { senders: 2 } }",
@@ -51,13 +51,64 @@ fn what_cannot_be_run_is_refused_at_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = lab(&[&scenario(folder.path(), GOOD), "--check"]);
     good.expect(0, &[]);
-    for (right, wrong, told) in WRONG {
+    for &(right, wrong, told) in WRONG {
         let text = GOOD.replacen(right, wrong, 1);
         assert_ne!(text, GOOD, "{right}");
         let ended = lab(&[&scenario(folder.path(), &text)]);
         ended.expect(2, told).expect(2, &["scenario.yaml:"]);
         assert!(ended.out.is_empty(), "nothing was run: {}", ended.out);
     }
+}
+
+const TOPOLOGY: &str = "{ incast: { senders: 2 } }";
+
+/// What is too large, or no lab, and what is said of it at the line of the topology or of the flow.
+const TOO_LARGE: &[(&str, &str, &[&str])] = &[
+    ("100 KB", "9000000000 GB", &["8:41", "a flow of 9000000000 GB: at most 10^18 bytes"]),
+    ("mtu: 1500 B", "mtu: 70 KB", &["4:44", "frames of 70 KB: at most 65535 B"]),
+    ("senders: 2", "senders: 1024", &["5:21", "at most 1024 links of one switch", "1025 hosts"]),
+    (TOPOLOGY, "{ dumbbell: { pairs: 4096 } }", &["5:23", "at most 4096 nodes", "8192 hosts"]),
+    (
+        TOPOLOGY,
+        "{ leaf_spine: { leaves: 4096, spines: 4096, hosts: 1 } }",
+        &["5:25", "at most 16384 links", "16781312 links"],
+    ),
+    (TOPOLOGY, "{ leaf_spine: { leaves: 500, spines: 500, hosts: 7 } }", &["at most 4096 nodes"]),
+    (TOPOLOGY, "{ ring: { switches: 1000 } }", &["at most 524288 rows in forwarding tables"]),
+    (TOPOLOGY, "{ parking_lot: { hops: 2000 } }", &["at most 4096 nodes"]),
+    (
+        "{ incast: { senders: 2 } }\nswitch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }\nhost: { program: PROGRAMS/roce_nic, rate_control: dcqcn }\nflows: { from: senders, to: sink, size: 100 KB }",
+        "{ fat_tree: { k: 16 } }\nflows: { pattern: all_to_all }",
+        &["6:8", "1048576 flows: at most 100000"],
+    ),
+    (
+        TOPOLOGY,
+        "{ incast: { senders: 2 }, switches: s2, links: { ends: [s2, h1] } }",
+        &["5:66", "a second link of `h1`: a host has one"],
+    ),
+    (TOPOLOGY, "{ incast: { senders: 2 }, hosts: [spare] }", &["5:45", "`spare` has no link"]),
+];
+
+/// Counted before anything is built: at once, whatever the numbers say.
+#[test]
+fn what_is_too_large_is_refused_before_it_is_built() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let began = std::time::Instant::now();
+    for &(right, wrong, told) in TOO_LARGE {
+        let text = GOOD.replacen(right, wrong, 1);
+        assert_ne!(text, GOOD, "{right}");
+        let ended = lab(&[&scenario(folder.path(), &text), "--check"]);
+        ended.expect(2, told).expect(2, &["scenario.yaml:"]);
+    }
+    // Each takes milliseconds; building one of them took from 16 s to for ever.
+    let most = std::time::Duration::from_secs(2 * TOO_LARGE.len() as u64);
+    assert!(began.elapsed() < most, "{:?}", began.elapsed());
+    for largest in ["senders: 1023", "senders: 2, last_hop: { mtu: 65535 B }"] {
+        let text = GOOD.replacen("senders: 2", largest, 1);
+        lab(&[&scenario(folder.path(), &text), "--check"]).expect(0, &[]);
+    }
+    let text = GOOD.replacen("100 KB", "1000000000 GB", 1);
+    lab(&[&scenario(folder.path(), &text)]).expect(0, &[]);
 }
 
 /// A run in which nothing arrives ends, and says what is in the way.

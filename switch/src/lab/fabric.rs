@@ -153,47 +153,47 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(is_switch).map(|(index, _)| index)
     }
 
-    /// Links from each node to `host`: all that are first on a shortest way, none where there is no way. Ways lead
-    /// through switches only.
-    pub fn next_links(&self, host: usize) -> Vec<Vec<usize>> {
-        let mut hops = vec![usize::MAX; self.nodes.len()];
-        hops[host] = 0;
-        let mut line = VecDeque::from([host]);
-        while let Some(node) = line.pop_front() {
+    /// Links on the shortest way from each node to `host`; `None` where there is no way. Ways lead through switches only.
+    pub fn hops(&self, host: usize) -> Vec<Option<u32>> {
+        let mut hops = vec![None; self.nodes.len()];
+        hops[host] = Some(0);
+        let mut line = VecDeque::from([(host, 0)]);
+        while let Some((node, near)) = line.pop_front() {
             // A host forwards nothing.
             if node != host && self.nodes[node].kind == NodeKind::Host {
                 continue;
             }
             for &link in &self.nodes[node].links {
                 let far = self.far(link, node);
-                if hops[far] == usize::MAX {
-                    hops[far] = hops[node] + 1;
-                    line.push_back(far);
+                if hops[far].is_none() {
+                    hops[far] = Some(near + 1);
+                    line.push_back((far, near + 1));
                 }
             }
         }
-        let leads = |node: usize, link: &usize| {
+        hops
+    }
+
+    /// Links from a node to the host that `hops` is about: all that are first on a shortest way, in the order of ports.
+    pub fn leading<'a>(
+        &'a self,
+        node: usize,
+        hops: &'a [Option<u32>],
+    ) -> impl Iterator<Item = usize> + 'a {
+        let leads = move |link: &usize| {
             let far = self.far(*link, node);
-            let passes = far == host || self.nodes[far].kind == NodeKind::Switch;
-            hops[node] != usize::MAX
-                && hops[far] != usize::MAX
-                && passes
-                && hops[far] + 1 == hops[node]
+            let passes = hops[far] == Some(0) || self.nodes[far].kind == NodeKind::Switch;
+            passes && hops[node].is_some() && hops[far].map(|hops| hops + 1) == hops[node]
         };
-        (0..self.nodes.len())
-            .map(|node| {
-                let links = &self.nodes[node].links;
-                links.iter().copied().filter(|link| leads(node, link)).collect()
-            })
-            .collect()
+        self.nodes[node].links.iter().copied().filter(leads)
     }
 
     /// Links on one shortest way, the first of equals.
     pub fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        let next = self.next_links(to);
+        let hops = self.hops(to);
         let (mut node, mut way) = (from, Vec::new());
         while node != to {
-            let link = *next[node].first()?;
+            let link = self.leading(node, &hops).next()?;
             way.push(link);
             node = self.far(link, node);
         }
@@ -226,14 +226,16 @@ mod tests {
     fn every_shortest_way_is_known_and_none_leads_through_a_host() {
         let mut fabric = leaf_spine();
         let (from, to) = (fabric.find("h00").unwrap(), fabric.find("h11").unwrap());
-        let next = fabric.next_links(to);
-        assert_eq!(next[fabric.find("leaf0").unwrap()].len(), 2, "over either spine");
+        let ways = |fabric: &Fabric| {
+            let leaf = fabric.find("leaf0").unwrap();
+            fabric.leading(leaf, &fabric.hops(to)).count()
+        };
+        assert_eq!(ways(&fabric), 2, "over either spine");
         assert_eq!(fabric.way(from, to).unwrap().len(), 4);
         // A second link of a host to the other leaf is no way for others.
         let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
         fabric.join(host, leaf, LinkSetup::clean());
-        let next = fabric.next_links(to);
-        assert_eq!(next[fabric.find("leaf0").unwrap()].len(), 2);
+        assert_eq!(ways(&fabric), 2);
         let alone = fabric.add("alone", NodeKind::Host);
         assert_eq!(fabric.way(alone, to), None);
     }

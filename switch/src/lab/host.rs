@@ -285,8 +285,8 @@ pub(super) fn connect(
     cores: &mut [Core],
 ) -> Result<Connection, String> {
     let fabric = &scenario.fabric;
-    let way = fabric.way(spec.from, spec.to).ok_or("there is no way")?;
-    let rate = fabric.links[way[0]].setup.rate;
+    let link = fabric.nodes[spec.from].links.first().ok_or("it has no link")?;
+    let rate = fabric.links[*link].setup.rate;
     let (algorithm, _) = rate_control(&scenario.host, rate)?;
     let mtu = PathMtu::new(scenario.host.path_mtu.get() as u32).ok_or("no such path MTU")?;
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);

@@ -3,6 +3,7 @@
 //! The ways come from the topology, shortest first; where several are equally short they make a group, and the program
 //! chooses. The text goes the way of every entries file: it is parsed, checked against the program, and loaded.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::addresses::{host_ip, host_lid, host_mac, mac_text, port_mac};
@@ -11,36 +12,37 @@ use super::scenario::Transport;
 
 /// All ways of a topology, computed once.
 pub struct Ways {
-    /// By host, by node: links that lead there.
-    next: Vec<(usize, Vec<Vec<usize>>)>,
+    /// By switch, by host: ports that lead there; a host without a way is left out.
+    ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>>,
 }
 
 impl Ways {
     /// The ways to every host.
     pub fn new(fabric: &Fabric) -> Ways {
-        Ways { next: fabric.hosts().map(|host| (host, fabric.next_links(host))).collect() }
+        let mut ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>> = BTreeMap::new();
+        for host in fabric.hosts() {
+            let hops = fabric.hops(host);
+            for switch in fabric.switches().filter(|&switch| hops[switch].is_some()) {
+                let leading = fabric.leading(switch, &hops);
+                let leading = leading.map(|link| fabric.port(switch, link)).collect();
+                ports.entry(switch).or_default().push((host, leading));
+            }
+        }
+        Ways { ports }
     }
 
     /// The entries file of a switch.
     pub fn entries(&self, fabric: &Fabric, switch: usize, transport: Transport) -> String {
         match transport {
             Transport::RoceV2 => self.routed(fabric, switch),
-            Transport::RoceV1 => self.bridged(fabric, switch),
-            Transport::Infiniband => self.by_lid(fabric, switch),
+            Transport::RoceV1 => self.bridged(switch),
+            Transport::Infiniband => self.by_lid(switch),
         }
     }
 
     /// Ports that lead from a switch to each host; a host without a way is left out.
-    fn ports<'a>(
-        &'a self,
-        fabric: &'a Fabric,
-        switch: usize,
-    ) -> impl Iterator<Item = (usize, Vec<u16>)> + 'a {
-        let ports = move |links: &[usize]| -> Vec<u16> {
-            links.iter().map(|&link| fabric.port(switch, link)).collect()
-        };
-        let ways = self.next.iter().map(move |(host, next)| (*host, ports(&next[switch])));
-        ways.filter(|(_, ports)| !ports.is_empty())
+    fn ports(&self, switch: usize) -> &[(usize, Vec<u16>)] {
+        self.ports.get(&switch).map_or(&[], Vec::as_slice)
     }
 
     /// Every port is an interface of a router, every host a route; programs like `rocev2_lossless`.
@@ -57,10 +59,10 @@ impl Ways {
         // Hosts that are reached the same way share a next hop.
         let mut hops: Vec<Vec<u16>> = Vec::new();
         out += "  routes4:\n";
-        for (host, ports) in self.ports(fabric, switch) {
-            let known = hops.iter().position(|hop| *hop == ports);
+        for &(host, ref ports) in self.ports(switch) {
+            let known = hops.iter().position(|hop| *hop == *ports);
             let hop = known.unwrap_or_else(|| {
-                hops.push(ports);
+                hops.push(ports.clone());
                 hops.len() - 1
             });
             let ip = host_ip(host);
@@ -107,9 +109,9 @@ impl Ways {
     }
 
     /// Every host's MAC address by its port; of several ways the first, as a bridge has it.
-    fn bridged(&self, fabric: &Fabric, switch: usize) -> String {
+    fn bridged(&self, switch: usize) -> String {
         let mut out = "entries:\n  fdb:\n".to_owned();
-        for (host, ports) in self.ports(fabric, switch) {
+        for &(host, ref ports) in self.ports(switch) {
             let mac = mac_text(host_mac(host));
             let _ = writeln!(
                 out,
@@ -121,9 +123,9 @@ impl Ways {
     }
 
     /// Linear forwarding by LID; equal ways are dealt out by LID, as subnet managers do.
-    fn by_lid(&self, fabric: &Fabric, switch: usize) -> String {
+    fn by_lid(&self, switch: usize) -> String {
         let mut out = "entries:\n  lft:\n".to_owned();
-        for (host, ports) in self.ports(fabric, switch) {
+        for &(host, ref ports) in self.ports(switch) {
             let lid = host_lid(host);
             let port = ports[usize::from(lid) % ports.len()];
             let _ =

@@ -1,5 +1,7 @@
 //! Who sends to whom: names, groups and patterns to single flows.
 
+use std::collections::BTreeMap;
+
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
@@ -45,15 +47,16 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
             None => pattern(decoder, &fields, context, index as u64),
         };
         flows.extend(more.unwrap_or_default());
-        if flows.len() > FLOWS_MAX {
-            let message = format!("more than {FLOWS_MAX} flows");
-            decoder.diagnostics.error(codes::LIMIT, fields.span, message);
-            break;
+        if !few_enough(decoder, flows.len(), fields.span) {
+            return Vec::new();
         }
     }
     let checked = flows.len();
+    let mut hops = BTreeMap::new();
     flows.retain(|flow| {
-        reachable(decoder, flow, context.fabric) && in_time(decoder, flow, context.end)
+        let hops = hops.entry(flow.to).or_insert_with(|| context.fabric.hops(flow.to));
+        let found = hops[flow.from].is_some();
+        reachable(decoder, flow, context.fabric, found) && in_time(decoder, flow, context.end)
     });
     if checked == 0 && !decoder.diagnostics.has_errors() {
         decoder.diagnostics.error(codes::SCENARIO, node.span, "no flow: nothing would be sent");
@@ -75,8 +78,16 @@ fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
     starts
 }
 
-fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric) -> bool {
-    let found = fabric.way(flow.from, flow.to).is_some();
+/// Whether so many flows can be; known before they are made.
+fn few_enough(decoder: &mut Decoder<'_>, flows: usize, span: SourceSpan) -> bool {
+    if flows > FLOWS_MAX {
+        let message = format!("{flows} flows: at most {FLOWS_MAX}");
+        decoder.diagnostics.error(codes::LIMIT, span, message);
+    }
+    flows <= FLOWS_MAX
+}
+
+fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric, found: bool) -> bool {
     if !found {
         let name = |node: usize| &fabric.nodes[node].name;
         let message = format!("there is no way from `{}` to `{}`", name(flow.from), name(flow.to));
@@ -144,6 +155,10 @@ fn pattern(
     if pattern == "each" && (fields.get("from").is_none() || fields.get("to").is_none()) {
         let message = "a flow needs `from` and `to`, or a `pattern`";
         decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    }
+    let all = matches!(pattern.as_str(), "each" | "all_to_all");
+    if all && !few_enough(decoder, from.len().saturating_mul(to.len()), fields.span) {
         return None;
     }
     let pairs = match pattern.as_str() {

@@ -70,11 +70,19 @@ pub(super) fn positive_span(decoder: &mut Decoder<'_>, node: &Node, what: &str) 
     Some(found)
 }
 
+/// Largest size: the fastest link, of 100 Tbit/s, is busy with it for 22 hours.
+pub(super) const SIZE_MAX: Bytes = Bytes::new(1_000_000_000_000_000_000);
+
 /// A size above zero.
 pub(super) fn size(decoder: &mut Decoder<'_>, node: &Node, what: &str) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
     if found == Bytes::ZERO {
         decoder.diagnostics.error(codes::SCENARIO, node.span, format!("{what} of zero bytes"));
+        return None;
+    }
+    if found > SIZE_MAX {
+        let message = format!("{what} of {found}: at most 10^18 bytes");
+        decoder.diagnostics.error(codes::LIMIT, node.span, message);
         return None;
     }
     Some(found)

@@ -1,6 +1,9 @@
 //! Generators of topologies, and topologies written out.
 
+use std::collections::BTreeSet;
+
 use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Span;
@@ -10,8 +13,57 @@ use super::shapes;
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
 use crate::units::{BitsPerSec, Bytes, Probability};
 
-/// Most nodes of a lab.
+/// Most nodes of a lab, links of it, and links of one node.
 const NODES_MAX: u64 = 1 << 12;
+const LINKS_MAX: u64 = 1 << 14;
+const NODE_LINKS_MAX: u64 = 1 << 10;
+/// Most rows in forwarding tables: every switch knows every host. A fat tree of k = 16 has 327,680.
+const WAYS_MAX: u64 = 1 << 19;
+/// Longest frame: lengths of IP are numbers of 16 bits.
+const FRAME_MAX: Bytes = Bytes::new(u16::MAX as u64);
+
+/// How much there would be of a topology: known before anything is built.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    hosts: u64,
+    switches: u64,
+    links: u64,
+    /// Links of the node that has the most.
+    widest: u64,
+}
+
+impl Extent {
+    fn of(fabric: &Fabric) -> Extent {
+        let widest = fabric.nodes.iter().map(|node| node.links.len()).max();
+        Extent {
+            hosts: fabric.hosts().count() as u64,
+            switches: fabric.switches().count() as u64,
+            links: fabric.links.len() as u64,
+            widest: widest.unwrap_or(0) as u64,
+        }
+    }
+
+    /// Whether a lab can be so large; what is too much is reported.
+    fn fits(self, decoder: &mut Decoder<'_>, span: SourceSpan) -> bool {
+        let nodes = self.hosts + self.switches;
+        let found = [
+            (nodes, NODES_MAX, "nodes"),
+            (self.links, LINKS_MAX, "links"),
+            (self.widest, NODE_LINKS_MAX, "links of one switch"),
+            (self.hosts * self.switches, WAYS_MAX, "rows in forwarding tables, switches x hosts"),
+        ];
+        let mut fits = true;
+        for (_, most, what) in found.into_iter().filter(|(found, most, _)| found > most) {
+            let Extent { hosts, switches, links, widest } = self;
+            let message = format!("this topology is too large: at most {most} {what}");
+            decoder.diagnostics.error(codes::LIMIT, span, message).note(format!(
+                "it has {hosts} hosts, {switches} switches and {links} links, {widest} at one node"
+            ));
+            fits = false;
+        }
+        fits
+    }
+}
 
 /// What a link is that says nothing.
 pub(super) fn plain_link() -> LinkSetup {
@@ -43,6 +95,11 @@ fn differing(decoder: &mut Decoder<'_>, fields: &Fields<'_>, base: &LinkSetup) -
     }
     if let Some(found) = set("mtu").and_then(|node| size(decoder, node, "frames")) {
         link.mtu = found;
+        if found > FRAME_MAX {
+            let message = format!("frames of {found}: at most {} B", FRAME_MAX.get());
+            let span = set("mtu").map_or(fields.span, |node| node.span);
+            decoder.diagnostics.error(codes::LIMIT, span, message);
+        }
     }
     if let Some(found) = set("loss").and_then(|node| chance(decoder, node)) {
         link.loss = found;
@@ -107,13 +164,32 @@ fn generated(
     let count = |decoder: &mut Decoder<'_>, name, least| {
         bounded(decoder, fields.get(name)?, name, (least, NODES_MAX)).map(|n| n as usize)
     };
+    let fits = |decoder: &mut Decoder<'_>, hosts, switches, links, widest| {
+        let extent = [hosts, switches, links, widest].map(|count: usize| count as u64);
+        let [hosts, switches, links, widest] = extent;
+        Extent { hosts, switches, links, widest }.fits(decoder, node.span).then_some(())
+    };
     Some(match kind {
-        "incast" => incast(count(decoder, "senders", 1)?, base, special(decoder, "last_hop")?),
-        "dumbbell" => dumbbell(count(decoder, "pairs", 1)?, base, special(decoder, "middle")?),
-        "parking_lot" => parking_lot(count(decoder, "hops", 1)?, base, special(decoder, "middle")?),
+        "incast" => {
+            let senders = count(decoder, "senders", 1)?;
+            fits(decoder, senders + 1, 1, senders + 1, senders + 1)?;
+            incast(senders, base, special(decoder, "last_hop")?)
+        }
+        "dumbbell" => {
+            let pairs = count(decoder, "pairs", 1)?;
+            fits(decoder, 2 * pairs, 2, 2 * pairs + 1, pairs + 1)?;
+            dumbbell(pairs, base, special(decoder, "middle")?)
+        }
+        "parking_lot" => {
+            let hops = count(decoder, "hops", 1)?;
+            fits(decoder, 2 * hops + 2, hops + 1, 3 * hops + 2, 4)?;
+            parking_lot(hops, base, special(decoder, "middle")?)
+        }
         "leaf_spine" => {
             let leaves = count(decoder, "leaves", 1)?;
             let (spines, hosts) = (count(decoder, "spines", 1)?, count(decoder, "hosts", 1)?);
+            let (links, widest) = (leaves * (spines + hosts), leaves.max(spines + hosts));
+            fits(decoder, leaves * hosts, leaves + spines, links, widest)?;
             leaf_spine(leaves, spines, hosts, base, special(decoder, "uplink")?)
         }
         "fat_tree" => {
@@ -125,7 +201,11 @@ fn generated(
             }
             fat_tree(k, base)
         }
-        _ => ring(count(decoder, "switches", 3)?, base),
+        _ => {
+            let switches = count(decoder, "switches", 3)?;
+            fits(decoder, switches, switches, 2 * switches, 3)?;
+            ring(switches, base)
+        }
     })
 }
 
@@ -262,17 +342,7 @@ fn written(
     base: LinkSetup,
     fabric: &mut Fabric,
 ) -> Option<()> {
-    for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
-        let Some(list) = fields.get(key) else { continue };
-        for name in decoder.each(list, "a name", Decoder::word) {
-            if fabric.find(&name.value).is_some() {
-                let message = format!("there is a node `{}` already", name.value);
-                decoder.diagnostics.error(codes::TWICE, name.span, message);
-                continue;
-            }
-            fabric.add(name.value, kind);
-        }
-    }
+    let mut lonely = nodes(decoder, fields, fabric)?;
     for item in fields.get("links").map(|node| decoder.one_or_more(node, "a link")).unwrap_or(&[]) {
         let Some(link_fields) = decoder.map(item, &shapes::LINK) else { continue };
         let setup = differing(decoder, &link_fields, &base);
@@ -281,9 +351,33 @@ fn written(
             decoder.diagnostics.error(codes::MISSING_KEY, link_fields.span, message);
             continue;
         };
-        if let Some((a, b)) = two_nodes(decoder, ends, fabric) {
-            fabric.join(a, b, setup);
+        let Some((a, b)) = two_nodes(decoder, ends, fabric) else { continue };
+        let host = |&node: &usize| fabric.nodes[node].kind == NodeKind::Host;
+        if let Some(host) =
+            [a, b].into_iter().filter(host).find(|&n| !fabric.nodes[n].links.is_empty())
+        {
+            let name = &fabric.nodes[host].name;
+            let message = format!("a second link of `{name}`: a host has one");
+            let way_out = "make two hosts of it, or join it to a switch that has both links";
+            decoder.diagnostics.error(codes::SCENARIO, ends.span, message).help(way_out);
+            continue;
         }
+        fabric.join(a, b, setup);
+        if fabric.links.len() as u64 > LINKS_MAX {
+            break;
+        }
+    }
+    lonely.retain(|(host, _)| fabric.nodes[*host].links.is_empty());
+    if decoder.diagnostics.has_errors() {
+        // A link that is wrong is why.
+        lonely.clear();
+    }
+    for (host, span) in lonely {
+        let message = format!("`{}` has no link", fabric.nodes[host].name);
+        decoder.diagnostics.error(codes::SCENARIO, span, message);
+    }
+    if !Extent::of(fabric).fits(decoder, fields.span) {
+        return None;
     }
     if let Some(node) = fields.get("bottleneck") {
         let (switch, neighbour) = two_nodes(decoder, node, fabric)?;
@@ -296,6 +390,32 @@ fn written(
         fabric.bottleneck = Some((switch, neighbour));
     }
     Some(())
+}
+
+/// Adds the nodes that are written; gives the hosts, and where each is.
+fn nodes(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    fabric: &mut Fabric,
+) -> Option<Vec<(usize, SourceSpan)>> {
+    let mut hosts = Vec::new();
+    let mut known: BTreeSet<String> = fabric.nodes.iter().map(|node| node.name.clone()).collect();
+    for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
+        let Some(list) = fields.get(key) else { continue };
+        for name in decoder.each(list, "a name", Decoder::word) {
+            if !known.insert(name.value.clone()) {
+                let message = format!("there is a node `{}` already", name.value);
+                decoder.diagnostics.error(codes::TWICE, name.span, message);
+                continue;
+            }
+            let node = fabric.add(name.value, kind);
+            if kind == NodeKind::Host {
+                hosts.push((node, name.span));
+            }
+        }
+    }
+    let all_fit = fabric.nodes.len() as u64 <= NODES_MAX;
+    (all_fit || Extent::of(fabric).fits(decoder, fields.span)).then_some(hosts)
 }
 
 fn two_nodes(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<(usize, usize)> {
