@@ -113,6 +113,12 @@ pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<Strin
     attach_opened(core, number, spec, opened)
 }
 
+/// Begins the capture file of a port that the device has, if its specification names one.
+fn record(core: &mut Core, number: u16, spec: &PortSpec) -> Result<(), String> {
+    let Some(file) = &spec.capture else { return Ok(()) };
+    core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))
+}
+
 fn attach_opened(
     core: &mut Core,
     number: u16,
@@ -120,9 +126,7 @@ fn attach_opened(
     opened: Opened,
 ) -> Result<Vec<String>, String> {
     core.add_port(number, opened.port)?;
-    if let Some(file) = &spec.capture {
-        core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))?;
-    }
+    record(core, number, spec)?;
     Ok(opened.notices)
 }
 

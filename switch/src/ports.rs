@@ -10,6 +10,7 @@
 pub mod absent;
 pub mod capture;
 pub mod faults;
+pub mod files;
 pub mod memory;
 mod offload;
 mod open;

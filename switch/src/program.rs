@@ -47,7 +47,7 @@ pub struct Loaded {
     pub config: Option<SwitchConfig>,
     /// Warnings.
     pub warnings: Diagnostics,
-    /// Every file that was read.
+    /// Every file that was read; that of the configuration is last.
     pub files: Files,
     /// Machine code of its devices.
     codes: Arc<jit::Codes>,
@@ -61,13 +61,13 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let loader = Loader::new(place.include.clone(), LIBRARIES);
     let folder = place.program.is_dir().then_some(place.program.as_path());
     let beside = |name: &str| folder.map(|f| f.join(name)).filter(|path| path.is_file());
-    let mut files = Files::new();
+    let mut config_files = Files::new();
     let mut found = Diagnostics::new();
     let config_path = place.config.clone().or_else(|| beside("switch.yaml"));
-    let config =
-        config_path.and_then(|path| SwitchConfig::read(&path, &loader, &mut files, &mut found));
+    let config = config_path
+        .and_then(|path| SwitchConfig::read(&path, &loader, &mut config_files, &mut found));
     if found.has_errors() {
-        return Err(Rejected { diagnostics: found, files });
+        return Err(Rejected { diagnostics: found, files: config_files });
     }
     let named = config.as_ref().and_then(|config| config.program.clone());
     let program_path = match folder {
@@ -96,6 +96,9 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         }
         None => None,
     };
+    for file in config_files.iter() {
+        files.push(file.clone());
+    }
     let codes = Arc::default();
     Ok(Loaded { parsed, program, entries, config, warnings, files, codes })
 }
@@ -217,6 +220,11 @@ fn tell(program: &str, refused: &jit::Refused) {
 }
 
 impl Loaded {
+    /// The names of all files that were read.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|file| PathBuf::from(&file.name)).collect()
+    }
+
     /// The program with these entries instead, as the text of an entries file of this name.
     ///
     /// # Errors

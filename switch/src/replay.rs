@@ -5,7 +5,6 @@
 //! output. It reads no clock and needs no privileges.
 
 use std::fmt;
-use std::path::Path;
 
 use wireyard_tables::time::Time;
 
@@ -26,16 +25,11 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Opens the capture ports, runs everything through `core` and closes them.
+/// Opens the capture ports and gives them to `core`.
 ///
 /// # Errors
-/// A file that cannot be opened or written, or a damaged one: what was before the damage has gone
-/// through.
-pub fn run(
-    core: &mut Core,
-    specs: Vec<(u16, PortSpec)>,
-    tell: &mut dyn FnMut(String),
-) -> Result<(), ReplayError> {
+/// A file that cannot be opened or read. Nothing was written.
+pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayError> {
     let mut ports = open_ports(specs)?;
     let mut origin = None;
     for (_, port) in &mut ports {
@@ -48,6 +42,14 @@ pub fn run(
         }
         core.add_port(number, Box::new(port)).map_err(ReplayError)?;
     }
+    Ok(())
+}
+
+/// Runs everything through `core` and closes its ports.
+///
+/// # Errors
+/// A damaged file: what was before the damage has gone through. One that cannot be written on.
+pub fn run(core: &mut Core, tell: &mut dyn FnMut(String)) -> Result<(), ReplayError> {
     let failure = run_to_the_end(core, tell);
     tell_of_waits(core, tell);
     let errors = core.close();
@@ -60,49 +62,25 @@ pub fn run(
 /// Opens the inputs, and then the ports that only write: what no specification says of them, they take
 /// from the inputs, so that frames which pass unchanged are of the same link type in the output.
 fn open_ports(specs: Vec<(u16, PortSpec)>) -> Result<Vec<(u16, CapturePort)>, ReplayError> {
-    check_outputs(&specs)?;
     let (inputs, outputs): (Vec<_>, Vec<_>) =
         specs.into_iter().partition(|(_, spec)| !spec.target.is_empty());
     let mut ports = Vec::new();
     for (number, spec) in inputs {
-        ports.push((number, open(spec)?));
+        ports.push((number, open_port(spec)?));
     }
     let mut links = ports.iter().map(|(_, port)| port.caps().link);
     let first = links.next();
     let common = first.filter(|first| links.all(|link| link == *first));
     for (number, mut spec) in outputs {
         spec.link = spec.link.or(common);
-        ports.push((number, open(spec)?));
+        ports.push((number, open_port(spec)?));
     }
     // Ports are polled in the order of their numbers, whatever the order of the arguments was.
     ports.sort_by_key(|(number, _)| *number);
     Ok(ports)
 }
 
-/// An output must not empty a file that is read, or that another port writes.
-fn check_outputs(specs: &[(u16, PortSpec)]) -> Result<(), ReplayError> {
-    let mut taken = Vec::new();
-    for (_, spec) in specs {
-        let Some(out) = &spec.out else { continue };
-        // A file that is not there yet has no other name.
-        let file = out.canonicalize().unwrap_or_else(|_| out.clone());
-        let is_read = |input: &str| Path::new(input).canonicalize().is_ok_and(|read| read == file);
-        // /dev/null and its like lose nothing.
-        let is_special = file.exists() && !file.is_file();
-        if !is_special && specs.iter().any(|(_, other)| is_read(&other.target)) {
-            let why = format!("{}: the output is an input too: write another file", out.display());
-            return Err(ReplayError(why));
-        }
-        if !is_special && taken.contains(&file) {
-            let why = format!("{}: two ports cannot write one file", out.display());
-            return Err(ReplayError(why));
-        }
-        taken.push(file);
-    }
-    Ok(())
-}
-
-fn open(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
+fn open_port(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     spec.pace = Pace::Recorded;
     CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
 }

@@ -191,6 +191,7 @@ fn captures_that_are_none_are_refused() {
         let (from, to) = (format!("1={}", input.display()), format!("2={}", out.display()));
         let ended = run(&["replay", "programs/parse_all", "--in", &from, "--out", &to]);
         assert!(!out.exists(), "half done");
+        assert!(ended.out.is_empty(), "a report of nothing: {}", ended.out);
         ended
     };
     replay().expect(2, &["in.pcap", "No such file"]);
@@ -226,6 +227,99 @@ fn an_output_over_an_input_is_refused() {
     let (one, two) = (format!("1={name}.out"), format!("2={name}.out"));
     let twice = ["replay", "programs/parse_all", "--in", &from, "--out", &one, "--out", &two];
     run(&twice).expect(2, &["one.pcap.out", "two ports"]);
+}
+
+/// A file is the same by every name: over a hard link, a way round, a link to where nothing is yet. `replay` and `run` ask the
+/// same, and what is refused is as it was.
+#[test]
+fn a_file_is_known_by_every_name() {
+    let copy = Copy::of("l2_switch");
+    let folder = copy.folder.path();
+    let input = one_frame(folder);
+    let name = |path: &str| folder.join(path).display().to_string();
+    fs::create_dir(name("sub")).unwrap();
+    fs::hard_link(&input, name("hard.pcap")).unwrap();
+    std::os::unix::fs::symlink("new.pcap", name("soft.pcap")).unwrap();
+    fs::write(name("kept.pcap"), "kept").unwrap();
+    let program = copy.path();
+    let (around, new) = (name("sub/../new.pcap"), name("new.pcap"));
+    let yaml = copy.file("program.yaml").display().to_string();
+    let inside = [
+        (vec![name("hard.pcap")], "the output is an input too"),
+        (vec![new.clone(), around.clone()], "two ports cannot write one file"),
+        (vec![new.clone(), name("soft.pcap")], "two ports cannot write one file"),
+        (vec![name("kept.pcap"), name("sub/../kept.pcap")], "two ports cannot write one file"),
+        (vec![yaml.clone()], "the program is read from this file"),
+        (vec![name("kept.pcap"), name("none/x.pcap")], "port 3: "),
+        (vec![name("kept.pcap"), name("sub")], "Is a directory"),
+    ];
+    let before = |path: &Path| fs::read(path).unwrap();
+    let (frames, text) = (before(&input), before(&copy.file("program.yaml")));
+    let unharmed = |what: &str, ended: &Ended| {
+        assert!(ended.out.is_empty(), "{what}: {}", ended.out);
+        assert!(before(&input) == frames, "{what}: the input is gone");
+        assert!(before(&copy.file("program.yaml")) == text, "{what}: the program is gone");
+        assert_eq!(before(&copy.file("kept.pcap")), b"kept", "{what}");
+        assert!(!Path::new(&new).exists(), "{what}: half done");
+    };
+    let from = format!("1={}", input.display());
+    let live = format!("1=pcap:{}", input.display());
+    for (outputs, says) in &inside {
+        let (mut replayed, mut ran) =
+            (vec!["replay", program, "--in", &from], vec!["run", program, "--port", &live]);
+        let to: Vec<String> = (2..).zip(outputs).map(|(n, file)| format!("{n}={file}")).collect();
+        let ports = (2..).zip(outputs).map(|(n, file)| format!("{n}=pcap:,out={file}"));
+        let ports: Vec<String> = ports.collect();
+        to.iter().for_each(|to| replayed.extend(["--out", to]));
+        ports.iter().for_each(|port| ran.extend(["--port", port]));
+        for command in [replayed, ran] {
+            let ended = run(&command);
+            ended.expect(2, &[says]);
+            unharmed(&format!("{command:?}"), &ended);
+        }
+    }
+    let own = format!("{live},out={}", input.display());
+    let (other, over) = (format!("2=pcap:,out={new}"), format!("2=raw:no,capture={around}"));
+    let (two, three) = (format!("{live},capture={new}"), format!("3=raw:no,capture={around}"));
+    let (of_input, of_program) =
+        (format!("2=raw:no,capture={}", name("hard.pcap")), format!("{live},capture={yaml}"));
+    let recorded: [(&[&str], &str); 6] = [
+        (&[&own], "the output is an input too"),
+        (&[&other, &over.replace("2=", "1=")], "an output and a capture cannot be one file"),
+        (&[&two, &three], "name it alike"),
+        (&[&live, &of_input], "the output is an input too"),
+        (&[&of_program], "the program is read from this file"),
+        // Nothing is wrong with the files here, and nothing is written for a device that cannot be.
+        (&[&format!("{live},out={}", name("kept.pcap")), "2=raw:no_such"], "no_such"),
+    ];
+    for (ports, says) in recorded {
+        let options = ports.iter().flat_map(|port| ["--port", port]);
+        let ended = run(&["run", program].into_iter().chain(options).collect::<Vec<_>>());
+        ended.expect(2, &[says]);
+        unharmed(&format!("{ports:?}"), &ended);
+    }
+}
+
+/// A replay that cannot begin leaves its outputs as they were, whatever was looked at first.
+#[test]
+fn a_replay_that_cannot_begin_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = one_frame(folder.path());
+    let kept = folder.path().join("kept.pcap");
+    let bad = folder.path().join("bad.pcap");
+    fs::write(&kept, "kept").unwrap();
+    fs::write(&bad, "this is no capture file at all").unwrap();
+    let (from, out) = (format!("1={}", input.display()), format!("1={}", kept.display()));
+    for second in [&bad, &folder.path().join("missing.pcap")] {
+        let second = format!("2={}", second.display());
+        let inputs = ["replay", "programs/l2_switch", "--in", &from, "--in", &second];
+        for more in [vec!["--out", &out], vec!["--out", &out, "--json"]] {
+            let ended = run(&inputs.iter().copied().chain(more).collect::<Vec<_>>());
+            ended.expect(2, &["error: "]);
+            assert!(ended.out.is_empty(), "a report of nothing: {}", ended.out);
+            assert_eq!(fs::read(&kept).unwrap(), b"kept");
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
 use super::{Status, complain, counters, say};
-use crate::ports::{PortKind, PortSpec};
+use crate::ports::{PortKind, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 use crate::replay::{self, ReplayError};
 use wireyard_pipeline::packet::MemoryConfig;
@@ -25,6 +25,10 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
     };
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(loaded) = load_from(&place) else { return Status::Wrong };
+    if let Err(message) = files::check(&specs, &loaded.sources()) {
+        complain(&message);
+        return Status::Wrong;
+    }
     let config = loaded.config.as_ref();
     for (number, spec) in specs.iter_mut().filter(|(_, spec)| spec.target.is_empty()) {
         spec.link = config.and_then(|config| config.ports.get(number)).and_then(|port| port.link);
@@ -42,7 +46,11 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         complain(&message);
         return Status::Wrong;
     }
-    let outcome = replay::run(&mut core, specs, &mut |message| say(&message));
+    if let Err(ReplayError(message)) = replay::open(&mut core, specs) {
+        complain(&message);
+        return Status::Wrong;
+    }
+    let outcome = replay::run(&mut core, &mut |message| say(&message));
     counters::show(&core.statistics(), args.json);
     match outcome {
         Ok(()) => Status::Success,

@@ -10,7 +10,7 @@ use crate::live::assembly::Assembly;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
-use crate::ports::PortSpec;
+use crate::ports::{PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
@@ -32,7 +32,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
                 "--ports: the ports of several workers stay as they are: use --workers 1".into()
             );
         }
-        Some(path) => Some(PortFile::read(path, args.capture.clone())?),
+        Some(path) => Some(PortFile::read(path, args.capture.clone(), loaded.sources())?),
         None => None,
     };
     let specs = match &file {
@@ -41,6 +41,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     };
     if specs.is_empty() {
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
+    }
+    if file.is_none() {
+        files::check(&specs, &loaded.sources())?;
     }
     let duration = duration(args.duration)?;
     // Before anything is opened: who is told that it runs can end it.

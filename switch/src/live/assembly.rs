@@ -3,11 +3,11 @@
 //! Ports take turns: the first worker has the first port, the second the second. Every other worker has the port's place. It starts
 //! no thread and moves nothing; that is [`super::Workers`].
 
-use super::attach;
+use super::record;
 use crate::config::qos::Part;
 use crate::core::Core;
-use crate::ports::PortSpec;
 use crate::ports::absent::AbsentPort;
+use crate::ports::{self, PortSpec};
 use crate::program::Loaded;
 
 /// Numbered ports, to be divided among workers.
@@ -34,7 +34,7 @@ impl<'a> Assembly<'a> {
         Ok(assembly)
     }
 
-    /// Opens each port at its worker, and then gives every worker its queues. `tell` hears what the user should know.
+    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `tell` hears what the user should know.
     ///
     /// # Errors
     /// A port or its capture file cannot be opened, or the queues do not fit these ports.
@@ -45,7 +45,12 @@ impl<'a> Assembly<'a> {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), String> {
         self.open(cores, tell)?;
-        self.set_queues(loaded, cores)
+        self.set_queues(loaded, cores)?;
+        // Last: this empties files.
+        for (place, (number, spec)) in self.specs.iter().enumerate() {
+            record(&mut cores[self.owner(place)], *number, spec)?;
+        }
+        Ok(())
     }
 
     /// The worker of the port at this place.
@@ -57,7 +62,10 @@ impl<'a> Assembly<'a> {
     fn open(&self, cores: &mut [Core], tell: &mut dyn FnMut(&str)) -> Result<(), String> {
         for (place, (number, spec)) in self.specs.iter().enumerate() {
             let mine = self.owner(place);
-            for notice in attach(&mut cores[mine], *number, spec)? {
+            let core = &mut cores[mine];
+            let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
+            core.add_port(*number, opened.port)?;
+            for notice in opened.notices {
                 tell(&format!("port {number}: {notice}"));
             }
             let Some(port) = cores[mine].port(*number) else { continue };

@@ -21,17 +21,24 @@ pub struct PortFile {
     path: PathBuf,
     /// Where ports are recorded that do not say it themselves.
     capture: Option<PathBuf>,
+    /// Files of the program, which no port writes.
+    sources: Vec<PathBuf>,
     ports: Vec<(u16, PortSpec)>,
 }
 
 impl PortFile {
-    /// Reads it for the first time; nothing is opened.
+    /// Reads it for the first time; nothing is opened. `sources` are files that no port may write, as the file itself.
     ///
     /// # Errors
     /// What is wrong with it, with places.
-    pub fn read(path: &Path, capture: Option<PathBuf>) -> Result<PortFile, String> {
-        let ports = read(path, capture.as_deref())?;
-        Ok(PortFile { path: path.to_owned(), capture, ports })
+    pub fn read(
+        path: &Path,
+        capture: Option<PathBuf>,
+        mut sources: Vec<PathBuf>,
+    ) -> Result<PortFile, String> {
+        sources.push(path.to_owned());
+        let ports = read(path, capture.as_deref(), &sources)?;
+        Ok(PortFile { path: path.to_owned(), capture, sources, ports })
     }
 
     /// The ports that it said last.
@@ -44,7 +51,7 @@ impl PortFile {
     /// # Errors
     /// Why nothing was changed.
     pub fn reload(&mut self, core: &mut Core, now: Time) -> Result<Vec<String>, String> {
-        let ports = read(&self.path, self.capture.as_deref())?;
+        let ports = read(&self.path, self.capture.as_deref(), &self.sources)?;
         let is_in = |list: &[(u16, PortSpec)], port: &(u16, PortSpec)| list.contains(port);
         let new: Vec<_> = ports.iter().filter(|port| !is_in(&self.ports, port)).collect();
         let old: Vec<_> = self.ports.iter().filter(|port| !is_in(&ports, port)).collect();
@@ -83,7 +90,11 @@ fn open_all(core: &mut Core, wanted: &[&(u16, PortSpec)]) -> Result<Vec<Opened>,
     Ok(all)
 }
 
-fn read(path: &Path, capture: Option<&Path>) -> Result<Vec<(u16, PortSpec)>, String> {
+fn read(
+    path: &Path,
+    capture: Option<&Path>,
+    sources: &[PathBuf],
+) -> Result<Vec<(u16, PortSpec)>, String> {
     let loader = Loader::new(Vec::new(), &[]);
     let (mut files, mut found) = (Files::new(), Diagnostics::new());
     let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
@@ -93,6 +104,10 @@ fn read(path: &Path, capture: Option<&Path>) -> Result<Vec<(u16, PortSpec)>, Str
     let is_more = config.program.is_some() || config.entries.is_some() || config.qos.is_some();
     if is_more || !config.generators.is_empty() {
         return Err(wrong("only `ports` is read here: write the rest in switch.yaml".into()));
+    }
+    // An editor may empty a file before it writes it.
+    if config.ports.is_empty() {
+        return Err(wrong("it names no port".into()));
     }
     let mut texts = Vec::new();
     for (number, port) in &config.ports {
@@ -105,5 +120,7 @@ fn read(path: &Path, capture: Option<&Path>) -> Result<Vec<(u16, PortSpec)>, Str
         };
         texts.push(format!("{number}={interface}"));
     }
-    PortSpec::list(&texts, Some(&config), capture).map_err(wrong)
+    let ports = PortSpec::list(&texts, Some(&config), capture).map_err(wrong)?;
+    ports::files::check(&ports, sources).map_err(wrong)?;
+    Ok(ports)
 }

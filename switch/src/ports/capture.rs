@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Time;
@@ -34,6 +34,8 @@ pub struct CapturePort {
     input: Option<PcapReader<Source>>,
     /// The reader stands on a record that was not delivered yet.
     pending: bool,
+    /// The output file before it is begun.
+    out: Option<PathBuf>,
     output: Option<PcapWriter<Sink>>,
     pace: Pace,
     /// The capture's time that is [`Time::ZERO`]; the first record's if nobody sets it.
@@ -85,10 +87,11 @@ pub fn number_of(link: LinkType) -> u16 {
 }
 
 impl CapturePort {
-    /// Opens the files of a `pcap:` specification.
+    /// Opens the input of a `pcap:` specification. The output is begun, and what was in it is gone, when the port is used
+    /// first: a device that cannot be built empties no file.
     ///
     /// # Errors
-    /// A file that cannot be opened, read as a capture or written, or an unsupported link type.
+    /// A file that cannot be opened or read as a capture, or an unsupported link type.
     pub fn open(spec: &PortSpec) -> Result<CapturePort, PortError> {
         let name = spec.to_string();
         let input = match spec.target.as_str() {
@@ -108,6 +111,7 @@ impl CapturePort {
             header: input.as_ref().and_then(|reader| reader.pcap_header().copied()),
             input,
             pending: false,
+            out: spec.out.clone(),
             output: None,
             pace: spec.pace,
             origin: None,
@@ -115,9 +119,6 @@ impl CapturePort {
             stats: PortStats::default(),
         };
         port.learn_link(spec.link)?;
-        if let Some(path) = &spec.out {
-            port.create_output(path)?;
-        }
         Ok(port)
     }
 
@@ -136,8 +137,9 @@ impl CapturePort {
     }
 
     /// Writes pcapng if the name ends so; else pcap with the header of the input, if that is pcap.
-    fn create_output(&mut self, path: &Path) -> Result<(), PortError> {
-        let file = File::create(path).map_err(|source| PortError::Io {
+    fn begin_output(&mut self) -> Result<(), PortError> {
+        let Some(path) = self.out.take() else { return Ok(()) };
+        let file = File::create(&path).map_err(|source| PortError::Io {
             port: self.name.clone(),
             doing: "create the output file",
             source,
@@ -282,6 +284,7 @@ impl Port for CapturePort {
         out: &mut Vec<RxFrame>,
         max: usize,
     ) -> Result<usize, PortError> {
+        self.begin_output()?;
         if let Some(error) = self.late.take() {
             return Err(error);
         }
@@ -307,6 +310,11 @@ impl Port for CapturePort {
         now: Time,
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
+        if let Err(error) = self.begin_output() {
+            self.stats.tx_errors += frames.len() as u64;
+            frames.drain(..).for_each(|frame| mem.free(frame.buf));
+            return Err(error);
+        }
         let origin = self.origin.unwrap_or_default();
         let time = Timestamp::from_ns(origin.as_ns().saturating_add(now.as_ns()));
         let mut done = TxDone::default();
@@ -361,6 +369,7 @@ impl Port for CapturePort {
     }
 
     fn flush(&mut self, _mem: &mut PacketMemory) -> Result<(), PortError> {
+        self.begin_output()?;
         let Some(writer) = &mut self.output else { return Ok(()) };
         writer.flush().map_err(|source| PortError::Capture { port: self.name.clone(), source })
     }

@@ -1,0 +1,130 @@
+//! Which files ports write: none takes the place of a file that is read, or that is written elsewhere.
+//!
+//! All of them are looked at before anything is opened, so that a mistake empties no file. A file is its device and
+//! inode; one that is not there yet is its folder and name. What is no regular file (`/dev/null`, a FIFO) loses nothing
+//! and may be named often. This opens no port and keeps nothing open.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{PortKind, PortSpec};
+
+/// Symbolic links that are followed, as in Linux.
+const LINKS_MAX: usize = 40;
+
+/// What a file is, by whatever name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Identity {
+    /// Device and inode.
+    There(u64, u64),
+    /// Where it will be.
+    NotYet(PathBuf),
+}
+
+/// A file that a port writes.
+struct Output<'a> {
+    port: u16,
+    path: &'a Path,
+    is_capture: bool,
+    identity: Identity,
+}
+
+/// Checks the output and capture files of ports against each other, against the ports' inputs, and against `sources`, the
+/// files that the program was read from. Each of them can be written, or is told here.
+///
+/// # Errors
+/// The file, with what is wrong.
+pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), String> {
+    let mut outputs: Vec<Output<'_>> = Vec::new();
+    for (port, spec) in ports {
+        for (file, is_capture) in [(&spec.out, false), (&spec.capture, true)] {
+            let Some(path) = file else { continue };
+            let failed = |error| format!("port {port}: {}: {error}", path.display());
+            let Some(identity) = identity(path).map_err(failed)? else { continue };
+            outputs.push(Output { port: *port, path, is_capture, identity });
+        }
+    }
+    let inputs = ports.iter().filter(|(_, spec)| spec.kind == PortKind::Pcap);
+    let inputs = inputs.map(|(_, spec)| Path::new(&spec.target));
+    let inputs: Vec<Identity> = inputs.filter_map(known).collect();
+    let sources: Vec<Identity> = sources.iter().filter_map(|path| known(path)).collect();
+    for (place, output) in outputs.iter().enumerate() {
+        let shown = output.path.display();
+        if inputs.contains(&output.identity) {
+            return Err(format!("{shown}: the output is an input too: write another file"));
+        }
+        if sources.contains(&output.identity) {
+            return Err(format!("{shown}: the program is read from this file: write another one"));
+        }
+        let mut before = outputs[..place].iter();
+        if let Some(other) = before.find(|other| other.identity == output.identity) {
+            clash(other, output)?;
+        }
+        can_write(&output.identity, output.path)
+            .map_err(|error| format!("port {}: {shown}: {error}", output.port))?;
+    }
+    Ok(())
+}
+
+/// Two ports may be recorded in one capture file; nothing else is shared.
+fn clash(one: &Output<'_>, two: &Output<'_>) -> Result<(), String> {
+    let shown = two.path.display();
+    match (one.is_capture, two.is_capture) {
+        (true, true) if one.path == two.path => Ok(()),
+        (true, true) => Err(format!(
+            "{shown}: ports {} and {} are recorded in this one file: name it alike",
+            one.port, two.port
+        )),
+        (false, false) => Err(format!("{shown}: two ports cannot write one file")),
+        _ => Err(format!("{shown}: an output and a capture cannot be one file")),
+    }
+}
+
+/// `None`: no regular file, of which nothing is lost.
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() || meta.is_dir() => {
+            Ok(Some(Identity::There(meta.dev(), meta.ino())))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let target = followed(path);
+            let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
+            let name = target.file_name().ok_or(error)?;
+            Ok(Some(Identity::NotYet(folder.join(name))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a symbolic link to nothing leads.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(next) = path.read_link() else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    path
+}
+
+/// A file that is read, if it is there.
+fn known(path: &Path) -> Option<Identity> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => Some(Identity::There(meta.dev(), meta.ino())),
+        _ => None,
+    }
+}
+
+/// What is in the file stays, and one that was not there is not there after.
+fn can_write(identity: &Identity, path: &Path) -> io::Result<()> {
+    match identity {
+        Identity::There(..) => OpenOptions::new().append(true).open(path).map(|_| ()),
+        Identity::NotYet(path) => {
+            OpenOptions::new().write(true).create_new(true).open(path)?;
+            fs::remove_file(path)
+        }
+    }
+}
