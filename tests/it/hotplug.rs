@@ -226,7 +226,7 @@ fn a_bad_file_changes_nothing() {
         ("ports: { 1: { interface: 'raw:sw1', rate: 1Gbps } }\n", "write them in switch.yaml"),
         ("program: x.yaml\n", "only `ports` is read here"),
         // What an editor leaves for a moment.
-        ("", "it names no port"),
+        ("", "it is empty: write `ports: {}`"),
     ];
     for (n, (text, why)) in bad.iter().enumerate() {
         rig.write(text);

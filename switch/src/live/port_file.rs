@@ -105,9 +105,10 @@ fn read(
     if is_more || !config.generators.is_empty() {
         return Err(wrong("only `ports` is read here: write the rest in switch.yaml".into()));
     }
-    // An editor may empty a file before it writes it.
-    if config.ports.is_empty() {
-        return Err(wrong("it names no port".into()));
+    // An editor may empty a file before it writes it: that no port is wanted has to be said.
+    let says_nothing = |line: &str| matches!(line.trim().chars().next(), None | Some('#'));
+    if files.iter().all(|file| file.text.lines().all(says_nothing)) {
+        return Err(wrong("it is empty: write `ports: {}` for a switch without ports".into()));
     }
     let mut texts = Vec::new();
     for (number, port) in &config.ports {
