@@ -13,7 +13,7 @@ use wireyard_tables::time::{Span, Time};
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
-use super::scenario::{Scenario, Transport};
+use super::scenario::Scenario;
 use crate::core::Core;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
@@ -184,7 +184,7 @@ impl Lab {
         let elapsed = now.since(self.checks.looked);
         self.checks.looked = now;
         self.checks.links.resize(self.links.len(), [(0, 0); 2]);
-        let overhead = if self.scenario.host.transport == Transport::Infiniband { 0 } else { 24 };
+        let overhead = if self.scenario.host.is_infiniband() { 0 } else { 24 };
         for (link, directions) in self.links.iter().enumerate() {
             let setup = &self.scenario.fabric.links[link].setup;
             for (side, direction) in directions.iter().enumerate() {

@@ -1,13 +1,10 @@
 //! Marks by depth against the curve, and what theory says of the bottleneck.
 
 use super::Window;
-use crate::lab::build::link_type;
 use crate::lab::host;
 use crate::lab::sampler::QueueKey;
-use crate::lab::scenario::Transport;
 use crate::lab::theory::mode::{Feedback, Mode};
 use crate::lab::theory::{self, Loop};
-use crate::ports::LinkType;
 use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats};
 use crate::tm::MarkingHistogram;
 
@@ -194,14 +191,10 @@ pub(super) fn theory_figures(
 /// Frame in the queue, on the wire, and as rate control counts it, of a full data packet.
 fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
     let setup = &window.lab.scenario.host;
-    let payload = setup.path_mtu.get() as f64;
-    // Ethernet, IP or GRH, UDP, BTH, ICRC; LRH, BTH, ICRC, VCRC.
-    let (frame, check, gap) = match (setup.transport, link_type(setup.transport)) {
-        (_, LinkType::Infiniband) => (8.0 + 12.0 + 4.0 + 2.0, 0.0, 0.0),
-        (Transport::RoceV1, _) => (18.0 + 40.0 + 12.0 + 4.0, 4.0, 20.0),
-        _ => (14.0 + 20.0 + 8.0 + 12.0 + 4.0, 4.0, 20.0),
-    };
-    (payload + frame, payload + frame + check + gap, payload + frame + check)
+    let frame = setup.frame().get() as f64;
+    // Check sequence, and preamble and gap, of Ethernet.
+    let (check, gap) = if setup.is_infiniband() { (0.0, 0.0) } else { (4.0, 20.0) };
+    (frame, frame + check + gap, frame + check)
 }
 
 /// What the fluid model says of a bottleneck.
