@@ -125,4 +125,10 @@ fn a_run_that_does_not_move_says_why() {
     let storm = run("faults: [{ at: 0 us, pause_storm: sink }]");
     assert!(storm.contains("delivered anything: s1->sink queue 3 is paused"), "{storm}");
     assert!(!run("").contains("progress:"), "it moves");
+    // The 64th router takes the last hop from the TTL.
+    let far = "lab: far\nduration: 3 ms\nsample: 100 us\ntopology: { parking_lot: { hops: 64 } }\n\
+               flows: { from: long, to: end, size: 10 KB }\n";
+    let ended = lab(&[&scenario(folder.path(), far)]);
+    assert_eq!(ended.status, Some(1), "{}", ended.err);
+    assert!(ended.out.contains("s64 punted 10 as ttl_expired"), "{}", ended.out);
 }

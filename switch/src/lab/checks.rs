@@ -318,12 +318,18 @@ impl Lab {
             [] => {
                 let mut drops = Vec::new();
                 for (node, core) in self.cores.iter().enumerate() {
-                    let report = core.report();
+                    let (report, name) = (core.report(), &fabric.nodes[node].name);
                     for (reason, count) in report.dropped {
-                        drops.push(format!(
-                            "{} dropped {count} as {reason}",
-                            fabric.nodes[node].name
-                        ));
+                        drops.push(format!("{name} dropped {count} as {reason}"));
+                    }
+                    // What a program punts ends here; MAC control frames end in every device.
+                    let generation = core.generation();
+                    let reasons = generation.map(|generation| &generation.program.reasons);
+                    let is_punt = |reason: &String| {
+                        reasons.is_some_and(|all| all.iter().any(|known| known == reason))
+                    };
+                    for (reason, count) in report.consumed.into_iter().filter(|(r, _)| is_punt(r)) {
+                        drops.push(format!("{name} punted {count} as {reason}"));
                     }
                 }
                 drops.truncate(8);
