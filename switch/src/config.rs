@@ -16,7 +16,7 @@ use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 
-use crate::ports::LinkType;
+use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
 use notification::Notification;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
@@ -152,6 +152,7 @@ pub(crate) fn is_port(number: u16) -> bool {
 
 fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, ConfiguredPort>> {
     let mut ports = BTreeMap::new();
+    let mut taken: Vec<(u16, PortSpec)> = Vec::new();
     for (key, value) in decoder.pairs(node, "ports by number")? {
         let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
         let Some(number) = number else {
@@ -162,16 +163,43 @@ fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, Co
         };
         let Some((own, qos)) = split_port(decoder, value) else { continue };
         let Some(fields) = decoder.map(&own, &PORT) else { continue };
-        let interface = fields.get("interface").and_then(|node| decoder.word(node));
+        let interface = fields.get("interface");
+        let interface =
+            interface.and_then(|node| read_interface(decoder, node, number, &mut taken));
         let link = fields.get("link").and_then(|node| decoder.choice(node, LINKS));
         let link = link.and_then(|link| LinkType::ALL.into_iter().find(|l| l.name() == link.value));
         let mac = fields.get("mac").and_then(|node| read_mac(decoder, node));
         let has_qos = matches!(&qos.kind, NodeKind::Map(map) if !map.pairs.is_empty());
         let qos = has_qos.then(|| node::read(&qos, decoder.diagnostics)).flatten();
-        let interface = interface.map(|name| name.value);
         ports.insert(number, ConfiguredPort { interface, link, mac, qos });
     }
     Some(ports)
+}
+
+/// An interface that a live switch can open, as far as its name tells; `taken` has those of the ports before.
+fn read_interface(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    number: u16,
+    taken: &mut Vec<(u16, PortSpec)>,
+) -> Option<String> {
+    let name = decoder.word(node)?.value;
+    let text = format!("{number}={name}");
+    let spec = PortSpec::parse(&text).map_err(|error| error.to_string());
+    let free = spec.and_then(|spec| match taken.iter().find(|(_, t)| spec.shares_interface(t)) {
+        Some((other, _)) => Err(format!("port `{text}`: its interface is port {other} already")),
+        None => Ok(spec),
+    });
+    match free {
+        Ok(spec) => {
+            taken.push((number, spec));
+            Some(name)
+        }
+        Err(why) => {
+            decoder.diagnostics.error(codes::WRONG_TYPE, node.span, why);
+            None
+        }
+    }
 }
 
 /// The keys of a port that are about the port, and those that are about its queues.

@@ -326,7 +326,7 @@ fn a_replay_that_cannot_begin_writes_nothing() {
 fn frames_that_are_none_are_refused() {
     let trace = |hex: &str| run(&["trace", "programs/l2_switch", "--hex", hex]);
     trace("0").expect(2, &["1 hexadecimal digits are not whole bytes"]);
-    trace("").expect(2, &["not whole bytes"]);
+    trace("").expect(2, &["--hex: there is no byte of a frame"]);
     trace("zz").expect(2, &["`z` is not a hexadecimal digit"]);
     trace("\u{e9}0").expect(2, &["is not a hexadecimal digit"]);
     let folder = tempfile::tempdir().unwrap();

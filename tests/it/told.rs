@@ -130,6 +130,26 @@ fn a_script_names_entries_of_the_program() {
     }
 }
 
+/// Every link has a word in programs.
+#[test]
+fn a_program_knows_the_link_of_each_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let links = ["ethernet", "infiniband", "opa", "erf"];
+    let mut program = "pipeline: example\ningress:\n".to_owned();
+    let mut script = "ports 1 2 3 4\n".to_owned();
+    for (port, link) in (1..).zip(links) {
+        program +=
+            &format!("  - if: std.ingress_link == link.{link}\n    then: [ drop on_{link} ]\n");
+        script += &format!("link {port} {link}\n");
+    }
+    for (port, link) in (1..).zip(links) {
+        script += &format!("packet {port} {FRAME}\nexpect_drop on_{link}\nwait\n");
+    }
+    write(folder.path(), "program.yaml", &program);
+    let path = write(folder.path(), "t.stf", &script);
+    run(&["test", &path]).expect(0, &[]);
+}
+
 /// The place is in the script, also where a value stands twice or the text is a part of another word.
 #[test]
 fn a_script_says_where_an_entry_is_wrong() {
@@ -223,6 +243,25 @@ fn arguments_that_cannot_be_are_refused_with_the_way_out() {
     run(&["lab", "programs/lab/incast.yaml", "--jobs", "0"]).expect(2, &["--jobs", "1..="]);
     let long = ["run", "programs/l2_switch", "--port", "1=x", "--duration", "99999999999999"];
     run(&long).expect(2, &["at most 1000000000 seconds"]);
+}
+
+/// What `run` would refuse of an interface, `check` refuses at its place.
+#[test]
+fn an_interface_that_cannot_be_is_refused_by_check() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ports, column, says) in [
+        ("1: { interface: 'a,los=1' }", 26, "did you mean `loss`?"),
+        ("1: { interface: '' }", 26, "names no interface"),
+        ("1: { interface: a }, 2: { interface: 'raw:a' }", 47, "its interface is port 1 already"),
+    ] {
+        let text = format!("ports: {{ {ports} }}\n");
+        let config = write(folder.path(), "switch.yaml", &text);
+        let place = format!("switch.yaml:1:{column}\n");
+        run(&["check", "--config", &config]).expect(1, &["E0010", &place, says]);
+        run(&["run", "programs/l2_switch", "--config", &config]).expect(2, &[&place, says]);
+    }
+    let fine = "ports: { 1: { interface: 'pcap:a.pcap' }, 2: { interface: 'xdp:a,queue=1' } }\n";
+    run(&["check", "--config", &write(folder.path(), "switch.yaml", fine)]).expect(0, &[]);
 }
 
 #[test]

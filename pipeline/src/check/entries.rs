@@ -11,7 +11,7 @@ use crate::ast::*;
 use crate::diag::{Diagnostics, codes};
 use crate::entries::{MirrorSession, MulticastGroup, Replica, Resolved};
 use crate::ids::*;
-use crate::ir::{Program, Table};
+use crate::ir::{CPU_PORT, Program, Table};
 use crate::state::action_words;
 use std::collections::{BTreeMap, BTreeSet};
 use wireyard_tables::time::Span;
@@ -374,7 +374,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn replica(&mut self, decl: &ReplicaDecl) -> Option<Replica> {
-        let port = self.cx.const_value(&decl.port, Some(16))? as u16;
+        let port = self.port(&decl.port)?;
         let instance = self.optional(decl.instance.as_ref(), u16::MAX.into())? as u16;
         Some(Replica { port, instance })
     }
@@ -387,20 +387,42 @@ impl<'a> Resolver<'a> {
                 self.twice(number, "session");
                 continue;
             }
-            let port = self.cx.const_value(&decl.port, Some(16));
+            let port = self.port(&decl.port);
             let instance = self.optional(decl.instance.as_ref(), u16::MAX.into());
             let class = self.optional(decl.traffic_class.as_ref(), 7);
-            let truncate = self.optional(decl.truncate.as_ref(), u64::from(u32::MAX));
+            let truncate = self.truncation(decl.truncate.as_ref());
             let (Some(port), Some(instance), Some(class), Some(truncate_bytes)) =
                 (port, instance, class, truncate)
             else {
                 continue;
             };
             let traffic_class = decl.traffic_class.as_ref().map(|_| class as u8);
-            let (port, instance) = (port as u16, instance as u16);
+            let instance = instance as u16;
             let session = MirrorSession { port, instance, traffic_class, truncate_bytes };
             self.found.sessions.push((id as u16, session));
         }
+    }
+
+    /// A port that a copy can leave by.
+    fn port(&mut self, port: &AstExpr) -> Option<u16> {
+        let number = self.cx.const_value(port, Some(16))? as u16;
+        if (1..=CPU_PORT).contains(&number) {
+            return Some(number);
+        }
+        let text = format!("no port has the number {number}");
+        let help = format!("use 1 to {}, or CPU_PORT", CPU_PORT - 1);
+        self.cx.report.error(codes::DOES_NOT_FIT, port.span, text).help(help);
+        None
+    }
+
+    fn truncation(&mut self, bytes: Option<&Sp<u64>>) -> Option<u32> {
+        if let Some(zero) = bytes.filter(|bytes| bytes.value == 0) {
+            let text = "a copy of 0 bytes has nothing in it";
+            let help = "leave `truncate` out for the whole packet";
+            self.cx.report.error(codes::DOES_NOT_FIT, zero.span, text).help(help);
+            return None;
+        }
+        self.optional(bytes, u64::from(u32::MAX))
     }
 
     fn optional(&mut self, value: Option<&Sp<u64>>, most: u64) -> Option<u32> {

@@ -59,8 +59,13 @@ impl Cx<'_> {
                 MeterConfig::SingleRate { cir: cir?, cbs: cbs?, ebs }
             }
             (false, _, _, None) => MeterConfig::SingleRate { cir: cir?, cbs: cbs?, ebs: 0 },
-            _ => {
-                self.report.error(codes::METER, decl.cir.span, wanted);
+            (true, pir, pbs, _) => {
+                let missing = match (pir, pbs) {
+                    (Some(_), _) => "`pbs` is missing",
+                    (None, Some(_)) => "`pir` is missing",
+                    (None, None) => "`pir` and `pbs` are missing",
+                };
+                self.report.error(codes::METER, decl.cir.span, missing).note(wanted);
                 return None;
             }
         };

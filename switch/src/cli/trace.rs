@@ -75,7 +75,10 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
 fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<char> =
         digits.chars().filter(|c| !c.is_whitespace() && !":-".contains(*c)).collect();
-    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+    if digits.is_empty() {
+        return Err("--hex: there is no byte of a frame".into());
+    }
+    if !digits.len().is_multiple_of(2) {
         return Err(format!("--hex: {} hexadecimal digits are not whole bytes", digits.len()));
     }
     let digit =

@@ -166,11 +166,7 @@ impl PortSpec {
             if ports.iter().any(|(known, _)| *known == number) {
                 return Err(format!("port `{text}`: number {number} is taken"));
             }
-            // Two sockets on one interface would each get every frame.
-            let same = |known: &PortSpec| known.target == spec.target && known.queue == spec.queue;
-            let double =
-                ports.iter().find(|(_, known)| known.kind != PortKind::Pcap && same(known));
-            if let Some((known, _)) = double.filter(|_| spec.kind != PortKind::Pcap) {
+            if let Some((known, _)) = ports.iter().find(|(_, known)| spec.shares_interface(known)) {
                 return Err(format!("port `{text}`: its interface is port {known} already"));
             }
             let port = config.and_then(|config| config.ports.get(&number));
@@ -180,6 +176,12 @@ impl PortSpec {
             ports.push((number, spec));
         }
         Ok(ports)
+    }
+
+    /// Whether both are on one interface: two sockets there would each get every frame.
+    pub(crate) fn shares_interface(&self, other: &PortSpec) -> bool {
+        let is_live = |spec: &PortSpec| spec.kind != PortKind::Pcap;
+        is_live(self) && is_live(other) && self.target == other.target && self.queue == other.queue
     }
 
     /// A capture does not write over the port's own files.

@@ -38,7 +38,7 @@ pub(crate) enum Target {
 }
 
 /// Values of `link.`.
-const LINKS: [(&str, u128); 3] = [("ethernet", 0), ("infiniband", 1), ("opa", 2)];
+const LINKS: [(&str, u128); 4] = [("ethernet", 0), ("infiniband", 1), ("opa", 2), ("erf", 3)];
 
 impl Cx<'_> {
     /// The value of a path in an expression.
