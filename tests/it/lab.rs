@@ -269,3 +269,35 @@ fn one_incast_runs_on_all_transports() {
         assert_eq!(figure(&report, "pauses.xoff_sent") > 0.0, pauses, "{transport}: pauses");
     }
 }
+
+const PERMUTATION: &str = "
+lab: drawn
+seed: 9
+duration: 1 ms
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { leaf_spine: { leaves: 3, spines: 2, hosts: 3 } }
+flows: { pattern: permutation, size: 10 KB }
+";
+
+/// The seed in force draws who sends to whom, wherever it was said, and each run of a sweep draws its own.
+#[test]
+fn permutations_are_drawn_with_the_seed_in_force() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows = |text: &str, more: &[&str]| -> Vec<Value> {
+        let path = scenario(folder.path(), text);
+        let ended = lab(&[&[path.as_str(), "--json"], more].concat());
+        let found: Value = serde_json::from_str(&ended.expect(0, &[]).out).expect("JSON");
+        let runs = found.as_array().cloned().unwrap_or_else(|| vec![found]);
+        let names = |run: &Value| {
+            let figures = run["figures"].as_object().expect("figures").keys();
+            figures.filter(|name| name.starts_with("flow.")).cloned().collect::<Value>()
+        };
+        runs.iter().map(names).collect()
+    };
+    let written = flows(PERMUTATION, &[]);
+    let asked = flows(&PERMUTATION.replace("seed: 9", "seed: 3"), &["--seed", "9"]);
+    assert_eq!(asked, written, "`--seed` wins");
+    let swept = flows(&PERMUTATION.replace("seed: 9", "seed: 8"), &["--seeds", "2"]);
+    assert_eq!(swept[1], written[0]);
+    assert_ne!(swept[0], swept[1], "a sweep has one permutation");
+}

@@ -44,6 +44,66 @@ const WRONG: &[(&str, &str, &[&str])] = &[
         "duration: 1 ms\nsample: 2 ms",
         &["4:9", "not one sample is taken: `sample` is longer than `duration`"],
     ),
+    (
+        "flows:",
+        "expect: { flow.h1.sink.7.completion_time: \"< 1 ms\" }\nflows:",
+        &[
+            "8:11",
+            "no figure `flow.h1.sink.7.completion_time`",
+            "there are `flow.h1.sink.throughput`",
+        ],
+    ),
+    ("to: sink", "to: skin", &["8:29", "there are senders, h1, h2, sink"]),
+    (
+        "dcqcn }",
+        "fixed, parameters: { line_rate_bps: 5e9 } }",
+        &["`fixed` does not use `line_rate_bps`", "make `rate` of the link lower"],
+    ),
+    (
+        "dcqcn }",
+        "dcqcn, parameters: { decrease_period_us: 5 } }",
+        &["`dcqcn` does not use `decrease_period_us`", "`dcqcn` has line_rate_bps, min_rate_bps,"],
+    ),
+    (
+        "dcqcn }",
+        "ns3_rdma_code, parameters: { rate_on_first_cnp: 0.5 } }",
+        &["`ns3_rdma_code` does not use `rate_on_first_cnp`"],
+    ),
+    (
+        "dcqcn }",
+        "dcqcn, parameters: { gain: 0.1 } }",
+        &[
+            "there is no parameter `gain`",
+            "`dcqcn` has line_rate_bps, min_rate_bps, alpha_initial, g,",
+        ],
+    ),
+    (
+        "dcqcn }",
+        "dcqcn, parameters: { min_rate_bps: 100e9 } }",
+        &["`h1` on its link of 25 Gbit/s: min_rate_bps is 100000000000, expected at most"],
+    ),
+    ("25 Gbit/s", "1 bit/s", &["7:", "`h1` on its link of 1 bit/s: min_rate_bps is 1000000"]),
+    (
+        "switch: { program: PROGRAMS/rocev2_lossless, qos: { preset: onyx_roce } }\nhost: { program: PROGRAMS/roce_nic, rate_control: dcqcn }",
+        "host: { transport: infiniband }",
+        &["6:1", "which forwards no InfiniBand", "`switch: { program: ../ib_switch }`"],
+    ),
+    ("delay: 1 us", "delay: 3 ms", &["4:1", "h1, port 1: pause_time 65535 quanta lasts"]),
+    (
+        "flows:",
+        "faults: [{ at: 0 us, thresholds: { switch: s1, kmin: 5 MB } }]\nflows:",
+        &["8:10", "the marking curve would be from kmin 5 MB to kmax 1500 KB"],
+    ),
+    (
+        "flows:",
+        "faults: [{ at: 0 us, thresholds: { kmin: 1 MB } }, { at: 1 us, thresholds: { kmax: 200 KB } }]\nflows:",
+        &["8:52", "the marking curve would be from kmin 1 MB to kmax 200 KB"],
+    ),
+    (
+        "flows:",
+        "faults: [{ at: 0 us, thresholds: { queue: 1, kmin: 1 KB } }]\nflows:",
+        &["8:10", "this changes nothing"],
+    ),
 ];
 
 #[test]
@@ -93,6 +153,7 @@ const TOO_LARGE: &[(&str, &str, &[&str])] = &[
 #[test]
 fn what_is_too_large_is_refused_before_it_is_built() {
     let folder = tempfile::tempdir().expect("a folder");
+    lab(&[&scenario(folder.path(), GOOD), "--check"]).expect(0, &[]);
     let began = std::time::Instant::now();
     for &(right, wrong, told) in TOO_LARGE {
         let text = GOOD.replacen(right, wrong, 1);
@@ -109,6 +170,38 @@ fn what_is_too_large_is_refused_before_it_is_built() {
     }
     let text = GOOD.replacen("100 KB", "1000000000 GB", 1);
     lab(&[&scenario(folder.path(), &text)]).expect(0, &[]);
+}
+
+/// What is wrong in a file of flows, and what is said of it at its cell.
+const WRONG_FLOWS: &[(&str, &[&str])] = &[
+    ("to,from,bytes,start_us\nsink,h1,5000,0\n", &["1:1", "column 1 is `to`, expected `from`"]),
+    ("from,to,KB,start_us\nh1,sink,5,0\n", &["1:9", "column 3 is `KB`, expected `bytes`"]),
+    ("from,to,bytes\nh1,sink,5\n", &["2:1", "3 cells, expected 4"]),
+    ("h1,sink,5000,0\nh1,snk,5000,0\n", &["2:4", "no host `snk`", "did you mean `sink`?"]),
+    ("h1,sink,5 KB,0\n", &["1:9", "`5 KB` is no number of bytes"]),
+    ("h1,sink,18446744073709551615,0\n", &["1:9", "no number of bytes from 1 to 10^18"]),
+    ("h1,sink,5000, later\n", &["1:15", "`later` is no number of microseconds"]),
+    ("h1,sink,5000,5000\n", &["1:1", "a flow would start at 5 ms"]),
+    ("h1,h1,5000,0\r\n", &["1:1", "`h1` would send to itself"]),
+];
+
+#[test]
+fn what_is_wrong_in_a_file_of_flows_is_shown_at_its_cell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = GOOD.replace("{ from: senders, to: sink, size: 100 KB }", "{ file: flows.csv }");
+    let run = |rows: &str| {
+        std::fs::write(folder.path().join("flows.csv"), rows).expect("writes the flows");
+        lab(&[&scenario(folder.path(), &text), "--json"])
+    };
+    for (rows, told) in WRONG_FLOWS {
+        run(rows).expect(2, told).expect(2, &["flows.csv:"]);
+    }
+    let rows = "from,to,bytes,start_us\r\nh1, sink ,5000,0\r\n\r\nh2,sink,7000,1.5";
+    let ended = run(rows);
+    let report: serde_json::Value = serde_json::from_str(&ended.expect(0, &[]).out).expect("JSON");
+    assert_eq!(crate::lab::figure(&report, "flows.finished"), 2.0);
+    let text = text.replace("flows.csv }", "flows.csv, size: 5 KB }");
+    lab(&[&scenario(folder.path(), &text)]).expect(2, &["scenario.yaml:8:", "`file`", "`size`"]);
 }
 
 /// A run in which nothing arrives ends, and says what is in the way.

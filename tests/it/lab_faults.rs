@@ -112,3 +112,18 @@ faults:
         assert_eq!(figure(&overlapping, same), figure(&alone, same), "{same}");
     }
 }
+
+/// The link is down until the later end, whichever begins first and however it is named.
+#[test]
+fn a_link_that_is_cut_twice_comes_back_once() {
+    let cuts = |faults: &str| {
+        report(&format!("{BASE}faults: [{faults}]\n").replace("dcqcn }", "dcqcn, ack_timeout: 8 }"))
+    };
+    let once = cuts("{ at: 100 us, until: 2 ms, link_down: h1-s1 }");
+    let twice = cuts(
+        "{ at: 300 us, until: 2 ms, link_down: s1-h1 }, { at: 100 us, until: 400 us, link_down: h1-s1 }",
+    );
+    assert_eq!(twice["figures"], once["figures"]);
+    let shorter = cuts("{ at: 100 us, until: 400 us, link_down: h1-s1 }");
+    assert_ne!(shorter["figures"], once["figures"]);
+}

@@ -19,6 +19,9 @@ use crate::program::EngineKind;
 use crate::report::expect::ExpectError;
 use crate::report::{json, text};
 
+/// Figures in a list of choices.
+const FIGURES_SHOWN: usize = 16;
+
 pub(super) fn run(args: &LabArgs) -> Status {
     let loader = Loader::new(Vec::new(), LIBRARIES);
     let (scenario, files) = match scenario::read(&args.scenario, &loader) {
@@ -29,7 +32,7 @@ pub(super) fn run(args: &LabArgs) -> Status {
             return Status::Wrong;
         }
     };
-    match start(args, Arc::new(scenario), &files) {
+    match start(args, Arc::new(scenario).with_seed(args.seed), &files) {
         Ok(status) => status,
         Err(message) => {
             complain(&message);
@@ -111,10 +114,14 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
     let mut found = Diagnostics::new();
     let wrong = match error {
         CheckError::Build(message) => return Err(message),
-        CheckError::Queues(None, problems) => return Err(problems.join("\n")),
-        CheckError::Queues(Some(span), problems) => {
-            for problem in problems {
-                found.error(codes::SCENARIO, span, problem);
+        CheckError::Queues(wrong) => {
+            for (span, problem) in wrong {
+                match span {
+                    Some(span) => {
+                        found.error(codes::SCENARIO, span, problem);
+                    }
+                    None => complain(&problem),
+                }
             }
             show(&found, files);
             return Err("queues that cannot be: nothing was run".to_owned());
@@ -125,9 +132,13 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
         let span = scenario.expect[bad.index].span;
         match &bad.error {
             ExpectError::NoFigure(name) => {
-                found
-                    .error(codes::UNKNOWN, span, format!("there is no figure `{name}`"))
-                    .did_you_mean(name, bad.known.iter().map(String::as_str));
+                let known = || bad.known.iter().map(String::as_str);
+                let error =
+                    found.error(codes::UNKNOWN, span, format!("there is no figure `{name}`"));
+                error.did_you_mean(name, known());
+                if let Some(near) = of_the_same(name, known()) {
+                    error.note(format!("there are {near}"));
+                }
             }
             ExpectError::Condition(problem) => {
                 found.error(codes::SCENARIO, span, problem.clone());
@@ -136,6 +147,14 @@ fn refuse(error: CheckError, scenario: &Scenario, files: &Files) -> Result<Statu
     }
     show(&found, files);
     Err("expectations that cannot be asked: nothing was run".to_owned())
+}
+
+/// Figures of what an unknown one seems to be about: those with the most parts of its name in common, if they are few.
+fn of_the_same<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    let dots = name.match_indices('.').map(|(at, _)| &name[..=at]);
+    let of = |part: &str| known.clone().filter(|known| known.starts_with(part)).collect::<Vec<_>>();
+    let found = dots.map(of).rfind(|found| !found.is_empty())?;
+    (found.len() <= FIGURES_SHOWN).then(|| format!("`{}`", found.join("`, `")))
 }
 
 /// How fast it was: on standard error, because it is different each time.

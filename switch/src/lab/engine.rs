@@ -460,7 +460,7 @@ impl Lab {
                 }
             }
             FaultKind::PauseStorm { host, priority } => {
-                self.storms.retain(|storm| storm.0 != host);
+                self.storms.retain(|storm| (storm.0, storm.1) != (host, priority));
                 if begins {
                     self.storms.push((host, priority, self.now));
                 }

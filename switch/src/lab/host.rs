@@ -8,10 +8,10 @@ use wireyard_tables::time::{Span, Time};
 
 use super::addresses::{host_ip, host_lid, host_mac, port_mac};
 use super::build::link_type;
-use super::fabric::Fabric;
+use super::fabric::{Fabric, LinkSetup};
 use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
-use crate::config::qos::{PortLink, PortSection, QosConfig};
+use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig};
 use crate::core::Core;
 use crate::frames::envelope::{Address, Class, Encap, mapped, udp_src_port};
 use crate::frames::{Frames, Mac};
@@ -155,8 +155,10 @@ pub(super) fn build(
     let link = *fabric.nodes[node].links.first().ok_or_else(|| format!("`{name}` has no link"))?;
     let setup = fabric.links[link].setup;
     let mut core = base.device_on(memory, device)?;
-    let qos = queues(&scenario.host, setup.rate, super::build::cable(setup.delay), setup.mtu)
-        .map_err(|problem| format!("queues of `{name}`: {problem}"))?;
+    let qos = queues(&scenario.host, &setup).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        format!("queues of `{name}`: {}", problems.join("\n"))
+    })?;
     core.set_qos(&qos)?;
     core.set_mac(WIRE_PORT, host_mac(node));
     core.set_mac(END_POINT_PORT, host_mac(node));
@@ -177,13 +179,14 @@ pub(super) fn queues_config(host: &HostSetup) -> Result<QosConfig, String> {
 }
 
 /// Queues of an adapter: rate and cable of the wire, a fast way to the end point.
-fn queues(
-    host: &HostSetup,
-    rate: BitsPerSec,
-    cable: Length,
-    mtu: Bytes,
-) -> Result<crate::config::qos::Qos, String> {
-    let mut config = queues_config(host)?;
+///
+/// # Errors
+/// Contradictions, with their numbers.
+pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Problem>> {
+    let (rate, mtu) = (link.rate, link.mtu);
+    let cable = super::build::cable(link.delay);
+    let mut config = queues_config(host)
+        .map_err(|message| vec![Problem { place: "queues".to_owned(), message }])?;
     let longest = Some(Bytes::new(mtu.get() + 4));
     let overhead = wire_overhead(host.transport);
     let wire = PortSection { cable: Some(cable), mtu: longest, ..overhead.clone() };
@@ -202,7 +205,7 @@ fn queues(
         *own = own.over(&config.port_defaults).over(&section);
         links.push(PortLink { name: number.to_string(), rate: Some(rate) });
     }
-    config.resolve(&links).map_err(|report| format!("\n{report}"))
+    config.resolve(&links).map_err(|report| report.problems)
 }
 
 fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig {

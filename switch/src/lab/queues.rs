@@ -3,10 +3,13 @@
 //! Thresholds are [`crate::config::qos`]'s alone. This adds what only a scenario knows: rate, cable and longest frame of each
 //! port, and whether a queue holds a packet of the hosts at all. What is wrong with many ports is said once.
 
+use std::collections::BTreeSet;
+
 use wireyard_pipeline::ir::SourceSpan;
 
 use super::build::cable;
 use super::scenario::{Scenario, Transport};
+use super::{host, thresholds};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
 use crate::tm::AccountConfig;
 use crate::units::Bytes;
@@ -51,33 +54,63 @@ pub(super) fn wire_overhead(transport: Transport) -> PortSection {
     }
 }
 
-/// Everything wrong with the queues of a scenario's switches, each with how often; and where they are written.
+/// Something wrong, and where it is written.
+pub type Wrong = (Option<SourceSpan>, String);
+
+/// Everything wrong with the queues of a scenario's switches and hosts, each with how often, and with faults that change them.
 ///
 /// # Errors
 /// What is wrong.
-pub fn check(scenario: &Scenario) -> Result<(), (Option<SourceSpan>, Vec<String>)> {
-    let mut found: Vec<(Problem, usize)> = Vec::new();
-    for node in scenario.fabric.switches() {
-        let name = &scenario.fabric.nodes[node].name;
+pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
+    let fabric = &scenario.fabric;
+    let (mut found, mut queues) = (Vec::new(), Vec::new());
+    for node in fabric.switches() {
         let problems = match switch_qos(scenario, node) {
-            Ok(qos) => too_small(&qos, scenario),
+            Ok(qos) => {
+                let problems = too_small(&qos, scenario);
+                queues.push((node, qos));
+                problems
+            }
             Err(report) => report.problems,
         };
-        for Problem { place, message } in problems {
-            match found.iter_mut().find(|(known, _)| known.message == message) {
-                Some((_, times)) => *times += 1,
-                None => found.push((Problem { place: format!("{name}, {place}"), message }, 1)),
-            }
+        add(&mut found, &fabric.nodes[node].name, problems);
+    }
+    let mut wrong = told(found, scenario.switch.qos_span);
+    let mut found = Vec::new();
+    let mut links = BTreeSet::new();
+    for node in fabric.hosts() {
+        let Some(&link) = fabric.nodes[node].links.first() else { continue };
+        let setup = &fabric.links[link].setup;
+        if !links.insert((setup.rate.get(), setup.delay, setup.mtu)) {
+            continue;
+        }
+        if let Err(problems) = host::queues(&scenario.host, setup) {
+            add(&mut found, &fabric.nodes[node].name, problems);
         }
     }
-    if found.is_empty() {
-        return Ok(());
+    wrong.extend(told(found, scenario.host.qos_span));
+    for (fault, problem) in thresholds::problems(scenario, &queues) {
+        wrong.push((Some(scenario.faults[fault].span), problem));
     }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+/// Adds what is wrong with one device; what was there already is counted.
+fn add(found: &mut Vec<(Problem, usize)>, name: &str, problems: Vec<Problem>) {
+    for Problem { place, message } in problems {
+        match found.iter_mut().find(|(known, _)| known.message == message) {
+            Some((_, times)) => *times += 1,
+            None => found.push((Problem { place: format!("{name}, {place}"), message }, 1)),
+        }
+    }
+}
+
+fn told(found: Vec<(Problem, usize)>, span: Option<SourceSpan>) -> Vec<Wrong> {
     let words = found.into_iter().map(|(problem, times)| match times {
         1 => problem.to_string(),
         _ => format!("{} (and {} more): {}", problem.place, times - 1, problem.message),
     });
-    Err((scenario.switch.qos_span, words.collect()))
+    words.map(|words| (span, words)).collect()
 }
 
 /// Queues and priority groups of data that do not hold one full packet.

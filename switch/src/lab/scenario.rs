@@ -5,6 +5,7 @@
 //! zero, every queue holds a frame, every name that is used exists.
 
 mod dilate;
+mod flow_file;
 mod flows;
 mod quantity;
 mod read;
@@ -12,6 +13,7 @@ mod shapes;
 mod topology;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_tables::time::{Span, Time};
@@ -64,7 +66,7 @@ pub struct SwitchSetup {
     pub program: Option<PathBuf>,
     /// Its queues.
     pub qos: QosConfig,
-    /// Where they are written.
+    /// Where they are written, or the links that they contradict.
     pub qos_span: Option<SourceSpan>,
     /// Where the program is named, for errors found later.
     pub span: Option<SourceSpan>,
@@ -113,6 +115,10 @@ pub struct HostSetup {
     pub ack_every: u32,
     /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
     pub ack_timeout: u8,
+    /// Where rate control is written, or what else decides it.
+    pub rate_span: Option<SourceSpan>,
+    /// Where its queues are written, or the links that they contradict.
+    pub qos_span: Option<SourceSpan>,
     /// How much slower everything is than it is written: what a preset says follows.
     pub dilation: Dilation,
 }
@@ -154,6 +160,17 @@ pub struct FlowSpec {
     pub span: SourceSpan,
 }
 
+/// Flows of a permutation: who receives is drawn.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// The first of them; there is one for each host, in the order of the senders.
+    pub first: usize,
+    /// Who takes part.
+    pub hosts: Vec<usize>,
+    /// Number of the item in the list, so that no two draw the same.
+    pub index: u64,
+}
+
 /// Something that goes wrong, or changes.
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -163,6 +180,8 @@ pub struct Fault {
     pub until: Option<Time>,
     /// What.
     pub kind: FaultKind,
+    /// Where it is written.
+    pub span: SourceSpan,
 }
 
 /// What goes wrong.
@@ -218,6 +237,11 @@ pub struct Tuning {
 }
 
 impl Tuning {
+    /// Whether it changes marking.
+    pub fn has_curve(&self) -> bool {
+        self.kmin.is_some() || self.kmax.is_some() || self.pmax.is_some()
+    }
+
     /// Whether it changes this queue or priority group.
     pub fn is_about(&self, node: usize, port: u16, class: u8) -> bool {
         self.switch.is_none_or(|own| own == node)
@@ -273,6 +297,8 @@ pub struct Scenario {
     pub host: HostSetup,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// Those of them that are drawn, with `seed`.
+    pub draws: Vec<Draw>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
     /// The check that this scenario is made to break.
@@ -281,4 +307,19 @@ pub struct Scenario {
     pub expect: Vec<Expect>,
     /// Captures.
     pub captures: Vec<CaptureSpec>,
+}
+
+impl Scenario {
+    /// The same with another seed: what is drawn when a scenario is read is drawn again.
+    pub fn with_seed(self: &Arc<Scenario>, seed: Option<u64>) -> Arc<Scenario> {
+        let Some(seed) = seed.filter(|seed| *seed != self.seed) else { return Arc::clone(self) };
+        let mut scenario = Scenario { seed, ..Scenario::clone(self) };
+        for draw in &scenario.draws {
+            let flows = scenario.flows.iter_mut().skip(draw.first);
+            for (flow, (from, to)) in flows.zip(draw.pairs(seed)) {
+                (flow.from, flow.to) = (from, to);
+            }
+        }
+        Arc::new(scenario)
+    }
 }

@@ -3,11 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wireyard_pipeline::ir::SourceSpan;
-
 use super::build::Options;
 use super::engine::{Lab, Outcome, Pulse};
-use super::queues;
+use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
 use super::witness;
@@ -36,7 +34,7 @@ pub struct Run {
 /// # Errors
 /// What cannot be built, or asked.
 pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Result<(), CheckError> {
-    queues::check(scenario).map_err(|(span, problems)| CheckError::Queues(span, problems))?;
+    queues::check(scenario).map_err(CheckError::Queues)?;
     // No packet will run: nothing has to be compiled for it, but what was asked for by name.
     let engine = match options.engine {
         EngineKind::Auto => EngineKind::Interpreter,
@@ -52,7 +50,7 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
 #[derive(Clone, Debug)]
 pub enum CheckError {
     /// Queues that contradict themselves, the links or the packets; and where they are written.
-    Queues(Option<SourceSpan>, Vec<String>),
+    Queues(Vec<Wrong>),
     /// A device cannot be built.
     Build(String),
     /// Expectations that cannot be asked.
@@ -69,6 +67,7 @@ pub fn run(
     about: &About,
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Result<Run, String> {
+    let scenario = &scenario.with_seed(options.seed);
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
     let outcome = lab.run(pulse);
     let story = match &outcome {
@@ -79,8 +78,15 @@ pub fn run(
     };
     let mut report = results::report(&mut lab, &outcome, about);
     if !matches!(outcome, Outcome::Interrupted) {
-        // Names and units were checked before the run.
-        results::judge(&mut report, &lab).map_err(|wrong| format!("{wrong:?}"))?;
+        // Names and units were checked before the first run; only flows that are drawn have others in the next.
+        results::judge(&mut report, &lab).map_err(|wrong| {
+            let names = wrong.iter().map(|bad| scenario.expect[bad.index].figure.as_str());
+            let names = names.collect::<Vec<_>>().join("`, `");
+            format!(
+                "with seed {} there is no figure `{names}`: other flows are drawn",
+                scenario.seed
+            )
+        })?;
     }
     Ok(Run {
         seed: options.seed.unwrap_or(scenario.seed),

@@ -3,12 +3,16 @@
 //! What is in force is always what is configured with every fault of this instant applied to it, in the order of the scenario; so
 //! faults may overlap and end in any order. Queues without a congestion point get none, and lossy groups no XOFF.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use wireyard_tables::time::Time;
 
 use super::engine::Lab;
 use super::sampler::QueueKey;
-use super::scenario::{FaultKind, Tuning};
+use super::scenario::{Fault, FaultKind, Scenario, Tuning};
+use crate::config::qos::Qos;
 use crate::tm::{CLASSES, Curve, Limit, WredConfig};
+use crate::units::Bytes;
 
 /// What was configured, and which faults change it now.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +45,9 @@ impl Lab {
             let config = kinds.iter().fold(*configured, |config, kind| match kind {
                 FaultKind::EcnOff => WredConfig { curves: [None; 3], ..config },
                 FaultKind::Thresholds(tuning) if tuning.is_about(node, port, queue) => {
-                    WredConfig { curves: config.curves.map(|curve| tuned(curve, tuning)), ..config }
+                    // What would be no curve was refused before the run.
+                    let set = |curve: Curve| tuned(curve, tuning).unwrap_or(curve);
+                    WredConfig { curves: config.curves.map(|curve| curve.map(set)), ..config }
                 }
                 _ => config,
             });
@@ -89,11 +95,81 @@ impl Lab {
     }
 }
 
-/// A curve with what the fault says; what would be no curve leaves it.
-fn tuned(curve: Option<Curve>, tuning: &Tuning) -> Option<Curve> {
-    let (kmin, kmax, pmax) = curve?.parts();
-    let bytes =
-        |own: Option<crate::units::Bytes>, old: u64| own.map_or(old, crate::units::Bytes::get);
+/// A curve with what a fault says.
+///
+/// # Errors
+/// What would be no curve, in words.
+fn tuned(curve: Curve, tuning: &Tuning) -> Result<Curve, String> {
+    let (kmin, kmax, pmax) = curve.parts();
+    let bytes = |own: Option<Bytes>, old: u64| own.map_or(old, Bytes::get);
     let (kmin, kmax) = (bytes(tuning.kmin, kmin), bytes(tuning.kmax, kmax));
-    Curve::new(kmin, kmax, tuning.pmax.unwrap_or(pmax)).or(curve)
+    Curve::new(kmin, kmax, tuning.pmax.unwrap_or(pmax)).ok_or_else(|| {
+        let (kmin, kmax) = (Bytes::new(kmin), Bytes::new(kmax));
+        format!("the marking curve would be from kmin {kmin} to kmax {kmax}")
+    })
+}
+
+/// A fault that changes thresholds, and its place in the scenario.
+type Tuned<'a> = (usize, &'a Fault, &'a Tuning);
+
+/// What the faults of a scenario cannot do to the thresholds of its switches, whose queues these are: by fault, in words.
+pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> BTreeMap<usize, String> {
+    let faults = scenario.faults.iter().enumerate();
+    let tunings: Vec<Tuned<'_>> = faults
+        .filter_map(|(index, fault)| match &fault.kind {
+            FaultKind::Thresholds(tuning) => Some((index, fault, tuning)),
+            _ => None,
+        })
+        .collect();
+    let (mut found, mut met) = (BTreeMap::new(), BTreeSet::new());
+    // Queues are many, and their curves few.
+    let mut tried = BTreeSet::new();
+    let ports =
+        queues.iter().flat_map(|(node, qos)| (1..).zip(&qos.ports).map(move |port| (*node, port)));
+    for (node, (number, port)) in ports.filter(|_| !tunings.is_empty()) {
+        for class in 0..CLASSES {
+            let is_about = |(.., tuning): &&Tuned<'_>| tuning.is_about(node, number, class as u8);
+            let here: Vec<Tuned<'_>> = tunings.iter().filter(is_about).copied().collect();
+            let wred = port.tm.queues[class].wred;
+            let curves: Vec<Curve> =
+                wred.map_or([None; 3], |wred| wred.curves).into_iter().flatten().collect();
+            let pauses = port.tm.groups[class].lossless.is_some();
+            let changes = |(.., tuning): &&Tuned<'_>| {
+                tuning.has_curve() && !curves.is_empty() || tuning.xoff_at.is_some() && pauses
+            };
+            met.extend(here.iter().filter(changes).map(|(index, ..)| *index));
+            let who: Vec<usize> = here.iter().map(|(index, ..)| *index).collect();
+            for curve in curves {
+                let (kmin, kmax, _) = curve.parts();
+                if tried.insert((kmin, kmax, who.clone())) {
+                    contradictions(curve, &here, &mut found);
+                }
+            }
+        }
+    }
+    for (index, ..) in tunings.iter().filter(|(index, ..)| !met.contains(index)) {
+        found.entry(*index).or_insert_with(|| NOTHING.to_owned());
+    }
+    found
+}
+
+const NOTHING: &str =
+    "this changes nothing: what it is about has no marking curve, or is not lossless";
+
+/// What is no curve when faults change this one. A fault may change what another one has changed, so every instant at which one
+/// begins or ends is tried.
+fn contradictions(curve: Curve, faults: &[Tuned<'_>], found: &mut BTreeMap<usize, String>) {
+    let instants = faults.iter().flat_map(|(_, fault, _)| [Some(fault.at), fault.until]);
+    for now in instants.flatten().collect::<BTreeSet<Time>>() {
+        let lasts = |fault: &Fault| fault.at <= now && fault.until.is_none_or(|until| until > now);
+        let mut curve = curve;
+        for (index, _, tuning) in faults.iter().filter(|(_, fault, _)| lasts(fault)) {
+            match tuned(curve, tuning) {
+                Ok(next) => curve = next,
+                Err(problem) => {
+                    found.entry(*index).or_insert(problem);
+                }
+            }
+        }
+    }
 }

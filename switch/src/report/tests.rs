@@ -16,11 +16,15 @@ fn numbers_read_as_people_write_them() {
     for (unit, text, value) in [
         (Unit::Bytes, "20 KB", 20_000.0),
         (Unit::BitRate, "40 Gbit/s", 40e9),
+        (Unit::BitRate, "0", 0.0),
+        (Unit::BitRate, "0 bit/s", 0.0),
+        (Unit::BitRate, "0.0 Gbit/s", 0.0),
+        (Unit::BitRate, "0.5 Gbit/s", 5e8),
         (Unit::Seconds, "55 us", 55e-6),
         (Unit::PerSecond, "1850/s", 1850.0),
         (Unit::Plain, "0.98", 0.98),
     ] {
-        assert!((unit.read(text).unwrap() - value).abs() < value * 1e-12, "{text}");
+        assert!((unit.read(text).unwrap() - value).abs() <= value * 1e-12, "{text}");
     }
     assert!((Unit::Share.read("0.0777 %").unwrap() - 0.000_777).abs() < 1e-9);
     assert!(Unit::Bytes.read("5k").unwrap_err().contains("of what?"));

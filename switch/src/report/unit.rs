@@ -95,7 +95,7 @@ impl Unit {
         let shown = |error: &dyn fmt::Display| error.to_string();
         match self {
             Unit::Bytes => Bytes::from_str(text).map(|b| b.get() as f64).map_err(|e| shown(&e)),
-            Unit::BitRate if text.trim() == "0" => Ok(0.0),
+            Unit::BitRate if is_no_rate(text) => Ok(0.0),
             Unit::BitRate => {
                 BitsPerSec::from_str(text).map(|r| r.get() as f64).map_err(|e| shown(&e))
             }
@@ -110,6 +110,14 @@ impl Unit {
             Unit::Share | Unit::Count | Unit::Plain => number(text.trim()),
         }
     }
+}
+
+/// `0`, `0 bit/s`: a link has no such rate, but a flow may.
+fn is_no_rate(text: &str) -> bool {
+    let text = text.trim();
+    let unit = text.trim_start_matches(['0', '.', '_']);
+    let is_zero = text.starts_with('0') && !unit.starts_with(|c: char| c.is_ascii_digit());
+    text == "0" || is_zero && BitsPerSec::from_str(&format!("1{unit}")).is_ok()
 }
 
 fn number(text: &str) -> Result<f64, String> {

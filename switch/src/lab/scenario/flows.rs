@@ -1,29 +1,31 @@
 //! Who sends to whom: names, groups and patterns to single flows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::ast::Sp;
-use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::diag::{Files, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
-use wireyard_pipeline::source::{Loader, ReadError};
 use wireyard_tables::time::{Span, Time};
 
+use super::flow_file::{self, Sheets};
 use super::quantity::{bounded, instant, size, span};
-use super::{FlowSpec, shapes};
+use super::{Draw, FlowSpec, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::tm::random::Stream;
 use crate::units::Bytes;
 
 /// Most flows of a scenario.
-const FLOWS_MAX: usize = 100_000;
+pub(super) const FLOWS_MAX: usize = 100_000;
 /// A message, where nothing is said.
-const MESSAGE: Bytes = Bytes::new(1_000_000);
+pub(super) const MESSAGE: Bytes = Bytes::new(1_000_000);
 /// Longest message (IBTA 9.7.2: 2^31 bytes).
 pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 const LONGEST: &str =
     "InfiniBand knows messages of up to 2^31 bytes; a flow may have any number of them";
+/// Names in a list of choices.
+const NAMES_SHOWN: usize = 12;
 /// Purpose of the stream that draws permutations.
 const PERMUTATION: u64 = 0x7065_726d;
 
@@ -33,22 +35,30 @@ pub(super) struct Context<'a> {
     pub(super) seed: u64,
     /// When the run ends.
     pub(super) end: Time,
-    pub(super) folder: &'a std::path::Path,
-    pub(super) loader: &'a Loader,
+    /// Files of flows that it names.
+    pub(super) sheets: &'a Sheets,
+    pub(super) files: &'a Files,
 }
 
-/// Reads `flows`.
-pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Vec<FlowSpec> {
-    let mut flows = Vec::new();
+/// Reads `flows`, and which of them are drawn.
+pub(super) fn read(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    context: &Context<'_>,
+) -> (Vec<FlowSpec>, Vec<Draw>) {
+    let (mut flows, mut draws) = (Vec::new(), Vec::new());
     for (index, item) in decoder.one_or_more(node, "a flow").iter().enumerate() {
         let Some(fields) = decoder.map(item, &shapes::FLOW) else { continue };
         let more = match fields.get("file") {
             Some(file) => from_file(decoder, &fields, file, context),
-            None => pattern(decoder, &fields, context, index as u64),
+            None => pattern(decoder, &fields, context, index as u64).map(|(more, draw)| {
+                draws.extend(draw.map(|draw| Draw { first: flows.len(), ..draw }));
+                more
+            }),
         };
         flows.extend(more.unwrap_or_default());
         if !few_enough(decoder, flows.len(), fields.span) {
-            return Vec::new();
+            return Default::default();
         }
     }
     let checked = flows.len();
@@ -61,7 +71,7 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
     if checked == 0 && !decoder.diagnostics.has_errors() {
         decoder.diagnostics.error(codes::SCENARIO, node.span, "no flow: nothing would be sent");
     }
-    flows
+    (flows, draws)
 }
 
 /// A flow that starts when the run is over is a mistake of units, and would be silence.
@@ -79,7 +89,7 @@ fn in_time(decoder: &mut Decoder<'_>, flow: &FlowSpec, end: Time) -> bool {
 }
 
 /// Whether so many flows can be; known before they are made.
-fn few_enough(decoder: &mut Decoder<'_>, flows: usize, span: SourceSpan) -> bool {
+pub(super) fn few_enough(decoder: &mut Decoder<'_>, flows: usize, span: SourceSpan) -> bool {
     if flows > FLOWS_MAX {
         let message = format!("{flows} flows: at most {FLOWS_MAX}");
         decoder.diagnostics.error(codes::LIMIT, span, message);
@@ -140,7 +150,7 @@ fn pattern(
     fields: &Fields<'_>,
     context: &Context<'_>,
     index: u64,
-) -> Option<Vec<FlowSpec>> {
+) -> Option<(Vec<FlowSpec>, Option<Draw>)> {
     let common = common(decoder, fields)?;
     let pattern = match fields.get("pattern") {
         Some(node) => decoder.choice(node, shapes::PATTERNS)?.value,
@@ -161,9 +171,16 @@ fn pattern(
     if all && !few_enough(decoder, from.len().saturating_mul(to.len()), fields.span) {
         return None;
     }
+    let mut draw = None;
     let pairs = match pattern.as_str() {
         "pairs" => pairs(decoder, fields.span, &from, &to)?,
-        "permutation" => permutation(&from, context.seed, index),
+        "permutation" => {
+            let drawn =
+                Draw { first: 0, hosts: once_each(decoder, fields.span, from, context)?, index };
+            let pairs = drawn.pairs(context.seed);
+            draw = Some(drawn);
+            pairs
+        }
         _ => from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))).collect(),
     };
     let pairs: Vec<(usize, usize)> = match pattern.as_str() {
@@ -183,7 +200,24 @@ fn pattern(
         let later = Span::from_ps(stagger.as_ps().saturating_mul(n as u64));
         FlowSpec { from, to, start: common.start + later, ..common.clone() }
     };
-    Some(pairs.into_iter().enumerate().map(flow).collect())
+    Some((pairs.into_iter().enumerate().map(flow).collect(), draw))
+}
+
+/// Hosts of which none is named twice: it would send to itself with some seeds.
+fn once_each(
+    decoder: &mut Decoder<'_>,
+    span: SourceSpan,
+    hosts: Vec<usize>,
+    context: &Context<'_>,
+) -> Option<Vec<usize>> {
+    let mut known = BTreeSet::new();
+    let twice = hosts.iter().find(|host| !known.insert(**host)).copied();
+    if let Some(host) = twice {
+        let message = format!("`{}` is in this permutation twice", context.fabric.nodes[host].name);
+        decoder.diagnostics.error(codes::TWICE, span, message);
+        return None;
+    }
+    Some(hosts)
 }
 
 fn pairs(
@@ -200,18 +234,20 @@ fn pairs(
     Some(from.iter().copied().zip(to.iter().copied()).collect())
 }
 
-/// A cycle through all hosts in drawn order: everybody sends to one, receives from one, nobody to itself.
-fn permutation(hosts: &[usize], seed: u64, index: u64) -> Vec<(usize, usize)> {
-    let mut stream = Stream::new(seed, PERMUTATION + index);
-    let mut order = hosts.to_vec();
-    for n in (1..order.len()).rev() {
-        let chosen = (u64::from(stream.next_u32()) * (n as u64 + 1)) >> 32;
-        order.swap(n, chosen as usize);
+impl Draw {
+    /// A circle through all hosts in drawn order: everybody sends to one, receives from one, nobody to itself.
+    pub(super) fn pairs(&self, seed: u64) -> Vec<(usize, usize)> {
+        let mut stream = Stream::new(seed, PERMUTATION + self.index);
+        let mut order = self.hosts.clone();
+        for n in (1..order.len()).rev() {
+            let chosen = (u64::from(stream.next_u32()) * (n as u64 + 1)) >> 32;
+            order.swap(n, chosen as usize);
+        }
+        let next = order.iter().copied().cycle().skip(1);
+        let mut pairs: Vec<(usize, usize)> = order.iter().copied().zip(next).collect();
+        pairs.sort_unstable();
+        pairs
     }
-    let next = order.iter().copied().cycle().skip(1);
-    let mut pairs: Vec<(usize, usize)> = order.iter().copied().zip(next).collect();
-    pairs.sort_unstable();
-    pairs
 }
 
 /// Hosts by their names and the names of groups.
@@ -229,15 +265,22 @@ fn members(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Ve
     Some(found)
 }
 
+/// Names that there are, the first of many.
+fn choices(names: &[&str]) -> String {
+    let more = if names.len() > NAMES_SHOWN { ", ..." } else { "" };
+    names[..names.len().min(NAMES_SHOWN)].join(", ") + more
+}
+
 /// The host of this name.
 pub(super) fn host(decoder: &mut Decoder<'_>, name: &Sp<String>, fabric: &Fabric) -> Option<usize> {
     let Some(node) = fabric.find(&name.value) else {
         let names = fabric.hosts().map(|host| fabric.nodes[host].name.as_str());
-        let groups = fabric.groups.keys().map(String::as_str);
+        let names: Vec<&str> = fabric.groups.keys().map(String::as_str).chain(names).collect();
         decoder
             .diagnostics
             .error(codes::UNKNOWN, name.span, format!("there is no host `{}`", name.value))
-            .did_you_mean(&name.value, names.chain(groups));
+            .note(format!("there are {}", choices(&names)))
+            .did_you_mean(&name.value, names);
         return None;
     };
     if fabric.nodes[node].kind != NodeKind::Host {
@@ -248,83 +291,28 @@ pub(super) fn host(decoder: &mut Decoder<'_>, name: &Sp<String>, fabric: &Fabric
     Some(node)
 }
 
-/// Why a file was not read.
-fn why(error: &ReadError) -> String {
-    match error {
-        ReadError::NotFound => "there is no such file".to_owned(),
-        ReadError::TooLarge(most) => format!("it has more than {most} bytes"),
-        ReadError::Other(text) => text.clone(),
-    }
-}
-
-/// Lines `from,to,bytes,start_us`; a first line of words is a heading.
+/// The flows of a file, which says all of them.
 fn from_file(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
     file: &Node,
     context: &Context<'_>,
 ) -> Option<Vec<FlowSpec>> {
+    decoder.word(file)?;
+    let others = shapes::FLOW.keys.iter().map(|key| key.name).filter(|name| *name != "file");
+    if let Some(other) = others.into_iter().find(|name| fields.get(name).is_some()) {
+        decoder.exclude(fields, "file", other);
+        return None;
+    }
     let common = common(decoder, fields)?;
-    let name = decoder.word(file)?;
-    let path = context.folder.join(&name.value);
-    let bytes = match context.loader.read(&path, wireyard_pipeline::source::DATA_BYTES_MAX) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let message = format!("{}: {}", path.display(), why(&error));
-            decoder.diagnostics.error(codes::FILE_NOT_READ, name.span, message);
-            return None;
+    match context.sheets.at(file.span)? {
+        Ok(id) => {
+            let sheet = (*id, context.files[*id].text.as_str());
+            flow_file::flows(decoder, sheet, context.fabric, &common)
         }
-    };
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut flows = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let heading = number == 0 && cells.last().is_some_and(|cell| cell.parse::<f64>().is_err());
-        if line.trim().is_empty() || heading {
-            continue;
-        }
-        let parsed = match cells.as_slice() {
-            [from, to, bytes, start] => parsed_line(from, to, bytes, start, context.fabric),
-            _ => Err(format!("{} cells, expected 4: from,to,bytes,start_us", cells.len())),
-        };
-        match parsed {
-            Ok((from, to, bytes, start)) => flows.push(FlowSpec {
-                from,
-                to,
-                size: Some(bytes),
-                message: bytes.min(MESSAGE),
-                start,
-                ..common.clone()
-            }),
-            Err(problem) => {
-                let message = format!("{} line {}: {problem}", path.display(), number + 1);
-                decoder.diagnostics.error(codes::SCENARIO, name.span, message);
-                return None;
-            }
+        Err(problem) => {
+            decoder.diagnostics.error(codes::FILE_NOT_READ, file.span, problem.clone());
+            None
         }
     }
-    Some(flows)
-}
-
-fn parsed_line(
-    from: &str,
-    to: &str,
-    bytes: &str,
-    start: &str,
-    fabric: &Fabric,
-) -> Result<(usize, usize, Bytes, Time), String> {
-    let host = |name: &str| {
-        let found = fabric.find(name).filter(|node| fabric.nodes[*node].kind == NodeKind::Host);
-        found.ok_or_else(|| format!("there is no host `{name}`"))
-    };
-    let bytes = bytes.parse::<u64>().ok().filter(|bytes| *bytes > 0);
-    let bytes = bytes.ok_or("the size is no number of bytes above zero")?;
-    let start = start.parse::<f64>().ok().filter(|us| *us >= 0.0 && *us < 1e12);
-    let start = start.ok_or("the start is no number of microseconds from 0")?;
-    let start = Time::from_ps((start * 1e6).round() as u64);
-    let (from, to) = (host(from)?, host(to)?);
-    if from == to {
-        return Err("a host would send to itself".to_owned());
-    }
-    Ok((from, to, Bytes::new(bytes), start))
 }

@@ -1,5 +1,6 @@
 //! A scenario file to its model, with everything that is wrong at its place.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
@@ -8,13 +9,15 @@ use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
 use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::{Span, Time};
 
+use super::flow_file::Sheets;
 use super::quantity::{bounded, chance, instant, positive_span, quantity, span};
 use super::{
-    CaptureSpec, CnpPer, Expect, Fault, FaultKind, HostSetup, SCENARIO, Scenario, SwitchSetup,
-    Transport, Tuning, flows, shapes, topology,
+    CaptureSpec, CnpPer, Expect, Fault, FaultKind, FlowSpec, HostSetup, SCENARIO, Scenario,
+    SwitchSetup, Transport, Tuning, flows, shapes, topology,
 };
 use crate::config::qos::QosConfig;
 use crate::lab::fabric::{Fabric, NodeKind};
+use crate::lab::host::rate_control as rate_control_of;
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::{PARAMS, preset};
 use crate::units::{Bytes, Dilation};
@@ -35,7 +38,9 @@ pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected>
     let mut found = Diagnostics::new();
     let node = read_yaml(path, loader, &mut files, &mut found);
     let scenario = node.and_then(|node| {
-        let reader = Reader { path, loader };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let sheets = Sheets::read(&node, folder, loader, &mut files);
+        let reader = Reader { path, files: &files, sheets };
         reader.scenario(&mut Decoder::new(&files, &mut found), &node)
     });
     match scenario {
@@ -46,7 +51,8 @@ pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected>
 
 struct Reader<'a> {
     path: &'a Path,
-    loader: &'a Loader,
+    files: &'a Files,
+    sheets: Sheets,
 }
 
 impl Reader<'_> {
@@ -81,8 +87,14 @@ impl Reader<'_> {
             (Some(node), Some(link)) => topology::read(decoder, node, link),
             _ => None,
         };
-        let switch = self.switch(decoder, fields.get("switch"));
-        let host = host(self, decoder, fields.get("host"));
+        let mut switch = self.switch(decoder, fields.get("switch"));
+        let mut host = host(self, decoder, fields.get("host"));
+        let links = fields.place("link").or(fields.place("topology"));
+        if let (Some(switch), Some(host)) = (&mut switch, &mut host) {
+            switch.qos_span = switch.qos_span.or(links);
+            host.qos_span = host.qos_span.or(links);
+            host.rate_span = host.rate_span.or(links);
+        }
         let fails = match fields.get("fails") {
             Some(node) => Some(decoder.choice(node, shapes::CHECKS)?.value),
             None => None,
@@ -93,8 +105,8 @@ impl Reader<'_> {
             fabric: &fabric,
             seed: seed.unwrap_or(1),
             end: duration.map_or(Time::MAX, |duration| Time::ZERO + duration),
-            folder: self.folder(),
-            loader: self.loader,
+            sheets: &self.sheets,
+            files: self.files,
         };
         let flows = fields.get("flows").map(|node| flows::read(decoder, node, &context));
         let faults = match fields.get("faults") {
@@ -103,7 +115,13 @@ impl Reader<'_> {
         };
         if let Some(host) = &host {
             frames_fit(decoder, &fields, host, &fabric);
+            let flows = flows.as_ref().map_or(&[][..], |(flows, _)| flows);
+            rates_fit(decoder, host, flows, &fabric);
         }
+        if let (Some(host), Some(switch)) = (&host, &switch) {
+            program_fits(decoder, &fields, host, switch);
+        }
+        let (flows, draws) = flows.unzip();
         let captures = match fields.get("captures") {
             Some(node) => captures(decoder, node, &fabric),
             None => Vec::new(),
@@ -121,6 +139,7 @@ impl Reader<'_> {
             switch: switch?,
             host: host?,
             flows: flows?,
+            draws: draws?,
             faults,
             fails,
             expect: expect.unwrap_or_default(),
@@ -220,6 +239,8 @@ fn host(reader: &Reader<'_>, decoder: &mut Decoder<'_>, node: Option<&Node>) -> 
         ecn: true,
         ack_every: 64,
         ack_timeout: 14,
+        rate_span: None,
+        qos_span: None,
         dilation: Dilation::ONE,
     };
     let Some(node) = node else { return Some(setup) };
@@ -240,13 +261,15 @@ fn host(reader: &Reader<'_>, decoder: &mut Decoder<'_>, node: Option<&Node>) -> 
     }
     if let Some(node) = fields.get("qos") {
         setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
+        setup.qos_span = fields.place("qos");
     }
     if let Some(node) = fields.get("rate_control") {
         setup.rate_control = rate_control(decoder, node)?;
     }
     if let Some(node) = fields.get("parameters") {
-        setup.parameters = parameters(decoder, node);
+        setup.parameters = parameters(decoder, node, &setup.rate_control);
     }
+    setup.rate_span = fields.place("parameters").or(fields.place("rate_control"));
     if let Some(node) = fields.get("cnp_interval") {
         setup.cnp_interval = Some(span(decoder, node)?);
     }
@@ -292,6 +315,42 @@ fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, host: &HostSetup, 
         .help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
 }
 
+/// The program inside the binary forwards no InfiniBand.
+fn program_fits(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    host: &HostSetup,
+    switch: &SwitchSetup,
+) {
+    if host.is_infiniband() && switch.program.is_none() {
+        let span = fields.place("switch").or(fields.place("host")).unwrap_or(fields.span);
+        let message =
+            "switches without `program` run `rocev2_lossless`, which forwards no InfiniBand";
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, span, message)
+            .help("name one with a table `lft`: `switch: { program: ../ib_switch }`");
+    }
+}
+
+/// The rate control must be one on the link of every host that sends.
+fn rates_fit(decoder: &mut Decoder<'_>, host: &HostSetup, flows: &[FlowSpec], fabric: &Fabric) {
+    let mut known = BTreeSet::new();
+    for flow in flows {
+        let Some(&link) = fabric.nodes[flow.from].links.first() else { continue };
+        let rate = fabric.links[link].setup.rate;
+        if !known.insert(rate.get()) {
+            continue;
+        }
+        if let Err(problem) = rate_control_of(host, rate) {
+            let name = &fabric.nodes[flow.from].name;
+            let message = format!("`{name}` on its link of {rate}: {problem}");
+            let span = host.rate_span.unwrap_or(flow.span);
+            decoder.diagnostics.error(codes::SCENARIO, span, message);
+        }
+    }
+}
+
 /// The sizes of IBTA 9.7.2.
 fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
     let found = quantity::<Bytes>(decoder, node)?.value;
@@ -325,7 +384,19 @@ fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
     Some(name.value)
 }
 
-fn parameters(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, f64)> {
+/// Numbers of a rate control, by name: those that it uses.
+fn parameters(decoder: &mut Decoder<'_>, node: &Node, control: &str) -> Vec<(String, f64)> {
+    // Which law it has does not depend on the rate.
+    let law = preset::by_name(control, 1e9).ok().map(|preset| preset.rp.law);
+    let used: Vec<&str> = PARAMS
+        .iter()
+        .filter(|param| law.is_some_and(|law| param.is_of(law)))
+        .map(|p| p.name)
+        .collect();
+    let has = match law {
+        Some(_) => format!("`{control}` has {}", used.join(", ")),
+        None => "hosts send at the rate of their link: make `rate` of the link lower".to_owned(),
+    };
     let mut found = Vec::new();
     for (key, value) in decoder.pairs(node, "parameters by name").unwrap_or_default() {
         let name = key.scalar.text.clone();
@@ -333,9 +404,15 @@ fn parameters(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, f64)> {
             decoder
                 .diagnostics
                 .error(codes::UNKNOWN_KEY, key.span, format!("there is no parameter `{name}`"))
+                .note(has.clone())
                 .did_you_mean(&name, PARAMS.iter().map(|param| param.name));
             continue;
         };
+        if !used.contains(&known.name) {
+            let message = format!("`{control}` does not use `{name}`");
+            decoder.diagnostics.error(codes::SCENARIO, key.span, message).note(has.clone());
+            continue;
+        }
         let Some(number) = decoder.real(value) else { continue };
         let (low, high) = known.range;
         if number.value < low || number.value > high {
@@ -376,7 +453,23 @@ fn faults(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric, end: Time) ->
         Some(fault)
     });
     found.sort_by_key(|fault| fault.at);
-    found
+    found.into_iter().fold(Vec::new(), together)
+}
+
+/// A fault that begins while the same one lasts makes it longer: it is over when both are. Thresholds may overlap as they are.
+fn together(mut faults: Vec<Fault>, fault: Fault) -> Vec<Fault> {
+    let lasts = |known: &&mut Fault| {
+        fault.kind.stops_packets()
+            && known.kind == fault.kind
+            && known.until.is_none_or(|until| until >= fault.at)
+    };
+    match faults.iter_mut().find(lasts) {
+        Some(known) => {
+            known.until = known.until.zip(fault.until).map(|(one, other)| one.max(other));
+        }
+        None => faults.push(fault),
+    }
+    faults
 }
 
 fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Fault> {
@@ -426,7 +519,7 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
             FaultKind::EcnOff
         }
     };
-    Some(Fault { at, until, kind })
+    Some(Fault { at, until, kind, span: fields.span })
 }
 
 /// Thresholds of a fault.

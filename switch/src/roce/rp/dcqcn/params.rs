@@ -207,6 +207,11 @@ impl DcqcnParams {
 }
 
 impl ParamInfo {
+    /// Whether a reaction point of this law uses it.
+    pub fn is_of(&self, law: Law) -> bool {
+        law == Law::Sampled || !["decrease_period_us", "rate_on_first_cnp"].contains(&self.name)
+    }
+
     fn check(&self, value: f64) -> Result<(), ParamError> {
         let (low, high) = self.range;
         if value >= low && value <= high {
