@@ -102,6 +102,27 @@ impl SwitchConfig {
         Some(config.resolve(&all.into_iter().map(link).collect::<Vec<_>>()))
     }
 
+    /// Generators feed ports that are there.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check_generators(&self, numbers: &[u16]) -> Result<(), String> {
+        let mut generators = (1..).zip(&self.generators);
+        match generators.find(|(_, section)| !numbers.contains(&section.port)) {
+            Some((n, GeneratorSection { port, .. })) => {
+                Err(format!("generator {n}: there is no port {port}; ports are {numbers:?}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The ports that `run` has when the command line names none; `None` where it has to.
+    pub fn own_ports(&self) -> Option<Vec<u16>> {
+        let own = self.ports.iter().filter(|(_, port)| port.interface.is_some());
+        let own: Vec<u16> = own.map(|(number, _)| *number).collect();
+        (!own.is_empty()).then_some(own)
+    }
+
     /// Reads a configuration; its text is added to `files`. `None`: the errors are in `found`.
     pub fn read(
         path: &Path,

@@ -291,13 +291,8 @@ impl Loaded {
                 return Err(format!("the queues of this configuration:\n{report}"));
             }
         }
-        for (n, section) in (1..).zip(&config.generators) {
-            if !numbers.contains(&section.port) {
-                let port = section.port;
-                return Err(format!(
-                    "generator {n}: there is no port {port}; ports are {numbers:?}"
-                ));
-            }
+        config.check_generators(numbers)?;
+        for section in &config.generators {
             if part.is_none_or(|part| (part.owns)(section.port)) {
                 core.add_generator(section.generator());
             }

@@ -260,6 +260,16 @@ fn an_interface_that_cannot_be_is_refused_by_check() {
         run(&["check", "--config", &config]).expect(1, &["E0010", &place, says]);
         run(&["run", "programs/l2_switch", "--config", &config]).expect(2, &[&place, says]);
     }
+    let frame = format!("frame: '{FRAME}', period: 1ms");
+    let fed =
+        format!("ports: {{ 1: {{ interface: a }} }}\ngenerators: [ {{ port: 2, {frame} }} ]\n");
+    let config = write(folder.path(), "switch.yaml", &fed);
+    run(&["check", "--config", &config]).expect(1, &["generator 1: there is no port 2"]);
+    let both = ["check", "programs/l2_switch", "--config", &config];
+    run(&both).expect(1, &["generator 1: there is no port 2"]);
+    // Where the command line names the ports, it may name this one.
+    let later = write(folder.path(), "switch.yaml", &fed.replace("interface: a", "rate: 1Gbps"));
+    run(&["check", "--config", &later]).expect(0, &[]);
     let fine = "ports: { 1: { interface: 'pcap:a.pcap' }, 2: { interface: 'xdp:a,queue=1' } }\n";
     run(&["check", "--config", &write(folder.path(), "switch.yaml", fine)]).expect(0, &[]);
 }

@@ -75,6 +75,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     // Building the device finds what only the tables know: entries that collide, or too many.
     let engine = Some(&args.engine);
     device(&loaded, engine, MacControl::Port, DeviceOptions::default()).map_err(Failure::Device)?;
+    loaded.config.as_ref().map_or(Ok(()), check_ports)?;
     let program = &loaded.program;
     let summary = format!(
         "{}: {} states, {} tables, {} actions, {} header instances, {} of 16 carried bytes",
@@ -90,6 +91,12 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
 }
 
+/// What `run` would refuse of the ports that the configuration names.
+fn check_ports(config: &SwitchConfig) -> Result<(), Failure> {
+    let own = config.own_ports();
+    own.map_or(Ok(()), |own| config.check_generators(&own)).map_err(Failure::Device)
+}
+
 /// A configuration by itself; the program that it may name is not looked at.
 fn check_config(path: &Path) -> Result<Checked, Failure> {
     let loader = Loader::new(Vec::new(), LIBRARIES);
@@ -97,6 +104,7 @@ fn check_config(path: &Path) -> Result<Checked, Failure> {
     let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
         return Err(Failure::Rejected(Box::new(Rejected { diagnostics: found, files })));
     };
+    check_ports(&config)?;
     let queues = queues_of(&config);
     let with = if queues.is_some() { "with queues" } else { "without queues" };
     let summary = format!("{}: {} ports, {with}", path.display(), config.ports.len());
