@@ -21,7 +21,7 @@ use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, Progress};
-use crate::ports::{self, Opened, PortSpec};
+use crate::ports::{self, Opened, PortError, PortSpec};
 pub use workers::Workers;
 
 /// Empty polls before the loop sleeps: about 50 us of spinning.
@@ -229,8 +229,9 @@ pub fn run_until(
     workers.finish(core)
 }
 
-/// Gives queues time to drain, with all workers in one thread now, and closes the ports.
-fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) {
+/// Gives queues time to drain, with all workers in one thread now, and closes the ports. What an output file could not take
+/// at the end comes back; an interface that is gone by then loses nothing of a result.
+fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Option<String> {
     let limit = clock() + DRAIN_MOST;
     core.end_generators(false);
     others.iter_mut().for_each(|other| other.end_generators(false));
@@ -246,8 +247,10 @@ fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) {
         }
     }
     let now = clock();
-    core.drain(now);
-    others.iter_mut().for_each(|other| drop(other.drain(now)));
+    let mut errors = core.drain(now);
+    others.iter_mut().for_each(|other| errors.extend(other.drain(now)));
+    let lost = errors.iter().find(|error| matches!(error, PortError::Capture { .. }));
+    lost.map(ToString::to_string)
 }
 
 /// How long nothing will happen but frames that arrive on live ports. The system wakes late: the last

@@ -300,6 +300,19 @@ fn a_file_is_known_by_every_name() {
     }
 }
 
+/// What an output file did not take at the end is told, and is no success.
+#[test]
+fn an_output_that_is_full_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = one_frame(folder.path());
+    let (from, live) = (format!("1={}", input.display()), format!("1=pcap:{}", input.display()));
+    let l2 = "programs/l2_switch";
+    let replayed = ["replay", l2, "--in", &from, "--out", "2=/dev/full"];
+    run(&replayed).expect(2, &["/dev/full", "No space left"]);
+    let ran = ["run", l2, "--port", &live, "--port", "2=pcap:,out=/dev/full", "--duration", "0.2"];
+    run(&ran).expect(2, &["/dev/full", "No space left"]);
+}
+
 /// A replay that cannot begin leaves its outputs as they were, whatever was looked at first.
 #[test]
 fn a_replay_that_cannot_begin_writes_nothing() {

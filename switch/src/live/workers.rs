@@ -118,9 +118,9 @@ impl Workers {
     /// What went wrong in one of them.
     pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), String> {
         let (mut others, failure) = self.stop();
-        super::drain(first, &mut others, || self.shared.now());
+        let lost = super::drain(first, &mut others, || self.shared.now());
         self.last = others.iter_mut().map(Core::statistics).collect();
-        failure.map_or(Ok(()), Err)
+        failure.or(lost).map_or(Ok(()), Err)
     }
 
     /// Ends the other workers: their devices, and what went wrong in one.
