@@ -301,3 +301,30 @@ fn permutations_are_drawn_with_the_seed_in_force() {
     assert_eq!(swept[1], written[0]);
     assert_ne!(swept[0], swept[1], "a sweep has one permutation");
 }
+
+/// A folder holds one run: of the one before it nothing is left, and what somebody else put there stays.
+#[test]
+fn a_folder_that_is_used_again_holds_the_last_run_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, out) = (scenario(folder.path(), PERMUTATION), folder.path().join("out"));
+    let out_text = out.display().to_string();
+    let captured = format!("{PERMUTATION}captures: {{ h1-leaf1: 10 }}\n");
+    let one = scenario(folder.path(), &captured);
+    lab(&[&one, "-o", &out_text]).expect(0, &[]);
+    let captured = contents(&out);
+    assert!(captured.contains_key("captures/leaf1-h1.pcapng"), "{:?}", captured.keys());
+    fs::write(out.join("captures/notes.txt"), "mine").expect("writes");
+    scenario(folder.path(), PERMUTATION);
+    lab(&[&path, "-o", &out_text, "--seeds", "2"]).expect(0, &[]);
+    let swept = contents(&out);
+    let top: Vec<&String> = swept.keys().filter(|name| !name.starts_with("seed-")).collect();
+    assert_eq!(top, ["captures/notes.txt", "files.txt", "seeds.csv"]);
+    let listed = String::from_utf8_lossy(&swept["files.txt"]);
+    assert_eq!(listed.lines().count() + 2, swept.len(), "all but itself and the notes");
+    let spread = String::from_utf8_lossy(&swept["seeds.csv"]);
+    assert!(spread.starts_with("figure,least,mean,largest,deviation") && spread.contains("flows."));
+    // A list that was changed leads nowhere else.
+    fs::write(out.join("files.txt"), "../scenario.yaml\nseeds.csv\n").expect("writes");
+    lab(&[&path, "-o", &out_text]).expect(0, &[]);
+    assert!(Path::new(&path).exists() && !out.join("seeds.csv").exists());
+}

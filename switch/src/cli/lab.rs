@@ -65,18 +65,30 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     }
     let mut progress = Progress::start(args.quiet).map_err(|error| error.to_string())?;
     let first = args.seed.unwrap_or(scenario.seed);
+    let mut left = Vec::new();
     let runs = if args.live {
         vec![run_live(args, &scenario, options, &about, &mut progress)?]
     } else if args.seeds > 1 {
         let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
-        sweep::run_all(&scenario, engine, &seeds, args.jobs.into(), &about, &progress.stop_flag())?
+        let stop = progress.stop_flag();
+        let sweep = sweep::run_all(&scenario, engine, &seeds, args.jobs.into(), &about, &stop)?;
+        left = sweep.left;
+        sweep.runs
     } else {
         let pulse = &mut |pulse: crate::lab::Pulse| progress.pulse(pulse.now, pulse.end);
         vec![sweep::run(&scenario, options, &about, pulse)?]
     };
     progress.clear();
+    if !left.is_empty() {
+        let seeds: Vec<String> = left.iter().map(u64::to_string).collect();
+        complain(&format!("stopped: no figures of seed {}", seeds.join(", ")));
+    }
+    if runs.is_empty() {
+        return Ok(Status::Failed);
+    }
     tell_speed(&runs, progress.seconds());
-    finish(args, &runs)
+    let status = finish(args, &runs)?;
+    Ok(if left.is_empty() { status } else { Status::Failed })
 }
 
 /// In real time, after virtual time where both are compared.
@@ -174,16 +186,29 @@ fn tell_speed(runs: &[Run], seconds: f64) {
     ));
 }
 
-fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
+/// Writes everything into the folder that was asked for, in place of the run before it.
+fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
+    let Some(folder) = &args.output else { return Ok(()) };
+    output::clear(folder)?;
+    let mut all = Vec::new();
     for run in runs {
-        if let Some(folder) = &args.output {
-            let folder = match runs.len() {
-                1 => folder.clone(),
-                _ => folder.join(format!("seed-{}", run.seed)),
-            };
-            let written = output::write(&folder, run)?;
-            say(&format!("{} files in {}", written.len(), folder.display()));
-        }
+        let own = match args.seeds {
+            1 => folder.clone(),
+            _ => folder.join(format!("seed-{}", run.seed)),
+        };
+        let written = output::write(&own, run)?;
+        say(&format!("{} files in {}", written.len(), own.display()));
+        all.extend(written);
+    }
+    if args.seeds > 1 {
+        all.push(output::write_spread(folder, &sweep::spread(runs))?);
+    }
+    output::list(folder, &all)
+}
+
+fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
+    write(args, runs)?;
+    for run in runs {
         if let Outcome::Failed(violation) = &run.outcome
             && !run.report.passed()
         {
@@ -197,11 +222,11 @@ fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
         }
     }
     match (args.json, runs) {
-        (true, [run]) => print_json(&json::value(&run.report)),
+        (true, [run]) if args.seeds == 1 => print_json(&json::value(&run.report)),
         (true, runs) => {
             print_json(&runs.iter().map(|run| json::value(&run.report)).collect::<Vec<_>>());
         }
-        (false, [run]) => print(&text::summary(&run.report)),
+        (false, [run]) if args.seeds == 1 => print(&text::summary(&run.report)),
         (false, runs) => {
             print(&text::table(&sweep::spread(runs)));
             for run in runs {

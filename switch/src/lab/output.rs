@@ -1,11 +1,14 @@
 //! The files of a run: report, series, captures, tables.
+//!
+//! A folder holds one run, or one sweep: what the one before it wrote, which `files.txt` lists, is removed before the next is
+//! written, and nothing else is.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::sweep::Run;
-use crate::report::{csv, html, json, parquet, text};
+use crate::report::{Table, csv, html, json, parquet, text};
 
 /// Makes the folder and sees that files can be written there, before a run that takes long.
 ///
@@ -61,6 +64,57 @@ pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
         put(format!("entries/{}.yaml", file_name(switch)), text.as_bytes())?;
     }
     Ok(written)
+}
+
+/// The list of what was written, beside it.
+const LIST: &str = "files.txt";
+
+/// Removes what the last run wrote into this folder, and the folders that are empty then.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn clear(folder: &Path) -> Result<(), String> {
+    let list = folder.join(LIST);
+    let Ok(text) = fs::read_to_string(&list) else { return Ok(()) };
+    // The list is only a file: it leads nowhere but into the folder.
+    let is_below = |name: &&str| {
+        let mut parts = Path::new(name).components().peekable();
+        parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+    };
+    for path in text.lines().filter(is_below).map(|name| folder.join(name)).chain([list.clone()]) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(format!("{}: {error}", path.display()));
+            }
+            _ => {}
+        }
+        // A folder that still holds something stays.
+        let above = path.ancestors().skip(1).take_while(|above| *above != folder);
+        above.take_while(|above| fs::remove_dir(above).is_ok()).for_each(drop);
+    }
+    Ok(())
+}
+
+/// Writes the list of what was written into a folder.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
+    let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
+    let text: String = names.map(|name| format!("{}\n", name.display())).collect();
+    let path = folder.join(LIST);
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Writes the figures of a sweep; gives the file.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn write_spread(folder: &Path, spread: &Table) -> Result<PathBuf, String> {
+    let path = folder.join("seeds.csv");
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    fs::write(&path, csv::table(spread)).map_err(told)?;
+    Ok(path)
 }
 
 fn pretty(value: &serde_json::Value) -> String {

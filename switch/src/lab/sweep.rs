@@ -98,7 +98,16 @@ pub fn run(
     })
 }
 
-/// Runs a scenario with each seed, `jobs` at a time; results are in the order of the seeds.
+/// What came of a sweep.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Runs that ended by themselves, in the order of the seeds.
+    pub runs: Vec<Run>,
+    /// Seeds that did not, because the sweep was stopped: what they have is no measurement.
+    pub left: Vec<u64>,
+}
+
+/// Runs a scenario with each seed, `jobs` at a time.
 ///
 /// # Errors
 /// What cannot be built.
@@ -109,14 +118,17 @@ pub fn run_all(
     jobs: usize,
     about: &About,
     stop: &AtomicBool,
-) -> Result<Vec<Run>, String> {
+) -> Result<Sweep, String> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<Result<Run, String>>>> =
         Mutex::new(seeds.iter().map(|_| None).collect());
     let work = || {
-        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let stopped = || stop.load(Ordering::Relaxed);
+        while let Some(&seed) =
+            seeds.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stopped())
+        {
             let options = Options { engine, seed: Some(seed) };
-            let result = run(scenario, options, about, &mut |_| !stop.load(Ordering::Relaxed));
+            let result = run(scenario, options, about, &mut |_| !stopped());
             let index = seeds.iter().position(|known| *known == seed).unwrap_or(0);
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
         }
@@ -127,21 +139,29 @@ pub fn run_all(
         }
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.into_iter().map(|result| result.unwrap_or_else(|| Err("not run".to_owned()))).collect()
+    let mut sweep = Sweep { runs: Vec::new(), left: Vec::new() };
+    for (&seed, result) in seeds.iter().zip(done) {
+        match result.transpose()? {
+            Some(run) if run.outcome != Outcome::Interrupted => sweep.runs.push(run),
+            _ => sweep.left.push(seed),
+        }
+    }
+    Ok(sweep)
 }
 
 /// How figures differ between runs.
 pub fn spread(runs: &[Run]) -> Table {
     let mut table = Table {
         title: format!("Figures of {} runs", runs.len()),
-        note: "One row for each figure that is not the same in all runs, or that is expected."
+        note: "One row for each figure that is not the same in all runs, or that is expected; deviation: the sample \
+               standard deviation, as a part of the mean."
             .to_owned(),
         columns: vec![
             Column::words("figure"),
             Column::words("least"),
             Column::words("mean"),
             Column::words("largest"),
-            Column::numbers("deviation of mean", Unit::Share),
+            Column::numbers("deviation", Unit::Share),
         ],
         rows: Vec::new(),
     };
@@ -160,8 +180,41 @@ pub fn spread(runs: &[Run]) -> Table {
             figure.unit.show(least).into(),
             figure.unit.show(mean).into(),
             figure.unit.show(most).into(),
-            (stats::deviation(&values) / mean.abs()).into(),
+            (stats::sample_deviation(&values) / mean.abs()).into(),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use wireyard_pipeline::source::Loader;
+    use wireyard_tables::time::Span;
+
+    use super::*;
+    use crate::lab::scenario;
+    use crate::library::LIBRARIES;
+
+    /// Stopped before it began, after which run comes to the same: nothing is said of what did not end.
+    #[test]
+    fn a_sweep_that_is_stopped_has_only_the_runs_that_ended() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../programs/lab/incast.yaml");
+        let (mut scenario, _) = scenario::read(&path, &Loader::new(Vec::new(), LIBRARIES)).unwrap();
+        (scenario.duration, scenario.warm_up) = (Span::from_us(50), Span::ZERO);
+        (scenario.expect, scenario.faults) = (Vec::new(), Vec::new());
+        let scenario = Arc::new(scenario);
+        let about = About { version: String::new(), engine: String::new() };
+        let sweep = |stop: &AtomicBool| {
+            let engine = EngineKind::Interpreter;
+            run_all(&scenario, engine, &[5, 6, 7], 2, &about, stop).unwrap()
+        };
+        let stopped = sweep(&AtomicBool::new(true));
+        assert!(stopped.runs.is_empty());
+        assert_eq!(stopped.left, [5, 6, 7]);
+        let whole = sweep(&AtomicBool::new(false));
+        assert_eq!(whole.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [5, 6, 7]);
+        assert!(whole.left.is_empty());
+    }
 }

@@ -11,6 +11,12 @@ pub fn deviation(values: &[f64]) -> f64 {
     (values.iter().map(|v| (v - middle) * (v - middle)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
+/// Standard deviation of all from which these are a sample (n - 1); NaN of less than two.
+pub fn sample_deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    if n < 2.0 { f64::NAN } else { deviation(values) * (n / (n - 1.0)).sqrt() }
+}
+
 /// Largest value; NaN of nothing.
 pub fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::max)

@@ -36,6 +36,8 @@ fn statistics_of_known_sets() {
     let values = stats::sorted(&[5.0, 1.0, 4.0, 2.0, 3.0]);
     assert_eq!((stats::percentile(&values, 50.0), stats::percentile(&values, 99.0)), (3.0, 5.0));
     assert_eq!((stats::mean(&values), stats::deviation(&values)), (3.0, 2f64.sqrt()));
+    assert!((stats::sample_deviation(&values) - 2.5f64.sqrt()).abs() < 1e-12);
+    assert!(stats::sample_deviation(&[1.0]).is_nan());
     assert!(stats::percentile(&[], 50.0).is_nan());
     assert_eq!(stats::jain(&[3.0, 3.0, 3.0]), 1.0);
     assert!((stats::jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);

@@ -54,7 +54,11 @@ pub fn table(table: &Table) -> String {
         out += &line(row.iter().map(String::as_str).collect());
     }
     if shown < table.rows.len() {
-        let _ = writeln!(out, "  ... and {} more rows, in the files", table.rows.len() - shown);
+        let _ = writeln!(
+            out,
+            "  ... and {} more rows; the files of a run (-o) have all of them",
+            table.rows.len() - shown
+        );
     }
     if !table.note.is_empty() {
         let _ = writeln!(out, "  {}", table.note);
