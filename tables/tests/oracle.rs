@@ -148,7 +148,7 @@ fn call(spec: &TableSpec, raw: u64) -> ActionCall {
 
 fn rates(raw: u64) -> Option<MeterConfig> {
     let (cir, cbs) = (raw % 1000, 1 + raw % 7);
-    (raw % 3 > 0).then_some(MeterConfig::SingleRate { cir, cbs, ebs: 0 })
+    (!raw.is_multiple_of(3)).then_some(MeterConfig::SingleRate { cir, cbs, ebs: 0 })
 }
 
 /// The update a step stands for. Deletes and modifies mostly aim at entries that exist.
