@@ -7,7 +7,7 @@
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/release/wireyard, built with a profile of itself, and the laboratory's bench built alike
-#   ./ci.sh count    instructions per packet of the compiled programs, against their limits (valgrind)
+#   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
 set -euo pipefail
 cd "$(dirname "$0")"

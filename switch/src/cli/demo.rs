@@ -9,8 +9,8 @@ use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Tell};
 use crate::lab::glance::Glance;
-use crate::lab::output;
 use crate::live::Signals;
+use crate::ports::files;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
 
@@ -114,7 +114,7 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
         options.law.pmax = percent / 100.0;
     }
     let unwritten = |error| format!("{}: {error}", args.output.display());
-    output::can_write(&args.output).map_err(unwritten)?;
+    files::can_write(&args.output).map_err(unwritten)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
     let mut progress = Progress {
         signals,

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::sweep::Run;
+use crate::ports::files::can_write;
 use crate::report::{Table, csv, html, json, parquet, text};
 
 /// Makes the folder and sees that files can be written there, before a run that takes long.
@@ -19,16 +20,6 @@ pub fn prepare(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| told(folder, error))?;
     let first = folder.join("report.html");
     can_write(&first).map_err(|error| told(&first, error))
-}
-
-/// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
-///
-/// # Errors
-/// What the system says.
-pub fn can_write(file: &Path) -> io::Result<()> {
-    let is_new = !file.exists();
-    fs::OpenOptions::new().append(true).create(true).open(file)?;
-    if is_new { fs::remove_file(file) } else { Ok(()) }
 }
 
 /// Writes everything into a folder, which is made; gives the names of the files.

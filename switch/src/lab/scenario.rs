@@ -5,8 +5,10 @@
 //! zero, every queue holds a frame, every name that is used exists.
 
 mod dilate;
+mod faults;
 mod flow_file;
 mod flows;
+mod hosts;
 mod quantity;
 mod read;
 mod shapes;

@@ -109,6 +109,39 @@ fn tuned(curve: Curve, tuning: &Tuning) -> Result<Curve, String> {
     })
 }
 
+/// A queue of a port and the priority group of the same class.
+struct Place {
+    node: usize,
+    port: u16,
+    class: u8,
+    curves: Vec<Curve>,
+    is_lossless: bool,
+}
+
+impl Place {
+    fn is_meant_by(&self, tuning: &Tuning) -> bool {
+        tuning.is_about(self.node, self.port, self.class)
+    }
+
+    fn is_changed_by(&self, tuning: &Tuning) -> bool {
+        tuning.has_curve() && !self.curves.is_empty()
+            || tuning.xoff_at.is_some() && self.is_lossless
+    }
+}
+
+fn places(queues: &[(usize, Qos)]) -> impl Iterator<Item = Place> + '_ {
+    let ports =
+        queues.iter().flat_map(|(node, qos)| (1..).zip(&qos.ports).map(move |port| (*node, port)));
+    ports.flat_map(|(node, (number, port))| {
+        (0..CLASSES).map(move |class| {
+            let wred = port.tm.queues[class].wred;
+            let curves = wred.map_or([None; 3], |wred| wred.curves).into_iter().flatten().collect();
+            let is_lossless = port.tm.groups[class].lossless.is_some();
+            Place { node, port: number, class: class as u8, curves, is_lossless }
+        })
+    })
+}
+
 /// A fault that changes thresholds, and its place in the scenario.
 type Tuned<'a> = (usize, &'a Fault, &'a Tuning);
 
@@ -124,26 +157,16 @@ pub(super) fn problems(scenario: &Scenario, queues: &[(usize, Qos)]) -> BTreeMap
     let (mut found, mut met) = (BTreeMap::new(), BTreeSet::new());
     // Queues are many, and their curves few.
     let mut tried = BTreeSet::new();
-    let ports =
-        queues.iter().flat_map(|(node, qos)| (1..).zip(&qos.ports).map(move |port| (*node, port)));
-    for (node, (number, port)) in ports.filter(|_| !tunings.is_empty()) {
-        for class in 0..CLASSES {
-            let is_about = |(.., tuning): &&Tuned<'_>| tuning.is_about(node, number, class as u8);
-            let here: Vec<Tuned<'_>> = tunings.iter().filter(is_about).copied().collect();
-            let wred = port.tm.queues[class].wred;
-            let curves: Vec<Curve> =
-                wred.map_or([None; 3], |wred| wred.curves).into_iter().flatten().collect();
-            let pauses = port.tm.groups[class].lossless.is_some();
-            let changes = |(.., tuning): &&Tuned<'_>| {
-                tuning.has_curve() && !curves.is_empty() || tuning.xoff_at.is_some() && pauses
-            };
-            met.extend(here.iter().filter(changes).map(|(index, ..)| *index));
-            let who: Vec<usize> = here.iter().map(|(index, ..)| *index).collect();
-            for curve in curves {
-                let (kmin, kmax, _) = curve.parts();
-                if tried.insert((kmin, kmax, who.clone())) {
-                    contradictions(curve, &here, &mut found);
-                }
+    for place in places(queues).take_while(|_| !tunings.is_empty()) {
+        let is_here = |(.., tuning): &&Tuned<'_>| place.is_meant_by(tuning);
+        let here: Vec<Tuned<'_>> = tunings.iter().filter(is_here).copied().collect();
+        let changes = |(.., tuning): &&Tuned<'_>| place.is_changed_by(tuning);
+        met.extend(here.iter().filter(changes).map(|(index, ..)| *index));
+        let who: Vec<usize> = here.iter().map(|(index, ..)| *index).collect();
+        for &curve in &place.curves {
+            let (kmin, kmax, _) = curve.parts();
+            if tried.insert((kmin, kmax, who.clone())) {
+                contradictions(curve, &here, &mut found);
             }
         }
     }

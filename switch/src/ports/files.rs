@@ -31,6 +31,16 @@ struct Output<'a> {
     identity: Identity,
 }
 
+impl Output<'_> {
+    /// The file itself, behind links to nothing.
+    fn target(&self) -> &Path {
+        match &self.identity {
+            Identity::There(..) => self.path,
+            Identity::NotYet(target) => target,
+        }
+    }
+}
+
 /// Checks the output and capture files of ports against each other, against the ports' inputs, and against `sources`, the
 /// files that the program was read from. Each of them can be written, or is told here.
 ///
@@ -62,7 +72,7 @@ pub fn check(ports: &[(u16, PortSpec)], sources: &[PathBuf]) -> Result<(), Strin
         if let Some(other) = before.find(|other| other.identity == output.identity) {
             clash(other, output)?;
         }
-        can_write(&output.identity, output.path)
+        can_write(output.target())
             .map_err(|error| format!("port {}: {shown}: {error}", output.port))?;
     }
     Ok(())
@@ -118,13 +128,12 @@ fn known(path: &Path) -> Option<Identity> {
     }
 }
 
-/// What is in the file stays, and one that was not there is not there after.
-fn can_write(identity: &Identity, path: &Path) -> io::Result<()> {
-    match identity {
-        Identity::There(..) => OpenOptions::new().append(true).open(path).map(|_| ()),
-        Identity::NotYet(path) => {
-            OpenOptions::new().write(true).create_new(true).open(path)?;
-            fs::remove_file(path)
-        }
-    }
+/// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
+///
+/// # Errors
+/// What the system says.
+pub fn can_write(file: &Path) -> io::Result<()> {
+    let is_new = !file.exists();
+    OpenOptions::new().append(true).create(true).open(file)?;
+    if is_new { fs::remove_file(file) } else { Ok(()) }
 }

@@ -1,25 +1,22 @@
 //! Runs a script against a fresh device and says what differed.
 
+mod change;
+mod check;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Generation;
-use wireyard_pipeline::ids::RegisterId;
-use wireyard_pipeline::ir::{CPU_PORT, Program, SourceFile};
+use wireyard_pipeline::ir::{Program, SourceFile};
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
-use wireyard_tables::{BatchError, EntryError, Update};
 
 use super::compare::difference;
-use super::entry::{Known, Statement as Entries, did_you_mean};
-use super::script::{
-    Comparison, CounterName, EntryText, Line, PatternBytes, Statement, TestPort, parse,
-};
+use super::script::{Line, PatternBytes, Statement, TestPort, parse};
 use crate::ports::LinkType;
 use crate::program::{DeviceOptions, EngineKind, Place, load};
-use crate::replicate::{Group, Member, Members, Session};
+use crate::replicate::Member;
 use crate::sandbox::Sandbox;
 
 /// Ports that a script has when it names none.
@@ -178,7 +175,7 @@ impl Script {
         let generation = Arc::clone(core.generation().ok_or("no program runs".to_owned())?);
         Ok(Script {
             sandbox: Sandbox::new(core, &ports)?,
-            bare: bare(&loaded.program),
+            bare: change::bare(&loaded.program),
             program: loaded.program,
             generation,
             now: Time::ZERO,
@@ -235,134 +232,6 @@ impl Script {
             other => self.change(other)?,
         }
         Ok(())
-    }
-
-    fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
-        let known = self.known()?;
-        let entries = || Entries::new(&self.bare, &known, &self.source, self.line);
-        match statement {
-            Statement::Add(entry) => {
-                let resolved = entries().one_entry(entry)?;
-                self.apply(resolved)
-            }
-            Statement::SetDefault(table, action) => {
-                let resolved = entries().default(table, action)?;
-                self.apply(resolved)
-            }
-            Statement::Member(table, id, action) => {
-                let resolved = entries().member(table, *id, action)?;
-                self.apply(resolved)
-            }
-            Statement::Group(table, id, members) => {
-                let resolved = entries().group(table, *id, members)?;
-                self.apply(resolved)
-            }
-            Statement::ValueSet(name, values) => {
-                let resolved = entries().value_set(name, values)?;
-                self.apply(resolved)
-            }
-            Statement::Register(name, index, cell, value) => {
-                let resolved = entries().register(name, *index, cell.as_deref(), *value)?;
-                self.apply(resolved)
-            }
-            Statement::Remove(entry) => self.remove(entry),
-            Statement::RemoveAll => self.remove_all(),
-            Statement::GroupCreate(id, prune) => {
-                self.groups.insert(*id, (*prune, Vec::new()));
-                self.publish_group(*id)
-            }
-            Statement::NodeCreate(instance, ports) => {
-                self.nodes.push((*instance, ports.clone()));
-                Ok(())
-            }
-            Statement::NodeAssociate(group, node) => self.associate(*group, *node),
-            Statement::Mirror(id, port) => {
-                if *port != CPU_PORT {
-                    self.known_port(TestPort::Port(*port), "mirroring_add")?;
-                }
-                let session =
-                    Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
-                self.sandbox.core.replication.set_session(*id, session);
-                Ok(())
-            }
-            other => self.check(other),
-        }
-    }
-
-    /// Members and groups that selectors have now.
-    fn known(&self) -> Result<Known, Stop> {
-        let tables = self.generation.state.tables();
-        let mut known = Known::new();
-        let snapshot = tables.snapshot();
-        for (id, table) in self.program.tables.entries() {
-            let view = snapshot.table(wireyard_tables::TableId(id.0));
-            let Some(profile) = view.and_then(|view| view.profile()) else { continue };
-            let ids = |e: wireyard_tables::EntryError| e.to_string();
-            let members = tables.members(profile).map_err(ids)?.into_iter().map(|(id, _)| id);
-            let groups = tables.groups(profile).map_err(ids)?.into_iter().map(|(id, _)| id);
-            known.insert(table.name.clone(), (members.collect(), groups.collect()));
-        }
-        Ok(known)
-    }
-
-    fn apply(&mut self, resolved: Resolved) -> Result<(), Stop> {
-        self.batch(&resolved.updates)?;
-        let rest = Resolved { updates: Vec::new(), ..resolved };
-        Ok(rest.apply(&self.generation.state)?)
-    }
-
-    fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {
-        let known = self.known()?;
-        Ok(Entries::new(&self.bare, &known, &self.source, self.line).one_entry(entry)?)
-    }
-
-    fn remove(&mut self, entry: &EntryText) -> Result<(), Stop> {
-        let resolved = self.one_entry(entry)?;
-        let delete = |update: &Update| match update {
-            Update::Insert(table, entry) => {
-                Some(Update::Delete(*table, entry.matches.clone(), entry.priority))
-            }
-            _ => None,
-        };
-        let updates: Vec<Update> = resolved.updates.iter().filter_map(delete).collect();
-        self.batch(&updates)
-    }
-
-    fn remove_all(&mut self) -> Result<(), Stop> {
-        let tables = self.generation.state.tables();
-        let mut updates = Vec::new();
-        for (id, table) in self.program.tables.entries().filter(|(_, t)| !t.const_entries) {
-            let id = wireyard_tables::TableId(id.0);
-            let entries = tables.entries(id).map_err(|e| format!("{}: {e}", table.name))?;
-            updates.extend(
-                entries.into_iter().map(|(_, e)| Update::Delete(id, e.matches, e.priority)),
-            );
-        }
-        self.batch(&updates)
-    }
-
-    fn batch(&mut self, updates: &[Update]) -> Result<(), Stop> {
-        self.sandbox.core.rest();
-        let done = self.generation.state.tables().batch(updates, self.now);
-        done.map(|_| ()).map_err(|BatchError { name, error, .. }| match error {
-            EntryError::NotFound => format!("{name}: there is no such entry").into(),
-            error => format!("{name}: {error}").into(),
-        })
-    }
-
-    fn associate(&mut self, group: u16, node: usize) -> Result<(), Stop> {
-        let (instance, ports) =
-            self.nodes.get(node).cloned().ok_or(format!("there is no node {node}"))?;
-        let (_, members) =
-            self.groups.get_mut(&group).ok_or(format!("there is no group {group}"))?;
-        members.extend(ports.into_iter().map(|port| Member { port, instance }));
-        self.publish_group(group)
-    }
-
-    fn publish_group(&mut self, id: u16) -> Result<(), Stop> {
-        let Some((prune_ingress, members)) = self.groups.get(&id).cloned() else { return Ok(()) };
-        let group = Group { members: Members::List(members), prune_ingress };
-        Ok(self.sandbox.core.replication.set_group(id, group)?)
     }
 
     fn known_port(&self, port: TestPort, statement: &str) -> Result<(), String> {
@@ -514,107 +383,6 @@ impl Script {
         Stop::Failed(report)
     }
 
-    fn check(&mut self, statement: &Statement) -> Result<(), Stop> {
-        let (what, found, wanted) = match statement {
-            Statement::CheckCounter(name, bytes, wanted) => {
-                (format!("{name:?}"), self.counter(name, *bytes)?, *wanted)
-            }
-            Statement::CheckDrops(reason, wanted) => {
-                self.known_reason(reason)?;
-                (format!("drops for `{reason}`"), self.sandbox.core.drops(reason), *wanted)
-            }
-            Statement::CheckPunts(reason, wanted) => {
-                self.known_reason(reason)?;
-                (format!("punts for `{reason}`"), self.sandbox.core.consumed(reason), *wanted)
-            }
-            Statement::CheckParserErrors(name, wanted) => {
-                (format!("parser errors `{name}`"), self.parser_errors(name)?, *wanted)
-            }
-            Statement::CheckRegister(name, index, cell, wanted) => {
-                (format!("{name}({index})"), self.register(name, *index, cell.as_deref())?, *wanted)
-            }
-            Statement::CheckEntries(name, wanted) => {
-                (format!("entries of {name}"), self.entries(name)?, *wanted)
-            }
-            other => return Err(format!("{other:?} is not a check").into()),
-        };
-        self.holds(&what, found, wanted)
-    }
-
-    /// A reason that nobody has is a spelling mistake: it would count 0 for ever.
-    fn known_reason(&self, name: &str) -> Result<(), String> {
-        let reasons = self.program.reasons.iter().map(String::as_str);
-        let mut all = reasons.chain(self.sandbox.core.reasons());
-        if all.any(|known| known == name) {
-            return Ok(());
-        }
-        let reasons = self.program.reasons.iter().map(String::as_str);
-        let all = reasons.chain(self.sandbox.core.reasons());
-        Err(did_you_mean(format!("there is no reason `{name}`"), name, all))
-    }
-
-    fn holds(&self, what: &str, found: u64, wanted: Comparison) -> Result<(), Stop> {
-        if wanted.holds(found) {
-            return Ok(());
-        }
-        Err(self.failed(format!("{what} is {found}, expected {wanted}"), None))
-    }
-
-    fn counter(&self, name: &CounterName, bytes: bool) -> Result<u64, Stop> {
-        let count = match name {
-            CounterName::Indexed(name, index) => {
-                let id = self.program.counters.entries().find(|(_, c)| c.name == *name);
-                let id = id.map(|(id, _)| id).ok_or(format!("there is no counter `{name}`"))?;
-                let array = self.generation.state.counter(id);
-                let last = self.program.counters[id].size.saturating_sub(1);
-                array
-                    .and_then(|a| a.read(*index as usize))
-                    .ok_or(format!("counter `{name}` counts at 0 to {last}, not at {index}"))?
-            }
-            CounterName::Direct(entry) => {
-                let resolved = self.one_entry(entry)?;
-                let Some(Update::Insert(table, wanted)) = resolved.updates.first() else {
-                    return Err(format!("{} has no such entry", entry.table).into());
-                };
-                let tables = self.generation.state.tables();
-                let found = tables.entry(*table, &wanted.matches, wanted.priority);
-                let (slot, _) = found.map_err(|error| match error {
-                    EntryError::NotFound => format!("{}: there is no such entry", entry.table),
-                    error => format!("{}: {error}", entry.table),
-                })?;
-                let snapshot = tables.snapshot();
-                let view = snapshot.table(*table).and_then(|view| view.counters());
-                let counters = view.ok_or(format!("{} counts nothing", entry.table))?;
-                counters.read(slot.0 as usize).ok_or("no such counter".to_owned())?
-            }
-        };
-        Ok(if bytes { count.bytes } else { count.packets })
-    }
-
-    fn parser_errors(&self, name: &str) -> Result<u64, Stop> {
-        let id = self.program.errors.iter().position(|error| error == name);
-        let id = id.ok_or(format!("there is no parser error `{name}`"))?;
-        let count = self.generation.state.tallies().parser_errors.read(id);
-        Ok(count.map_or(0, |count| count.packets))
-    }
-
-    fn register(&self, name: &str, index: u64, cell: Option<&str>) -> Result<u64, Stop> {
-        let found = self.program.registers.entries().find(|(_, r)| r.name == name);
-        let (id, declared): (RegisterId, _) = found.ok_or(format!("no register `{name}`"))?;
-        let cell = cell.unwrap_or("value");
-        let place = declared.cells.iter().position(|c| c.name == cell);
-        let place = place.ok_or(format!("{name} has no cell `{cell}`"))?;
-        let array = self.generation.state.register(id);
-        let value = array.and_then(|array| array.load(index, place));
-        Ok(value.ok_or(format!("{name} has {} entries", declared.size))?)
-    }
-
-    fn entries(&self, name: &str) -> Result<u64, Stop> {
-        let tables = self.generation.state.tables();
-        let id = tables.find_table(name).ok_or(format!("there is no table `{name}`"))?;
-        Ok(tables.entries(id).map_err(|e| e.to_string())?.len() as u64)
-    }
-
     fn check_ledger(&mut self) -> Result<(), Stop> {
         let reports = self.sandbox.core.port_reports();
         let wrong = reports.iter().find(|report| !report.ledger.balanced);
@@ -623,16 +391,6 @@ impl Script {
             Some(report) => Err(self.failed(format!("packets do not add up: {report:?}"), None)),
         }
     }
-}
-
-/// A program without entries of its own, all of whose tables can be asked about.
-fn bare(program: &Program) -> Program {
-    let mut bare = program.clone();
-    for table in bare.tables.iter_mut() {
-        table.entries.clear();
-        table.const_entries = false;
-    }
-    bare
 }
 
 fn hex(bytes: &[u8]) -> String {

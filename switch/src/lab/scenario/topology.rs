@@ -418,6 +418,26 @@ fn nodes(
     (all_fit || Extent::of(fabric).fits(decoder, fields.span)).then_some(hosts)
 }
 
+/// A link by the names of its ends: `h1-s1`.
+pub(super) fn link_named(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<usize> {
+    let name = decoder.word(node)?;
+    let found = (0..fabric.links.len()).find(|&link| names_of(fabric, link).contains(&name.value));
+    if found.is_none() {
+        let names: Vec<String> = (0..fabric.links.len()).map(|n| fabric.link_name(n)).collect();
+        decoder
+            .diagnostics
+            .error(codes::UNKNOWN, name.span, format!("there is no link `{}`", name.value))
+            .note("a link is named by its ends, as in `h1-s1`")
+            .did_you_mean(&name.value, names.iter().map(String::as_str));
+    }
+    found
+}
+
+fn names_of(fabric: &Fabric, link: usize) -> [String; 2] {
+    let [a, b] = fabric.links[link].ends.map(|node| fabric.nodes[node].name.as_str());
+    [format!("{a}-{b}"), format!("{b}-{a}")]
+}
+
 fn two_nodes(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<(usize, usize)> {
     let items = decoder.items(node, "two nodes")?;
     let [a, b] = items else {

@@ -1,0 +1,216 @@
+//! `host` of a scenario: what every host is, and whether the links that it has let it be.
+//!
+//! Queues are [`crate::config`]'s, parameters [`crate::roce::rp`]'s; here they are read, with what is wrong at its place.
+
+use std::collections::BTreeSet;
+
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::Node;
+
+use super::quantity::{bounded, quantity, span};
+use super::read::Reader;
+use super::{CnpPer, FlowSpec, HostSetup, Transport, shapes};
+use crate::lab::fabric::Fabric;
+use crate::lab::host::rate_control as rate_control_of;
+use crate::roce::rp::dcqcn::{PARAMS, preset};
+use crate::units::{Bytes, Dilation};
+
+/// Reads `host`; without it, what hosts are where nothing is said.
+pub(super) fn read(
+    reader: &Reader<'_>,
+    decoder: &mut Decoder<'_>,
+    node: Option<&Node>,
+) -> Option<HostSetup> {
+    let mut setup = HostSetup {
+        transport: Transport::default(),
+        program: None,
+        qos: None,
+        rate_control: "dcqcn".to_owned(),
+        parameters: Vec::new(),
+        cnp_interval: None,
+        cnp_per: CnpPer::default(),
+        path_mtu: Bytes::new(1024),
+        data_dscp: 26,
+        cnp_dscp: 48,
+        data_pcp: 3,
+        ecn: true,
+        ack_every: 64,
+        ack_timeout: 14,
+        rate_span: None,
+        qos_span: None,
+        dilation: Dilation::ONE,
+    };
+    let Some(node) = node else { return Some(setup) };
+    let fields = decoder.map(node, &shapes::HOST)?;
+    if let Some(node) = fields.get("program") {
+        setup.program = Some(reader.program(decoder, node)?);
+    }
+    if let Some(node) = fields.get("ack_timeout") {
+        setup.ack_timeout = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
+    }
+    if let Some(node) = fields.get("ack_every") {
+        setup.ack_every =
+            bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))? as u32;
+    }
+    if let Some(node) = fields.get("transport") {
+        let name = decoder.choice(node, Transport::NAMES)?;
+        setup.transport = Transport::by_name(&name.value)?;
+    }
+    if let Some(node) = fields.get("qos") {
+        setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
+        setup.qos_span = fields.place("qos");
+    }
+    if let Some(node) = fields.get("rate_control") {
+        setup.rate_control = rate_control(decoder, node)?;
+    }
+    if let Some(node) = fields.get("parameters") {
+        setup.parameters = parameters(decoder, node, &setup.rate_control);
+    }
+    setup.rate_span = fields.place("parameters").or(fields.place("rate_control"));
+    if let Some(node) = fields.get("cnp_interval") {
+        setup.cnp_interval = Some(span(decoder, node)?);
+    }
+    if let Some(node) = fields.get("cnp_per") {
+        setup.cnp_per = match decoder.choice(node, shapes::CNP_PER)?.value.as_str() {
+            "flow" => CnpPer::Flow,
+            "pair" => CnpPer::Pair,
+            _ => CnpPer::Port,
+        };
+    }
+    if let Some(node) = fields.get("path_mtu") {
+        setup.path_mtu = path_mtu(decoder, node)?;
+    }
+    if let Some(node) = fields.get("data_dscp") {
+        setup.data_dscp = bounded(decoder, node, "a DSCP", (0, 63))? as u8;
+    }
+    if let Some(node) = fields.get("cnp_dscp") {
+        setup.cnp_dscp = bounded(decoder, node, "a DSCP", (0, 63))? as u8;
+    }
+    if let Some(node) = fields.get("data_pcp") {
+        setup.data_pcp = bounded(decoder, node, "a VLAN priority", (0, 7))? as u8;
+    }
+    if let Some(node) = fields.get("ecn") {
+        setup.ecn = decoder.flag(node)?;
+    }
+    Some(setup)
+}
+
+/// Every link must take a full packet of the hosts, or none would ever arrive.
+pub(super) fn frames_fit(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    host: &HostSetup,
+    fabric: &Fabric,
+) {
+    let frame = host.frame();
+    let Some(link) = (0..fabric.links.len()).find(|&n| fabric.links[n].setup.mtu < frame) else {
+        return;
+    };
+    let span = fields.place("link").or(fields.place("topology")).unwrap_or(fields.span);
+    let (name, mtu) = (fabric.link_name(link), fabric.links[link].setup.mtu);
+    let message = format!(
+        "link `{name}` takes frames of {mtu}, and a full packet of the hosts has {frame}: none would arrive"
+    );
+    decoder
+        .diagnostics
+        .error(codes::SCENARIO, span, message)
+        .help("make `mtu` of the link larger, or `path_mtu` of the hosts smaller");
+}
+
+/// The rate control must be one on the link of every host that sends.
+pub(super) fn rates_fit(
+    decoder: &mut Decoder<'_>,
+    host: &HostSetup,
+    flows: &[FlowSpec],
+    fabric: &Fabric,
+) {
+    let mut known = BTreeSet::new();
+    for flow in flows {
+        let Some(&link) = fabric.nodes[flow.from].links.first() else { continue };
+        let rate = fabric.links[link].setup.rate;
+        if !known.insert(rate.get()) {
+            continue;
+        }
+        if let Err(problem) = rate_control_of(host, rate) {
+            let name = &fabric.nodes[flow.from].name;
+            let message = format!("`{name}` on its link of {rate}: {problem}");
+            let span = host.rate_span.unwrap_or(flow.span);
+            decoder.diagnostics.error(codes::SCENARIO, span, message);
+        }
+    }
+}
+
+/// The sizes of IBTA 9.7.2.
+fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
+    let found = quantity::<Bytes>(decoder, node)?.value;
+    if ![256, 512, 1024, 2048, 4096].contains(&found.get()) {
+        let message = format!("a path MTU of {found}");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, node.span, message)
+            .note("InfiniBand knows 256 B, 512 B, 1024 B, 2048 B and 4096 B of payload");
+        return None;
+    }
+    Some(found)
+}
+
+fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
+    let name = decoder.word(node)?;
+    let known = || preset::NAMES.iter().copied().chain(["fixed"]);
+    if known().all(|preset| preset != name.value) {
+        let names: Vec<&str> = known().collect();
+        decoder
+            .diagnostics
+            .error(
+                codes::UNKNOWN_CHOICE,
+                name.span,
+                format!("there is no rate control `{}`", name.value),
+            )
+            .note(format!("there are {}", names.join(", ")))
+            .did_you_mean(&name.value, known());
+        return None;
+    }
+    Some(name.value)
+}
+
+/// Numbers of a rate control, by name: those that it uses.
+fn parameters(decoder: &mut Decoder<'_>, node: &Node, control: &str) -> Vec<(String, f64)> {
+    // Which law it has does not depend on the rate.
+    let law = preset::by_name(control, 1e9).ok().map(|preset| preset.rp.law);
+    let used: Vec<&str> = PARAMS
+        .iter()
+        .filter(|param| law.is_some_and(|law| param.is_of(law)))
+        .map(|p| p.name)
+        .collect();
+    let has = match law {
+        Some(_) => format!("`{control}` has {}", used.join(", ")),
+        None => "hosts send at the rate of their link: make `rate` of the link lower".to_owned(),
+    };
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "parameters by name").unwrap_or_default() {
+        let name = key.scalar.text.clone();
+        let Some(known) = PARAMS.iter().find(|param| param.name == name) else {
+            decoder
+                .diagnostics
+                .error(codes::UNKNOWN_KEY, key.span, format!("there is no parameter `{name}`"))
+                .note(has.clone())
+                .did_you_mean(&name, PARAMS.iter().map(|param| param.name));
+            continue;
+        };
+        if !used.contains(&known.name) {
+            let message = format!("`{control}` does not use `{name}`");
+            decoder.diagnostics.error(codes::SCENARIO, key.span, message).note(has.clone());
+            continue;
+        }
+        let Some(number) = decoder.real(value) else { continue };
+        let (low, high) = known.range;
+        if number.value < low || number.value > high {
+            let message = format!("{name}: {} is not from {low} to {high}", number.value);
+            decoder.diagnostics.error(codes::SCENARIO, number.span, message);
+            continue;
+        }
+        found.push((name, number.value));
+    }
+    found
+}

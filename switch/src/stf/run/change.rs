@@ -1,0 +1,149 @@
+//! Statements that change something: tables, value sets, registers, replication.
+//!
+//! What they say is resolved as an entries file is, so a script accepts what a file does and refuses what it refuses.
+
+use wireyard_pipeline::entries::Resolved;
+use wireyard_pipeline::ir::{CPU_PORT, Program};
+use wireyard_tables::{BatchError, EntryError, TableId, Update};
+
+use super::{Script, Stop};
+use crate::replicate::{Group, Member, Members, Session};
+use crate::stf::entry::{Known, Statement as Entries};
+use crate::stf::script::{EntryText, Statement, TestPort};
+
+impl Script {
+    /// Changes tables, value sets and registers, and then what is around the program; other statements are questions.
+    pub(super) fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
+        let known = self.known()?;
+        let entries = || Entries::new(&self.bare, &known, &self.source, self.line);
+        let resolved = match statement {
+            Statement::Add(entry) => entries().one_entry(entry)?,
+            Statement::SetDefault(table, action) => entries().default(table, action)?,
+            Statement::Member(table, id, action) => entries().member(table, *id, action)?,
+            Statement::Group(table, id, members) => entries().group(table, *id, members)?,
+            Statement::ValueSet(name, values) => entries().value_set(name, values)?,
+            Statement::Register(name, index, cell, value) => {
+                entries().register(name, *index, cell.as_deref(), *value)?
+            }
+            other => return self.change_device(other),
+        };
+        self.apply(resolved)
+    }
+
+    fn change_device(&mut self, statement: &Statement) -> Result<(), Stop> {
+        match statement {
+            Statement::Remove(entry) => self.remove(entry),
+            Statement::RemoveAll => self.remove_all(),
+            Statement::GroupCreate(id, prune) => {
+                self.groups.insert(*id, (*prune, Vec::new()));
+                self.publish_group(*id)
+            }
+            Statement::NodeCreate(instance, ports) => {
+                self.nodes.push((*instance, ports.clone()));
+                Ok(())
+            }
+            Statement::NodeAssociate(group, node) => self.associate(*group, *node),
+            Statement::Mirror(id, port) => {
+                if *port != CPU_PORT {
+                    self.known_port(TestPort::Port(*port), "mirroring_add")?;
+                }
+                let session =
+                    Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
+                self.sandbox.core.replication.set_session(*id, session);
+                Ok(())
+            }
+            other => self.check(other),
+        }
+    }
+
+    /// Members and groups that selectors have now.
+    fn known(&self) -> Result<Known, Stop> {
+        let tables = self.generation.state.tables();
+        let mut known = Known::new();
+        let snapshot = tables.snapshot();
+        for (id, table) in self.program.tables.entries() {
+            let view = snapshot.table(TableId(id.0));
+            let Some(profile) = view.and_then(|view| view.profile()) else { continue };
+            let ids = |e: EntryError| e.to_string();
+            let members = tables.members(profile).map_err(ids)?.into_iter().map(|(id, _)| id);
+            let groups = tables.groups(profile).map_err(ids)?.into_iter().map(|(id, _)| id);
+            known.insert(table.name.clone(), (members.collect(), groups.collect()));
+        }
+        Ok(known)
+    }
+
+    fn apply(&mut self, resolved: Resolved) -> Result<(), Stop> {
+        self.batch(&resolved.updates)?;
+        let rest = Resolved { updates: Vec::new(), ..resolved };
+        Ok(rest.apply(&self.generation.state)?)
+    }
+
+    pub(super) fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {
+        let known = self.known()?;
+        Ok(Entries::new(&self.bare, &known, &self.source, self.line).one_entry(entry)?)
+    }
+
+    fn remove(&mut self, entry: &EntryText) -> Result<(), Stop> {
+        let resolved = self.one_entry(entry)?;
+        let delete = |update: &Update| match update {
+            Update::Insert(table, entry) => {
+                Some(Update::Delete(*table, entry.matches.clone(), entry.priority))
+            }
+            _ => None,
+        };
+        let updates: Vec<Update> = resolved.updates.iter().filter_map(delete).collect();
+        self.batch(&updates)
+    }
+
+    fn remove_all(&mut self) -> Result<(), Stop> {
+        let tables = self.generation.state.tables();
+        let mut updates = Vec::new();
+        for (id, table) in self.program.tables.entries().filter(|(_, t)| !t.const_entries) {
+            let id = TableId(id.0);
+            let entries = tables.entries(id).map_err(|e| format!("{}: {e}", table.name))?;
+            updates.extend(
+                entries.into_iter().map(|(_, e)| Update::Delete(id, e.matches, e.priority)),
+            );
+        }
+        self.batch(&updates)
+    }
+
+    fn batch(&mut self, updates: &[Update]) -> Result<(), Stop> {
+        self.sandbox.core.rest();
+        let done = self.generation.state.tables().batch(updates, self.now);
+        Ok(done.map(|_| ()).map_err(|BatchError { name, error, .. }| refused(&name, &error))?)
+    }
+
+    fn associate(&mut self, group: u16, node: usize) -> Result<(), Stop> {
+        let (instance, ports) =
+            self.nodes.get(node).cloned().ok_or(format!("there is no node {node}"))?;
+        let (_, members) =
+            self.groups.get_mut(&group).ok_or(format!("there is no group {group}"))?;
+        members.extend(ports.into_iter().map(|port| Member { port, instance }));
+        self.publish_group(group)
+    }
+
+    fn publish_group(&mut self, id: u16) -> Result<(), Stop> {
+        let Some((prune_ingress, members)) = self.groups.get(&id).cloned() else { return Ok(()) };
+        let group = Group { members: Members::List(members), prune_ingress };
+        Ok(self.sandbox.core.replication.set_group(id, group)?)
+    }
+}
+
+/// What a table says of an entry, in words of a script.
+pub(super) fn refused(table: &str, error: &EntryError) -> String {
+    match error {
+        EntryError::NotFound => format!("{table}: there is no such entry"),
+        error => format!("{table}: {error}"),
+    }
+}
+
+/// A program without entries of its own, all of whose tables can be asked about.
+pub(super) fn bare(program: &Program) -> Program {
+    let mut bare = program.clone();
+    for table in bare.tables.iter_mut() {
+        table.entries.clear();
+        table.const_entries = false;
+    }
+    bare
+}
