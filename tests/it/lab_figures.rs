@@ -52,7 +52,7 @@ fn a_flow_that_was_over_before_the_warm_up_is_not_measured() {
 
 #[test]
 fn a_lone_flow_is_not_slowed_down() {
-    let wires = "{ hosts: [a, b], switches: [s, t], links: [ { ends: [a, s], rate: 400 Gbit/s }, { ends: [s, t] },
+    let wires = "{ hosts: [a, b], switches: [s, t], links: [ { ends: [a, s], rate: 20 Gbit/s }, { ends: [s, t] },
       { ends: [t, b], rate: 40 Gbit/s } ] }";
     for host in [
         "{ rate_control: fixed }",
@@ -121,4 +121,15 @@ fn a_flow_that_ended_in_an_error_is_seen() {
          host: { ack_timeout: 3 }\nflows: { from: h1, to: sink, size: 10 KB }";
     let ended = lab(&[&scenario(folder.path(), text)]);
     assert!(ended.out.contains("FAILED"), "{}", ended.out);
+}
+
+/// Samples may find every queue empty: the one that is told is still one that packets went through.
+#[test]
+fn the_bottleneck_is_a_queue_that_was_used() {
+    let found = report(
+        "lab: lone\nduration: 1 ms\nsample: 100 us\nlink: { rate: 100 Gbit/s, delay: 1 us }\n\
+         topology: { leaf_spine: { leaves: 2, spines: 2, hosts: 1 } }\nswitch: { qos: { preset: onyx_roce } }\n\
+         host: { rate_control: fixed }\nflows: { from: h1, to: h2, size: 10 KB }",
+    );
+    assert_eq!(figure(&found, "bottleneck.packets"), 10.0);
 }
