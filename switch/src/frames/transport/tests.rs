@@ -100,6 +100,39 @@ prop_compose! {
     }
 }
 
+/// A reflected CRC from all ones, inverted at its end, bit by bit.
+fn reflected_crc(poly: u32, ones: u32, bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { poly } else { 0 };
+    !bytes.iter().fold(ones, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+        & ones
+}
+
+/// What a frame's ICRC and, on InfiniBand, VCRC must be, from the table of masks of IBTA vol. 1, 7.8, and of RoCE annexes A16
+/// and A17.
+fn crcs(to: &Address, frame: &[u8]) -> Vec<u8> {
+    let infiniband = to.encap.is_infiniband();
+    let end = frame.len() - if infiniband { 6 } else { 4 };
+    let front = if infiniband { 0 } else { 14 + if to.vlan.is_some() { 4 } else { 0 } };
+    let mut covered = if infiniband { Vec::new() } else { vec![0xff; 8] };
+    covered.extend_from_slice(&frame[front..end]);
+    let (whole, bth): (&[usize], _) = match to.encap {
+        Encap::IbLocal => (&[], 8),
+        Encap::IbGlobal => (&[0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 15], 48),
+        Encap::RoceV1 => (&[9, 10, 11, 15], 48),
+        Encap::RoceV2Ipv4 => (&[9, 16, 18, 19, 34, 35], 36),
+        Encap::RoceV2Ipv6 => (&[9, 10, 11, 15, 54, 55], 56),
+    };
+    whole.iter().chain([&(bth + 4)]).for_each(|at| covered[*at] = 0xff);
+    match to.encap {
+        Encap::IbLocal => covered[0] |= 0xf0,
+        Encap::RoceV2Ipv4 => {}
+        _ => covered[8] |= 0x0f,
+    }
+    let icrc = reflected_crc(0xedb8_8320, u32::MAX, &covered).to_le_bytes();
+    let vcrc = reflected_crc(0xd008, 0xffff, &frame[..end + 4]).to_le_bytes();
+    if infiniband { [&icrc[..], &vcrc[..2]].concat() } else { icrc.to_vec() }
+}
+
 #[test]
 fn what_is_built_is_read() {
     let frames = frames();
@@ -122,6 +155,7 @@ fn what_is_built_is_read() {
             .build_with(&envelope, &headers, payload.len(), &mut out, fill)
             .unwrap();
         prop_assert!(out[bytes..].iter().all(|byte| *byte == 0xee));
+        prop_assert!(out[..bytes].ends_with(&crcs(&to, &out[..bytes])));
         // Ethernet pads short frames; what is behind the ICRC is not the packet's.
         let slack = if to.encap.is_infiniband() { 0 } else { slack };
         let link = link_of(to.encap);
