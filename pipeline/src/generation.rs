@@ -298,6 +298,13 @@ impl Executor {
         live.generation.copied(waiting as u64);
     }
 
+    /// True if egress of the current program does nothing, and this is its number.
+    #[inline]
+    pub fn has_no_egress(&self, id: u16) -> bool {
+        let current = self.live.last().map(|live| &live.generation);
+        current.is_some_and(|generation| generation.id == id && generation.skips_egress)
+    }
+
     /// Does egress of one packet that nobody traces, if the program that did its ingress has none: the packet is as it was. False:
     /// [`Executor::egress`] does it.
     #[inline]

@@ -483,6 +483,7 @@ impl Core {
     pub fn settle(&mut self, now: Time) {
         self.now = now;
         self.manager.tm.advance(now);
+        self.manager.tm.book(now);
         self.handle_events();
     }
 

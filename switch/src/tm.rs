@@ -67,6 +67,7 @@ mod queue;
 pub mod random;
 mod read;
 pub mod scheduler;
+mod solo;
 mod transmit;
 pub mod watchdog;
 pub mod wred;
@@ -91,6 +92,7 @@ use deadlines::{Deadlines, ReadyPorts, WireEnds};
 use hold::Holds;
 use port::Port;
 use queue::Slab;
+use solo::Solo;
 
 /// The traffic manager's own sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,6 +223,8 @@ pub struct Tm<P> {
     pub(crate) wires: WireEnds,
     /// A group may be in XOFF: memory that is given back may let a peer resume.
     pub(crate) stops: bool,
+    /// What passed while nothing else was inside.
+    pub(crate) solo: Solo,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -272,6 +276,7 @@ impl<P: Default> Tm<P> {
             deadlines: Deadlines::new(),
             wires: WireEnds::default(),
             stops: false,
+            solo: Solo::default(),
             config,
         }
     }
@@ -279,6 +284,7 @@ impl<P: Default> Tm<P> {
     /// Adds a port, under the lowest number never used.
     pub fn add_port(&mut self, config: PortConfig) -> Result<PortId, PortError> {
         self.check_port(&config)?;
+        self.solo.forget();
         let number = u16::try_from(self.ports.len()).map_err(|_| PortError::NoSuchPort)?;
         self.ports.push(Port::new(config, self.config.seed, number));
         self.ready.grow(self.ports.len());
@@ -291,6 +297,8 @@ impl<P: Default> Tm<P> {
     /// still queued elsewhere stay charged to the same groups.
     pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
         self.check_port(&config)?;
+        self.book_untimed();
+        self.solo.forget();
         let seed = self.config.seed;
         let port = self.ports.get_mut(id.index()).filter(|port| !port.present);
         let port = port.ok_or(PortError::NoSuchPort)?;
@@ -343,6 +351,7 @@ impl<P: Default> Tm<P> {
     /// past (the start of time) if a port may send already.
     #[inline]
     pub fn next_deadline(&mut self) -> Option<Time> {
+        self.book_untimed();
         if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }

@@ -90,6 +90,13 @@ impl Core {
         let packet = &mut departure.packet;
         let arrival = self.manager.arrival(packet, Some(from), to, self.frame_bytes(packet));
         let id = port_id(to);
+        if self.executor.has_no_egress(packet.generation)
+            && let Some(times) = self.manager.tm.pass_alone(self.now, &arrival)
+        {
+            self.executor.skips_egress(packet.generation);
+            self.hand_over(to, packet, times.start, times.end);
+            return true;
+        }
         match self.manager.tm.pass_queue(self.now, &arrival) {
             None => {
                 self.offer_to(to, std::mem::take(packet), &arrival, Wanted::Now);

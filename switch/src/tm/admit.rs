@@ -23,6 +23,7 @@ impl<P: Default> Tm<P> {
         packet: P,
         arrival: &Arrival,
     ) -> Result<Admitted<P>, Refused<P>> {
+        self.book(now);
         // The packet itself moves once, to its slot.
         match self.admit(now, arrival) {
             Ok(Some(index)) => {
@@ -71,6 +72,7 @@ impl<P: Default> Tm<P> {
         group: u8,
         bytes: u32,
     ) -> Result<SharedCharge, DropReason> {
+        self.book(now);
         let charged = self.charge_of(bytes);
         self.charge_group(now, ingress, group, charged, bytes)?;
         let memory = SharedMemory { ingress, group, charged, bytes, references: 1 };
@@ -105,6 +107,7 @@ impl<P: Default> Tm<P> {
         memory: SharedCharge,
         arrival: &Arrival,
     ) -> Result<Admitted<P>, Refused<P>> {
+        self.book(now);
         let holder = self.shared.get_mut(memory.0 as usize).filter(|entry| entry.references > 0);
         let Some(holder) = holder else {
             return Err(self.refuse(packet, arrival, DropReason::NoSlot));
@@ -152,6 +155,7 @@ impl<P: Default> Tm<P> {
         arrival: &Arrival,
         wait: Wait,
     ) -> Result<(), Refused<P>> {
+        self.book(now);
         let (until, after) = match wait {
             Wait::Until(at) => (at, None),
             Wait::Behind { group, packets, timeout } => (now + timeout, Some((group, packets))),
@@ -204,6 +208,7 @@ impl<P: Default> Tm<P> {
         packet: P,
         bytes: u32,
     ) -> Result<Admitted<P>, Refused<P>> {
+        self.book(now);
         let arrival = Arrival {
             ingress: port,
             egress: port,

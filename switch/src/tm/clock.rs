@@ -21,9 +21,11 @@ impl<P: Default> Tm<P> {
         loop {
             let (timer, port) = self.deadlines.first();
             let (wire, hold) = (self.wires.first(), self.holds.first());
-            if !due(wire.min(timer).min(hold)) {
+            let first = wire.min(timer).min(hold);
+            if !due(first) {
                 return;
             }
+            self.book(first);
             if wire <= timer.min(hold) {
                 self.frame_ended();
             } else if timer <= hold {
@@ -91,6 +93,7 @@ impl<P: Default> Tm<P> {
     }
 
     fn pause(&mut self, now: Time, id: PortId, frame: PfcFrame) {
+        self.book(now);
         let port = &mut self.ports[id.index()];
         let Some(rate) = port.quantum_rate() else { return };
         if frame.vector == 0 || !port.present {
@@ -208,6 +211,7 @@ impl<P: Default> Tm<P> {
 
     /// Stops or resumes all transmission of a port: a test, or a transmit ring that is full.
     pub fn set_blocked(&mut self, now: Time, id: PortId, blocked: bool) {
+        self.book(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         if port.blocked && !blocked {
             for queue in &mut port.queues {
@@ -222,6 +226,7 @@ impl<P: Default> Tm<P> {
     /// The link went down, or the port is being removed: everything queued is dropped with events,
     /// new packets are refused, pauses are forgotten. Other ports lose nothing.
     pub fn port_down(&mut self, now: Time, id: PortId) {
+        self.book(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = false;
         port.pause_rx.clear(now, &mut port.pauses);
@@ -249,6 +254,7 @@ impl<P: Default> Tm<P> {
 
     /// The link is up again. The peer is told again to stop where groups are still over their threshold.
     pub fn port_up(&mut self, now: Time, id: PortId) {
+        self.book(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = true;
         for queue in &mut port.queues {

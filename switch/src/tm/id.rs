@@ -108,6 +108,14 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl std::ops::AddAssign for Count {
+    #[inline]
+    fn add_assign(&mut self, other: Count) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
 impl Count {
     #[inline]
     pub(crate) fn add(&mut self, bytes: u32) {

@@ -6,7 +6,7 @@
 
 use wireyard_tables::time::Time;
 
-use super::id::{CLASSES, DropReason};
+use super::id::{CLASSES, DropReason, PortId};
 use super::port::{Leaving, Port};
 use super::queue::{Arrival, Memory};
 use super::scheduler::Pick;
@@ -37,6 +37,8 @@ impl<P: Default> Tm<P> {
     /// Why it is refused, counted as by [`Tm::enqueue`].
     #[inline]
     pub fn pass_queue(&mut self, now: Time, arrival: &Arrival) -> Option<Result<bool, DropReason>> {
+        self.book(now);
+        let was_empty = self.is_empty();
         let number = arrival.queue;
         let port = self.ports.get(arrival.egress.index())?;
         let is_other = arrival.ingress != arrival.egress;
@@ -56,13 +58,12 @@ impl<P: Default> Tm<P> {
                 return Some(Err(reason));
             }
         };
+        self.charge_queue(arrival.egress, number, charged, bytes);
+        if was_empty {
+            self.remember(arrival);
+        }
         let port = &mut self.ports[arrival.egress.index()];
         let queue = &mut port.queues[usize::from(number) % CLASSES];
-        if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
-            queue.account.charge(pool, u64::from(charged));
-        }
-        queue.peak_bytes = queue.peak_bytes.max(u64::from(bytes));
-        queue.counters.admitted.add(bytes);
         if let Some(wred) = &mut queue.wred
             && wred.config.decide_at == DecideAt::Dequeue
         {
@@ -76,11 +77,22 @@ impl<P: Default> Tm<P> {
             Some(Leaving { queue: number, bytes, charged, memory, ingress, group, start: now });
         Some(Ok(marked))
     }
+
+    /// Charges an empty queue with a packet that does not wait.
+    #[inline]
+    pub(super) fn charge_queue(&mut self, egress: PortId, number: u8, charged: u32, bytes: u32) {
+        let queue = &mut self.ports[egress.index()].queues[usize::from(number) % CLASSES];
+        if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
+            queue.account.charge(pool, u64::from(charged));
+        }
+        queue.peak_bytes = queue.peak_bytes.max(u64::from(bytes));
+        queue.counters.admitted.add(bytes);
+    }
 }
 
 /// Nothing waits for this port, nothing is on its wire, and nothing keeps a packet of this queue.
 #[inline]
-fn stands_idle(port: &Port, now: Time, queue: u8) -> bool {
+pub(super) fn stands_idle(port: &Port, now: Time, queue: u8) -> bool {
     let stopped = port.paused & !port.ignore_pause | port.storm_drop;
     usize::from(queue) < CLASSES
         && port.present

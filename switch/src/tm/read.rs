@@ -202,6 +202,8 @@ impl<P: Default> Tm<P> {
     /// Changes the threshold of a priority group. One that is over its new threshold asks for a pause with the next packet;
     /// one that is under it again resumes at once.
     pub fn set_group_limit(&mut self, now: Time, port: PortId, group: u8, limit: Limit) {
+        self.book(now);
+        self.solo.forget();
         let Some(entry) = self.ports.get_mut(port.index()) else { return };
         let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
         group.account.config.limit = limit;
@@ -219,6 +221,7 @@ impl<P: Default> Tm<P> {
     /// Sets all watermarks (pools, groups, queues) to the present occupancy: clear-on-read for a caller
     /// that has just read.
     pub fn clear_watermarks(&mut self) {
+        self.book_untimed();
         for pool in &mut self.pools {
             pool.used.peak = pool.used.shared + pool.used.headroom + pool.used.reserved;
         }

@@ -129,6 +129,12 @@ impl Scheduler {
         self.has_max != 0 || self.port_max.is_some()
     }
 
+    /// True if bytes of this queue are metered.
+    #[inline]
+    pub(crate) fn is_metered(&self, queue: u8) -> bool {
+        (self.has_min | self.has_max) & 1 << (queue % CLASSES as u8) != 0 || self.port_max.is_some()
+    }
+
     /// Chooses among the `eligible` queues (backlogged and not paused).
     #[inline]
     pub(crate) fn pick(&mut self, now: Time, eligible: u8) -> Pick {
