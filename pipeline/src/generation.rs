@@ -243,11 +243,16 @@ impl Executor {
     }
 
     /// This worker's part of a program that packets of it are still on their way for.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, id: u16) -> Option<&mut Live> {
-        if self.live.last().is_some_and(|live| live.generation.id == id) {
-            return self.live.last_mut();
+        match self.live.last().is_some_and(|live| live.generation.id == id) {
+            true => self.live.last_mut(),
+            false => self.find_older(id),
         }
+    }
+
+    #[inline(never)]
+    fn find_older(&mut self, id: u16) -> Option<&mut Live> {
         if !self.live.iter().any(|live| live.generation.id == id) {
             let alive = self.loaded.alive().iter().find(|alive| alive.id == id).cloned()?;
             // In front: the last one is the one that new packets meet.

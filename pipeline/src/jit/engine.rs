@@ -25,19 +25,15 @@ static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
 
 /// What a burst does.
 #[derive(Clone, Copy)]
-enum Which<'a> {
-    Ingress,
-    Egress,
-    /// Ingress, and egress where a packet leaves by one of these ports.
-    Through(&'a OpenPorts),
+struct Which<'a> {
+    /// Egress; otherwise ingress.
+    is_egress: bool,
+    /// Behind ingress, egress where a packet leaves by one of these ports.
+    through: Option<&'a OpenPorts>,
 }
 
-impl Which<'_> {
-    /// It begins with egress.
-    fn is_egress(self) -> bool {
-        matches!(self, Which::Egress)
-    }
-}
+const INGRESS: Which<'static> = Which { is_egress: false, through: None };
+const EGRESS: Which<'static> = Which { is_egress: true, through: None };
 
 /// All that compiling needs, without the state itself: another thread can do it.
 #[derive(Clone)]
@@ -138,7 +134,7 @@ impl Jit {
         which: Which<'_>,
         fits: bool,
     ) {
-        let (count, egress) = (packets.len(), which.is_egress());
+        let (count, egress) = (packets.len(), which.is_egress);
         let scope = cx.trace.as_ref().map(|sink| sink.scope());
         if fits && !scope.is_some_and(|scope| scope.has_any(packets)) {
             return self.burst(cx, packets, meta, which);
@@ -181,10 +177,10 @@ impl Jit {
         meta: &mut [Intrinsic],
         which: Which<'_>,
     ) {
-        if let (Which::Through(open), [first], [decided]) = (which, &*packet, &*meta)
+        if let (Some(open), [first], [decided]) = (which.through, &*packet, &*meta)
             && decided.may_leave(first, open)
         {
-            self.run(cx, packet, meta, Which::Egress);
+            self.run(cx, packet, meta, EGRESS);
             meta[0].left = 1;
         }
     }
@@ -198,7 +194,7 @@ impl Jit {
         meta: &mut [Intrinsic],
         which: Which<'_>,
     ) {
-        if !which.is_egress() {
+        if !which.is_egress {
             self.fetch.ahead(cx, packets);
         }
         let mut at = 0;
@@ -206,7 +202,7 @@ impl Jit {
             let (packets, meta) = (&mut packets[at..], &mut meta[at..]);
             let frame = self.frame(cx, which);
             let (mut done, mut half) = (0, false);
-            if self.compiled.is_in_place(which.is_egress()) {
+            if self.compiled.is_in_place(which.is_egress) {
                 let count = packets.len().min(u32::MAX as usize) as u32;
                 // SAFETY: the frame was made for this context, state and worker, which were checked
                 // to be those that the code was made for; the slices are `count` long.
@@ -286,8 +282,8 @@ impl Jit {
         frame.slots = slots.as_mut_ptr();
         frame.meta_words = words.as_mut_ptr();
         frame.set_region(&cx.memory.region_layout());
-        frame.egress = which.is_egress().into();
-        let open = if let Which::Through(open) = which { open.flags() } else { &CLOSED };
+        frame.egress = which.is_egress.into();
+        let open = which.through.map_or(&CLOSED, OpenPorts::flags);
         frame.open = open.as_ptr();
         frame.cx = context.cast();
         frame.interp = &self.interp;
@@ -302,11 +298,11 @@ impl Engine for Jit {
     }
 
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
-        self.run(cx, packets, meta, Which::Ingress);
+        self.run(cx, packets, meta, INGRESS);
     }
 
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
-        self.run(cx, packets, meta, Which::Egress);
+        self.run(cx, packets, meta, EGRESS);
     }
 
     fn through(
@@ -320,11 +316,11 @@ impl Engine for Jit {
             // A burst in place would end all its ingress first.
             for (packet, meta) in packets.iter_mut().zip(meta) {
                 let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
-                self.run(cx, packet, meta, Which::Ingress);
-                self.go_on(cx, packet, meta, Which::Through(open));
+                self.run(cx, packet, meta, INGRESS);
+                self.go_on(cx, packet, meta, Which { is_egress: false, through: Some(open) });
             }
             return;
         }
-        self.run(cx, packets, meta, Which::Through(open));
+        self.run(cx, packets, meta, Which { is_egress: false, through: Some(open) });
     }
 }

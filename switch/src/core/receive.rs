@@ -5,11 +5,32 @@ use crate::ports::RxFrame;
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
 
 impl Core {
+    /// Takes the only frame that a port has now; where it has none or more, or one may not go straight on, what there is comes into
+    /// [`Core::rx`]. Returns how many frames came.
+    #[inline]
+    pub(super) fn ask_for_one(&mut self, slot: usize) -> (usize, Option<RxFrame>) {
+        let may_go_on = self.manager.tm.next_ready().is_none();
+        let port = &mut self.slots[slot];
+        if port.recorded.is_none()
+            && let Some((frame, is_last)) = port.port.rx_one(&mut self.mem, self.now)
+        {
+            if is_last && may_go_on {
+                port.ledger.received += 1;
+                return (1, Some(frame));
+            }
+            self.rx.push(frame);
+        }
+        let received = self.ask(slot);
+        // Ports without a way for one frame.
+        if received == 1 && may_go_on { (1, self.rx.pop()) } else { (received, None) }
+    }
+
     /// Takes one burst from a port into [`Core::rx`]. Returns how many frames came.
     #[inline]
     pub(super) fn ask(&mut self, slot: usize) -> usize {
         let port = &mut self.slots[slot];
-        if let Err(error) = port.port.rx_burst(&mut self.mem, self.now, &mut self.rx, BURST_MAX) {
+        let room = BURST_MAX - self.rx.len();
+        if let Err(error) = port.port.rx_burst(&mut self.mem, self.now, &mut self.rx, room) {
             self.port_messages.push(error.to_string());
         }
         let received = self.rx.len();

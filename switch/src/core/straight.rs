@@ -40,13 +40,13 @@ impl Core {
             self.take_in(slot, progress, None);
             return false;
         }
-        progress.received += self.ask(slot);
-        if self.rx.len() != 1 || self.manager.tm.next_ready().is_some() {
+        let (received, frame) = self.ask_for_one(slot);
+        progress.received += received;
+        let Some(frame) = frame else {
             self.list_received(slot);
             self.run_ingress(true, None);
             return false;
-        }
-        let Some(frame) = self.rx.pop() else { return false };
+        };
         if self.is_mac_control(slot, &frame) {
             self.mac_control_received(slot, frame);
             return false;

@@ -239,6 +239,27 @@ impl EndPointPort {
         data.min(np).min(self.flows.next_start()).min(self.pause.next_change())
     }
 
+    /// The next frame that may leave at `now`, in packet memory.
+    #[inline]
+    fn emit(&mut self, mem: &mut PacketMemory, now: Time) -> Option<RxFrame> {
+        let data_off = mem.config().headroom_bytes as u16;
+        let room = mem.max_frame_bytes();
+        let Some(mut buf) = mem.alloc() else {
+            self.stats.rx_no_memory += 1;
+            return None;
+        };
+        let to = mem.frame_mut(&mut buf, data_off, room);
+        let Some(len) = to.and_then(|to| self.next_frame(now, to)) else {
+            mem.free(buf);
+            return None;
+        };
+        let len = len as u32;
+        self.stats.rx_bytes += u64::from(len);
+        self.stats.rx_frames += 1;
+        let checksum = ChecksumStatus::AsReceived;
+        Some(RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum })
+    }
+
     /// Builds the next frame that may leave at `now`.
     fn next_frame(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         while let Some(message) = self.messages.pop_front() {
@@ -402,28 +423,28 @@ impl Port for EndPointPort {
         max: usize,
     ) -> Result<usize, PortError> {
         self.advance(now);
-        let data_off = mem.config().headroom_bytes as u16;
-        let room = mem.max_frame_bytes();
         let mut count = 0;
-        while count < max && self.deadline() <= now {
-            let Some(mut buf) = mem.alloc() else {
-                self.stats.rx_no_memory += 1;
-                break;
-            };
-            let to = mem.frame_mut(&mut buf, data_off, room);
-            let Some(len) = to.and_then(|to| self.next_frame(now, to)) else {
-                mem.free(buf);
-                break;
-            };
-            let len = len as u32;
-            let checksum = ChecksumStatus::AsReceived;
-            out.push(RxFrame { buf, data_off, len, wire_len: len, timestamp: now, checksum });
-            self.stats.rx_bytes += u64::from(len);
+        while count < max
+            && self.deadline() <= now
+            && let Some(frame) = self.emit(mem, now)
+        {
+            out.push(frame);
             count += 1;
         }
         self.take_completions(now);
-        self.stats.rx_frames += count as u64;
         Ok(count)
+    }
+
+    #[inline]
+    fn rx_one(&mut self, mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
+        self.advance(now);
+        if self.deadline() > now {
+            return None;
+        }
+        let frame = self.emit(mem, now)?;
+        let is_last = self.deadline() > now;
+        self.take_completions(now);
+        Some((frame, is_last))
     }
 
     fn tx_burst(

@@ -213,6 +213,12 @@ impl Direction {
 }
 
 impl Flight {
+    /// When the next frame arrives.
+    #[inline]
+    fn next(&self) -> Time {
+        self.frames.front().map_or(Time::MAX, |(at, _)| *at)
+    }
+
     /// Takes a frame that leaves at its `end`.
     #[inline]
     fn take(&mut self, mem: &mut PacketMemory, mut frame: TxFrame) {
@@ -281,10 +287,13 @@ pub fn join(
 }
 
 impl LinkPort {
-    /// Puts on the board that this port sent.
+    /// Puts on the board that this port sent, if the far end has to know: what comes behind another frame changes nothing there.
     #[inline]
     fn note(&self, flight: &Flight) {
-        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
+        let next = flight.next();
+        if next == self.outbound.board.arrival(self.outbound.to) {
+            return;
+        }
         self.outbound.board.set_arrival(self.outbound.to, next);
         // The place of this port is where the way back leads to.
         self.outbound.board.note_sent(self.inbound.to);
@@ -302,7 +311,7 @@ impl Port for LinkPort {
 
     fn rx_burst(
         &mut self,
-        _mem: &mut PacketMemory,
+        mem: &mut PacketMemory,
         now: Time,
         out: &mut Vec<RxFrame>,
         max: usize,
@@ -310,26 +319,34 @@ impl Port for LinkPort {
         if self.inbound.next_arrival() > now {
             return Ok(0);
         }
-        let mut flight = self.inbound.flight();
         let mut count = 0;
-        while count < max && flight.frames.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((at, frame)) = flight.frames.pop_front() else { break };
-            self.stats.rx_bytes += u64::from(frame.len);
-            out.push(RxFrame {
-                buf: frame.buf,
-                data_off: frame.data_off,
-                len: frame.len,
-                wire_len: frame.wire_len,
-                timestamp: at,
-                checksum: ChecksumStatus::AsReceived,
-            });
+        while count < max
+            && let Some((frame, is_last)) = self.rx_one(mem, now)
+        {
+            out.push(frame);
             count += 1;
+            if is_last {
+                break;
+            }
         }
-        flight.counters.arrived += count as u64;
-        self.stats.rx_frames += count as u64;
-        let next = flight.frames.front().map_or(Time::MAX, |(at, _)| *at);
-        self.inbound.board.set_arrival(self.inbound.to, next);
         Ok(count)
+    }
+
+    #[inline]
+    fn rx_one(&mut self, _mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
+        let mut flight = self.inbound.flight();
+        if flight.frames.front().is_none_or(|(at, _)| *at > now) {
+            return None;
+        }
+        let (timestamp, frame) = flight.frames.pop_front()?;
+        flight.counters.arrived += 1;
+        self.stats.rx_frames += 1;
+        self.stats.rx_bytes += u64::from(frame.len);
+        let next = flight.next();
+        self.inbound.board.set_arrival(self.inbound.to, next);
+        let TxFrame { buf, data_off, len, wire_len, .. } = frame;
+        let checksum = ChecksumStatus::AsReceived;
+        Some((RxFrame { buf, data_off, len, wire_len, timestamp, checksum }, next > now))
     }
 
     fn tx_burst(
