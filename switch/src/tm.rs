@@ -223,6 +223,8 @@ pub struct Tm<P> {
     pub(crate) wires: WireEnds,
     /// A group may be in XOFF: memory that is given back may let a peer resume.
     pub(crate) stops: bool,
+    /// When it was last advanced.
+    pub(crate) now: Time,
     /// What passed while nothing else was inside.
     pub(crate) solo: Solo,
 }
@@ -276,6 +278,7 @@ impl<P: Default> Tm<P> {
             deadlines: Deadlines::new(),
             wires: WireEnds::default(),
             stops: false,
+            now: Time::ZERO,
             solo: Solo::default(),
             config,
         }
@@ -297,7 +300,7 @@ impl<P: Default> Tm<P> {
     /// still queued elsewhere stay charged to the same groups.
     pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
         self.check_port(&config)?;
-        self.book_untimed();
+        self.book_by_now();
         self.solo.forget();
         let seed = self.config.seed;
         let port = self.ports.get_mut(id.index()).filter(|port| !port.present);
@@ -351,7 +354,7 @@ impl<P: Default> Tm<P> {
     /// past (the start of time) if a port may send already.
     #[inline]
     pub fn next_deadline(&mut self) -> Option<Time> {
-        self.book_untimed();
+        self.book_by_now();
         if !self.ready.is_empty() {
             return Some(Time::ZERO);
         }

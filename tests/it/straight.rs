@@ -58,9 +58,9 @@ parser:
   start: { extract: ethernet }
 ingress:
   - std.egress_port = 2
-  - std.traffic_class = 3
+  - std.traffic_class = 1
   - if: ethernet.dst[7:0] == 1
-    then: [ std.egress_port = 1, std.traffic_class = 5 ]
+    then: [ std.egress_port = 1 ]
 deparser:
   emit: [ethernet]
 ";

@@ -16,6 +16,7 @@ impl<P: Default> Tm<P> {
     /// Runs every timer due at or before `now`, in order of time; of equal instants the ends of frames first.
     #[inline]
     pub fn advance(&mut self, now: Time) {
+        self.now = now;
         // The end of time stands for no timer, also when it is now.
         let due = |at: Time| at <= now && at != Time::MAX;
         loop {

@@ -221,7 +221,7 @@ impl<P: Default> Tm<P> {
     /// Sets all watermarks (pools, groups, queues) to the present occupancy: clear-on-read for a caller
     /// that has just read.
     pub fn clear_watermarks(&mut self) {
-        self.book_untimed();
+        self.book_by_now();
         for pool in &mut self.pools {
             pool.used.peak = pool.used.shared + pool.used.headroom + pool.used.reserved;
         }

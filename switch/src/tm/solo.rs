@@ -136,11 +136,9 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// The same for a caller who does not know the time: the last frame is on the wire until [`Tm::advance`] says otherwise.
-    pub(super) fn book_untimed(&mut self) {
-        if let Some(last) = self.solo.last {
-            self.book_all(last.start);
-        }
+    /// The same for a caller who does not say when: at the time of the last [`Tm::advance`].
+    pub(super) fn book_by_now(&mut self) {
+        self.book(self.now);
     }
 
     #[inline(never)]
