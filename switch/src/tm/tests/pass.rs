@@ -28,7 +28,7 @@ fn ops() -> impl Strategy<Value = Op> {
 }
 
 /// Ports with everything that a packet may meet: strict queues, weights, guaranteed rates, marks at either end, a little
-/// memory and a lossless class; the last one is shaped.
+/// memory and a lossless class; the first has a watchdog, the last one is shaped.
 fn traffic() -> Tm<u32> {
     let curve = |kmax| Curve::new(500, kmax, Probability::percent(60).unwrap());
     let wred = |decide_at| WredConfig {
@@ -54,16 +54,17 @@ fn traffic() -> Tm<u32> {
     config.groups[3].account.limit = Limit::Static(2_500);
     config.flow_control =
         FlowControlConfig { mode: FlowControl::Pfc, enabled: 0xff, ..FlowControlConfig::default() };
-    config.watchdog = Some(WatchdogConfig {
+    let mut shaped = config.clone();
+    shaped.queues[5].service.max = Some(rate);
+    let mut watched = config.clone();
+    watched.watchdog = Some(WatchdogConfig {
         queues: 0xff,
         detection: Span::from_us(4),
         restoration: Span::from_us(3),
         poll: Span::from_us(1),
         action: StormAction::Drop,
     });
-    let mut shaped = config.clone();
-    shaped.queues[5].service.max = Some(rate);
-    manager([(30_000, 8_000), (30_000, 0)], &[config.clone(), config, shaped])
+    manager([(30_000, 8_000), (30_000, 0)], &[watched, config, shaped])
 }
 
 /// A traffic manager with what came out of it.
@@ -278,4 +279,36 @@ fn only_one_packet_at_a_time_passes() {
     let hairpin = Arrival { ingress: PortId(1), ..arrival };
     tm.abort(sent.end, PortId(1));
     assert_eq!(tm.pass_queue(sent.end, &hairpin), None, "its own XOFF would come first");
+}
+
+#[test]
+fn where_something_is_counted_or_discarded_packets_go_the_whole_way() {
+    let mut tm = traffic();
+    let mut now = Time::ZERO;
+    let mut send = |tm: &mut Tm<u32>, queue: u8| {
+        now += Span::from_us(5);
+        tm.advance(now);
+        let alone = tm.pass_alone(now, &to(queue, 500)).is_some();
+        if !alone && tm.pass_queue(now, &to(queue, 500)) == Some(Ok(false)) {
+            tm.commit(now, PortId(1), 500);
+        }
+        (alone, now)
+    };
+    assert!(!send(&mut tm, 3).0 && send(&mut tm, 3).0);
+    assert!(!send(&mut tm, 4).0 && !send(&mut tm, 4).0, "its guaranteed rate counts every frame");
+    assert!(!send(&mut tm, 3).0 && send(&mut tm, 3).0);
+
+    // A storm on the ingress port: its peer pauses it, and does not stop.
+    let (_, now) = send(&mut tm, 3);
+    let frame = PfcFrame { vector: 1 << 3, quanta: [Quanta::MAX; CLASSES] };
+    tm.pfc_received(now, PortId(0), &frame);
+    let stopped = Arrival { ingress: PortId(1), egress: PortId(0), ..to(3, 500) };
+    assert_eq!(tm.enqueue(now, 500, &stopped), Ok(Admitted::Queued));
+    tm.advance(now + Span::from_us(12));
+    let events: Vec<_> = std::iter::from_fn(|| tm.next_event()).collect();
+    assert!(events.iter().any(|e| matches!(e, Event::StormDetected { .. })), "{events:?}");
+    assert_eq!(tm.slots().0, 0, "what was stopped is discarded");
+    let later = now + Span::from_us(13);
+    assert_eq!(tm.pass_alone(later, &to(3, 500)), None);
+    assert_eq!(tm.pass_queue(later, &to(3, 500)), Some(Err(DropReason::WatchdogStorm)));
 }
