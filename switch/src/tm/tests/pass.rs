@@ -209,12 +209,16 @@ fn packets_that_go_alone_are_as_those_that_were_queued() {
 fn lonely() -> impl Strategy<Value = Op> {
     let queue = prop::sample::select(vec![0u8, 3, 3, 3, 3, 3, 7, 4, 4, 1]);
     let packet = (0u16..20, queue, 1u32..2_400, any::<u8>());
+    // Longer than the time to the next packet.
+    let pause = (0u16..2, any::<u8>(), 0u16..400);
+    let pause = pause.prop_map(|(port, vector, quanta)| Outside::Pause { port, vector, quanta });
     prop_oneof![
         40 => packet.prop_map(|(way, queue, bytes, n)| {
-            let (ingress, egress) = if way == 0 { (1, 0) } else { (0, 1) };
+            let (ingress, egress) = if way < 4 { (1, 0) } else { (0, 1) };
             Op::Packet { ingress, egress, queue, bytes, ect: true, abort: n < 4 }
         }),
-        3 => outside().prop_map(Op::Outside),
+        1 => outside().prop_map(Op::Outside),
+        2 => pause.prop_map(Op::Outside),
         2 => Just(Op::ClearWatermarks),
         2 => (0u64..2_500).prop_map(|ns| Op::Later { ns }),
     ]
