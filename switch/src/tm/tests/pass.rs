@@ -102,7 +102,7 @@ impl Side {
             return;
         }
         // Packets that are no burst, copies among them, are queued at once.
-        let passed = match self.may_pass && is_quiet && arrival.bytes % 5 != 0 {
+        let passed = match self.may_pass && is_quiet && !arrival.bytes.is_multiple_of(5) {
             true => self.tm.pass_queue(now, arrival),
             false => None,
         };
