@@ -310,6 +310,14 @@ impl Executor {
         current.is_some_and(|generation| generation.id == id && generation.skips_egress)
     }
 
+    /// A packet of the current program has left without egress.
+    #[inline]
+    pub fn has_left(&self) {
+        if let Some(live) = self.live.last() {
+            live.generation.gone(1);
+        }
+    }
+
     /// Does egress of one packet that nobody traces, if the program that did its ingress has none: the packet is as it was. False:
     /// [`Executor::egress`] does it.
     #[inline]

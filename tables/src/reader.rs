@@ -16,7 +16,16 @@ use crate::time::{Span, Time};
 #[derive(Debug)]
 pub struct Reader {
     tables: Tables,
-    cache: Option<Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>>,
+    cache: Option<Pinned>,
+}
+
+/// The current version as a worker knows it.
+type Pinned = Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>;
+
+/// Out of the way of [`Reader::pin`], which nearly always has one.
+#[cold]
+fn pinned(current: &Arc<ArcSwap<Snapshot>>) -> Pinned {
+    Cache::new(current.clone())
 }
 
 impl Reader {
@@ -33,7 +42,7 @@ impl Reader {
     #[inline]
     pub fn pin(&mut self) -> &Snapshot {
         let current = &self.tables.shared.current;
-        self.cache.get_or_insert_with(|| Cache::new(current.clone())).load()
+        self.cache.get_or_insert_with(|| pinned(current)).load()
     }
 
     /// Lets go of the snapshot.

@@ -93,7 +93,7 @@ impl Core {
         if self.executor.has_no_egress(packet.generation)
             && let Some(times) = self.manager.tm.pass_alone(self.now, &arrival)
         {
-            self.executor.skips_egress(packet.generation);
+            self.executor.has_left();
             self.hand_over(to, packet, times.start, times.end);
             return true;
         }

@@ -23,7 +23,19 @@ impl Core {
     #[inline]
     pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
-        let mut next = 0;
+        if !self.active.is_empty() {
+            sent += self.egress_of_open(lend(&mut trace));
+        }
+        sent += self.serve(trace);
+        if !self.active.is_empty() {
+            sent += self.send_all();
+        }
+        sent
+    }
+
+    /// Egress for all that leaves at once. A port that had no room before is asked again now.
+    fn egress_of_open(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
+        let (mut sent, mut next) = (0, 0);
         while let Some(slot) = self.active.next(next) {
             next = slot + 1;
             self.egress_at_once(slot, lend(&mut trace));
@@ -31,8 +43,11 @@ impl Core {
                 sent += self.send(slot);
             }
         }
-        sent += self.serve(lend(&mut trace));
-        next = 0;
+        sent
+    }
+
+    fn send_all(&mut self) -> usize {
+        let (mut sent, mut next) = (0, 0);
         while let Some(slot) = self.active.next(next) {
             next = slot + 1;
             sent += self.send(slot);

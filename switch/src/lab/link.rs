@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use fragile::Fragile;
 use wireyard_pipeline::packet::PacketMemory;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use super::fabric::LinkSetup;
 use super::tap::Tap;
@@ -231,17 +231,14 @@ impl Flight {
             self.counters.cut += 1;
             return mem.free(frame.buf);
         }
-        let fate = self.chances.draw();
-        if fate.is_lost {
-            self.counters.lost += 1;
-            return mem.free(frame.buf);
-        }
-        if let Some(draw) = fate.corrupts {
-            let turned = flip_bit(mem, &mut frame.buf, frame.data_off, frame.len, draw);
-            self.counters.corrupted += u64::from(turned);
-        }
-        self.counters.reordered += u64::from(fate.is_reordered);
-        let arrival = frame.end + fate.later;
+        let later = match self.chances.only_later() {
+            Some(later) => later,
+            None => match self.befall(mem, &mut frame) {
+                Some(later) => later,
+                None => return mem.free(frame.buf),
+            },
+        };
+        let arrival = frame.end + later;
         // Nearly always the last: frames leave in order.
         if self.frames.back().is_none_or(|(last, _)| *last <= arrival) {
             return self.frames.push_back((arrival, frame));
@@ -249,6 +246,21 @@ impl Flight {
         let place = self.frames.iter().rev().take_while(|(at, _)| *at > arrival).count();
         let place = self.frames.len() - place;
         self.frames.insert(place, (arrival, frame));
+    }
+
+    /// Lets happen to a frame what happens by chance; gives how much later it comes. `None`: it is lost.
+    fn befall(&mut self, mem: &mut PacketMemory, frame: &mut TxFrame) -> Option<Span> {
+        let fate = self.chances.draw();
+        if fate.is_lost {
+            self.counters.lost += 1;
+            return None;
+        }
+        if let Some(draw) = fate.corrupts {
+            let turned = flip_bit(mem, &mut frame.buf, frame.data_off, frame.len, draw);
+            self.counters.corrupted += u64::from(turned);
+        }
+        self.counters.reordered += u64::from(fate.is_reordered);
+        Some(fate.later)
     }
 }
 
@@ -403,8 +415,6 @@ impl Port for LinkPort {
 #[cfg(test)]
 mod tests {
     use wireyard_pipeline::packet::MemoryConfig;
-
-    use wireyard_tables::time::Span;
 
     use super::*;
     use crate::units::Probability;

@@ -63,6 +63,8 @@ pub struct Fate {
 #[derive(Clone, Debug)]
 pub struct Chances {
     setup: FaultSetup,
+    /// Nothing has a chance.
+    is_empty: bool,
     loss: Stream,
     corruption: Stream,
     reordering: Stream,
@@ -73,13 +75,21 @@ impl Chances {
     /// Direction `number` of all that share a seed.
     pub fn new(setup: FaultSetup, number: u64) -> Chances {
         let stream = |purpose: u64| Stream::new(setup.seed, (purpose << 32) | number);
+        let chances = [setup.loss, setup.corruption, setup.duplication, setup.reordering];
         Chances {
             setup,
+            is_empty: chances.iter().all(|chance| *chance == Probability::ZERO),
             loss: stream(0x10),
             corruption: stream(0x11),
             reordering: stream(0x12),
             duplication: stream(0x13),
         }
+    }
+
+    /// How much later every frame comes, where nothing can happen to any.
+    #[inline]
+    pub fn only_later(&self) -> Option<Span> {
+        self.is_empty.then_some(self.setup.delay)
     }
 
     /// The fate of the next frame.
