@@ -312,7 +312,7 @@ impl Core {
         self.macs.insert(number, mac);
     }
 
-    /// The traffic manager, to be read: depths, counters, who waits for whom.
+    /// The traffic manager, to be read: depths, counters, who waits for whom. After [`Core::poll_ports`], [`Core::settle`] first.
     pub fn traffic(&self) -> &Tm<Descriptor> {
         &self.manager.tm
     }
@@ -379,7 +379,8 @@ impl Core {
         self.end_turn(progress, trace)
     }
 
-    /// The same, but looks for frames only on this port: for a caller who knows where one arrived.
+    /// The same, but looks for frames only on this port: for a caller who knows where one arrived. The traffic manager may keep its
+    /// books for later; [`Core::settle`] brings them up to date.
     pub fn poll_port(
         &mut self,
         now: Time,
