@@ -35,6 +35,12 @@ struct Which<'a> {
 const INGRESS: Which<'static> = Which { is_egress: false, through: None };
 const EGRESS: Which<'static> = Which { is_egress: true, through: None };
 
+impl<'a> Which<'a> {
+    fn through(open: &'a OpenPorts) -> Which<'a> {
+        Which { through: Some(open), ..INGRESS }
+    }
+}
+
 /// All that compiling needs, without the state itself: another thread can do it.
 #[derive(Clone)]
 pub(super) struct Recipe {
@@ -317,10 +323,10 @@ impl Engine for Jit {
             for (packet, meta) in packets.iter_mut().zip(meta) {
                 let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
                 self.run(cx, packet, meta, INGRESS);
-                self.go_on(cx, packet, meta, Which { is_egress: false, through: Some(open) });
+                self.go_on(cx, packet, meta, Which::through(open));
             }
             return;
         }
-        self.run(cx, packets, meta, Which { is_egress: false, through: Some(open) });
+        self.run(cx, packets, meta, Which::through(open));
     }
 }

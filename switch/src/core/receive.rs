@@ -25,7 +25,8 @@ impl Core {
         if received == 1 && may_go_on { (1, self.rx.pop()) } else { (received, None) }
     }
 
-    /// Takes one burst from a port into [`Core::rx`]. Returns how many frames came.
+    /// Takes one burst from a port into [`Core::rx`], behind a frame that [`Core::ask_for_one`] took. Returns how many frames came,
+    /// with that one.
     #[inline]
     pub(super) fn ask(&mut self, slot: usize) -> usize {
         let port = &mut self.slots[slot];

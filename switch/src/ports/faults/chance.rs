@@ -134,3 +134,23 @@ pub fn flip_bit(mem: &mut PacketMemory, buf: &mut Buf, data_off: u16, len: u32, 
     *byte ^= 1 << (bit % 8);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_only_come_later_where_nothing_has_a_chance() {
+        let plain = FaultSetup { delay: Span::from_us(3), ..FaultSetup::NONE };
+        assert_eq!(Chances::new(plain, 0).only_later(), Some(plain.delay));
+        let tenth = Probability::percent(10).unwrap();
+        for faulty in [
+            FaultSetup { loss: tenth, ..plain },
+            FaultSetup { corruption: tenth, ..plain },
+            FaultSetup { duplication: tenth, ..plain },
+            FaultSetup { reordering: tenth, ..plain },
+        ] {
+            assert_eq!(Chances::new(faulty, 0).only_later(), None, "{faulty:?}");
+        }
+    }
+}

@@ -12,6 +12,10 @@ enum Op {
     Outside(Outside),
     Later { ns: u64 },
     ClearWatermarks,
+    Hold { ns: u64 },
+    Control { port: u16 },
+    Copies { bytes: u32 },
+    Limit { bytes: u64 },
 }
 
 fn ops() -> impl Strategy<Value = Op> {
@@ -129,6 +133,19 @@ impl Side {
         }
     }
 
+    /// One memory for two ports.
+    fn copy(&mut self, now: Time, bytes: u32) {
+        let charge = self.tm.charge_shared(now, PortId(0), 3, bytes);
+        self.out.push(format!("{:?}", charge.map(drop)));
+        let Ok(charge) = charge else { return };
+        for egress in [1, 2] {
+            let arrival = Arrival { egress: PortId(egress), ..to(3, bytes) };
+            let copy = self.tm.enqueue_copy(now, bytes, charge, &arrival);
+            self.out.push(format!("{copy:?}"));
+        }
+        self.tm.release_shared(now, charge);
+    }
+
     fn step(&mut self, now: Time, op: &Op) {
         self.tm.advance(now);
         match *op {
@@ -141,6 +158,19 @@ impl Side {
             }
             Op::Outside(what) => what.happen(&mut self.tm, now),
             Op::ClearWatermarks => self.tm.clear_watermarks(),
+            Op::Hold { ns } => {
+                let until = Wait::Until(now + Span::from_ns(ns));
+                let held = self.tm.hold(now, 700, &to(3, 700), until);
+                self.out.push(format!("{held:?}"));
+            }
+            Op::Control { port } => {
+                let sent = self.tm.send_control(now, PortId(port), 64, 64);
+                self.out.push(format!("{sent:?}"));
+            }
+            Op::Copies { bytes } => self.copy(now, bytes),
+            Op::Limit { bytes } => {
+                self.tm.set_group_limit(now, PortId(0), 3, Limit::Static(bytes));
+            }
             Op::Later { .. } => {}
         }
         self.serve(now, false);
@@ -213,13 +243,17 @@ fn lonely() -> impl Strategy<Value = Op> {
     let pause = (0u16..2, any::<u8>(), 0u16..400);
     let pause = pause.prop_map(|(port, vector, quanta)| Outside::Pause { port, vector, quanta });
     prop_oneof![
-        40 => packet.prop_map(|(way, queue, bytes, n)| {
+        80 => packet.prop_map(|(way, queue, bytes, n)| {
             let (ingress, egress) = if way < 4 { (1, 0) } else { (0, 1) };
             Op::Packet { ingress, egress, queue, bytes, ect: true, abort: n < 4 }
         }),
-        1 => outside().prop_map(Op::Outside),
-        2 => pause.prop_map(Op::Outside),
-        2 => Just(Op::ClearWatermarks),
+        2 => outside().prop_map(Op::Outside),
+        4 => pause.prop_map(Op::Outside),
+        4 => Just(Op::ClearWatermarks),
+        1 => (0u64..9_000).prop_map(|ns| Op::Hold { ns }),
+        1 => (0u16..2).prop_map(|port| Op::Control { port }),
+        1 => (1u32..2_400).prop_map(|bytes| Op::Copies { bytes }),
+        1 => (100u64..4_000).prop_map(|bytes| Op::Limit { bytes }),
         2 => (0u64..2_500).prop_map(|ns| Op::Later { ns }),
     ]
 }
