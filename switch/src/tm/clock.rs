@@ -255,7 +255,6 @@ impl<P: Default> Tm<P> {
 
     /// The link is up again. The peer is told again to stop where groups are still over their threshold.
     pub fn port_up(&mut self, now: Time, id: PortId) {
-        self.book(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = true;
         for queue in &mut port.queues {

@@ -61,7 +61,6 @@ impl<P: Default> Tm<P> {
     /// Every departure is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
     #[inline]
     pub fn begin(&mut self, now: Time, id: PortId) -> Option<Departure<P>> {
-        self.book(now);
         let head = self.take_next(now, id)?;
         // The packet goes straight from its slot to where the caller wants it.
         let packet = self.slots.give_back(head.index)?;
