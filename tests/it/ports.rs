@@ -1,6 +1,7 @@
 //! Ports on real interfaces: veth pairs and TAPs in a private network namespace, every kind the same tests.
 
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
@@ -142,8 +143,11 @@ fn keeps_tags_beside_the_frame(kind: &str) {
     let mut switch = Wire::open(&format!("{kind}:sw"));
     let socket = host_stack();
     let index = look_up("host").unwrap().index;
+    let mut copies = Vec::new();
     for (tag, protocol, control) in [(TAGGED, 0x8100, 0x6064), (SERVICE_TAGGED, 0x88a8, 0x200a)] {
-        let _tagger = tag_on_egress(index, protocol, control).unwrap();
+        let tagger = tag_on_egress(index, protocol, control).unwrap();
+        // As a child has that another test forks meanwhile: the tagger ends nevertheless.
+        copies.push(tagger.as_fd().try_clone_to_owned().unwrap());
         for payload in [vec![7; 12], vec![8; 8900]] {
             socket.send_to(&payload, "192.0.2.2:9").unwrap();
             let received = switch.receive(1);

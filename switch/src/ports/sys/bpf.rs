@@ -5,10 +5,10 @@
 //! front of the frame ([`read_tag`]).
 //!
 //! Program, map and attachment are file descriptors: when the process ends, however it ends, the
-//! interface is as it was before.
+//! interface is as it was before. Within its life a program is taken off by name ([`Link`]).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::btf::kernel_function;
 
@@ -17,6 +17,7 @@ const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
@@ -183,10 +184,34 @@ pub fn read_tag(record: &[u8; TAG_RECORD_BYTES]) -> Option<(u16, u16)> {
     (u32::from_ne_bytes(valid) == 1).then_some(tag)
 }
 
+/// A program on an interface. It is off when this is dropped, whoever still has a copy of the
+/// descriptor: a child that another thread has forked and that has not yet executed its program has one.
+#[derive(Debug)]
+pub struct Link(OwnedFd);
+
+impl Link {
+    fn new<T: Copy>(attributes: &T) -> io::Result<Link> {
+        bpf(BPF_LINK_CREATE, attributes).map(|fd| Link(owned(fd)))
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // ENOLINK where the interface has gone: then there is nothing to take off.
+        let _ = bpf(BPF_LINK_DETACH, &(self.0.as_raw_fd() as u32));
+    }
+}
+
 /// An attached program; it goes from the interface when this is dropped.
 #[derive(Debug)]
 pub struct Attachment {
-    _link: OwnedFd,
+    _link: Link,
     /// The program stores VLAN tags before the frames.
     pub stores_tags: bool,
 }
@@ -215,14 +240,14 @@ pub fn attach(map: &SocketMap, index: u32, mode: XdpMode, frags: bool) -> io::Re
     Ok(Attachment { _link: link(&program, index, mode)?, stores_tags: false })
 }
 
-fn link(program: &OwnedFd, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+fn link(program: &OwnedFd, interface: u32, mode: XdpMode) -> io::Result<Link> {
     let flags = match mode {
         XdpMode::Native => XDP_FLAGS_DRV_MODE,
         XdpMode::Generic => XDP_FLAGS_SKB_MODE,
     };
     let program = program.as_raw_fd() as u32;
     let attributes = LinkCreate { program, interface, attach_type: BPF_XDP, flags };
-    bpf(BPF_LINK_CREATE, &attributes).map(owned)
+    Link::new(&attributes)
 }
 
 /// Gives every frame that leaves by an interface a VLAN tag beside it, until this is dropped: what a
@@ -230,7 +255,7 @@ fn link(program: &OwnedFd, interface: u32, mode: XdpMode) -> io::Result<OwnedFd>
 ///
 /// # Errors
 /// EPERM; EINVAL before Linux 6.6.
-pub fn tag_on_egress(index: u32, protocol: u16, control: u16) -> io::Result<OwnedFd> {
+pub fn tag_on_egress(index: u32, protocol: u16, control: u16) -> io::Result<Link> {
     const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
     const BPF_TCX_EGRESS: u32 = 47;
     const FUNC_SKB_VLAN_PUSH: i32 = 18;
@@ -254,7 +279,7 @@ pub fn tag_on_egress(index: u32, protocol: u16, control: u16) -> io::Result<Owne
     let program = loaded.as_raw_fd() as u32;
     // `union bpf_attr` has further fields for this type of link, all zero.
     let link = LinkCreate { program, interface: index, attach_type: BPF_TCX_EGRESS, flags: 0 };
-    bpf(BPF_LINK_CREATE, &[link, LinkCreate::default()]).map(owned)
+    Link::new(&[link, LinkCreate::default()])
 }
 
 /// Sends frames by an interface at the speed of the kernel, without a packet of its own for each: more than any switch
