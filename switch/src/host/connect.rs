@@ -118,7 +118,7 @@ impl EndPointPort {
             ..none
         };
         for (to, attrs) in [(QpState::Init, init), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
-            let done = self.end.modify(qpn, to, &attrs).ok_or(ConnectError::NoQueuePair)?;
+            let done = self.roce_mut().modify(qpn, to, &attrs).ok_or(ConnectError::NoQueuePair)?;
             done.map_err(ConnectError::Modify)?;
         }
         Ok(())

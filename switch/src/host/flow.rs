@@ -221,6 +221,7 @@ impl EndPointPort {
         let spec = FlowSpec { depth: spec.depth.max(1), ..spec };
         let posted_at = VecDeque::with_capacity(spec.depth as usize);
         self.flows.flows.push(Flow { spec, stats: FlowStats::default(), posted_at });
+        self.due = None;
         let waiting = &mut self.flows.waiting;
         // Latest first; of equal starts the one added first is at the end, and so starts first.
         let at = waiting.partition_point(|(start, _)| *start > spec.start);
@@ -261,7 +262,8 @@ impl EndPointPort {
     pub fn keep_receiving(&mut self, qp: u32, local: Sge, receives: u32) -> bool {
         let wr_id = RING_WR | self.flows.rings.len() as u64;
         self.flows.rings.push(Ring { qp, local, messages: 0, bytes: 0 });
-        let mut post = || self.end.post_recv(qp, RecvWr { wr_id, local });
+        let end = self.roce_mut();
+        let mut post = || end.post_recv(qp, RecvWr { wr_id, local });
         (0..receives).all(|_| matches!(post(), Some(Ok(()))))
     }
 

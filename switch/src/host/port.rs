@@ -87,6 +87,8 @@ pub struct EndPointPort {
     completions: VecDeque<Completion>,
     counters: HostCounters,
     stats: PortStats,
+    /// What [`Self::deadline`] would say; `None` since somebody changed what it looks at.
+    pub(super) due: Option<Time>,
 }
 
 impl EndPointPort {
@@ -108,6 +110,7 @@ impl EndPointPort {
             completions: VecDeque::new(),
             counters: HostCounters::default(),
             stats: PortStats::default(),
+            due: None,
         }
     }
 
@@ -123,6 +126,7 @@ impl EndPointPort {
 
     /// Queue pairs and memory. Completions come out of [`Self::poll_cq`], not of it.
     pub fn roce_mut(&mut self) -> &mut EndPoint {
+        self.due = None;
         &mut self.end
     }
 
@@ -185,6 +189,7 @@ impl EndPointPort {
     }
 
     fn say(&mut self, message: Message) {
+        self.due = None;
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push_back(message);
         }
@@ -207,8 +212,10 @@ impl EndPointPort {
         if self.pause.next_change() <= now {
             let rate = self.quantum_rate();
             self.pause.advance(now, rate, &mut self.pause_counters);
+            self.due = None;
         }
         if self.flows.next_start() <= now {
+            self.due = None;
             self.flows.start_due(now, &mut self.end);
         }
         self.take_completions(now);
@@ -216,6 +223,7 @@ impl EndPointPort {
 
     fn take_completions(&mut self, now: Time) {
         while let Some(done) = self.end.poll_cq() {
+            self.due = None;
             if !self.flows.on_completion(now, &done, &mut self.end) {
                 self.completions.push_back(done);
             }
@@ -239,9 +247,21 @@ impl EndPointPort {
         data.min(np).min(self.flows.next_start()).min(self.pause.next_change())
     }
 
+    /// The same, worked out once until something changes.
+    #[inline]
+    fn due(&mut self) -> Time {
+        let due = *self.due.insert(match self.due {
+            Some(due) => due,
+            None => self.deadline(),
+        });
+        debug_assert_eq!(due, self.deadline());
+        due
+    }
+
     /// The next frame that may leave at `now`, in packet memory.
     #[inline]
     fn emit(&mut self, mem: &mut PacketMemory, now: Time) -> Option<RxFrame> {
+        self.due = None;
         let data_off = mem.config().headroom_bytes as u16;
         let room = mem.max_frame_bytes();
         let Some(mut buf) = mem.alloc() else {
@@ -322,6 +342,7 @@ impl EndPointPort {
 
     /// A frame for this end point.
     fn take(&mut self, now: Time, frame: &[u8]) {
+        self.due = None;
         match self.frames.transport.parse(self.config.link, frame) {
             Ok(mut received) => self.take_packet(now, frame, &mut received),
             Err(Refused::NotTransport) => self.take_other(now, frame),
@@ -425,7 +446,7 @@ impl Port for EndPointPort {
         self.advance(now);
         let mut count = 0;
         while count < max
-            && self.deadline() <= now
+            && self.due() <= now
             && let Some(frame) = self.emit(mem, now)
         {
             out.push(frame);
@@ -438,11 +459,11 @@ impl Port for EndPointPort {
     #[inline]
     fn rx_one(&mut self, mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
         self.advance(now);
-        if self.deadline() > now {
+        if self.due() > now {
             return None;
         }
         let frame = self.emit(mem, now)?;
-        let is_last = self.deadline() > now;
+        let is_last = self.due() > now;
         self.take_completions(now);
         Some((frame, is_last))
     }
@@ -472,7 +493,7 @@ impl Port for EndPointPort {
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
-        Some(self.deadline()).filter(|at| *at != Time::MAX)
+        Some(self.due()).filter(|at| *at != Time::MAX)
     }
 
     fn stats(&mut self) -> PortStats {

@@ -13,7 +13,7 @@ use crate::roce::memory::{Access, Bytes, Synthetic};
 use crate::roce::opcode::Service;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::RateAlgorithm;
-use crate::roce::verbs::{Remote, Sge};
+use crate::roce::verbs::{Remote, SendOp, SendWr, Sge};
 use crate::tm::pfc::{FlowControlFrame, PfcFrame};
 use crate::units::{BitsPerSec, Quanta};
 
@@ -71,11 +71,15 @@ fn rig(encap: Encap) -> Rig {
 
 impl Rig {
     fn connect(&mut self, encap: Encap, algorithm: &str) -> (u32, u32) {
+        self.connect_as(Service::Rc, encap, algorithm)
+    }
+
+    fn connect_as(&mut self, service: Service, encap: Encap, algorithm: &str) -> (u32, u32) {
         let [a, b] = &mut self.ends;
         let rate = RateAlgorithm::by_name(algorithm, 100e9).unwrap();
         let spec = PairSpec {
             address: address(encap),
-            service: Service::Rc,
+            service,
             qp: QpConfig { ack_every: 4, ..QpConfig::new(rate) },
             options: ConnectOptions::default(),
         };
@@ -269,6 +273,32 @@ fn pfc_stops_a_class_until_it_ends() {
     bad[14] = 9;
     rig.give(0, &bad);
     assert_eq!(rig.ends[0].counters().bad_mac_control, 1);
+}
+
+/// Whoever changed what there is to do: flow, end of a message that nobody acknowledges, caller.
+#[test]
+fn what_comes_next_is_told_after_every_change() {
+    let mut rig = rig(Encap::RoceV2Ipv4);
+    let (qa, qb) = rig.connect_as(Service::Uc, Encap::RoceV2Ipv4, "fixed");
+    let keys = rig.memory(64);
+    assert_eq!(rig.ends[0].next_arrival(), None);
+    let local = Sge { key: keys[0], va: 0, len: 64 };
+    let remote = Remote { va: 0, rkey: keys[1] };
+    let start = Time::from_ns(5_000);
+    let spec = FlowSpec { start, ..FlowSpec::new(qa, FlowOp::Write(remote), local) };
+    rig.ends[0].add_flow(spec);
+    assert_eq!(rig.ends[0].next_arrival(), Some(start));
+    let (frame, is_last) = rig.ends[0].rx_one(&mut rig.mem, start).expect("a message");
+    rig.cross(0, frame);
+    let next = rig.ends[0].next_arrival().expect("the next message");
+    assert!(is_last && next > start, "{next:?}");
+    assert_eq!(rig.verified(1, keys[1]), (64, 0));
+    assert_eq!(rig.ends[1].next_arrival(), None);
+    let (local, remote) = (Sge { key: keys[1], ..local }, Remote { rkey: keys[0], ..remote });
+    let request = SendWr::new(1, SendOp::Write(remote), local);
+    rig.ends[1].roce_mut().post_send(qb, request).unwrap().unwrap();
+    let at = rig.ends[1].next_arrival().expect("the request of a caller");
+    assert!(rig.ends[1].rx_one(&mut rig.mem, at.max(start)).is_some());
 }
 
 #[test]
