@@ -11,6 +11,7 @@
 
 pub mod addresses;
 pub mod agenda;
+pub mod board;
 pub mod build;
 pub mod cable;
 pub mod checks;

@@ -2,7 +2,7 @@
 //!
 //! A tournament tree of sources. Of equal instants the source with the lowest number wins, so the order of events
 //! is total: (time, source), and a source is its class and its place in the topology. Finding the first costs a look, setting
-//! an instant at most a logarithm of the number of sources; nothing is allocated.
+//! an instant a logarithm of the number of sources; nothing is allocated.
 
 use wireyard_tables::time::Time;
 
@@ -42,16 +42,18 @@ impl Agenda {
             return;
         }
         self.times[source] = at;
-        let mut node = (self.times.len() + source) / 2;
-        while node > 0 {
-            let [left, right] = [self.winners[2 * node], self.winners[2 * node + 1]];
-            let is_right = self.times[right as usize] < self.times[left as usize];
-            let winner = if is_right { right } else { left };
-            let before = std::mem::replace(&mut self.winners[node], winner);
-            if winner == before && winner != source as u32 {
-                return;
-            }
+        let (mut first, mut winner) = (at, source as u32);
+        let mut node = self.times.len() + source;
+        // Who wins cannot be foreseen: no branch depends on it, and the way to the top is always the same.
+        while node > 1 {
+            let rival = self.winners[node ^ 1];
+            let rival_at = self.times[rival as usize];
+            let is_right = node & 1 == 1;
+            let loses = (rival_at < first) | (rival_at == first) & is_right;
+            first = if loses { rival_at } else { first };
+            winner = if loses { rival } else { winner };
             node /= 2;
+            self.winners[node] = winner;
         }
     }
 

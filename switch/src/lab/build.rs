@@ -8,10 +8,11 @@ use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
+use super::board::Board;
 use super::cable::{CablePort, Cabling};
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
-use super::link::{self, Board, Direction};
+use super::link::{self, Direction};
 use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;

@@ -13,12 +13,13 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
 use super::agenda::Agenda;
+use super::board::Board;
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
 use super::fabric::NodeKind;
 use super::host::{self, Connection, FlowStatus};
-use super::link::{Board, Direction};
+use super::link::Direction;
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, Scenario};
 use super::thresholds::Thresholds;
@@ -71,6 +72,8 @@ struct Station {
     wires: Range<usize>,
     /// No frame takes less time to it.
     nearest: Span,
+    /// The only neighbour, and what no frame takes less time than to that one.
+    gate: Option<(usize, Span)>,
     /// When its end point has something to do; a switch has none.
     end_point: Option<Time>,
 }
@@ -142,13 +145,21 @@ impl Lab {
         });
         let far = far.collect();
         let is_host = |node: usize| fabric.nodes[node].kind == NodeKind::Host;
+        let nearest = |node: usize| {
+            let links = fabric.nodes[node].links.iter();
+            links.map(|&link| fabric.links[link].setup.delay).min().unwrap_or(Span::ZERO)
+        };
         let station = |node: usize| {
             let links = &fabric.nodes[node].links;
-            let delays = links.iter().map(|&link| fabric.links[link].setup.delay);
+            let gate = match links[..] {
+                [link] => Some(fabric.far(link, node)).map(|far| (far, nearest(far))),
+                _ => None,
+            };
             let ports = if is_host(node) { links.len().min(1) } else { links.len() };
             Station {
                 wires: places[node]..places[node] + ports,
-                nearest: delays.min().unwrap_or(Span::ZERO),
+                nearest: nearest(node),
+                gate,
                 end_point: is_host(node).then_some(Time::ZERO),
             }
         };
@@ -290,17 +301,23 @@ impl Lab {
     }
 
     /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
-    /// has, and its frame takes a while. Faults and samples find all nodes at the same time.
+    /// has, and its frame takes a while; longer still where it comes to a switch first. Faults and samples find all nodes at the same
+    /// time.
     #[inline]
     fn horizon(&self, node: usize) -> Time {
         if self.is_live || self.watch.is_some() {
             return Time::ZERO;
         }
-        let others = self.agenda.first_but(NODES + node);
+        let station = &self.stations[node];
+        let mut others = self.agenda.first_but(NODES + node);
+        if let Some((gate, nearest)) = station.gate {
+            // All that comes from further away comes to the gate first.
+            others = (others + nearest).min(self.agenda.at(NODES + gate));
+        }
         let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
         // What is due at the end is done.
         let over = self.end() + Span::from_ps(1);
-        (others + self.stations[node].nearest).min(changes).min(over)
+        (others + station.nearest).min(changes).min(over)
     }
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
@@ -352,13 +369,7 @@ impl Lab {
         let mut arrival = self.board.first(node);
         let arrives = arrival <= now;
         if arrives {
-            arrival = Time::MAX;
-            for (number, place) in (1..).zip(station.wires.clone()) {
-                match self.board.arrival(place) {
-                    at if at <= now => self.due.push(number),
-                    later => arrival = arrival.min(later),
-                }
-            }
+            arrival = self.board.look(station.wires.clone(), now, &mut self.due);
         }
         let arrived = self.due.len();
         if station.end_point.is_some_and(|at| at <= now) {

@@ -4,19 +4,16 @@
 //! over, let a frame fall behind, or be cut; what happens by chance is as on a bad cable
 //! ([`chance`](crate::ports::faults::chance)). Frames move as handles,
 //! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
-//!
-//! The [`Board`] says in one place what arrives when, and who has just sent, so that the run asks no port in vain.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use fragile::Fragile;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
+use super::board::Board;
 use super::fabric::LinkSetup;
 use super::tap::Tap;
 use crate::ports::faults::chance::{Chances, flip_bit};
@@ -61,93 +58,6 @@ struct Flight {
     tap: Option<Tap>,
 }
 
-/// What is on its way in a lab: the first arrival at every port, ports of a node side by side; and the ports that sent since
-/// somebody looked. A lab runs on one thread, so plain loads and stores are enough.
-#[derive(Debug)]
-pub struct Board {
-    /// In picoseconds; `u64::MAX` when nothing is on its way to that port.
-    arrivals: Vec<AtomicU64>,
-    /// By node, not later than the first of its arrivals.
-    firsts: Vec<AtomicU64>,
-    /// By port, its node.
-    nodes: Vec<u32>,
-    /// Ports that sent, `sent_count` of them; one is there once, which `is_sent` knows by port.
-    sent: Vec<AtomicUsize>,
-    sent_count: AtomicUsize,
-    is_sent: Vec<AtomicBool>,
-}
-
-impl Board {
-    /// For nodes with so many ports each.
-    pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<Board> {
-        let nothing = || AtomicU64::new(u64::MAX);
-        let (mut nodes, mut firsts) = (Vec::new(), Vec::new());
-        for (node, ports) in (0..).zip(ports) {
-            nodes.resize(nodes.len() + ports, node);
-            firsts.push(nothing());
-        }
-        let arrivals = nodes.iter().map(|_| nothing()).collect();
-        let sent = nodes.iter().map(|_| AtomicUsize::new(0)).collect();
-        let is_sent = nodes.iter().map(|_| AtomicBool::new(false)).collect();
-        let sent_count = AtomicUsize::new(0);
-        Arc::new(Board { arrivals, firsts, nodes, sent, sent_count, is_sent })
-    }
-
-    /// When the first frame arrives at a node, or earlier.
-    #[inline]
-    pub fn first(&self, node: usize) -> Time {
-        Time::from_ps(self.firsts[node].load(Ordering::Relaxed))
-    }
-
-    /// Sets when the first frame arrives at a node.
-    #[inline]
-    pub fn set_first(&self, node: usize, at: Time) {
-        self.firsts[node].store(at.as_ps(), Ordering::Relaxed);
-    }
-
-    /// Looks for the first arrival at the places of a node.
-    pub fn find_first(&self, node: usize, places: Range<usize>) {
-        let first = places.map(|place| self.arrival(place)).fold(Time::MAX, Time::min);
-        self.set_first(node, first);
-    }
-
-    /// When the first frame arrives at a place; [`Time::MAX`] when none is on its way.
-    #[inline]
-    pub fn arrival(&self, place: usize) -> Time {
-        Time::from_ps(self.arrivals[place].load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn set_arrival(&self, place: usize, at: Time) {
-        self.arrivals[place].store(at.as_ps(), Ordering::Relaxed);
-        let first = &self.firsts[self.nodes[place] as usize];
-        if at.as_ps() < first.load(Ordering::Relaxed) {
-            first.store(at.as_ps(), Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    fn note_sent(&self, place: usize) {
-        if !self.is_sent[place].load(Ordering::Relaxed) {
-            self.is_sent[place].store(true, Ordering::Relaxed);
-            let count = self.sent_count.load(Ordering::Relaxed);
-            self.sent[count].store(place, Ordering::Relaxed);
-            self.sent_count.store(count + 1, Ordering::Relaxed);
-        }
-    }
-
-    /// Calls `each` with the places that sent since the last call.
-    #[inline]
-    pub fn take_sent(&self, mut each: impl FnMut(usize)) {
-        let count = self.sent_count.load(Ordering::Relaxed);
-        self.sent_count.store(0, Ordering::Relaxed);
-        for place in self.sent[..count].iter().map(|place| place.load(Ordering::Relaxed)) {
-            self.is_sent[place].store(false, Ordering::Relaxed);
-            each(place);
-        }
-    }
-}
-
 /// One direction of a link, for the thread that made it: both of its ports are in one lab, and a lock would cost each packet what
 /// a queue does.
 #[derive(Debug)]
@@ -166,7 +76,7 @@ impl Direction {
         to: usize,
     ) -> Direction {
         let flight = Flight {
-            frames: VecDeque::with_capacity(64),
+            frames: VecDeque::new(),
             chances: Chances::new(setup.faults(seed), number),
             up: true,
             counters: LinkCounters::default(),
@@ -355,6 +265,10 @@ impl Port for LinkPort {
         self.stats.rx_frames += 1;
         self.stats.rx_bytes += u64::from(frame.len);
         let next = flight.next();
+        if next == Time::MAX {
+            // The next one takes the place of the first, which is in the cache.
+            flight.frames.clear();
+        }
         self.inbound.board.set_arrival(self.inbound.to, next);
         let TxFrame { buf, data_off, len, wire_len, .. } = frame;
         let checksum = ChecksumStatus::AsReceived;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::source::Loader;
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use super::{FAULTS, Lab, NODES, Outcome};
 use crate::lab::build::Options;
@@ -13,6 +13,7 @@ use crate::lab::link::LinkCounters;
 use crate::lab::scenario;
 use crate::library::LIBRARIES;
 use crate::program::EngineKind;
+use crate::tm::random::Stream;
 
 /// Two switches, links of several delays with faults, pauses, marks, a flow back, a fault and a sample in the middle.
 const BUSY: &str = "
@@ -145,6 +146,56 @@ fn a_packet_that_goes_straight_changes_nothing() {
         assert!(plain.polls > fast.polls, "timers that only give memory back are skipped");
         assert_eq!(Seen { polls: 0, ..fast }, Seen { polls: 0, ..plain }, "{run}");
     }
+}
+
+/// How long a frame takes at least from each node to each other, by going on along links until nothing gets shorter.
+fn distances(lab: &Lab) -> Vec<Vec<Span>> {
+    let fabric = &lab.scenario.fabric;
+    let count = fabric.nodes.len();
+    let mut all = vec![vec![Span::from_ms(1); count]; count];
+    for _ in 0..count {
+        for link in &fabric.links {
+            for [a, b] in [link.ends, [link.ends[1], link.ends[0]]] {
+                all[a][b] = all[a][b].min(link.setup.delay);
+                for from in (0..count).filter(|from| *from != b) {
+                    all[from][b] = all[from][b].min(all[from][a] + link.setup.delay);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Whatever nodes are about to do, nothing of it reaches a node before its horizon; and a host, behind its switch, sees further
+/// than a link.
+#[test]
+fn nothing_reaches_a_node_before_its_horizon() {
+    let mut lab = lab(BUSY, 1);
+    let (distances, mut stream) = (distances(&lab), Stream::new(5, 5));
+    let count = distances.len();
+    for source in [FAULTS, lab.samples()] {
+        lab.agenda.set(source, Time::MAX);
+    }
+    let mut seen_further = 0;
+    for _ in 0..20_000 {
+        for node in 0..count {
+            let at = Time::from_ns(u64::from(stream.next_u32() % 5000));
+            lab.agenda.set(
+                NODES + node,
+                if stream.next_u32().is_multiple_of(4) { Time::MAX } else { at },
+            );
+        }
+        for node in 0..count {
+            let others = distances.iter().enumerate().filter(|(other, _)| *other != node);
+            let reaches = others.map(|(other, to)| lab.agenda.at(NODES + other) + to[node]);
+            let (horizon, over) = (lab.horizon(node), lab.end() + Span::from_ps(1));
+            assert!(horizon <= reaches.min().unwrap_or(Time::MAX).min(over), "node {node}");
+            let near = lab.agenda.first_but(NODES + node) + lab.stations[node].nearest;
+            assert!(horizon >= near.min(over), "node {node}");
+            seen_further += u32::from(horizon > near);
+        }
+    }
+    assert!(seen_further > 10_000, "{seen_further}");
 }
 
 /// A packet that came to the wrong flow is found, because no two flows have the same bytes.
