@@ -5,7 +5,7 @@
 //! front of the frame ([`read_tag`]).
 //!
 //! Program, map and attachment are file descriptors: when the process ends, however it ends, the
-//! interface is as it was before. Within its life a program is taken off by name ([`Link`]).
+//! interface is as it was before. Within its life a program is detached, not only closed ([`Link`]).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
