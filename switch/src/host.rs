@@ -12,6 +12,7 @@
 //!
 //! * [`config`]: addresses and classes of a host.
 //! * [`port`]: the port.
+//! * [`counters`]: what happened to packets outside queue pairs.
 //! * [`connect`]: what two ends exchange out of band, and a whole pair in one process.
 //! * [`flow`]: work that keeps queue pairs busy, with its counters.
 //! * [`session`]: commands of a person or a test, one JSON object a line.
@@ -20,6 +21,7 @@
 
 pub mod config;
 pub mod connect;
+pub mod counters;
 pub mod flow;
 pub mod port;
 pub mod session;
@@ -33,8 +35,9 @@ use crate::program::{self, Loaded};
 
 pub use config::{Classes, HostConfig};
 pub use connect::{ConnectError, ConnectOptions, PairSpec, Peer, connect_pair};
+pub use counters::HostCounters;
 pub use flow::{FlowId, FlowOp, FlowReport, FlowSpec};
-pub use port::{EndPointPort, HostCounters};
+pub use port::EndPointPort;
 
 /// Port number of the wire in `programs/roce_nic`.
 pub const WIRE_PORT: u16 = 1;

@@ -27,6 +27,7 @@ pub mod queues;
 pub mod results;
 pub mod sampler;
 pub mod scenario;
+mod station;
 pub mod sweep;
 pub mod tap;
 pub mod theory;

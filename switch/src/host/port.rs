@@ -31,6 +31,7 @@ use crate::tm::pfc::{FlowControlFrame, PauseCounters, PauseReceiver, PfcFrame};
 use crate::units::BitsPerSec;
 
 use super::config::HostConfig;
+use super::counters::HostCounters;
 use super::flow::Flows;
 
 /// Answers and questions about addresses that wait to be sent; more are forgotten, they will be asked again.
@@ -47,27 +48,6 @@ struct Path {
     data: Envelope,
     ack: Envelope,
     cnp: Envelope,
-}
-
-/// What an end point counts beside its queue pairs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostCounters {
-    /// Packets given to queue pairs.
-    pub delivered: u64,
-    /// Frames that are no transport packet, or not a right one, by [`Refused`].
-    pub refused: [u64; Refused::ALL.len()],
-    /// Packets for another address.
-    pub not_for_us: u64,
-    /// PFC and PAUSE frames obeyed.
-    pub pauses: u64,
-    /// MAC control frames that are no flow control.
-    pub bad_mac_control: u64,
-    /// Questions about our addresses answered.
-    pub neighbour_answers: u64,
-    /// CNPs sent.
-    pub cnps_sent: u64,
-    /// Packets that could not be built: their path or their memory is gone.
-    pub unbuildable: u64,
 }
 
 /// The end point of a host.

@@ -3,10 +3,9 @@
 //! Sources of events, in the order in which equal instants are served: faults, nodes (by number), samples. A node's next
 //! instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send. Polling a
 //! node can bring its neighbours forward, by frames that will arrive; nothing else can change them. So a node goes on by itself
-//! up to the instant before which nothing new can reach it, which its links' delays give; the result is the same
+//! up to the instant before which nothing new can reach it, which the delays of links give; the result is the same
 //! (`tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
@@ -17,11 +16,11 @@ use super::board::Board;
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
-use super::fabric::NodeKind;
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, Scenario};
+use super::station::{self, Station};
 use super::thresholds::Thresholds;
 use super::witness::Watch;
 use crate::core::Core;
@@ -63,19 +62,6 @@ struct Change {
     at: Time,
     fault: usize,
     begins: bool,
-}
-
-/// A node between two polls.
-#[derive(Clone, Debug)]
-struct Station {
-    /// The places of its ports on the board; a host has one, whatever links lead to it.
-    wires: Range<usize>,
-    /// No frame takes less time to it.
-    nearest: Span,
-    /// The only neighbour, and what no frame takes less time than to that one.
-    gate: Option<(usize, Span)>,
-    /// When its end point has something to do; a switch has none.
-    end_point: Option<Time>,
 }
 
 /// A lab that can be run, by the thread that built it.
@@ -136,34 +122,6 @@ impl Lab {
         let devices = build::devices(&scenario, options, cabling)?;
         let fabric = &scenario.fabric;
         let places = build::first_places(fabric);
-        let far = (0..fabric.nodes.len()).flat_map(|node| {
-            let places = &places;
-            fabric.nodes[node].links.iter().map(move |&link| {
-                let far = fabric.far(link, node);
-                (places[far] + usize::from(fabric.port(far, link)) - 1, far)
-            })
-        });
-        let far = far.collect();
-        let is_host = |node: usize| fabric.nodes[node].kind == NodeKind::Host;
-        let nearest = |node: usize| {
-            let links = fabric.nodes[node].links.iter();
-            links.map(|&link| fabric.links[link].setup.delay).min().unwrap_or(Span::ZERO)
-        };
-        let station = |node: usize| {
-            let links = &fabric.nodes[node].links;
-            let gate = match links[..] {
-                [link] => Some(fabric.far(link, node)).map(|far| (far, nearest(far))),
-                _ => None,
-            };
-            let ports = if is_host(node) { links.len().min(1) } else { links.len() };
-            Station {
-                wires: places[node]..places[node] + ports,
-                nearest: nearest(node),
-                gate,
-                end_point: is_host(node).then_some(Time::ZERO),
-            }
-        };
-        let stations = (0..fabric.nodes.len()).map(station).collect();
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
@@ -171,8 +129,8 @@ impl Lab {
             flows: devices.flows,
             links: devices.links,
             board: devices.board,
-            stations,
-            far,
+            stations: station::all(fabric, &places),
+            far: station::far_ends(fabric, &places),
             due: Vec::new(),
             is_live: cabling.is_some(),
             entries: devices.entries,

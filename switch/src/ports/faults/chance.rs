@@ -39,8 +39,13 @@ impl FaultSetup {
 
     /// False when nothing can happen.
     pub fn can_happen(&self) -> bool {
+        self.delay > Span::ZERO || self.has_chances()
+    }
+
+    /// False when no frame fares other than the next.
+    fn has_chances(&self) -> bool {
         let chances = [self.loss, self.corruption, self.duplication, self.reordering];
-        self.delay > Span::ZERO || chances.iter().any(|chance| *chance != Probability::ZERO)
+        chances.iter().any(|chance| *chance != Probability::ZERO)
     }
 }
 
@@ -75,10 +80,9 @@ impl Chances {
     /// Direction `number` of all that share a seed.
     pub fn new(setup: FaultSetup, number: u64) -> Chances {
         let stream = |purpose: u64| Stream::new(setup.seed, (purpose << 32) | number);
-        let chances = [setup.loss, setup.corruption, setup.duplication, setup.reordering];
         Chances {
             setup,
-            is_empty: chances.iter().all(|chance| *chance == Probability::ZERO),
+            is_empty: !setup.has_chances(),
             loss: stream(0x10),
             corruption: stream(0x11),
             reordering: stream(0x12),

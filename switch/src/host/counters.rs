@@ -1,0 +1,24 @@
+//! What an end point counts itself. What its queue pairs, its notification point, its pauses and its port count is theirs.
+
+use crate::frames::envelope::Refused;
+
+/// What an end point counts beside its queue pairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Packets given to queue pairs.
+    pub delivered: u64,
+    /// Frames that are no transport packet, or not a right one, by [`Refused`].
+    pub refused: [u64; Refused::ALL.len()],
+    /// Packets for another address.
+    pub not_for_us: u64,
+    /// PFC and PAUSE frames obeyed.
+    pub pauses: u64,
+    /// MAC control frames that are no flow control.
+    pub bad_mac_control: u64,
+    /// Questions about our addresses answered.
+    pub neighbour_answers: u64,
+    /// CNPs sent.
+    pub cnps_sent: u64,
+    /// Packets that could not be built: their path or their memory is gone.
+    pub unbuildable: u64,
+}
