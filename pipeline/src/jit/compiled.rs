@@ -223,24 +223,19 @@ impl Compiled {
     ///
     /// # Safety
     /// As [`Compiled::run_any`]; `packets` and `meta` are `count` long.
+    #[inline]
     pub(super) unsafe fn run_in_place(
         &self,
         frame: *mut Frame,
         packets: *mut Descriptor,
         meta: *mut Intrinsic,
         count: u32,
+        egress: bool,
     ) -> (usize, bool) {
+        let Some(entry) = self.entries(egress).in_place else { return (0, false) };
         // SAFETY: the caller's promise is what code and helpers rely on.
-        unsafe {
-            let egress = (*frame).egress != 0;
-            match self.entries(egress).in_place {
-                Some(entry) => {
-                    let done = entry(frame, packets, meta, count);
-                    (done as u32 as usize, done & HALF != 0)
-                }
-                None => (0, false),
-            }
-        }
+        let done = unsafe { entry(frame, packets, meta, count) };
+        (done as u32 as usize, done & HALF != 0)
     }
 }
 

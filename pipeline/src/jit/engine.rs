@@ -3,12 +3,12 @@
 
 use super::compiled::{Compiled, Facts};
 use super::fetch::Fetch;
-use super::frame::Frame;
+use super::frame::{Frame, Home};
 use super::{Options, Refused, Text};
 use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
-use crate::state::State;
+use crate::state::{State, Worker};
 use std::sync::Arc;
 
 /// The compiled engine of one program and one state.
@@ -38,6 +38,23 @@ const EGRESS: Which<'static> = Which { is_egress: true, through: None };
 impl<'a> Which<'a> {
     fn through(open: &'a OpenPorts) -> Which<'a> {
         Which { through: Some(open), ..INGRESS }
+    }
+}
+
+/// What code in place did of a burst.
+struct Part {
+    frame: *mut Frame,
+    /// Packets that are done.
+    done: usize,
+    /// The next one has done ingress.
+    half: bool,
+}
+
+impl Part {
+    /// Nothing is left to do.
+    #[inline]
+    fn is_all(&self, cx: &Context<'_>, packets: &[Descriptor]) -> bool {
+        self.done == packets.len() && !self.half && !cx.worker.bench.wants_to_learn()
     }
 }
 
@@ -203,39 +220,65 @@ impl Jit {
         if !which.is_egress {
             self.fetch.ahead(cx, packets);
         }
-        let mut at = 0;
-        while at < packets.len() {
-            let (packets, meta) = (&mut packets[at..], &mut meta[at..]);
-            let frame = self.frame(cx, which);
-            let (mut done, mut half) = (0, false);
-            if self.compiled.is_in_place(which.is_egress) {
-                let count = packets.len().min(u32::MAX as usize) as u32;
-                // SAFETY: the frame was made for this context, state and worker, which were checked
-                // to be those that the code was made for; the slices are `count` long.
-                (done, half) = unsafe {
-                    let (packets, meta) = (packets.as_mut_ptr(), meta.as_mut_ptr());
-                    self.compiled.run_in_place(frame, packets, meta, count)
-                };
-            }
-            if done == packets.len() && !half && !cx.worker.bench.wants_to_learn() {
-                return;
-            }
-            at += self.go_past(cx, frame, packets, meta, which, (done, half));
+        let part = self.in_place(cx, packets, meta, which);
+        if !part.is_all(cx, packets) {
+            self.go_through(cx, packets, meta, which, part);
         }
     }
 
-    /// Code in place has `done` so many packets and stopped: the next one is `half` done or is not for it, or there is something to
-    /// learn. Gives how many are done now.
+    /// What is left of a burst behind its first part.
     #[inline(never)]
-    fn go_past(
+    fn go_through(
         &self,
         cx: &mut Context<'_>,
-        frame: *mut Frame,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
         which: Which<'_>,
-        (mut done, half): (usize, bool),
+        mut part: Part,
+    ) {
+        let mut at = 0;
+        loop {
+            at += self.go_past(cx, &mut packets[at..], &mut meta[at..], which, &part);
+            if at >= packets.len() {
+                return;
+            }
+            part = self.in_place(cx, &mut packets[at..], &mut meta[at..], which);
+            if part.is_all(cx, &packets[at..]) {
+                return;
+            }
+        }
+    }
+
+    /// As many packets as code in place takes, from the first on.
+    #[inline(always)]
+    fn in_place(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Which<'_>,
+    ) -> Part {
+        let frame = self.frame(cx, which);
+        let count = packets.len().min(u32::MAX as usize) as u32;
+        let (packets, meta) = (packets.as_mut_ptr(), meta.as_mut_ptr());
+        // SAFETY: the frame was made for this context, state and worker, which were checked to be those
+        // that the code was made for; the slices are `count` long.
+        let (done, half) =
+            unsafe { self.compiled.run_in_place(frame, packets, meta, count, which.is_egress) };
+        Part { frame, done, half }
+    }
+
+    /// Code in place has done a part and stopped: the next packet is half done or is not for it, or there is something to
+    /// learn. Gives how many are done now.
+    fn go_past(
+        &self,
+        cx: &mut Context<'_>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        which: Which<'_>,
+        part: &Part,
     ) -> usize {
+        let Part { frame, mut done, half } = *part;
         let mut stopped = half;
         if !cx.worker.bench.wants_to_learn()
             && !half
@@ -277,23 +320,16 @@ impl Jit {
     }
 
     /// The worker's frame with the addresses of this burst in it.
-    #[inline]
+    #[inline(always)]
     fn frame(&self, cx: &mut Context<'_>, which: Which<'_>) -> *mut Frame {
         let context: *mut Context<'_> = cx;
-        let lane = cx.worker.bench.lane;
-        let snapshot = cx.worker.reader.pin();
-        let frame = cx.worker.compiled.frame(cx.state, snapshot, lane);
-        let (bytes, slots, words) = cx.worker.bench.phv.raw();
-        frame.phv_bytes = bytes.as_mut_ptr();
-        frame.slots = slots.as_mut_ptr();
-        frame.meta_words = words.as_mut_ptr();
-        frame.set_region(&cx.memory.region_layout());
+        let Worker { reader, bench, compiled, .. } = &mut *cx.worker;
+        let home = Home { ops: &self.compiled.lists, interp: &self.interp, memory: cx.memory };
+        let frame = compiled.frame(cx.state, reader.pin(), bench, &home);
         frame.egress = which.is_egress.into();
         let open = which.through.map_or(&CLOSED, OpenPorts::flags);
         frame.open = open.as_ptr();
         frame.cx = context.cast();
-        frame.interp = &self.interp;
-        frame.ops = &self.compiled.lists;
         frame
     }
 }

@@ -86,11 +86,15 @@ impl Fetch {
     }
 
     /// Asks for the lines that these packets will need.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ahead(&self, cx: &mut Context<'_>, packets: &[Descriptor]) {
-        if self.tables.is_empty() || packets.len() < 2 {
-            return;
+        if packets.len() >= 2 && !self.tables.is_empty() {
+            self.of_burst(cx, packets);
         }
+    }
+
+    #[inline(never)]
+    fn of_burst(&self, cx: &mut Context<'_>, packets: &[Descriptor]) {
         self.lines(cx.worker.reader.pin(), cx.memory, packets, prefetch);
     }
 

@@ -9,8 +9,8 @@ use crate::exec::{Context, Descriptor, Intrinsic};
 use crate::interp::Interp;
 use crate::interp::bridge::Scalars;
 use crate::interp::phv::Slot;
-use crate::packet::{BUF_INDEX_BITS, RegionLayout};
-use crate::state::State;
+use crate::packet::{BUF_INDEX_BITS, PacketMemory, RegionPin};
+use crate::state::{Bench, State};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -57,9 +57,10 @@ pub(super) struct Frame {
     pub(super) burst_stop: u64,
     /// Not zero once the packet under way has learned.
     pub(super) learned: u64,
+    // Not side by side: a helper that reads both in one would wait for the two that code wrote.
     pub(super) hit_slot: u64,
-    pub(super) hit_action: u64,
     pub(super) hit_data: *const u64,
+    pub(super) hit_action: u64,
     pub(super) chunks: *mut u8,
     pub(super) chunk_refs: *const u32,
     pub(super) chunk_shift: u64,
@@ -106,17 +107,36 @@ pub(crate) struct Scratch {
     inner: Option<Box<Inner>>,
 }
 
+/// What is looked at before every burst stands beside the end of the frame, which code uses most.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Inner {
     frame: Frame,
+    /// The tables and value sets that the frame has addresses of.
+    bound: Bound,
+    /// The packet memory that it has addresses of; kept, so that no other one comes to lie there.
+    region: Option<RegionPin>,
     tables: Vec<RawTable>,
     counters: Vec<*const AtomicU64>,
     registers: Vec<*const AtomicU64>,
     value_sets: Vec<Members>,
     /// What they point to.
     members: Vec<Arc<Box<[u128]>>>,
-    /// Address and version of the snapshot, and version of the value sets, that the frame has addresses of.
-    bound: Option<((usize, u64), u64)>,
+}
+
+/// A snapshot by its address and version, and the version of the value sets. No snapshot has the address 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bound {
+    snapshot: *const Snapshot,
+    tables: u64,
+    value_sets: u64,
+}
+
+/// What a frame belongs to beside its worker: seldom another one than last time.
+pub(super) struct Home<'a> {
+    pub(super) ops: &'a super::compiled::Tables,
+    pub(super) interp: &'a Interp,
+    pub(super) memory: &'a PacketMemory,
 }
 
 // SAFETY: the addresses are of memory that any thread may use as this worker's thread does (atomics,
@@ -124,20 +144,56 @@ struct Inner {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// The frame, with the addresses of `state` in it and the tables of `snapshot`.
-    pub(super) fn frame(&mut self, state: &State, snapshot: &Snapshot, lane: usize) -> &mut Frame {
-        let inner = self.inner.get_or_insert_with(|| Box::new(Inner::new(state, lane)));
-        let tables = (std::ptr::from_ref(snapshot) as usize, snapshot.version());
-        let bound = Some((tables, state.value_sets_version()));
+    /// The frame of the worker that `bench` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
+    #[inline]
+    pub(super) fn frame(
+        &mut self,
+        state: &State,
+        snapshot: &Snapshot,
+        bench: &mut Bench,
+        home: &Home<'_>,
+    ) -> &mut Frame {
+        let inner = self.inner.get_or_insert_with(|| Inner::new(state, bench.lane));
+        let bound =
+            Bound { snapshot, tables: snapshot.version(), value_sets: state.value_sets_version() };
         if inner.bound != bound {
             inner.bind(state, snapshot);
             inner.bound = bound;
+        }
+        if !inner.is_at(home) {
+            inner.move_to(bench, home);
         }
         &mut inner.frame
     }
 }
 
 impl Inner {
+    #[inline]
+    fn is_at(&self, home: &Home<'_>) -> bool {
+        std::ptr::eq(self.frame.ops, home.ops)
+            && std::ptr::eq(self.frame.interp, home.interp)
+            && self.region.as_ref().is_some_and(|region| region.is_of(home.memory))
+    }
+
+    /// Puts the addresses of code, packet memory and the worker's headers into the frame.
+    #[cold]
+    fn move_to(&mut self, bench: &mut Bench, home: &Home<'_>) {
+        let frame = &mut self.frame;
+        let (bytes, slots, words) = bench.phv.raw();
+        frame.phv_bytes = bytes.as_mut_ptr();
+        frame.slots = slots.as_mut_ptr();
+        frame.meta_words = words.as_mut_ptr();
+        let region = home.memory.region_layout();
+        frame.chunks = region.base;
+        frame.chunk_refs = region.refs.cast();
+        frame.chunk_shift = region.chunk_shift.into();
+        frame.chunk_bytes = 1 << region.chunk_shift;
+        frame.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
+        frame.chunk_count = region.chunks.into();
+        (frame.interp, frame.ops) = (home.interp, home.ops);
+        self.region = Some(home.memory.pin());
+    }
+
     /// Puts the addresses of tables and value sets as they are now into the frame.
     #[cold]
     fn bind(&mut self, state: &State, snapshot: &Snapshot) {
@@ -155,7 +211,8 @@ impl Inner {
         frame.snapshot = snapshot;
     }
 
-    fn new(state: &State, lane: usize) -> Inner {
+    #[cold]
+    fn new(state: &State, lane: usize) -> Box<Inner> {
         let lane_of = |counters: &wireyard_tables::counter::CounterArray| counters.lane_ptr(lane);
         let program = state.program();
         let mut counters: Vec<*const AtomicU64> = Vec::new();
@@ -172,15 +229,16 @@ impl Inner {
         }
         let words = |id| state.register(id).map_or(null(), |array| array.words().as_ptr());
         let registers = program.registers.ids().map(words).collect();
-        Inner {
+        Box::new(Inner {
             frame: Frame::new(lane),
             tables: Vec::new(),
             counters,
             registers,
             value_sets: Vec::new(),
             members: Vec::new(),
-            bound: None,
-        }
+            bound: Bound { snapshot: null(), tables: 0, value_sets: 0 },
+            region: None,
+        })
     }
 }
 
@@ -206,8 +264,8 @@ impl Frame {
             burst_stop: 0,
             learned: 0,
             hit_slot: 0,
-            hit_action: 0,
             hit_data: null(),
+            hit_action: 0,
             chunks: null_mut(),
             chunk_refs: null(),
             chunk_shift: 0,
@@ -223,13 +281,42 @@ impl Frame {
             snapshot: null(),
         }
     }
+}
 
-    pub(super) fn set_region(&mut self, region: &RegionLayout) {
-        self.chunks = region.base;
-        self.chunk_refs = region.refs.cast();
-        self.chunk_shift = region.chunk_shift.into();
-        self.chunk_bytes = 1 << region.chunk_shift;
-        self.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
-        self.chunk_count = region.chunks.into();
+#[cfg(test)]
+mod tests {
+    use super::super::compiled::Tables;
+    use super::*;
+    use crate::interp::tests::build::{Build, Rig, ethernet_ipv4};
+    use crate::packet::MemoryConfig;
+
+    /// Nothing of the last burst is taken for true where memory, code or tables are others.
+    #[test]
+    fn a_frame_has_the_addresses_of_this_burst() {
+        let mut build = Build::new();
+        ethernet_ipv4(&mut build);
+        let mut rig = Rig::new(build.program.clone(), MemoryConfig::default(), 1);
+        let program = rig.state.program().clone();
+        let memories = [2048, 4096, 2048].map(|chunk_bytes| {
+            let config = MemoryConfig { chunks: 16, chunk_bytes, headroom_bytes: 128 };
+            PacketMemory::new(config).unwrap()
+        });
+        let lists = [Tables::default(), Tables::default()];
+        let interps = [Interp::new(program.clone()), Interp::new(program)];
+        // One thing after the other is another one.
+        for (memory, list, interp) in
+            [(0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 0, 1), (2, 0, 0), (0, 1, 1)]
+        {
+            let (ops, interp, memory) = (&lists[list], &interps[interp], &memories[memory]);
+            let home = Home { ops, interp, memory };
+            let snapshot = rig.state.tables().snapshot();
+            let worker = &mut rig.worker;
+            let frame = worker.compiled.frame(&rig.state, &snapshot, &mut worker.bench, &home);
+            let layout = memory.region_layout();
+            assert_eq!((frame.chunks, frame.chunk_bytes), (layout.base, 1 << layout.chunk_shift));
+            assert_eq!(frame.chunk_first, u64::from(layout.tag) << BUF_INDEX_BITS);
+            assert!(std::ptr::eq(frame.ops, ops) && std::ptr::eq(frame.interp, interp));
+            assert!(std::ptr::eq(frame.snapshot, &*snapshot));
+        }
     }
 }
