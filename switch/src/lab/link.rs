@@ -25,12 +25,14 @@ use crate::ports::{
 /// What happened on one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Frames handed to it, and their bytes.
+    /// Frames handed to it.
     pub sent: u64,
     /// Bytes of these.
     pub sent_bytes: u64,
     /// Frames that arrived.
     pub arrived: u64,
+    /// Bytes of these.
+    pub arrived_bytes: u64,
     /// Frames lost by chance.
     pub lost: u64,
     /// Frames lost because the link was cut.
@@ -48,14 +50,16 @@ impl LinkCounters {
     }
 }
 
-/// Frames on their way, and what may happen to them.
+/// Frames on their way, and what may happen to them; in the order of use, for the cache.
 #[derive(Debug)]
+#[repr(C)]
 struct Flight {
-    frames: VecDeque<(Time, TxFrame)>,
-    chances: Chances,
+    /// As they will arrive, in the order of their timestamps.
+    frames: VecDeque<RxFrame>,
     up: bool,
-    counters: LinkCounters,
     tap: Option<Tap>,
+    counters: LinkCounters,
+    chances: Chances,
 }
 
 /// One direction of a link, for the thread that made it: both of its ports are in one lab, and a lock would cost each packet what
@@ -106,7 +110,7 @@ impl Direction {
         flight.up = up;
         if !up {
             flight.counters.cut += flight.frames.len() as u64;
-            flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
+            flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
             self.board.set_arrival(self.to, Time::MAX);
         }
     }
@@ -126,7 +130,7 @@ impl Flight {
     /// When the next frame arrives.
     #[inline]
     fn next(&self) -> Time {
-        self.frames.front().map_or(Time::MAX, |(at, _)| *at)
+        self.frames.front().map_or(Time::MAX, |frame| frame.timestamp)
     }
 
     /// Takes a frame that leaves at its `end`.
@@ -148,14 +152,25 @@ impl Flight {
                 None => return mem.free(frame.buf),
             },
         };
-        let arrival = frame.end + later;
+        let timestamp = frame.end + later;
+        let TxFrame { buf, data_off, len, wire_len, .. } = frame;
+        let checksum = ChecksumStatus::AsReceived;
+        // Made where it will be: what was written field by field is slow to copy.
+        let received = || RxFrame { buf, data_off, len, wire_len, timestamp, checksum };
         // Nearly always the last: frames leave in order.
-        if self.frames.back().is_none_or(|(last, _)| *last <= arrival) {
-            return self.frames.push_back((arrival, frame));
+        if self.frames.back().is_none_or(|last| last.timestamp <= timestamp) {
+            self.frames.push_back(received());
+        } else {
+            self.overtake(received());
         }
-        let place = self.frames.iter().rev().take_while(|(at, _)| *at > arrival).count();
-        let place = self.frames.len() - place;
-        self.frames.insert(place, (arrival, frame));
+    }
+
+    /// Puts a frame in front of those that arrive later.
+    #[cold]
+    fn overtake(&mut self, frame: RxFrame) {
+        let later = |other: &&RxFrame| other.timestamp > frame.timestamp;
+        let behind = self.frames.iter().rev().take_while(later).count();
+        self.frames.insert(self.frames.len() - behind, frame);
     }
 
     /// Lets happen to a frame what happens by chance; gives how much later it comes. `None`: it is lost.
@@ -182,7 +197,6 @@ pub struct LinkPort {
     mtu_bytes: u32,
     inbound: Arc<Direction>,
     outbound: Arc<Direction>,
-    stats: PortStats,
 }
 
 /// A link: its two ports, and its directions (from the first port to the second, and back). `places` are those of the two
@@ -202,7 +216,6 @@ pub fn join(
         mtu_bytes: setup.mtu.get() as u32,
         inbound: Arc::clone(inbound),
         outbound: Arc::clone(outbound),
-        stats: PortStats::default(),
     };
     let [one, other] = names;
     ([port(one, &back, &there), port(other, &there, &back)], [there, back])
@@ -257,22 +270,19 @@ impl Port for LinkPort {
     #[inline]
     fn rx_one(&mut self, _mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
         let mut flight = self.inbound.flight();
-        if flight.frames.front().is_none_or(|(at, _)| *at > now) {
+        if flight.frames.front().is_none_or(|frame| frame.timestamp > now) {
             return None;
         }
-        let (timestamp, frame) = flight.frames.pop_front()?;
+        let frame = flight.frames.pop_front()?;
         flight.counters.arrived += 1;
-        self.stats.rx_frames += 1;
-        self.stats.rx_bytes += u64::from(frame.len);
+        flight.counters.arrived_bytes += u64::from(frame.len);
         let next = flight.next();
         if next == Time::MAX {
             // The next one takes the place of the first, which is in the cache.
             flight.frames.clear();
         }
         self.inbound.board.set_arrival(self.inbound.to, next);
-        let TxFrame { buf, data_off, len, wire_len, .. } = frame;
-        let checksum = ChecksumStatus::AsReceived;
-        Some((RxFrame { buf, data_off, len, wire_len, timestamp, checksum }, next > now))
+        Some((frame, next > now))
     }
 
     fn tx_burst(
@@ -283,11 +293,7 @@ impl Port for LinkPort {
     ) -> Result<TxDone, PortError> {
         let sent = frames.len();
         let mut flight = self.outbound.flight();
-        for frame in frames.drain(..) {
-            self.stats.tx_bytes += u64::from(frame.len);
-            flight.take(mem, frame);
-        }
-        self.stats.tx_frames += sent as u64;
+        frames.drain(..).for_each(|frame| flight.take(mem, frame));
         self.note(&flight);
         Ok(TxDone { sent, dropped: 0 })
     }
@@ -298,8 +304,6 @@ impl Port for LinkPort {
         _now: Time,
         frame: TxFrame,
     ) -> Result<(), TxFrame> {
-        self.stats.tx_bytes += u64::from(frame.len);
-        self.stats.tx_frames += 1;
         let mut flight = self.outbound.flight();
         flight.take(mem, frame);
         self.note(&flight);
@@ -312,7 +316,14 @@ impl Port for LinkPort {
     }
 
     fn stats(&mut self) -> PortStats {
-        self.stats
+        let (received, sent) = (self.inbound.counters(), self.outbound.counters());
+        PortStats {
+            rx_frames: received.arrived,
+            rx_bytes: received.arrived_bytes,
+            tx_frames: sent.sent,
+            tx_bytes: sent.sent_bytes,
+            ..PortStats::default()
+        }
     }
 
     fn link_state(&mut self, _now: Time) -> LinkState {
@@ -321,7 +332,7 @@ impl Port for LinkPort {
 
     fn close(&mut self, mem: &mut PacketMemory) {
         let mut flight = self.inbound.flight();
-        flight.frames.drain(..).for_each(|(_, frame)| mem.free(frame.buf));
+        flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
         self.inbound.board.set_arrival(self.inbound.to, Time::MAX);
     }
 }
@@ -371,7 +382,7 @@ mod tests {
     fn packets_in_flight_are_small() {
         let waits = crate::tm::Tm::<wireyard_pipeline::exec::Descriptor>::BYTES_PER_PACKET;
         assert!(waits < 100, "{waits} bytes for a packet in a queue");
-        let flies = size_of::<(Time, TxFrame)>();
+        let flies = size_of::<RxFrame>();
         assert!(flies < 100, "{flies} bytes for a packet on a link");
     }
 
@@ -381,6 +392,32 @@ mod tests {
         let times: Vec<u64> = got.iter().map(|(at, _)| at.as_ns()).collect();
         assert_eq!(times, [1000, 1100, 1200]);
         assert_eq!((counters.sent, counters.arrived, counters.under_way()), (3, 3, Some(0)));
+        assert_eq!(mem.free_chunks(), 2048);
+    }
+
+    #[test]
+    fn both_ports_count_what_the_link_carried() {
+        let mut mem = memory();
+        let names = ["a".to_owned(), "b".to_owned()];
+        let ([mut a, mut b], _) =
+            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new([1, 1]), [0, 1]));
+        let frame = |mem: &mut PacketMemory, bytes: u32| {
+            let buf = mem.alloc_frame(&vec![1; bytes as usize]).unwrap();
+            TxFrame::at_once(buf, 64, bytes, Time::ZERO)
+        };
+        let mut three: Vec<TxFrame> = [100, 200, 300].map(|bytes| frame(&mut mem, bytes)).into();
+        a.tx_burst(&mut mem, Time::ZERO, &mut three).unwrap();
+        let back = frame(&mut mem, 64);
+        b.tx_one(&mut mem, Time::ZERO, back).unwrap();
+        let (received, is_last) = b.rx_one(&mut mem, Time::from_ns(1_000)).unwrap();
+        assert!(!is_last && received.len == 100 && received.timestamp == Time::from_ns(1_000));
+        mem.free(received.buf);
+        let (sent, received) = (a.stats(), b.stats());
+        assert_eq!((sent.tx_frames, sent.tx_bytes, sent.rx_frames, sent.rx_bytes), (3, 600, 0, 0));
+        let there = (received.rx_frames, received.rx_bytes);
+        assert_eq!((there, received.tx_frames, received.tx_bytes), ((1, 100), 1, 64));
+        a.close(&mut mem);
+        b.close(&mut mem);
         assert_eq!(mem.free_chunks(), 2048);
     }
 

@@ -66,10 +66,11 @@ pub struct Fate {
 
 /// The chances of one direction of a link.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Chances {
-    setup: FaultSetup,
     /// Nothing has a chance.
     is_empty: bool,
+    setup: FaultSetup,
     loss: Stream,
     corruption: Stream,
     reordering: Stream,
@@ -81,8 +82,8 @@ impl Chances {
     pub fn new(setup: FaultSetup, number: u64) -> Chances {
         let stream = |purpose: u64| Stream::new(setup.seed, (purpose << 32) | number);
         Chances {
-            setup,
             is_empty: !setup.has_chances(),
+            setup,
             loss: stream(0x10),
             corruption: stream(0x11),
             reordering: stream(0x12),
