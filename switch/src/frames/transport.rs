@@ -223,9 +223,11 @@ impl TransportFrames {
         }
         let bytes = self.frame_bytes(envelope, headers, payload).ok_or(BuildError::Headers)?;
         let frame = out.get_mut(..bytes).ok_or(BuildError::NoRoom)?;
-        let (head, rest) = frame.split_at_mut(shape.bth_at);
-        head.copy_from_slice(&envelope.head[..shape.bth_at]);
-        let (bth, rest) = rest.split_first_chunk_mut().ok_or(BuildError::NoRoom)?;
+        frame[..shape.bth_at].copy_from_slice(&envelope.head[..shape.bth_at]);
+        // The headers first: the CRC reads them in wide words, which do not wait for narrow stores of long ago.
+        shape.measure(frame, envelope.ip_sum);
+        let behind = &mut frame[shape.bth_at..];
+        let (bth, rest) = behind.split_first_chunk_mut().ok_or(BuildError::NoRoom)?;
         self.bth.write(&headers.bth, bth);
         let body = self.extensions.write(headers, rest).ok_or(BuildError::Headers)?;
         let (body, behind) = body.split_at_mut(payload);
@@ -233,7 +235,7 @@ impl TransportFrames {
         if pad > 0 {
             behind[..pad].fill(0);
         }
-        shape.finish(frame, envelope.ip_sum);
+        shape.seal(frame);
         Ok(bytes)
     }
 

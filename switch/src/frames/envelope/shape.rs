@@ -197,10 +197,9 @@ impl Shape {
         sum.total()
     }
 
-    /// Writes lengths, checksum and CRCs of a whole frame whose headers have this [`Self::ip_sum`].
-    pub(in crate::frames) fn finish(&self, frame: &mut [u8], ip_sum: u64) {
-        let body_end = frame.len() - self.trailer_bytes;
-        let end = body_end + ICRC_BYTES;
+    /// Writes lengths and checksum of a whole frame whose headers have this [`Self::ip_sum`].
+    pub(in crate::frames) fn measure(&self, frame: &mut [u8], ip_sum: u64) {
+        let end = frame.len() - self.trailer_bytes + ICRC_BYTES;
         if let Front::Infiniband(lrh) = &self.front {
             lrh.pktlen.write(frame, (end / 4) as u64);
         }
@@ -219,6 +218,12 @@ impl Shape {
             }
             Net::Grh(grh) => grh.paylen.write(frame, behind),
         }
+    }
+
+    /// Writes the CRCs of a frame that is whole but for them.
+    pub(in crate::frames) fn seal(&self, frame: &mut [u8]) {
+        let body_end = frame.len() - self.trailer_bytes;
+        let end = body_end + ICRC_BYTES;
         let icrc = self.icrc.value(&frame[..body_end]) as u32;
         frame[body_end..end].copy_from_slice(&icrc.to_be_bytes());
         if let Some(vcrc) = &self.vcrc {
