@@ -367,29 +367,41 @@ impl QueuePair {
     }
 
     /// The next request or READ response that may leave at `now`. Applies timers first.
-    // Inlined, as its callers are, so that the packet is not copied on its way out.
+    // Each packet is made in one place and returned from it: what was written field by field is slow to copy.
     #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<OutPacket> {
         self.on_time(now);
-        let may_leave = self.pacer.due() <= now;
-        let response = may_leave && self.responder.has_response();
-        let request = may_leave && self.requester.has_packet(self.state);
-        let packet = if response && (self.response_turn || !request) {
-            self.response_turn = false;
-            self.responder.next_response(&self.link, &mut self.counters)
-        } else if request {
-            self.response_turn = true;
-            let mut ctx = Ctx {
-                link: &self.link,
-                cq: &mut self.cq,
-                counters: &mut self.counters,
-                rate: self.rate.as_mut(),
-                becn: false,
-            };
-            self.requester.emit(now, &mut ctx)
-        } else {
-            None
+        if self.pacer.due() > now {
+            return None;
+        }
+        let response = self.responder.has_response();
+        let request = self.requester.has_packet(self.state);
+        if response && (self.response_turn || !request) {
+            return self.next_response(now);
+        }
+        if request { self.next_request(now) } else { None }
+    }
+
+    fn next_response(&mut self, now: Time) -> Option<OutPacket> {
+        self.response_turn = false;
+        let packet = self.responder.next_response(&self.link, &mut self.counters);
+        if let Some(packet) = &packet {
+            self.account(now, packet);
+        }
+        packet
+    }
+
+    #[inline]
+    fn next_request(&mut self, now: Time) -> Option<OutPacket> {
+        self.response_turn = true;
+        let mut ctx = Ctx {
+            link: &self.link,
+            cq: &mut self.cq,
+            counters: &mut self.counters,
+            rate: self.rate.as_mut(),
+            becn: false,
         };
+        let packet = self.requester.emit(now, &mut ctx);
         if let Some(packet) = &packet {
             self.account(now, packet);
         }

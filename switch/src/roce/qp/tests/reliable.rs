@@ -191,6 +191,38 @@ fn packets_leave_at_the_rate_and_never_early() {
     assert!(last.since(Time::ZERO).as_ps().abs_diff(exact) <= 2, "{last} vs {exact} ps");
 }
 
+/// READ responses and requests of one queue pair take turns, and together they have one rate.
+#[test]
+fn responses_and_requests_take_turns_at_one_rate() {
+    let mut pair = Pair::new(&Setup { memory_bytes: 1 << 20, ..Setup::default() });
+    let source = remote(&pair, 0);
+    post(&mut pair, 1, SendOp::Read(source), 0, 4 * MTU);
+    let request = pair.take(0).unwrap();
+    pair.deliver(1, &request);
+    let (local, key) = (pair.sge(1, 0, 4 * MTU), pair.sides[0].key);
+    let target = Remote { va: BASE, rkey: key };
+    let side = &mut pair.sides[1];
+    side.qp.post_send(SendWr::new(2, SendOp::Write(target), local), &side.memory).unwrap();
+    let (mut order, mut leaves) = (Vec::new(), Vec::new());
+    while order.len() < 8 {
+        match pair.take(1) {
+            Some(frame) => {
+                order.push(frame.headers.bth.opcode);
+                leaves.push(pair.now);
+            }
+            None => pair.now = pair.sides[1].qp.next_deadline(),
+        }
+    }
+    assert_eq!(order, [0x06, 0x0d, 0x07, 0x0e, 0x07, 0x0e, 0x08, 0x0f]);
+    // At 10 Gb/s no packet takes less than its 62 + 256 bytes.
+    let gaps = leaves.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(
+        gaps.clone().all(|gap| gap >= Span::from_ps(318 * 800)),
+        "{:?}",
+        gaps.collect::<Vec<_>>()
+    );
+}
+
 #[test]
 fn sqd_finishes_what_was_started_and_starts_nothing() {
     let mut pair = Pair::new(&Setup::default());
