@@ -140,24 +140,28 @@ impl<P: Default> Tm<P> {
         };
         let (enqueued_at, depth_at_enqueue) = (slot.enqueued_at, slot.depth_at_enqueue());
         let start = enqueued_at.max(queue.open_since).max(earliest);
-        let leaving = Leaving {
+        let start = start.max(now - port.config.max_catch_up).min(now);
+        let charged = slot.charged(self.config.cell_bytes);
+        let memory = slot.memory(self.config.cell_bytes);
+        // Made where it will be: what was written field by field is slow to copy.
+        let leaving = || Leaving {
             queue: number,
             bytes: arrival.bytes,
-            charged: slot.charged(self.config.cell_bytes),
-            memory: slot.memory(self.config.cell_bytes),
+            charged,
+            memory,
             ingress: arrival.ingress,
             group: arrival.group,
-            start: start.max(now - port.config.max_catch_up).min(now),
+            start,
         };
         let mark = slot.is_marked() || decision == Decision::Mark;
         if decision == Decision::Drop {
             let (reason, queue) = (DropReason::Wred, number);
             let packet = self.slots.give_back(index)?;
-            self.drop_leaving(now, id, &leaving, reason);
+            self.drop_leaving(now, id, &leaving(), reason);
             self.events.push_back(Event::Drop { packet, reason, port: id, queue });
             return None;
         }
-        port.pending = Some(leaving);
+        port.pending = Some(leaving());
         Some(Head {
             index,
             queue: number,
@@ -165,7 +169,7 @@ impl<P: Default> Tm<P> {
             enqueued_at,
             depth_at_enqueue,
             depth_at_dequeue,
-            start: leaving.start,
+            start,
         })
     }
 
