@@ -124,32 +124,52 @@ pub enum MacControlPolicy {
 }
 
 /// A device with one worker, or one worker of a device ([`Core::join`]).
+///
+/// What every packet touches stands together, first: where many devices take turns on one thread, each finds little of itself in
+/// the cache.
+#[repr(C, align(64))]
 pub struct Core {
-    mem: PacketMemory,
-    executor: Executor,
-    slots: Vec<Slot>,
-    /// Slot of a port number; `u16::MAX` is none.
-    slot_of: Vec<u16>,
-    /// Numbers of the ports that are there, in slot order.
-    numbers: Vec<u16>,
-    /// Copies that a program's groups and sessions make.
-    pub replication: Replication,
-    /// Digests and calls of externs.
-    pub device: DeviceState,
+    /// The time of this call.
+    now: Time,
+    /// Ports by which a packet leaves at once, as they were at the last burst.
+    open: OpenPorts,
+    /// Frames handed over without a list in this turn.
+    sent_straight: usize,
+    /// Frames are handed to ports one by one, without a list: see `straight`.
+    is_straight: bool,
     /// What becomes of PAUSE and PFC frames.
     pub mac_control: MacControlPolicy,
     /// When set, packets that may be marked are, whatever the traffic manager decided.
     pub mark_all: bool,
-    /// Buffer, queues, schedulers, flow control.
-    manager: Manager,
+    slots: Vec<Slot>,
+    /// Slot of a port number; `u16::MAX` is none.
+    slot_of: Vec<u16>,
+    /// What is told about the packet that goes straight; the engine sets the rest anew each time.
+    alone: Intrinsic,
+    mem: PacketMemory,
+    executor: Executor,
+    again: Vec<(Descriptor, Intrinsic)>,
+    rx: Vec<RxFrame>,
     /// Ports with something to send.
     active: SlotSet,
+    generators: Vec<Generator>,
+    /// The other workers, if there are any.
+    crew: Option<Crew>,
+    /// Digests and calls of externs.
+    pub device: DeviceState,
+    /// Buffer, queues, schedulers, flow control.
+    manager: Manager,
+    burst: Vec<Descriptor>,
+    meta: Vec<Intrinsic>,
+    copies: Vec<Member>,
+    /// Numbers of the ports that are there, in slot order.
+    numbers: Vec<u16>,
+    /// Copies that a program's groups and sessions make.
+    pub replication: Replication,
     /// Source addresses of ports' own frames, where they were given.
     macs: BTreeMap<u16, [u8; 6]>,
     /// Builders and readers of the device's own frames.
     frames: Arc<Frames>,
-    /// The time of this call.
-    now: Time,
     /// Packets from the control plane.
     cpu: Ledger,
     reasons: Reasons,
@@ -163,24 +183,8 @@ pub struct Core {
     port_messages: Vec<String>,
     /// Capture files.
     recording: record::Recording,
-    /// The other workers, if there are any.
-    crew: Option<Crew>,
     /// How many bytes are missing from cut capture records: `Descriptor::cut` is an index + 1.
     cuts: Vec<u32>,
-    again: Vec<(Descriptor, Intrinsic)>,
-    generators: Vec<Generator>,
-    burst: Vec<Descriptor>,
-    meta: Vec<Intrinsic>,
-    rx: Vec<RxFrame>,
-    copies: Vec<Member>,
-    /// Ports by which a packet leaves at once, as they were at the last burst.
-    open: OpenPorts,
-    /// Frames are handed to ports one by one, without a list: see `straight`.
-    is_straight: bool,
-    /// Frames handed over so in this turn.
-    sent_straight: usize,
-    /// What is told about the packet that goes straight; the engine sets the rest anew each time.
-    alone: Intrinsic,
 }
 
 impl Core {

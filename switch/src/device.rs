@@ -27,17 +27,18 @@ pub struct DigestMessage {
     pub values: Vec<u128>,
 }
 
-/// Digests and externs of one worker.
+/// Digests and externs of one worker; what every packet touches stands together, first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct DeviceState {
+    /// Which half of the program runs.
+    pub half: Half,
     listening: bool,
+    /// The notification point; without one, reported congestion is not answered.
+    pub notifier: Option<Notifier>,
     digests: VecDeque<DigestMessage>,
     /// Digests lost because nobody read them in time.
     pub digests_lost: u64,
-    /// The notification point; without one, reported congestion is not answered.
-    pub notifier: Option<Notifier>,
-    /// Which half of the program runs.
-    pub half: Half,
 }
 
 /// Parameters of `notify_congestion`: addresses as a FlowKey has them, the BTH's DestQP and opcode, the

@@ -43,15 +43,16 @@ impl Reasons {
     }
 }
 
-/// Packets of one ingress port.
+/// Packets of one ingress port; what every packet counts stands first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Ledger {
     /// Taken from the port.
     pub received: u64,
-    /// Copies made of them, and frames originated for them.
-    pub generated: u64,
     /// Handed to an egress port.
     pub sent: u64,
+    /// Copies made of them, and frames originated for them.
+    pub generated: u64,
     dropped: Vec<u64>,
     consumed: Vec<u64>,
 }

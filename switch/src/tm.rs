@@ -204,29 +204,30 @@ pub(crate) struct SharedMemory {
     pub(crate) references: u32,
 }
 
-/// The traffic manager of one worker.
+/// The traffic manager of one worker; what every packet touches stands together, first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Tm<P> {
-    pub(crate) config: Config,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) pools: Vec<Pool>,
-    pub(crate) slots: Slab<P>,
-    pub(crate) shared: Vec<SharedMemory>,
-    pub(crate) shared_free: u32,
-    pub(crate) holds: Holds,
-    pub(crate) released: Vec<u32>,
-    pub(crate) events: VecDeque<Event<P>>,
-    /// Ports that may send now.
-    pub(crate) ready: ReadyPorts,
+    /// When it was last advanced.
+    pub(crate) now: Time,
+    /// A group may be in XOFF: memory that is given back may let a peer resume.
+    pub(crate) stops: bool,
+    /// What passed while nothing else was inside.
+    pub(crate) solo: Solo,
     /// When each port has something to do by itself.
     pub(crate) deadlines: Deadlines,
     pub(crate) wires: WireEnds,
-    /// A group may be in XOFF: memory that is given back may let a peer resume.
-    pub(crate) stops: bool,
-    /// When it was last advanced.
-    pub(crate) now: Time,
-    /// What passed while nothing else was inside.
-    pub(crate) solo: Solo,
+    /// Ports that may send now.
+    pub(crate) ready: ReadyPorts,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) events: VecDeque<Event<P>>,
+    pub(crate) slots: Slab<P>,
+    pub(crate) holds: Holds,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) shared: Vec<SharedMemory>,
+    pub(crate) shared_free: u32,
+    pub(crate) released: Vec<u32>,
+    pub(crate) config: Config,
 }
 
 /// A port configuration that does not fit the traffic manager.

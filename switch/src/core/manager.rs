@@ -66,22 +66,23 @@ pub(super) enum Offered {
     Refused(Descriptor, ReasonIndex),
 }
 
-/// The traffic manager with its maps.
+/// The traffic manager with its maps; what every packet touches stands together, first.
+#[repr(C)]
 pub(super) struct Manager {
-    pub(super) tm: Tm<Descriptor>,
     /// A configuration was given; otherwise packets have no class but what a program assigns.
     pub(super) configured: bool,
+    pub(super) charge: Charge,
     /// By traffic manager port.
     maps: Vec<Classifier>,
+    pub(super) tm: Tm<Descriptor>,
+    /// By [`DropReason`].
+    reasons: [ReasonIndex; DropReason::ALL.len()],
     /// Bits per second, by traffic manager port.
     rates: Vec<Option<u64>>,
     /// What ports get.
     qos: Qos,
     /// A port that no configuration names.
     template: QosPort,
-    pub(super) charge: Charge,
-    /// By [`DropReason`].
-    reasons: [ReasonIndex; DropReason::ALL.len()],
 }
 
 /// The traffic manager's port of a slot.

@@ -9,34 +9,35 @@ use crate::ports::faults::FaultReport;
 use crate::ports::{LinkState, LinkType, Port, PortStats, TxFrame};
 use crate::stats::{Ledger, LedgerReport, Reasons};
 
-/// A port of the device.
+/// A port of the device; what every packet touches stands together, first.
+#[repr(C, align(64))]
 pub(super) struct Slot {
-    /// Its number.
-    pub(super) number: u16,
-    /// False once it was removed.
-    pub(super) present: bool,
     /// The port.
     pub(super) port: Box<dyn Port>,
+    /// Its number.
+    pub(super) number: u16,
     /// The worker it belongs to, where that is another one.
     pub(super) worker: Option<u8>,
-    /// Packets that came in by it.
-    pub(super) ledger: Ledger,
-    /// Packets that go out by it at once, before egress.
-    pub(super) out: Vec<Descriptor>,
-    /// Frames after egress that the port had no room for, and their ingress ports.
-    pub(super) backlog: Vec<TxFrame>,
-    /// Ingress port of each frame of the backlog.
-    pub(super) backlog_from: Vec<u16>,
+    link: LinkType,
+    /// False once it was removed.
+    pub(super) present: bool,
     /// The traffic manager was told that the port takes no more.
     pub(super) blocked: bool,
     /// Somebody stopped its transmission ([`super::Core::block`]).
     pub(super) held: bool,
     /// The traffic manager was told that the link is down.
     pub(super) down: bool,
+    last_state: LinkState,
     /// Where it is recorded.
     pub(super) recorded: Option<Place>,
-    link: LinkType,
-    last_state: LinkState,
+    /// Packets that came in by it.
+    pub(super) ledger: Ledger,
+    /// Frames after egress that the port had no room for, and their ingress ports.
+    pub(super) backlog: Vec<TxFrame>,
+    /// Ingress port of each frame of the backlog.
+    pub(super) backlog_from: Vec<u16>,
+    /// Packets that go out by it at once, before egress.
+    pub(super) out: Vec<Descriptor>,
 }
 
 /// A port's counters with names.

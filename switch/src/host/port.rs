@@ -50,25 +50,26 @@ struct Path {
     cnp: Envelope,
 }
 
-/// The end point of a host.
+/// The end point of a host; what every packet touches stands together, first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct EndPointPort {
-    pub(super) config: HostConfig,
-    frames: Arc<Frames>,
-    pub(super) end: EndPoint,
-    paths: Vec<Path>,
-    np: Option<NotificationPoint>,
-    link: Pacer,
-    pause: PauseReceiver,
-    pause_counters: PauseCounters,
-    messages: VecDeque<Message>,
-    neighbours: Vec<(u128, crate::frames::Mac)>,
-    pub(super) flows: Flows,
-    completions: VecDeque<Completion>,
-    counters: HostCounters,
-    stats: PortStats,
     /// What [`Self::deadline`] would say; `None` since somebody changed what it looks at.
     pub(super) due: Option<Time>,
+    link: Pacer,
+    frames: Arc<Frames>,
+    paths: Vec<Path>,
+    pub(super) end: EndPoint,
+    completions: VecDeque<Completion>,
+    messages: VecDeque<Message>,
+    pub(super) flows: Flows,
+    np: Option<NotificationPoint>,
+    pause: PauseReceiver,
+    stats: PortStats,
+    pub(super) config: HostConfig,
+    counters: HostCounters,
+    neighbours: Vec<(u128, crate::frames::Mac)>,
+    pause_counters: PauseCounters,
 }
 
 impl EndPointPort {
@@ -323,10 +324,11 @@ impl EndPointPort {
     /// A frame for this end point.
     fn take(&mut self, now: Time, frame: &[u8]) {
         self.due = None;
-        match self.frames.transport.parse(self.config.link, frame) {
-            Ok(mut received) => self.take_packet(now, frame, &mut received),
+        // Looked at where it was written: what was written field by field is slow to move.
+        match &mut self.frames.transport.parse(self.config.link, frame) {
+            Ok(received) => self.take_packet(now, frame, received),
             Err(Refused::NotTransport) => self.take_other(now, frame),
-            Err(why) => self.counters.refused[why as usize] += 1,
+            Err(why) => self.counters.refused[*why as usize] += 1,
         }
     }
 

@@ -158,13 +158,13 @@ enum WindowKey {
 /// The notification point.
 #[derive(Debug)]
 pub struct NotificationPoint {
-    config: NpConfig,
-    /// Open windows and the CNP that waits for each end. Only looked up, never iterated.
-    windows: HashMap<WindowKey, Option<Cnp>>,
-    /// The same windows in the order in which they close.
+    /// Windows in the order in which they close.
     closing: VecDeque<(Time, WindowKey)>,
     ready: VecDeque<Cnp>,
+    /// Open windows and the CNP that waits for each end. Only looked up, never iterated.
+    windows: HashMap<WindowKey, Option<Cnp>>,
     counters: NpCounters,
+    config: NpConfig,
 }
 
 impl NotificationPoint {
