@@ -15,7 +15,7 @@ acl_firewall 315
 vxlan_gateway 705
 '
 # Eight senders to one host through one switch: all that a delivered packet costs, with its acknowledgements.
-lab_limit=11100
+lab_limit=10900
 
 if ! command -v valgrind > /dev/null; then
   echo "SKIPPED instruction counts: valgrind is not installed" >&2
