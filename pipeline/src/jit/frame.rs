@@ -287,14 +287,20 @@ impl Frame {
 mod tests {
     use super::super::compiled::Tables;
     use super::*;
+    use crate::ids::ActionId;
     use crate::interp::tests::build::{Build, Rig, ethernet_ipv4};
     use crate::packet::MemoryConfig;
+    use wireyard_tables::Update;
+    use wireyard_tables::key::MatchKind;
+    use wireyard_tables::time::Time;
 
     /// Nothing of the last burst is taken for true where memory, code or tables are others.
     #[test]
     fn a_frame_has_the_addresses_of_this_burst() {
         let mut build = Build::new();
-        ethernet_ipv4(&mut build);
+        let (_, ipv4) = ethernet_ipv4(&mut build);
+        let (nothing, dst) = (ActionId(0), build.field(ipv4, "dst"));
+        build.table("t", &[(dst, MatchKind::Exact)], &[nothing], nothing);
         let mut rig = Rig::new(build.program.clone(), MemoryConfig::default(), 1);
         let program = rig.state.program().clone();
         let memories = [2048, 4096, 2048].map(|chunk_bytes| {
@@ -307,6 +313,8 @@ mod tests {
         for (memory, list, interp) in
             [(0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 0, 1), (2, 0, 0), (0, 1, 1)]
         {
+            let publish = Update::SetDefault(wireyard_tables::TableId(0), None);
+            rig.state.tables().batch(&[publish], Time::ZERO).unwrap();
             let (ops, interp, memory) = (&lists[list], &interps[interp], &memories[memory]);
             let home = Home { ops, interp, memory };
             let snapshot = rig.state.tables().snapshot();
