@@ -266,14 +266,8 @@ impl QueuePair {
         op: Op,
         memory: &mut MemoryTable,
     ) -> Option<Status> {
-        let mut ctx = Ctx {
-            link: &self.link,
-            cq: &mut self.cq,
-            counters: &mut self.counters,
-            rate: self.rate.as_mut(),
-            becn: packet.headers.bth.becn,
-        };
-        self.responder.on_request(packet, op, memory, &mut ctx)
+        let (_, responder, mut ctx) = self.halves(packet.headers.bth.becn);
+        responder.on_request(packet, op, memory, &mut ctx)
     }
 
     fn on_answer(
@@ -283,24 +277,18 @@ impl QueuePair {
         op: Op,
         memory: &mut MemoryTable,
     ) -> Result<(), Failed> {
-        let mut ctx = Ctx {
-            link: &self.link,
-            cq: &mut self.cq,
-            counters: &mut self.counters,
-            rate: self.rate.as_mut(),
-            becn: packet.headers.bth.becn,
-        };
+        let (requester, _, mut ctx) = self.halves(packet.headers.bth.becn);
         let headers = &packet.headers;
         match (op.kind, headers.aeth(), headers.atomic_ack()) {
             (Kind::ReadResponse, _, _) => {
-                self.requester.on_read_response(now, packet, op.position, memory, &mut ctx)
+                requester.on_read_response(now, packet, op.position, memory, &mut ctx)
             }
             (Kind::AtomicAck, _, Some(old)) => {
-                self.requester.on_atomic_response(now, packet, old, memory, &mut ctx)
+                requester.on_atomic_response(now, packet, old, memory, &mut ctx)
             }
             (Kind::Ack, Some(aeth), _) => {
                 let syndrome = Syndrome::decode(aeth.syndrome);
-                self.requester.on_ack(now, headers.bth.psn, syndrome, &mut ctx)
+                requester.on_ack(now, headers.bth.psn, syndrome, &mut ctx)
             }
             _ => {
                 ctx.counters.bad_responses += 1;
@@ -337,14 +325,8 @@ impl QueuePair {
         if self.requester.timer_deadline() > now {
             return;
         }
-        let mut ctx = Ctx {
-            link: &self.link,
-            cq: &mut self.cq,
-            counters: &mut self.counters,
-            rate: self.rate.as_mut(),
-            becn: false,
-        };
-        if let Err(Failed(status)) = self.requester.on_time(now, &mut ctx) {
+        let (requester, _, mut ctx) = self.halves(false);
+        if let Err(Failed(status)) = requester.on_time(now, &mut ctx) {
             self.fail(status);
         }
     }
@@ -382,6 +364,14 @@ impl QueuePair {
         if request { self.next_request(now) } else { None }
     }
 
+    /// Both halves, and what they share, for a packet with this BECN.
+    #[inline]
+    fn halves(&mut self, becn: bool) -> (&mut Requester, &mut Responder, Ctx<'_>) {
+        let (cq, counters, rate) = (&mut self.cq, &mut self.counters, self.rate.as_mut());
+        let ctx = Ctx { link: &self.link, cq, counters, rate, becn };
+        (&mut self.requester, &mut self.responder, ctx)
+    }
+
     fn next_response(&mut self, now: Time) -> Option<OutPacket> {
         self.response_turn = false;
         let packet = self.responder.next_response(&self.link, &mut self.counters);
@@ -394,14 +384,8 @@ impl QueuePair {
     #[inline]
     fn next_request(&mut self, now: Time) -> Option<OutPacket> {
         self.response_turn = true;
-        let mut ctx = Ctx {
-            link: &self.link,
-            cq: &mut self.cq,
-            counters: &mut self.counters,
-            rate: self.rate.as_mut(),
-            becn: false,
-        };
-        let packet = self.requester.emit(now, &mut ctx);
+        let (requester, _, mut ctx) = self.halves(false);
+        let packet = requester.emit(now, &mut ctx);
         if let Some(packet) = &packet {
             self.account(now, packet);
         }
@@ -452,15 +436,9 @@ impl QueuePair {
     }
 
     fn flush(&mut self, status: Status) {
-        let mut ctx = Ctx {
-            link: &self.link,
-            cq: &mut self.cq,
-            counters: &mut self.counters,
-            rate: self.rate.as_mut(),
-            becn: false,
-        };
-        self.requester.flush(status, &mut ctx);
-        self.responder.flush(&mut ctx);
+        let (requester, responder, mut ctx) = self.halves(false);
+        requester.flush(status, &mut ctx);
+        responder.flush(&mut ctx);
     }
 }
 
