@@ -222,13 +222,13 @@ impl Jit {
         }
         let part = self.in_place(cx, packets, meta, which);
         if !part.is_all(cx, packets) {
-            self.go_through(cx, packets, meta, which, part);
+            self.finish(cx, packets, meta, which, part);
         }
     }
 
     /// What is left of a burst behind its first part.
     #[inline(never)]
-    fn go_through(
+    fn finish(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],

@@ -1,7 +1,8 @@
 //! What generated code works with: one block of memory per worker, with addresses of everything.
 //!
 //! Addresses into the state (counters, registers) are good for the life of the state; those of tables
-//! for as long as their snapshot is pinned; those of the packet for one packet. The owner is the
+//! for as long as their snapshot is pinned; those of packet memory for as long as its region is kept here, which
+//! is until the worker meets another one; those of the packet for one packet. The owner is the
 //! worker, which only one thread uses at a time.
 #![allow(unsafe_code)]
 

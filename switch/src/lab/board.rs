@@ -69,6 +69,7 @@ impl Board {
     /// Which one that is nobody can foresee, so no branch depends on it.
     #[inline]
     pub fn look(&self, places: Range<usize>, now: Time, arrived: &mut Vec<u16>) -> Time {
+        // Hosts are most of the nodes, and have one wire.
         if let [only] = &self.arrivals[places.clone()] {
             let at = Time::from_ps(only.load(Ordering::Relaxed));
             return if at <= now {

@@ -155,8 +155,9 @@ enum WindowKey {
     Port(u16),
 }
 
-/// The notification point.
+/// The notification point; when something ends is looked at with every packet and stands first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct NotificationPoint {
     /// Windows in the order in which they close.
     closing: VecDeque<(Time, WindowKey)>,
