@@ -323,6 +323,11 @@ mod tests {
             let frame = worker.compiled.frame(&rig.state, &snapshot, &mut worker.bench, &home);
             let layout = memory.region_layout();
             assert_eq!((frame.chunks, frame.chunk_bytes), (layout.base, 1 << layout.chunk_shift));
+            assert_eq!(frame.chunk_shift, u64::from(layout.chunk_shift));
+            assert_eq!(
+                (frame.chunk_refs, frame.chunk_count),
+                (layout.refs.cast(), layout.chunks.into())
+            );
             assert_eq!(frame.chunk_first, u64::from(layout.tag) << BUF_INDEX_BITS);
             assert!(std::ptr::eq(frame.ops, ops) && std::ptr::eq(frame.interp, interp));
             assert!(std::ptr::eq(frame.snapshot, &*snapshot));
