@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use wireyard_tables::time::Span;
 
-use crate::frames::cnp::CnpConfig;
+use super::qos::{ClassMap, spread};
+use crate::frames::cnp::{CnpConfig, SlToVl};
 use crate::frames::envelope::Class;
 use crate::roce::np::{NpConfig, Pacing, Role, WindowEnd};
 use crate::units::Interval;
@@ -57,8 +58,12 @@ pub struct Notification {
     pub dscp: Option<Dscp>,
     /// ECN field of CNPs (default 2, ECT(0), as ConnectX).
     pub ecn: Option<Ecn>,
-    /// VLAN priority of CNPs (default 6).
+    /// VLAN priority of CNPs on Ethernet (default 6).
     pub priority: Option<Priority>,
+    /// Service level of CNPs on InfiniBand (default that of the marked packet).
+    pub sl: Option<ServiceLevel>,
+    /// Virtual lane of each service level (default its low three bits).
+    pub sl_to_vl: Option<VirtualLanes>,
 }
 
 /// A number up to a limit, with a name for messages.
@@ -85,6 +90,30 @@ macro_rules! limited {
 limited!(Dscp, 63, "a DSCP");
 limited!(Ecn, 3, "an ECN field");
 limited!(Priority, 7, "a VLAN priority");
+limited!(ServiceLevel, 15, "a service level");
+
+/// `sl_to_vl`: the map of the port, with the default where no key says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "ClassMap")]
+pub struct VirtualLanes(SlToVl);
+
+impl TryFrom<ClassMap> for VirtualLanes {
+    type Error = String;
+
+    fn try_from(map: ClassMap) -> Result<VirtualLanes, String> {
+        let mut lanes = SlToVl::default();
+        for (lane, said) in lanes.0.iter_mut().zip(spread::<u8, 16>(&map.0)?) {
+            *lane = said.unwrap_or(*lane);
+            if *lane > VL_MAX {
+                return Err(format!("virtual lane {lane}: data has lanes 0 to {VL_MAX}"));
+            }
+        }
+        Ok(VirtualLanes(lanes))
+    }
+}
+
+/// The largest virtual lane that data may have; 15 is for subnet management.
+const VL_MAX: u8 = 14;
 
 impl Notification {
     /// For the notification point.
@@ -118,6 +147,29 @@ impl Notification {
             pcp: self.priority.map_or(default.class.pcp, |priority| priority.0),
             ..default.class
         };
-        CnpConfig { class, ..default }
+        let sl_to_vl = self.sl_to_vl.map_or(default.sl_to_vl, |lanes| lanes.0);
+        CnpConfig { class, sl: self.sl.map(|sl| sl.0), sl_to_vl, ..default }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_levels_of_cnps_are_read() {
+        let read = |text: &str| serde_json::from_str::<Notification>(text).map(|read| read.cnp());
+        assert_eq!(read("{}").unwrap(), CnpConfig::default());
+        let cnp = read(r#"{ "sl": 4, "sl_to_vl": { "0-3": 1, "9": 14 } }"#).unwrap();
+        assert_eq!(cnp.sl, Some(4));
+        assert_eq!(cnp.sl_to_vl.0, [1, 1, 1, 1, 4, 5, 6, 7, 0, 14, 2, 3, 4, 5, 6, 7]);
+        for (text, why) in [
+            (r#"{ "sl": 16 }"#, "16 is too much for a service level: at most 15"),
+            (r#"{ "sl_to_vl": { "1": 15 } }"#, "virtual lane 15: data has lanes 0 to 14"),
+            (r#"{ "sl_to_vl": { "16": 1 } }"#, "from 0 to 15"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

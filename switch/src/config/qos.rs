@@ -24,6 +24,7 @@ mod report;
 mod resolve;
 
 pub use headroom::HeadroomFormula;
+pub(super) use key::spread;
 pub use key::{ClassKey, ClassMap};
 pub use part::Part;
 pub use preset::Preset;

@@ -17,6 +17,7 @@ use wireyard_tables::time::Time;
 use crate::config::notification::Notification;
 use crate::frames::Frames;
 use crate::frames::cnp::{CnpConfig, CnpLink, FRAME_BYTES_MAX};
+use crate::frames::envelope::Class;
 use crate::ports::LinkType;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
 
@@ -53,6 +54,17 @@ pub struct Notice {
     len: usize,
     /// How it leaves.
     pub via: Via,
+    /// How it is classified.
+    pub class: NoticeClass,
+}
+
+/// What decides the traffic class of a CNP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeClass {
+    /// The port's maps, from these.
+    Maps(Class),
+    /// The virtual lane, on InfiniBand.
+    Lane(u8),
 }
 
 impl Notice {
@@ -118,7 +130,7 @@ impl Notifier {
             1 => LinkType::Infiniband,
             _ => LinkType::Ethernet,
         };
-        let Ok(address) = self.frames.transport.address_of(link, bytes) else {
+        let Ok((address, marked)) = self.frames.transport.marked(link, bytes) else {
             self.not_transport += 1;
             return;
         };
@@ -132,6 +144,7 @@ impl Notifier {
             opcode: opcode as u8,
             port: packet.ingress_port,
             mark: if mark == 0 { Mark::IpCe } else { Mark::Fecn },
+            marked,
             sender_qp: Some(sender_qp as u32).filter(|qp| *qp != 0),
         };
         if seen.sender_qp.is_some() {
@@ -150,11 +163,6 @@ impl Notifier {
                 self.replies.remove(&oldest);
             }
         }
-    }
-
-    /// What CNPs look like.
-    pub fn cnp_config(&self) -> CnpConfig {
-        self.cnp
     }
 
     /// When [`Notifier::poll`] next has something to do.
@@ -178,7 +186,12 @@ impl Notifier {
         let mut bytes = [0; FRAME_BYTES_MAX];
         let transport = &self.frames.transport;
         let len = transport.build_cnp(cnp, &reply.link, &self.cnp, &mut bytes).ok()?;
-        Some(Notice { bytes, len, via: reply.via })
+        let class = self.cnp.class_of(cnp.mark, &cnp.marked);
+        let class = match cnp.mark {
+            Mark::IpCe => NoticeClass::Maps(class),
+            Mark::Fecn => NoticeClass::Lane(class.vl),
+        };
+        Some(Notice { bytes, len, via: reply.via, class })
     }
 
     /// What it counted.

@@ -1,12 +1,12 @@
 //! Congestion notification packets: the notification point's decision as a frame.
 //!
 //! A RoCE CNP is a BTH with opcode 0x81 and 16 reserved zero bytes (IBTA A17), an InfiniBand one a BTH with opcode
-//! 0x80 and nothing behind it (IBTA A10). BECN is set, PSN 0. A CNP over RoCEv1 is an extension: that generation has
+//! 0x80 and nothing behind it (IBTA A10). BECN is set, PSN 0, the partition key is that of the marked packet. A CNP over RoCEv1 is an extension: that generation has
 //! no marking, and the notification point asks for none.
 
 use std::fmt;
 
-use crate::roce::np::{Cnp, Mark};
+use crate::roce::np::{Cnp, Mark, Marked};
 use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
 use crate::roce::packet::{Bth, Headers};
 use crate::roce::psn::Psn;
@@ -21,20 +21,48 @@ pub const FRAME_BYTES_MAX: usize = 14 + 4 + 40 + 8 + 12 + 16 + 4;
 /// What a CNP looks like, where that is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CnpConfig {
-    /// DSCP, ECN and PCP (or SL).
+    /// DSCP and ECN, and PCP on Ethernet.
     pub class: Class,
+    /// Service level on InfiniBand; `None` takes that of the marked packet.
+    pub sl: Option<u8>,
+    /// Virtual lane of each service level.
+    pub sl_to_vl: SlToVl,
     /// TTL or hop limit.
     pub hop_limit: u8,
     /// UDP source port; ConnectX sends 0.
     pub udp_src_port: u16,
-    /// Partition key.
-    pub pkey: u16,
+}
+
+/// The SL-to-VL map of a port that sends CNPs (IBTA 7.6.6): the virtual lane of each service level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlToVl(pub [u8; 16]);
+
+impl Default for SlToVl {
+    /// Data lanes 0 to 7, as most links have them: the low three bits of the service level.
+    fn default() -> SlToVl {
+        SlToVl(std::array::from_fn(|sl| sl as u8 & 7))
+    }
 }
 
 impl Default for CnpConfig {
-    /// As ConnectX-4 Lx: DSCP 48 (priority 6), ECT(0), TTL 64, UDP source port 0.
+    /// As ConnectX-4 Lx: DSCP 48 (priority 6), ECT(0), TTL 64, UDP source port 0. On InfiniBand, the
+    /// service level of the marked packet.
     fn default() -> CnpConfig {
-        CnpConfig { class: Class::CNP, hop_limit: 64, udp_src_port: 0, pkey: 0xffff }
+        let sl_to_vl = SlToVl::default();
+        CnpConfig { class: Class::CNP, sl: None, sl_to_vl, hop_limit: 64, udp_src_port: 0 }
+    }
+}
+
+impl CnpConfig {
+    /// The class of the CNP that answers this mark.
+    pub fn class_of(&self, mark: Mark, marked: &Marked) -> Class {
+        match mark {
+            Mark::IpCe => self.class,
+            Mark::Fecn => {
+                let sl = self.sl.unwrap_or(marked.sl) & 15;
+                Class { pcp: sl, vl: self.sl_to_vl.0[usize::from(sl)], ..self.class }
+            }
+        }
     }
 }
 
@@ -144,8 +172,9 @@ impl TransportFrames {
         out: &mut [u8],
     ) -> Result<usize, CnpError> {
         let to = address(cnp, link, config)?;
-        let envelope = self.envelope(&to, &config.class).map_err(CnpError::Address)?;
-        self.build_cnp_in(&envelope, cnp.sender_qp, config.pkey, out).map_err(CnpError::Build)
+        let class = config.class_of(cnp.mark, &cnp.marked);
+        let envelope = self.envelope(&to, &class).map_err(CnpError::Address)?;
+        self.build_cnp_in(&envelope, cnp.sender_qp, cnp.marked.pkey, out).map_err(CnpError::Build)
     }
 
     /// Builds a CNP in headers that are there already.
@@ -169,7 +198,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use crate::ports::LinkType;
-    use crate::roce::np::{FlowKey, Role};
+    use crate::roce::np::{FlowKey, Marked, Role};
 
     use super::super::Frames;
     use super::super::envelope::mapped;
@@ -177,7 +206,8 @@ mod tests {
 
     fn cnp(mark: Mark, src: u128, dst: u128) -> Cnp {
         let flow = FlowKey { src, dst, dest_qp: 0x22 };
-        Cnp { flow, sender_qp: 0x118, port: 1, mark, role: Role::Nic }
+        let marked = Marked { pkey: 0x8007, sl: 9 };
+        Cnp { flow, sender_qp: 0x118, port: 1, mark, marked, role: Role::Nic }
     }
 
     #[test]
@@ -196,6 +226,7 @@ mod tests {
         assert_eq!((address.src, address.dst, address.vlan), (dst, src, Some(7)));
         assert_eq!((address.src_mac, address.dst_mac), (Mac([2; 6]), Mac([4; 6])));
         let bth = seen.packet.headers.bth;
+        assert_eq!(bth.pkey, 0x8007, "that of the marked packet");
         assert_eq!((bth.opcode, bth.dest_qp, bth.becn, bth.psn.get()), (0x81, 0x118, true, 0));
         assert!(seen.packet.payload.is_empty());
     }
@@ -210,5 +241,28 @@ mod tests {
         assert_eq!(build(&cnp(Mark::IpCe, 1, 2)), Err(CnpError::Link));
         assert_eq!(build(&cnp(Mark::Fecn, 1, 2)), Ok(26));
         assert_eq!(build(&cnp(Mark::Fecn, 1 << 64, 2 << 64)), Ok(66));
+    }
+
+    #[test]
+    fn an_infiniband_cnp_has_the_service_level_of_the_mark_or_its_own() {
+        let frames = Frames::new().unwrap();
+        let link = CnpLink::Infiniband { slid: 2, dlid: 1 };
+        let mut out = [0; FRAME_BYTES_MAX];
+        let mut build = |config: &CnpConfig| {
+            let cnp = cnp(Mark::Fecn, 1, 2);
+            let bytes = frames.transport.build_cnp(&cnp, &link, config, &mut out).unwrap();
+            let seen = frames.transport.parse(LinkType::Infiniband, &out[..bytes]).unwrap();
+            assert_eq!(seen.packet.headers.bth.pkey, 0x8007);
+            let (_, marked) = frames.transport.marked(LinkType::Infiniband, &out[..bytes]).unwrap();
+            assert_eq!(marked.pkey, 0x8007);
+            (marked.sl, out[0] >> 4)
+        };
+        assert_eq!(build(&CnpConfig::default()), (9, 1));
+        let mut map = SlToVl::default();
+        map.0[9] = 3;
+        map.0[2] = 5;
+        assert_eq!(build(&CnpConfig { sl_to_vl: map, ..CnpConfig::default() }), (9, 3));
+        let own = CnpConfig { sl: Some(2), sl_to_vl: map, ..CnpConfig::default() };
+        assert_eq!(build(&own), (2, 5));
     }
 }

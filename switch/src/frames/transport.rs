@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::ports::LinkType;
 use crate::roce::memory::{AccessError, MemoryTable};
-use crate::roce::np::Mark;
+use crate::roce::np::{Mark, Marked};
 use crate::roce::packet::{Bth, Headers, InPacket, OutPacket};
 use crate::roce::psn::Psn;
 
@@ -116,6 +116,12 @@ impl BthFields {
         let back = self.ackreq.of(bth.ack_req.into()) | self.psn.of(bth.psn.get().into());
         to[..FRONT_BYTES].copy_from_slice(&front.to_be_bytes());
         to[FRONT_BYTES..].copy_from_slice(&(back as u32).to_be_bytes());
+    }
+
+    /// The partition key of a BTH on the wire.
+    fn pkey(&self, bytes: &[u8; BTH_BYTES]) -> u16 {
+        let [a, b, c, d, e, f, g, h, ..] = *bytes;
+        self.pkey.read(u64::from_be_bytes([a, b, c, d, e, f, g, h])) as u16
     }
 
     /// A BTH from the wire; `None` for another version than 0.
@@ -282,6 +288,17 @@ impl TransportFrames {
             return Err(Refused::TooShort);
         }
         Ok(shape.address(frame))
+    }
+
+    /// The same, with what a CNP takes over.
+    ///
+    /// # Errors
+    /// As [`Self::address_of`].
+    pub fn marked(&self, link: LinkType, frame: &[u8]) -> Result<(Address, Marked), Refused> {
+        let shape = self.shape_of(link, frame)?;
+        let bth = frame.get(shape.bth_at..).and_then(|behind| behind.first_chunk());
+        let pkey = self.bth.pkey(bth.ok_or(Refused::TooShort)?);
+        Ok((shape.address(frame), Marked { pkey, sl: shape.sl_of(frame) }))
     }
 
     /// The shape of a received frame that is right as far as all frames of a shape are the same.

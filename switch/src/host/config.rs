@@ -1,6 +1,7 @@
 //! What a host is: names, addresses, classes, and the link that its packets are paced for.
 
 use crate::frames::Mac;
+use crate::frames::cnp::CnpConfig;
 use crate::frames::envelope::Class;
 use crate::ports::LinkType;
 use crate::roce::np::NpConfig;
@@ -16,15 +17,13 @@ pub struct Classes {
     pub data: Class,
     /// Acknowledgements.
     pub ack: Class,
-    /// CNPs.
-    pub cnp: Class,
 }
 
 impl Default for Classes {
-    /// Data DSCP 26 priority 3 ECT(0); ACK DSCP 46 priority 5; CNP DSCP 48 priority 6.
+    /// Data DSCP 26 priority 3 ECT(0); ACK DSCP 46 priority 5.
     fn default() -> Classes {
         let ack = Class { dscp: 46, ecn: 0, pcp: 5, vl: 5 };
-        Classes { data: Class::DATA, ack, cnp: Class::CNP }
+        Classes { data: Class::DATA, ack }
     }
 }
 
@@ -41,6 +40,8 @@ pub struct HostConfig {
     pub addresses: Vec<u128>,
     /// Classes of what it sends.
     pub classes: Classes,
+    /// CNPs that it sends; their hop limit and UDP port are those of the path.
+    pub cnp: CnpConfig,
     /// Rate of its link: all its queue pairs together send no faster. It also defines PFC's quantum. Without one,
     /// only the queue pairs' own pace holds, and a quantum is that of 10 Gbit/s.
     pub rate: Option<BitsPerSec>,
@@ -59,6 +60,7 @@ impl HostConfig {
             mac,
             addresses: vec![address],
             classes: Classes::default(),
+            cnp: CnpConfig::default(),
             rate: Some(BitsPerSec::gbit(100)),
             link_overhead_bytes: ETHERNET_OVERHEAD_BYTES,
             np: Some(NpConfig::default()),

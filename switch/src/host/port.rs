@@ -23,7 +23,7 @@ use crate::ports::{
     TxFrame,
 };
 use crate::roce::endpoint::EndPoint;
-use crate::roce::np::{Congestion, FlowKey, NotificationPoint, NpCounters};
+use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
 use crate::roce::packet::{ClassHint, OutPacket};
 use crate::roce::rp::pacer::Pacer;
 use crate::roce::verbs::Completion;
@@ -137,7 +137,7 @@ impl EndPointPort {
             address: *address,
             data: transport.envelope(address, &classes.data)?,
             ack: transport.envelope(address, &classes.ack)?,
-            cnp: transport.envelope(address, &classes.cnp)?,
+            cnp: transport.envelope(address, &self.config.cnp.class)?,
         };
         self.paths.push(path);
         Ok(self.paths.len() as u32 - 1)
@@ -269,13 +269,8 @@ impl EndPointPort {
             }
         }
         while let Some(cnp) = self.np.as_mut().and_then(|np| np.poll(now)) {
-            let path = self.end.qp(cnp.flow.dest_qp).map(|qp| qp.path());
-            let envelope = path.and_then(|path| self.paths.get(path as usize)).map(|p| &p.cnp);
-            let built = envelope.map(|envelope| {
-                self.frames.transport.build_cnp_in(envelope, cnp.sender_qp, 0xffff, out)
-            });
-            match built {
-                Some(Ok(bytes)) => {
+            match self.build_cnp(&cnp, out) {
+                Some(bytes) => {
                     self.counters.cnps_sent += 1;
                     return Some(self.account(now, bytes));
                 }
@@ -301,6 +296,19 @@ impl EndPointPort {
                 Err(_) => self.counters.unbuildable += 1,
             }
         }
+    }
+
+    /// A CNP, by the path of the queue pair whose packet was marked.
+    fn build_cnp(&self, cnp: &Cnp, out: &mut [u8]) -> Option<usize> {
+        let transport = &self.frames.transport;
+        let path = self.paths.get(self.end.qp(cnp.flow.dest_qp)?.path() as usize)?;
+        let (qp, pkey) = (cnp.sender_qp, cnp.marked.pkey);
+        if cnp.mark == Mark::IpCe {
+            return transport.build_cnp_in(&path.cnp, qp, pkey, out).ok();
+        }
+        let class = self.config.cnp.class_of(cnp.mark, &cnp.marked);
+        let envelope = transport.envelope(&path.address, &class).ok()?;
+        transport.build_cnp_in(&envelope, qp, pkey, out).ok()
     }
 
     fn build(&self, packet: &OutPacket, out: &mut [u8]) -> Result<usize, BuildError> {
@@ -341,7 +349,7 @@ impl EndPointPort {
         let (bth, deth) = (&packet.headers.bth, packet.headers.deth());
         let answered = received.mark.filter(|_| self.np.is_some());
         if (answered.is_some() || deth.is_some())
-            && let Ok(from) = self.frames.transport.address_of(self.config.link, frame)
+            && let Ok((from, marked)) = self.frames.transport.marked(self.config.link, frame)
         {
             if let (Some(mark), Some(np)) = (answered, &mut self.np) {
                 let sender_qp = match deth {
@@ -349,7 +357,8 @@ impl EndPointPort {
                     None => self.end.qp(bth.dest_qp).map(|qp| qp.dest_qp()),
                 };
                 let flow = FlowKey { src: from.src, dst: from.dst, dest_qp: bth.dest_qp };
-                let seen = Congestion { flow, opcode: bth.opcode, port: 0, mark, sender_qp };
+                let opcode = bth.opcode;
+                let seen = Congestion { flow, opcode, port: 0, mark, marked, sender_qp };
                 np.on_congestion(now, &seen);
             }
             if deth.is_some() {

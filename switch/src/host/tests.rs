@@ -6,11 +6,13 @@ use std::sync::Arc;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
-use crate::frames::envelope::{Address, Encap, mapped};
+use crate::frames::envelope::{Address, Class, Encap, mapped};
 use crate::frames::{Frames, Mac};
 use crate::ports::{LinkType, Port, RxFrame, TxFrame};
 use crate::roce::memory::{Access, Bytes, Synthetic};
 use crate::roce::opcode::Service;
+use crate::roce::packet::{Bth, Headers};
+use crate::roce::psn::Psn;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::RateAlgorithm;
 use crate::roce::verbs::{Remote, SendOp, SendWr, Sge};
@@ -233,6 +235,46 @@ fn marks_become_cnps_and_lower_the_rate() {
     let report = rig.ends[0].flow(flow).unwrap();
     assert_eq!(report.qp.cnps_received, 4);
     assert!(report.rate.rate_bps < 30e9 && report.rate.dcqcn_alpha > 0.9, "{:?}", report.rate);
+}
+
+/// The partition, and on InfiniBand the service level, of the marked packet: with another a CNP does not arrive.
+#[test]
+fn a_cnp_is_of_the_partition_and_service_level_of_the_mark() {
+    for (encap, sl, lane) in
+        [(Encap::RoceV2Ipv4, 3, None), (Encap::IbLocal, 9, Some(1)), (Encap::IbGlobal, 2, Some(4))]
+    {
+        let mut rig = rig(encap);
+        rig.ends[1].config.cnp.sl_to_vl.0[2] = 4;
+        let (qa, qb) = rig.connect(encap, "dcqcn");
+        let transport = &Frames::shared().unwrap().transport;
+        let class = Class { dscp: 26, ecn: 3, pcp: sl, vl: 0 };
+        let bth = Bth {
+            opcode: 0x07,
+            solicited: false,
+            pad: 0,
+            pkey: 0x8123,
+            fecn: encap.is_infiniband(),
+            becn: false,
+            dest_qp: qb,
+            ack_req: false,
+            psn: Psn::new(0),
+        };
+        let (mut out, to) = ([0; 128], address(encap));
+        let envelope = transport.envelope(&to, &class).unwrap();
+        let built = transport.build_with(&envelope, &Headers::new(bth), 4, &mut out, |_| Ok(()));
+        rig.give(1, &out[..built.unwrap()]);
+        let mut sent = Vec::new();
+        rig.ends[1].rx_burst(&mut rig.mem, rig.now, &mut sent, 1).unwrap();
+        let cnp = rig.mem.frame(&sent[0].buf, sent[0].data_off, sent[0].len).to_vec();
+        let link = rig.ends[1].config().link;
+        let seen = transport.parse(link, &cnp).unwrap().packet.headers.bth;
+        let opcode = if encap.is_infiniband() { 0x80 } else { 0x81 };
+        assert_eq!((seen.opcode, seen.dest_qp, seen.pkey), (opcode, qa, 0x8123), "{encap:?}");
+        if let Some(lane) = lane {
+            assert_eq!((cnp[1] >> 4, cnp[0] >> 4), (sl, lane), "{encap:?}");
+        }
+        sent.drain(..).for_each(|frame| rig.mem.free(frame.buf));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig};
 use crate::core::Core;
+use crate::frames::cnp::CnpConfig;
 use crate::frames::envelope::{Address, Class, Encap, mapped, udp_src_port};
 use crate::frames::{Frames, Mac};
 use crate::host::{
@@ -224,12 +225,14 @@ fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig
     let plain = Classes::default();
     let classes = Classes {
         data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, ..plain.data },
-        cnp: Class { dscp: setup.cnp_dscp, ..plain.cnp },
         ..plain
     };
+    let cnp =
+        CnpConfig { class: Class { dscp: setup.cnp_dscp, ..Class::CNP }, ..CnpConfig::default() };
     HostConfig {
         link: link_type(setup.transport),
         classes,
+        cnp,
         rate: Some(rate),
         np: Some(notification(setup, rate)),
         ..base

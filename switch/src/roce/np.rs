@@ -43,6 +43,15 @@ pub enum Mark {
     Fecn,
 }
 
+/// What a CNP takes over from the marked packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// Partition key of its BTH: a CNP of another partition would be dropped (IBTA A17.9.3).
+    pub pkey: u16,
+    /// Service level of its LRH; zero on Ethernet.
+    pub sl: u8,
+}
+
 /// A marked packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
@@ -54,6 +63,8 @@ pub struct Congestion {
     pub port: u16,
     /// Which mark.
     pub mark: Mark,
+    /// What its CNP takes over.
+    pub marked: Marked,
     /// The sender's queue pair. It is not in the packet: a NIC takes it from its queue pair, a switch
     /// must have learned it. `None` means that no CNP can be addressed.
     pub sender_qp: Option<u32>,
@@ -127,6 +138,8 @@ pub struct Cnp {
     pub port: u16,
     /// Form of the packet.
     pub mark: Mark,
+    /// What it takes over from the marked packet.
+    pub marked: Marked,
     /// Who sends it.
     pub role: Role,
 }
@@ -213,6 +226,7 @@ impl NotificationPoint {
             sender_qp,
             port: seen.port,
             mark: seen.mark,
+            marked: seen.marked,
             role: self.config.role,
         };
         if self.config.interval.is_zero() {

@@ -68,10 +68,17 @@ fn cnps(frames: &[Passing], from: u8, to: u8) -> Vec<Time> {
         assert_eq!((address.src_mac.0[5], address.dst_mac.0[5]), (from, to));
         let bth = seen.packet.headers.bth;
         assert_eq!((bth.dest_qp, bth.becn, bth.psn.get()), (0x118, true, 0));
+        assert_eq!(bth.pkey, 0x8123, "that of the marked packet");
         assert_eq!(passing.bytes[15], 46 << 2 | 2, "DSCP and ECN as configured");
         times.push(passing.start);
     }
     times
+}
+
+/// A packet of partition 0x123.
+fn of_partition(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[44..46].copy_from_slice(&[0x81, 0x23]);
+    frame
 }
 
 const CONFIG: &str = "ports: { 1: {}, 2: {} }\ncongestion_notification: { dscp: 46 }\n";
@@ -82,7 +89,8 @@ const CONFIG: &str = "ports: { 1: {}, 2: {} }\ncongestion_notification: { dscp: 
 fn marks_that_arrive_are_answered_by_the_port_they_came_by() {
     let (mut fabric, fars) = rig(&program(true, 0x118), CONFIG);
     for us in [10, 20, 30, 200, 260] {
-        fars[0].send(Time::from_ns(us * 1000), &frame(1, 2, 26, 3, us as u32, 300));
+        let marked = of_partition(frame(1, 2, 26, 3, us as u32, 300));
+        fars[0].send(Time::from_ns(us * 1000), &marked);
     }
     fars[0].send(Time::from_ns(25_000), &frame(1, 2, 26, 2, 0, 300));
     fabric.run_until(Time::from_ns(1_000_000));
@@ -107,7 +115,7 @@ congestion_notification: { dscp: 46, interval: 5 us }
 ";
     let (mut fabric, fars) = rig(&program(false, 0x118), config);
     for psn in 0..20 {
-        fars[0].send(Time::ZERO, &frame(1, 2, 26, 2, psn, 1000));
+        fars[0].send(Time::ZERO, &of_partition(frame(1, 2, 26, 2, psn, 1000)));
     }
     fabric.run_until(Time::from_ns(1_000_000));
     let sent = fars[1].take();

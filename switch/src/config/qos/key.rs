@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for ClassKey {
 pub struct ClassMap(pub BTreeMap<ClassKey, u8>);
 
 /// Spreads keyed values over classes 0 to N-1; `None` where no key applies. Errors name the key.
-pub(super) fn spread<V: Clone, const N: usize>(
+pub(in crate::config) fn spread<V: Clone, const N: usize>(
     map: &BTreeMap<ClassKey, V>,
 ) -> Result<[Option<V>; N], String> {
     let mut classes: [Option<V>; N] = std::array::from_fn(|_| None);

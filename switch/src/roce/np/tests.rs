@@ -12,6 +12,7 @@ fn marked(src: u128, qp: u32) -> Congestion {
         opcode: DATA,
         port: 1,
         mark: Mark::IpCe,
+        marked: Marked { pkey: 0x8000 | qp as u16, sl: 0 },
         sender_qp: Some(qp + 100),
     }
 }
@@ -190,7 +191,8 @@ fn the_cnp_says_what_frames_needs() {
     let mut np = NotificationPoint::new(NpConfig { role: Role::Switch, ..NpConfig::default() });
     let seen = Congestion { mark: Mark::Fecn, port: 3, ..marked(1, 5) };
     np.on_congestion(us(1), &seen);
-    let expected =
-        Cnp { flow: seen.flow, sender_qp: 105, port: 3, mark: Mark::Fecn, role: Role::Switch };
+    let marked = Marked { pkey: 0x8005, sl: 0 };
+    let (flow, mark, role) = (seen.flow, Mark::Fecn, Role::Switch);
+    let expected = Cnp { flow, sender_qp: 105, port: 3, mark, marked, role };
     assert_eq!(np.poll(us(1)), Some(expected));
 }

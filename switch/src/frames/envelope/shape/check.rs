@@ -260,6 +260,14 @@ impl Shape {
         address
     }
 
+    /// The service level of the LRH; zero on Ethernet.
+    pub(in crate::frames) fn sl_of(&self, frame: &[u8]) -> u8 {
+        match &self.front {
+            Front::Infiniband(lrh) => lrh.sl.read(frame) as u8,
+            Front::Ethernet(..) => 0,
+        }
+    }
+
     /// The type of what follows the Ethernet header, or its tag.
     pub(in crate::frames) fn ether_type_of(&self, frame: &[u8]) -> u16 {
         match &self.front {
