@@ -20,8 +20,8 @@
 //! **Clones.** An ingress pass that asked for a clone leaves one more reference to the bytes as they
 //! were received in [`Intrinsic::original`], which the device takes (or frees), once for all
 //! clones, also when the packet itself drops; the descriptor of a clone is the packet's after
-//! [`Descriptor::forget_headers`], and carries its metadata. Egress clones are copies of the packet as the pass
-//! leaves it: the device shares `buf`.
+//! [`Descriptor::forget_headers`], and carries its metadata; egress parses it, if it does anything. Egress clones are copies
+//! of the packet as the pass leaves it, with the metadata that it leaves: the device shares `buf`.
 //!
 //! # Helpers of generated code
 //! Everything with an effect outside the packet is a method that both engines call:
@@ -86,7 +86,7 @@ pub struct Descriptor {
     pub passes: u8,
     /// Link type of the ingress port.
     pub ingress_link: u8,
-    /// Metadata fields declared `carried`.
+    /// Metadata fields declared `carried`: what ingress left for egress, and what the pass before left for one that follows.
     pub carried: [u8; 16],
 }
 
@@ -289,7 +289,7 @@ impl Descriptor {
     }
 
     /// Makes it a packet whose headers nobody has looked at: all of it is body. For what does egress
-    /// without ingress having laid it out: clones of the packet as received, packets from the device.
+    /// without ingress having laid it out: clones of the packet as received.
     pub fn forget_headers(&mut self) {
         self.valid = 0;
         self.body_off = 0;

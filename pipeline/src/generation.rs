@@ -284,6 +284,36 @@ impl Executor {
         open: Option<&OpenPorts>,
     ) {
         self.refresh();
+        self.ingress_of_current(memory, device, trace, packets, meta, open);
+    }
+
+    /// Ingress of packets that were in ingress before: metadata that a program carried is known to that program only.
+    pub fn ingress_again(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+    ) {
+        self.refresh();
+        let current = self.current().map(|generation| generation.id);
+        for packet in packets.iter_mut().filter(|packet| Some(packet.generation) != current) {
+            packet.carried = [0; 16];
+        }
+        self.ingress_of_current(memory, device, trace, packets, meta, None);
+    }
+
+    #[inline(always)]
+    fn ingress_of_current(
+        &mut self,
+        memory: &mut PacketMemory,
+        device: &mut dyn Device,
+        trace: Option<&mut dyn TraceSink>,
+        packets: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        open: Option<&OpenPorts>,
+    ) {
         let Some(live) = self.live.last_mut() else { return };
         for packet in packets.iter_mut() {
             packet.generation = live.generation.id;

@@ -6,7 +6,7 @@
 //!
 //! # A pass
 //! Ingress: parse, verify checksums then CRCs in order, run the control, conclude. Egress: find the headers
-//! again, run the control, conclude. Conclude: verdict; checksums, then CRCs, in order; deparser. A pass
+//! again (of a copy of the packet as received: parse, without counting errors), run the control, conclude. Conclude: verdict; checksums, then CRCs, in order; deparser. A pass
 //! that ends with a drop is not put together, except in egress for the clones it asked for.
 //!
 //! # Headers
@@ -25,6 +25,9 @@
 //! gone. A cursor that is not at a whole byte at the end of a state is the error `header_length`.
 //!
 //! # Across the queue
+//! `carried` metadata comes with the packet: to egress from ingress, to ingress if it was resubmitted or recirculated, to
+//! a copy from the pass that made it. Other metadata is zero when a pass begins.
+//!
 //! Egress walks `emit` by the validity mask, computing variable lengths from the headers' own fields, and
 //! then `after` from the end of the body. So a pad may depend on headers in front of the body,
 //! `std.emit_length` and carried metadata only. A header whose fields give another length than it has ends

@@ -97,6 +97,18 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether an operation like this is anywhere in the controls.
+    pub fn uses(&self, wanted: impl Fn(&Op) -> bool) -> bool {
+        let actions = self.actions.iter().map(|action| &action.body);
+        let bodies = [&self.ingress, &self.egress].into_iter().chain(actions);
+        bodies.flat_map(|body| &body.blocks).flat_map(|block| &block.ops).any(|op| wanted(&op.op))
+    }
+
+    /// A packet may enter ingress again with `carried` metadata of the pass before.
+    pub fn brings_metadata(&self) -> bool {
+        self.carried_bytes > 0 && self.uses(|op| matches!(op, Op::Resubmit | Op::Recirculate))
+    }
+
     /// A packet leaves egress as ingress left it, whatever it is: no code, nothing is computed or added when it leaves.
     pub fn egress_is_empty(&self) -> bool {
         let sums = self.checksums.iter().map(|checksum| checksum.update);

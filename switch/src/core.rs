@@ -149,6 +149,8 @@ pub struct Core {
     mem: PacketMemory,
     executor: Executor,
     again: Vec<(Descriptor, Intrinsic)>,
+    /// Packets for the control plane that have not done egress.
+    to_cpu: Vec<Descriptor>,
     rx: Vec<RxFrame>,
     /// Ports with something to send.
     active: SlotSet,
@@ -217,6 +219,7 @@ impl Core {
             crew: None,
             cuts: Vec::new(),
             again: Vec::new(),
+            to_cpu: Vec::new(),
             generators: Vec::new(),
             burst: Vec::with_capacity(BURST_MAX),
             meta: Vec::with_capacity(BURST_MAX),
@@ -495,7 +498,8 @@ impl Core {
     /// The earliest of the buffer's instant and what else there is to do.
     #[inline]
     fn next_but(&self, buffer: Option<Time>) -> Option<Time> {
-        if !self.again.is_empty() || self.has_mail() || self.waits_for_egress() {
+        let waits = !self.again.is_empty() || !self.to_cpu.is_empty();
+        if waits || self.has_mail() || self.waits_for_egress() {
             return Some(Time::ZERO);
         }
         let notices = self.device.notifier.as_ref().map_or(Time::MAX, Notifier::next_deadline);
@@ -544,7 +548,7 @@ impl Core {
     /// Packets inside: in queues, held, waiting for a port, or for another pass.
     pub fn queued(&self) -> usize {
         let waits: usize = self.active.iter().map(|slot| self.slots[slot].waits()).sum();
-        self.again.len() + self.manager.queued() + waits + self.handed_waiting()
+        self.again.len() + self.to_cpu.len() + self.manager.queued() + waits + self.handed_waiting()
     }
 
     /// Lets go of the tables, and passes capture records on, before the worker sleeps.

@@ -37,6 +37,7 @@ mod replay;
 mod rig;
 mod run;
 mod rxe;
+mod semantics;
 mod straight;
 mod telemetry;
 mod through;

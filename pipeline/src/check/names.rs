@@ -153,7 +153,7 @@ pub(crate) fn in_pattern<'a>(pattern: &'a PatternDecl, found: &mut dyn FnMut(&'a
 
 /// Headers that these statements may make valid.
 pub(crate) fn made_in_statements<'a>(statements: &'a [Stmt], made: &mut dyn FnMut(&'a str)) {
-    const MAKERS: [&str; 4] = ["extract", "extract_at", "set_valid", "push"];
+    const MAKERS: [&str; 3] = ["extract", "extract_at", "set_valid"];
     for statement in statements {
         match &statement.kind {
             StmtKind::Call(name, args) if MAKERS.contains(&name.value.as_str()) => {

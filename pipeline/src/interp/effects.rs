@@ -32,7 +32,7 @@ impl Pass<'_> {
                     self.bench.phv.copy(to, from);
                 }
                 for instance in self.stack(*stack).take(count) {
-                    self.bench.phv.set_zero(instance, fixed(instance));
+                    self.bench.phv.clear(instance);
                 }
                 self.stack(*stack).for_each(|instance| self.made_new(instance));
             }

@@ -2,7 +2,7 @@
 
 use super::Interp;
 use super::phv::bit;
-use crate::exec::{Context, Descriptor, Device, Intrinsic, NO_PORT, Verdict, flags};
+use crate::exec::{Context, Descriptor, Device, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{BuiltinReason, Program};
@@ -24,6 +24,11 @@ pub(super) enum End {
     Punt(ReasonId),
     /// The parser failed. Ends parsing, not the pass.
     Reject(ErrorId),
+}
+
+/// A packet that was in ingress before.
+fn is_again(path: u8) -> bool {
+    path == PacketPath::Resubmit as u8 || path == PacketPath::Recirculate as u8
 }
 
 /// A packet on its way through a control.
@@ -184,6 +189,9 @@ impl Pass<'_> {
             self.packet.traffic_class = 0;
             self.packet.priority_group = 0;
             self.packet.flags = 0;
+            if is_again(self.packet.path) {
+                self.carried_in();
+            }
         }
         self.trace(|pass| Event::Start {
             egress: pass.egress,
@@ -255,6 +263,36 @@ impl Pass<'_> {
 
     /// What is done in front of the control of egress.
     pub(super) fn before_egress(&mut self) -> Result<(), End> {
+        if self.is_unparsed() {
+            self.parse_copy()?;
+        } else {
+            self.carried_in();
+            self.resume()?;
+        }
+        self.trace_body();
+        self.check_sums()
+    }
+
+    /// A copy of the packet as it was received, whose headers nobody has looked for.
+    fn is_unparsed(&self) -> bool {
+        let is_copy = self.packet.path == PacketPath::CloneIngress as u8;
+        is_copy && self.packet.valid == 0 && !self.engine.quiet_egress
+    }
+
+    /// The parser, in egress. Its errors end parsing and are not counted twice; of metadata only what is carried stays.
+    fn parse_copy(&mut self) -> Result<(), End> {
+        let parsed = self.parse();
+        self.bench.phv.meta.fill(0);
+        self.carried_in();
+        match parsed {
+            Err(End::Reject(error)) => self.trace(|_| Event::ParserError(error)),
+            other => other?,
+        }
+        Ok(())
+    }
+
+    /// Metadata that came with the packet.
+    fn carried_in(&mut self) {
         for (id, meta) in self.program.metadata.entries() {
             if let Some(at) = meta.carried_at {
                 let len = meta.bits.div_ceil(8) as usize;
@@ -263,9 +301,6 @@ impl Pass<'_> {
                 self.bench.phv.meta[id.index()] = value & ones(meta.bits);
             }
         }
-        self.resume()?;
-        self.trace_body();
-        self.check_sums()
     }
 
     fn trace_body(&mut self) {
@@ -283,11 +318,12 @@ impl Pass<'_> {
         }
         let len = self.packet.len;
         let (mut verdict, mut reason) = self.decide(end);
-        if !self.egress {
+        let goes_on = self.packet.flags & flags::RECIRCULATE != 0 || self.meta.clone_count > 0;
+        if !self.egress || goes_on {
             self.carry();
-            if self.meta.clone_count > 0 {
-                self.keep_original();
-            }
+        }
+        if !self.egress && self.meta.clone_count > 0 {
+            self.keep_original();
         }
         if verdict != Verdict::Drop || (self.egress && self.meta.clone_count > 0) {
             match self.deparse() {
@@ -364,7 +400,7 @@ impl Pass<'_> {
         self.meta.pcp = pcp.unwrap_or(0xff);
     }
 
-    /// Metadata that crosses the queue, with the packet and with its clones.
+    /// Metadata that crosses the queue, with the packet and with its clones, or goes on with it from egress.
     fn carry(&mut self) {
         for (id, meta) in self.program.metadata.entries() {
             if let Some(at) = meta.carried_at {

@@ -157,9 +157,9 @@ pub enum Op {
         /// Source.
         from: InstanceId,
     },
-    /// Move elements towards the end, the first `count` become valid zeros, the last fall out.
+    /// Move elements towards the end; the first `count` are not valid then, the last fall out (P4 `push_front`).
     PushFront(StackId, u32),
-    /// Move elements towards the front, the first `count` fall out.
+    /// Move elements towards the front; the first `count` fall out, the last are not valid then (P4 `pop_front`).
     PopFront(StackId, u32),
     /// Run an action with arguments (its first locals).
     Call(ActionId, Vec<ExprId>),

@@ -163,8 +163,14 @@ pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, 
     let mut walk = Walk { program, watch, memo: BTreeMap::new(), exits: None };
     let ingress = walk.control(&program.ingress, start);
     let kept = kept_across_queue(program);
-    let egress = ingress.and_then(|end| {
-        let start = Validity { may: end.may & kept, must: end.must & kept };
+    let mut start = ingress.map(|end| Validity { may: end.may & kept, must: end.must & kept });
+    if program.uses(|op| matches!(op, Op::Clone(_)))
+        && let Some(parsed) = parsed.end
+    {
+        // Egress parses copies of the packet as it was received.
+        join_into(&mut start, parsed);
+    }
+    let egress = start.and_then(|start| {
         walk.exits = None;
         walk.control(&program.egress, start)
     });
@@ -325,14 +331,10 @@ impl Walk<'_, '_> {
             }
             Op::PushFront(stack, count) | Op::PopFront(stack, count) => {
                 let elements = stack_bits(self.program, *stack);
-                let first = elements & elements.wrapping_neg();
                 let shifted = |bits: u64| {
                     let inside = bits & elements;
                     let moved = match op {
-                        Op::PushFront(..) => {
-                            let low = first.wrapping_mul((1u64 << count.min(&63)) - 1);
-                            inside.checked_shl(*count).unwrap_or(0) | low
-                        }
+                        Op::PushFront(..) => inside.checked_shl(*count).unwrap_or(0),
                         _ => inside.checked_shr(*count).unwrap_or(0),
                     };
                     bits & !elements | moved & elements

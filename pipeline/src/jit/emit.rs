@@ -219,6 +219,9 @@ impl<'g> Emit<'g> {
             let zero = self.resize(zero, 64, bits);
             self.b.def_var(var, zero);
         }
+        if !self.egress && self.program.brings_metadata() {
+            self.metas_in();
+        }
         let parsed = self.b.create_block();
         self.b.append_block_param(parsed, I64);
         if self.egress {
@@ -451,6 +454,17 @@ impl<'g> Emit<'g> {
             let cursor = self.load64(self.frame, scalar_offset!(cursor_bits));
             self.b.def_var(self.cursor_bits, cursor);
         }
+        self.metas_in();
+        if locals {
+            for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
+                let value = self.get_value(n, bits);
+                self.b.def_var(var, value);
+            }
+        }
+    }
+
+    /// Metadata as the interpreter has it.
+    fn metas_in(&mut self) {
         let words = self.load64(self.frame, frame_offset!(meta_words));
         for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
             let at = n as i32 * VALUE_BYTES;
@@ -460,12 +474,6 @@ impl<'g> Emit<'g> {
                 value = self.b.ins().iconcat(value, high);
             }
             self.b.def_var(var, value);
-        }
-        if locals {
-            for (n, (var, bits)) in self.locals.clone().into_iter().enumerate() {
-                let value = self.get_value(n, bits);
-                self.b.def_var(var, value);
-            }
         }
     }
 

@@ -32,7 +32,10 @@ impl Core {
         }
         let (mem, device, sink) = (&mut self.mem, &mut self.device, lend(&mut trace));
         let open = goes_through.then_some(&self.open);
-        self.executor.ingress(mem, device, sink, &mut burst, &mut meta, open);
+        match received {
+            true => self.executor.ingress(mem, device, sink, &mut burst, &mut meta, open),
+            false => self.executor.ingress_again(mem, device, sink, &mut burst, &mut meta),
+        }
         // The intrinsics stay where they are: they are longer than the packets' descriptors.
         for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
             if intrinsic.left == 1 {
@@ -256,12 +259,10 @@ impl Core {
             }
             return self.offer(slot, packet, wanted);
         }
-        self.will_not_leave(&packet);
         if port == CPU_PORT {
-            self.punt(packet, DeviceReason::ToCpu.index());
-        } else {
-            self.drop_packet(packet, DeviceReason::NoSuchPort.index());
+            return self.to_cpu.push(packet);
         }
+        self.refuse(packet, DeviceReason::NoSuchPort.index());
     }
 
     /// Offers a packet to the traffic manager.
@@ -348,7 +349,8 @@ pub(super) fn is_ended(intrinsic: &Intrinsic) -> bool {
     matches!(intrinsic.verdict(), Verdict::Drop | Verdict::Punt)
 }
 
-/// A packet that was resubmitted leaves as a normal one.
+/// In egress the path says how the packet got there: one that was resubmitted or recirculated before is a normal one (PSA
+/// NORMAL_UNICAST).
 fn normal_path(path: u8) -> u8 {
     const RESUBMIT: u8 = PacketPath::Resubmit as u8;
     const RECIRCULATE: u8 = PacketPath::Recirculate as u8;

@@ -82,6 +82,7 @@ impl Core {
             waiting.extend(slot.waiting());
         }
         waiting.extend(self.again.iter().map(|(descriptor, _)| descriptor.ingress_port));
+        waiting.extend(self.to_cpu.iter().map(|descriptor| descriptor.ingress_port));
         waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
         self.count_handed(&mut |number| waiting.push(number));
         let mut counts = vec![0; self.slots.len()];

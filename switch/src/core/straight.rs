@@ -25,7 +25,10 @@ impl Core {
         // What recirculated in egress waits for the next turn, as on the way of bursts.
         if !has_left && !self.again.is_empty() {
             progress = self.end_turn(progress, None);
-        } else if !self.active.is_empty() || self.manager.tm.next_ready().is_some() {
+        } else if !self.active.is_empty()
+            || !self.to_cpu.is_empty()
+            || self.manager.tm.next_ready().is_some()
+        {
             progress.sent += self.transmit(None);
         }
         progress.sent += std::mem::take(&mut self.sent_straight);
@@ -36,7 +39,8 @@ impl Core {
     /// One burst of a port; a packet that is alone goes straight. True if it has done egress.
     #[inline]
     fn take_straight(&mut self, slot: usize, progress: &mut Progress) -> bool {
-        if !self.is_straight || !self.again.is_empty() || !self.active.is_empty() {
+        let waits = !self.again.is_empty() || !self.active.is_empty() || !self.to_cpu.is_empty();
+        if !self.is_straight || waits {
             self.take_in(slot, progress, None);
             return false;
         }

@@ -23,6 +23,9 @@ impl Core {
     #[inline]
     pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
         let mut sent = 0;
+        if !self.to_cpu.is_empty() {
+            self.egress_to_cpu(lend(&mut trace));
+        }
         if !self.active.is_empty() {
             sent += self.egress_of_open(lend(&mut trace));
         }
@@ -44,6 +47,34 @@ impl Core {
             }
         }
         sent
+    }
+
+    /// Egress for what goes to the control plane, which has no queue and no rate. Copies that it makes for the control plane
+    /// go in the next poll.
+    fn egress_to_cpu(&mut self, mut trace: Option<&mut dyn TraceSink>) {
+        let now_ns = self.now.as_ns();
+        let mut waiting = std::mem::take(&mut self.to_cpu);
+        for mut packet in waiting.drain(..) {
+            let mark = self.mark_all && packet.flags & flags::ECT != 0;
+            let mut intrinsic = Intrinsic {
+                now_ns,
+                enqueue_ns: now_ns,
+                dequeue_ns: now_ns,
+                congestion_mark: mark.into(),
+                ..Intrinsic::default()
+            };
+            self.device.half = Half::Egress;
+            let (burst, meta) = (slice::from_mut(&mut packet), slice::from_mut(&mut intrinsic));
+            let sink = lend(&mut trace);
+            self.executor.egress(&mut self.mem, &mut self.device, sink, burst, meta);
+            if self.after_egress(&mut packet, &intrinsic) {
+                self.punt(packet, DeviceReason::ToCpu.index());
+            }
+            self.after_pass();
+        }
+        if self.to_cpu.is_empty() {
+            self.to_cpu = waiting;
+        }
     }
 
     fn send_all(&mut self) -> usize {

@@ -301,7 +301,9 @@ fn compare(
     if a_meta.left == 1 && b_meta.left == 1 {
         // Nobody looks for headers behind egress.
         (b.valid, b.body_off, b.body_len) = (a.valid, a.body_off, a.body_len);
-        b.carried = a.carried;
+        if a.flags & flags::RECIRCULATE == 0 {
+            b.carried = a.carried;
+        }
     }
     // Handles are of two memories.
     let bufs = (a.buf.take(), b.buf.take());

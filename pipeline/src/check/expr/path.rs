@@ -33,8 +33,10 @@ pub(crate) enum Target {
     Cell { register: usize, index: ExprId, cell: u32, bits: u32 },
     /// A whole header.
     Header(InstanceId),
-    /// A header that the program never uses: it reads as zero.
+    /// A part of a header that the program never makes valid: it reads as zero.
     Absent(u32),
+    /// The whole of one; the number is that of its declaration.
+    AbsentHeader(usize),
 }
 
 /// Values of `link.`.
@@ -62,7 +64,7 @@ impl Cx<'_> {
                     .help(format!("read it first: `let x = {name}`, then use `x`"));
                 return Val::Poison;
             }
-            Target::Header(_) => {
+            Target::Header(_) | Target::AbsentHeader(_) => {
                 let text = "this is a whole header, not a value";
                 let help = "name a field of it, or `.valid`";
                 self.report.error(codes::WRONG_KIND, span, text).help(help);
@@ -461,7 +463,15 @@ impl Cx<'_> {
 
     /// A part of a header that is declared and that nothing makes valid: it has no id and reads 0.
     fn absent(&mut self, index: usize, rest: &[PathPart]) -> Option<Target> {
-        let header = self.scope.instances.get(index)?.header;
+        let declared = self.scope.instances.get(index)?;
+        let header = declared.header;
+        match rest {
+            [] if declared.stack.is_none() => return Some(Target::AbsentHeader(index)),
+            [PathPart::Index(_)] if declared.stack.is_some() => {
+                return Some(Target::AbsentHeader(index));
+            }
+            _ => {}
+        }
         let last = rest.iter().rev().find_map(|part| match part {
             PathPart::Name(name) => Some(name.value.as_str()),
             PathPart::Index(_) => None,

@@ -86,7 +86,7 @@ impl Cx<'_> {
             Target::Meta(meta, bits) => return Some((LValue::Meta(meta), bits)),
             Target::Std(field) => return Some((LValue::Std(field), field.bits())),
             Target::Local(local, bits) => return Some((LValue::Local(local), bits)),
-            Target::Absent(_) => return None,
+            Target::Absent(_) | Target::AbsentHeader(_) => return None,
             Target::Read(ExprKind::Valid(_), _) => {
                 "validity is changed by `set_valid(h)` and `set_invalid(h)`"
             }
@@ -213,7 +213,10 @@ impl Cx<'_> {
         let from = match &value.value {
             Ast::Path(path) => match self.resolve(path, value.span) {
                 Some(Target::Header(from)) => Some(from),
-                Some(Target::Absent(_)) | None => return,
+                Some(Target::AbsentHeader(index)) => {
+                    return self.copy_absent(flow, to, index, span);
+                }
+                None => return,
                 Some(_) => None,
             },
             _ => None,
@@ -227,15 +230,34 @@ impl Cx<'_> {
             return;
         };
         if a.header != b.header {
-            let text = format!("`{}` and `{}` are headers of different types", a.name, b.name);
-            self.report.error(codes::WRONG_KIND, span, text);
-            return;
+            let (a, b) = (a.name.clone(), b.name.clone());
+            return self.different_types(&a, &b, span);
         }
         if self.env.place == Place::Parser {
             self.report.error(codes::WRONG_PLACE, span, "the parser does not copy headers");
             return;
         }
         flow.op(Op::CopyHeader { to, from }, span);
+    }
+
+    /// A copy of a header that is never valid leaves one that is not valid.
+    fn copy_absent(&mut self, flow: &mut Flow, to: InstanceId, from: usize, span: SourceSpan) {
+        let Some(from) = self.scope.instances.get(from) else { return };
+        let header = self.ir.instances.get(to).and_then(|to| self.ir.headers.get(to.header));
+        if header.is_some_and(|header| header.name != from.header.value) {
+            let to = self.ir.instances[to].name.clone();
+            return self.different_types(&to, &from.name.value, span);
+        }
+        if self.env.place == Place::Parser {
+            self.report.error(codes::WRONG_PLACE, span, "the parser does not copy headers");
+            return;
+        }
+        flow.op(Op::SetInvalid(to), span);
+    }
+
+    fn different_types(&mut self, to: &str, from: &str, span: SourceSpan) {
+        let text = format!("`{to}` and `{from}` are headers of different types");
+        self.report.error(codes::WRONG_KIND, span, text);
     }
 
     fn store_cell(

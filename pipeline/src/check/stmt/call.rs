@@ -222,7 +222,7 @@ impl Cx<'_> {
         };
         match self.resolve(path, arg.span)? {
             Target::Header(id) => Some(id),
-            Target::Absent(_) => None,
+            Target::Absent(_) | Target::AbsentHeader(_) => None,
             _ => {
                 self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
                 None

@@ -3,7 +3,7 @@
 use super::path::{InPlace, Loop, PATH_BUDGET, PathPlan};
 use super::through::{HALF, Through};
 use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic};
-use crate::exec::{Descriptor, Intrinsic, NO_PORT, Verdict};
+use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags as packet_flags};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::BuiltinReason;
@@ -138,6 +138,14 @@ impl Emit<'_> {
         }
         let path = InPlace::new(self.program, data, len);
         let program = self.program;
+        if !self.egress && program.brings_metadata() {
+            // Rare, and left to the code that can read it.
+            const { assert!(PacketPath::Resubmit as u8 == 2 && PacketPath::Recirculate as u8 == 3) };
+            let how = self.load_word(self.packet, descriptor!(path), 1);
+            let how = self.b.ins().band_imm_u(how, 0xfe);
+            let again = self.b.ins().icmp_imm_u(IntCC::Equal, how, 2);
+            self.leave_if(again, 0);
+        }
         if self.egress {
             return self.resume_in_place(&path, plan, around);
         }
@@ -244,11 +252,22 @@ impl Emit<'_> {
         }
     }
 
-    /// Metadata that crosses the queue, also when the packet drops.
+    /// Metadata that crosses the queue, also when the packet drops, or goes on from egress.
     fn carried_out(&mut self) {
         if !self.egress {
-            self.carry_out();
+            return self.carry_out();
         }
+        if !self.program.brings_metadata() {
+            return;
+        }
+        let (carry, done) = (self.b.create_block(), self.b.create_block());
+        let told = self.load_word(self.packet, descriptor!(flags), 1);
+        let again = self.b.ins().band_imm_u(told, i64::from(packet_flags::RECIRCULATE));
+        self.b.ins().brif(again, carry, &[], done, &[]);
+        self.b.switch_to_block(carry);
+        self.carry_out();
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
     }
 
     pub(super) fn carry_out(&mut self) {

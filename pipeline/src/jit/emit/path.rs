@@ -12,6 +12,7 @@
 use super::change::masks_left;
 use super::sure::Sure;
 use super::{Emit, Refused, descriptor, frame_offset};
+use crate::exec::PacketPath;
 use crate::ids::*;
 use crate::interp::phv::bit;
 use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, StdField, Target, Term, Update, Verify};
@@ -392,6 +393,13 @@ impl Emit<'_> {
         let stop = self.b.ins().iadd(body_off, body_len);
         let slack = self.compare(IntCC::NotEqual, stop, start.len);
         self.leave_if(slack, 0);
+        if plan.masks.contains(&0) && self.program.uses(|op| matches!(op, Op::Clone(_))) {
+            // A copy that is to be parsed looks like a packet without headers.
+            let how = self.load_word(self.packet, descriptor!(path), 1);
+            let copy = i64::from(PacketPath::CloneIngress as u8);
+            let unparsed = self.b.ins().icmp_imm_u(IntCC::Equal, how, copy);
+            self.leave_if(unparsed, 0);
+        }
         let mut switch = Switch::new();
         let mut blocks = Vec::new();
         for known in &plan.masks {

@@ -1,0 +1,232 @@
+//! What programs say about headers and about packets that take another way than from port to port, on every engine at every
+//! level: header copies, stacks, the control plane, passes that follow a pass, mirror copies.
+
+use wireyard_pipeline::passes::LEVEL_MAX;
+use wireyard_switch::ports::LinkType;
+use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
+use wireyard_switch::sandbox::Sandbox;
+use wireyard_tables::time::Time;
+
+/// A header of two bytes behind Ethernet, to see what becomes of it.
+const HEAD: &str = "
+pipeline: semantics
+include: [ethernet]
+headers: { mark: { fields: { value: 16 } } }
+";
+
+/// What left a device.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    /// Port and frame.
+    sent: Vec<(u16, Vec<u8>)>,
+    /// Frames for the control plane.
+    punted: Vec<Vec<u8>>,
+    /// Packets dropped, by reason.
+    dropped: Vec<(String, u64)>,
+}
+
+/// Sends frames into port 1, one after the other, on every engine at every level.
+fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("program.yaml"), format!("{HEAD}{program}")).expect("writes");
+    std::fs::write(folder.path().join("entries.yaml"), entries).expect("writes");
+    let place = Place { program: folder.path().to_owned(), ..Place::default() };
+    let mut first = None;
+    for engine in EngineKind::ALL {
+        for opt_level in 0..=LEVEL_MAX {
+            let loaded = load(&place).unwrap_or_else(|e| panic!("{e}"));
+            let options = DeviceOptions { engine, opt_level, ..DeviceOptions::small() };
+            let mut core = loaded.device(options).expect("a device");
+            core.listen_to_punts();
+            let ports = [1, 2, 3].map(|port| (port, LinkType::Ethernet));
+            let mut sandbox = Sandbox::new(core, &ports).expect("ports");
+            for frame in frames {
+                assert!(sandbox.send(1, frame, Time::ZERO, None));
+            }
+            let report = sandbox.core.report();
+            assert_eq!(report.queued, 0, "{report:?}");
+            let out = report.sent + report.dropped.iter().map(|(_, n)| n).sum::<u64>();
+            let out = out + report.consumed.iter().map(|(_, n)| n).sum::<u64>();
+            assert_eq!(report.received + report.generated, out, "{report:?}");
+            let left = Left {
+                sent: sandbox.received(),
+                punted: sandbox.core.take_punted().into_iter().map(|punted| punted.bytes).collect(),
+                dropped: report.dropped.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
+            };
+            let expected = first.get_or_insert_with(|| (engine.name(), opt_level, Left::default()));
+            if expected.2 == Left::default() {
+                expected.2 = left;
+            } else {
+                assert_eq!(left, expected.2, "{} at level {opt_level}", engine.name());
+            }
+        }
+    }
+    first.expect("an engine").2
+}
+
+/// A frame to 02:00:00:00:00:`kind` with these words behind the Ethernet header.
+fn frame(kind: u8, words: &[u16]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, kind, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    frame.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    frame.extend([0xee; 20]);
+    frame
+}
+
+/// The words behind the Ethernet header.
+fn words(frame: &[u8]) -> Vec<u16> {
+    let behind = frame[14..].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    behind.take_while(|word| *word != 0xeeee).collect()
+}
+
+#[test]
+fn a_copy_of_a_header_that_is_never_valid_is_not_valid() {
+    let program = "
+instances: { a: mark, b: mark }
+parser: { start: { extract: [ethernet, a] } }
+ingress:
+  - std.egress_port = 2
+  - if: 'ethernet.dst[7:0] == 1'
+    then: [ a = b ]
+deparser: { emit: [ethernet, a] }
+";
+    let left = outcome(program, "", &[frame(1, &[7]), frame(2, &[7])]);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![], vec![7]]);
+}
+
+/// P4 `push_front` and `pop_front`: what comes in is not valid.
+#[test]
+fn elements_that_a_stack_gets_are_not_valid() {
+    let program = "
+instances: { tags: { header: mark, stack: 3 } }
+parser:
+  start: { extract: [ethernet, tags, tags] }
+ingress:
+  - std.egress_port = 2
+  - switch: 'ethernet.dst[7:0]'
+    cases:
+      1: [ 'push(tags, 1)', 'tags[0].value = 9' ]
+      2: [ 'push(tags, 1)', 'set_valid(tags[0])', 'tags[0].value = 9' ]
+      3: [ 'push(tags, 2)', 'set_valid(tags[1])' ]
+      4: [ 'pop(tags, 1)', 'tags[1].value = 9', 'tags[2].value = 9' ]
+      5: [ 'push(tags, 3)' ]
+      6: [ 'pop(tags, 3)' ]
+deparser: { emit: [ethernet, tags] }
+";
+    let frames: Vec<Vec<u8>> = (1..=6).map(|kind| frame(kind, &[1, 2])).collect();
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![1, 2], vec![9, 1, 2], vec![0, 1], vec![2], vec![], vec![]]);
+}
+
+/// PSA: a packet for the CPU port does egress like any other.
+#[test]
+fn egress_runs_for_the_control_plane() {
+    let program = "
+instances: { a: mark }
+metadata: { from_ingress: { bits: 16, carried: true } }
+parser: { start: { extract: [ethernet, a] } }
+ingress:
+  - meta.from_ingress = a.value
+  - switch: 'ethernet.dst[7:0]'
+    cases:
+      1: [ std.egress_port = CPU_PORT ]
+      2: [ std.egress_port = 2, clone(7) ]
+      3: [ std.egress_port = CPU_PORT, a.value = 0xdead ]
+      4: [ punt at_once ]
+      5: [ std.egress_port = 3 ]
+egress:
+  - if: std.egress_port == CPU_PORT
+    then:
+      - if: a.value == 0xdead
+        then: [ drop refused_in_egress ]
+      - a.value = meta.from_ingress + 1
+  - if: std.egress_port == 3
+    then: [ clone(8) ]
+";
+    let entries = "mirror_sessions: { 7: { port: CPU_PORT }, 8: { port: CPU_PORT } }";
+    let frames: Vec<Vec<u8>> = (1..=5).map(|kind| frame(kind, &[0x10 * u16::from(kind)])).collect();
+    let left = outcome(program, entries, &frames);
+    let punted: Vec<Vec<u16>> = left.punted.iter().map(|frame| words(frame)).collect();
+    assert_eq!(punted, [vec![0x11], vec![0x21], vec![0x40], vec![0x51]]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(2, vec![0x20]), (3, vec![0x50])]);
+    assert_eq!(left.dropped, [("refused_in_egress".to_owned(), 1)]);
+}
+
+/// PSA `resubmit_metadata` and `recirculate_metadata`: what is `carried` reaches the next pass, the rest is zero.
+#[test]
+fn carried_metadata_reaches_the_next_pass() {
+    let resubmits = "
+instances: { a: mark }
+metadata: { n: { bits: 16, carried: true }, wide: { bits: 80, carried: true }, plain: 16 }
+parser: { start: { extract: [ethernet, a] } }
+ingress:
+  - std.egress_port = 2
+  - if: std.packet_path == path.resubmit
+    then: [ 'a.value = meta.n + meta.plain + meta.wide[79:64]' ]
+    else: [ meta.n = a.value + 1, meta.plain = 0x100, meta.wide = 80w0x1000_0000_0000_0000_0000, resubmit() ]
+";
+    let left = outcome(resubmits, "", &[frame(1, &[5]), frame(1, &[8])]);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![0x1006], vec![0x1009]]);
+    // Twice around: each pass adds, ingress 1 and egress 0x10. The path in egress is that of a packet to a port (PSA
+    // NORMAL_UNICAST).
+    let recirculates = "
+instances: { a: mark }
+metadata: { n: { bits: 16, carried: true }, rounds: { bits: 2, carried: true }, plain: 16 }
+parser: { start: { extract: [ethernet, a] } }
+ingress:
+  - std.egress_port = 2
+  - if: std.packet_path != path.recirculate
+    then: [ meta.n = a.value ]
+  - meta.n = meta.n + meta.plain + 1
+  - meta.plain = 0x100
+egress:
+  - meta.n = meta.n + meta.plain + 0x10
+  - meta.plain = 0x200
+  - if: meta.rounds != 2 && std.packet_path == path.normal
+    then: [ meta.rounds = meta.rounds + 1, recirculate() ]
+    else: [ a.value = meta.n ]
+";
+    let left = outcome(recirculates, "", &[frame(1, &[0]), frame(1, &[0x400])]);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    assert_eq!(sent, [vec![0x33], vec![0x433]]);
+}
+
+/// PSA CI2E: a copy of the packet as it was received is parsed in egress, with what ingress carried. CE2E: the copy has
+/// the metadata that egress left.
+#[test]
+fn egress_finds_the_headers_of_a_mirror_copy() {
+    let program = "
+instances: { a: mark, b: mark }
+metadata: { n: { bits: 16, carried: true }, seen: 16 }
+parser:
+  start: { extract: ethernet, select: ethernet.ether_type, cases: { 0x88b5: more } }
+  more: { extract: [a, b], do: [ meta.seen = a.value ] }
+ingress:
+  - std.egress_port = 2
+  - meta.n = 0x100
+  - clone(7)
+  - set_invalid(b)
+  - a.value = 0x1111
+egress:
+  - if: std.packet_path == path.clone_ingress
+    then: [ a.value = a.value + meta.n + meta.seen, b.value = std.instance ]
+  - if: std.packet_path == path.clone_egress
+    then: [ a.value = meta.n ]
+  - if: std.packet_path == path.normal
+    then: [ meta.n = 0x200, clone(8) ]
+deparser: { emit: [ethernet, a, b] }
+";
+    let entries = "mirror_sessions: { 7: { port: 3, instance: 6 }, 8: { port: 3 } }";
+    let left = outcome(program, entries, &[frame(1, &[5, 9])]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(2, vec![0x1111]), (3, vec![0x105, 6]), (3, vec![0x200])]);
+    // A frame that the parser does not know is mirrored as far as it was parsed.
+    let mut other = frame(1, &[5, 9]);
+    (other[12], other[13]) = (0x88, 0xb6);
+    let left = outcome(program, entries, &[other]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(2, vec![5, 9]), (3, vec![5, 9]), (3, vec![5, 9])]);
+}
