@@ -16,7 +16,7 @@ use wireyard_pipeline::diag::{Diagnostics, Rejected};
 use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
-use crate::pcap::{LINK_INFINIBAND, Record, erf};
+use crate::pcap::{Record, erf};
 use crate::ports::LinkType;
 use crate::ports::capture::link_of;
 
@@ -66,17 +66,14 @@ impl<'a> Frame<'a> {
     /// The frame of a capture record.
     ///
     /// # Errors
-    /// A link type that is not decoded, with its name.
+    /// A link type, or a kind of record, that is not decoded, with its name. Others of the file may be.
     pub fn of(record: &Record<'a>) -> Result<Frame<'a>, String> {
         let link = link_of(record.link, None)?;
         if link != LinkType::Erf {
             return Ok(Frame { bytes: record.data, wire_len: record.wire_len, link });
         }
-        let inner = erf::frame(record.data)?;
-        let link = match inner.link {
-            LINK_INFINIBAND => LinkType::Infiniband,
-            _ => LinkType::Ethernet,
-        };
+        let inner = erf::frame(record.data).map_err(|why| why.to_string())?;
+        let link = inner.link_type();
         Ok(Frame { bytes: inner.bytes, wire_len: inner.wire_len, link })
     }
 
@@ -126,10 +123,7 @@ impl Dissector {
             LinkType::Opa => 2,
         };
         let parsed = self.decoder.parse(frame.bytes, link).ok_or_else(|| {
-            format!(
-                "a frame of {} bytes: at most {PACKET_BYTES_MAX} are decoded",
-                frame.bytes.len()
-            )
+            format!("frames of more than {PACKET_BYTES_MAX} bytes are not decoded")
         })?;
         Ok(Decoded { parsed, frame, summary: &self.summary })
     }

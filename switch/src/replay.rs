@@ -51,7 +51,7 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayEr
 /// A damaged file: what was before the damage has gone through. One that cannot be written on.
 pub fn run(core: &mut Core, tell: &mut dyn FnMut(String)) -> Result<(), ReplayError> {
     let failure = run_to_the_end(core, tell);
-    tell_of_waits(core, tell);
+    tell_of_inputs(core, tell);
     let errors = core.close();
     match failure.or_else(|| errors.first().map(ToString::to_string)) {
         Some(message) => Err(ReplayError(message)),
@@ -85,12 +85,18 @@ fn open_port(mut spec: PortSpec) -> Result<CapturePort, ReplayError> {
     CapturePort::open(&spec).map_err(|e| ReplayError(e.to_string()))
 }
 
-/// Says which inputs were held up: what came then came later than the capture says.
-fn tell_of_waits(core: &mut Core, tell: &mut dyn FnMut(String)) {
+/// Says which inputs were held up (what came then came later than the capture says), and what was left out.
+fn tell_of_inputs(core: &mut Core, tell: &mut dyn FnMut(String)) {
     for report in core.port_reports().iter().filter(|report| report.medium.rx_no_memory > 0) {
         let (port, name) = (report.port, &report.name);
         tell(format!(
             "port {port} ({name}): packet memory was full: packets came later than the capture says"
+        ));
+    }
+    for report in core.port_reports().iter().filter(|report| report.medium.rx_errors > 0) {
+        let (port, name, skipped) = (report.port, &report.name, report.medium.rx_errors);
+        tell(format!(
+            "port {port} ({name}): {skipped} ERF records skipped: they hold no frame, or one of another link type"
         ));
     }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use wireyard_switch::pcap::{PcapReader, link_type_name};
+use wireyard_switch::pcap::{LINK_ERF, PcapReader, erf, link_type_name};
 use wireyard_tests::binary::{Ended, run};
 use wireyard_tests::capture::{self, Capture};
 use wireyard_tests::{shared, skip};
 
-/// Link types that the switch takes: Ethernet, ERF, InfiniBand.
-const KNOWN: [u16; 3] = [1, 197, 247];
+/// Link types that the switch takes: Ethernet, InfiniBand.
+const KNOWN: [u16; 2] = [1, 247];
 
 fn captures(test: &str) -> Option<Vec<PathBuf>> {
     let Some(shared) = shared() else {
@@ -48,6 +48,21 @@ fn read(path: &Path) -> Result<Capture, String> {
     }
 }
 
+/// A program sees the frames in ERF records, those of the link of the first one.
+fn frames_of(mut capture: Capture) -> Capture {
+    if capture.link == LINK_ERF {
+        let inner = |(data, _): &(Vec<u8>, u32)| {
+            let frame = erf::frame(data).ok()?;
+            Some((frame.link, (frame.bytes.to_vec(), frame.wire_len)))
+        };
+        let all: Vec<_> = capture.records.iter().filter_map(inner).collect();
+        capture.link = all.first().map_or(1, |(link, _)| *link);
+        let own = all.into_iter().filter(|(link, _)| *link == capture.link);
+        capture.records = own.map(|(_, frame)| frame).collect();
+    }
+    capture
+}
+
 fn replay(input: &Path, output: &Path) -> Ended {
     let into = format!("1={}", input.display());
     let out = format!("2={}", output.display());
@@ -62,7 +77,7 @@ fn complaint(path: &Path, folder: &Path, worker: usize) -> Option<String> {
     let (one, two) =
         (folder.join(format!("{worker}-1.pcap")), folder.join(format!("{worker}-2.pcap")));
     let expected = match read(path) {
-        Ok(capture) => capture,
+        Ok(capture) => frames_of(capture),
         Err(why) => {
             let ended = replay(path, &one);
             let refused = ended.status == Some(2) && !ended.err.is_empty();
@@ -149,6 +164,59 @@ fn every_stored_record_passes_unchanged() {
     let mut complaints = complaints.into_inner().unwrap();
     complaints.sort();
     assert!(complaints.is_empty(), "{} files:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// Ethernet and InfiniBand in ERF records, between records that hold no packet.
+fn erf_capture() -> Vec<u8> {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend([0, 0, 4, 0, 197, 0, 0, 0]);
+    let mut add = |kind: u8, pad: &[u8], data: &[u8]| {
+        let len = (16 + pad.len() + data.len()) as u16;
+        file.extend([1, 0, 0, 0, kind, 0, 0, 0, len as u8, 0, 0, 0, len as u8, 0, 0, 0]);
+        file.extend([0, 0, 0, 0, 0, 0, 0, 0, kind, 0]);
+        file.extend(len.to_be_bytes());
+        file.extend([0, 0]);
+        file.extend((data.len() as u16).to_be_bytes());
+        file.extend(pad);
+        file.extend(data);
+    };
+    add(27, &[], &[0; 8]);
+    add(2, &[0, 0], &[2; 60]);
+    add(25, &[], &[3; 8]);
+    add(21, &[], &[4; 40]);
+    add(20, &[0, 0], &[5; 64]);
+    add(19, &[], &[6; 8]);
+    file
+}
+
+#[test]
+fn a_program_sees_the_frames_in_erf_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, out) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    std::fs::write(&input, erf_capture()).unwrap();
+    let ended = replay(&input, &out);
+    ended.expect(0, &[]);
+    assert!(ended.err.contains("4 ERF records skipped"), "{}", ended.err);
+    let got = capture::read(&out).unwrap();
+    assert_eq!((got.link, got.records.len()), (1, 2));
+    assert_eq!(got.records[0], (vec![2; 60], 60));
+    assert_eq!(got.records[1], (vec![5; 64], 64));
+    let decoded = run(&["decode", input.to_str().unwrap()]);
+    decoded.expect(0, &[]);
+    assert_eq!(decoded.out.lines().count(), 3, "{}", decoded.out);
+    for name in ["type 27 (META)", "type 25 (INFINIBAND_LINK)", "type 19 (COLOR_HASH_POS)"] {
+        let told = |line: &&str| line.contains("1 skipped") && line.contains(name);
+        assert_eq!(decoded.err.lines().filter(told).count(), 1, "{name}: {}", decoded.err);
+    }
+    // A trace counts records as `decode` does.
+    let trace = |frame: &str| {
+        run(&["trace", "programs/parse_all", "--pcap", input.to_str().unwrap(), "--frame", frame])
+    };
+    trace("4").expect(0, &[]);
+    trace("3").expect(2, &["INFINIBAND_LINK"]);
+    // Nothing of it is a packet.
+    std::fs::write(&input, &erf_capture()[..24 + 16 + 24]).unwrap();
+    run(&["decode", input.to_str().unwrap()]).expect(2, &["record 1 at offset 24", "META"]);
 }
 
 /// A file that ends inside a record: what is before goes through, the rest is told with its place.

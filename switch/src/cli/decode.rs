@@ -1,5 +1,6 @@
 //! `decode`: what is in a capture file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
@@ -35,6 +36,8 @@ pub(super) fn run(args: &DecodeArgs) -> Status {
         sums: Sums::default(),
         first_ns: None,
         shown: 0,
+        decoded: 0,
+        skipped: BTreeMap::new(),
     };
     let read = job.file(&args.file);
     let written = job.finish(read.is_ok());
@@ -73,6 +76,17 @@ struct Job<'a> {
     sums: Sums,
     first_ns: Option<u64>,
     shown: u64,
+    decoded: u64,
+    /// Records that hold nothing to decode, by the reason.
+    skipped: BTreeMap<String, Skipped>,
+}
+
+/// Records that were skipped for one reason.
+struct Skipped {
+    count: u64,
+    /// Number and offset of the first.
+    number: u64,
+    offset: u64,
 }
 
 impl Job<'_> {
@@ -109,8 +123,31 @@ impl Job<'_> {
             Some(frame) if frame > number => {
                 Err(End::Wrong(format!("it has {number} frames, not {frame}")))
             }
-            _ => Ok(()),
+            _ => self.tell_skipped(path),
         }
+    }
+
+    /// A file that has nothing to decode is refused; of another one it is said what was left out.
+    fn tell_skipped(&self, path: &Path) -> Result<(), End> {
+        let place =
+            |skipped: &Skipped| format!("record {} at offset {}", skipped.number, skipped.offset);
+        if let (0, Some((why, skipped))) = (self.decoded, self.skipped.iter().next()) {
+            return Err(End::Wrong(format!("{}: {why}", place(skipped))));
+        }
+        for (why, skipped) in &self.skipped {
+            let (path, first) = (path.display(), place(skipped));
+            complain(&format!("{path}: {} skipped, the first is {first}: {why}", skipped.count));
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, number: u64, offset: u64, why: String) -> Result<(), End> {
+        if self.args.frame == Some(number) {
+            return Err(End::Wrong(format!("record {number} at offset {offset}: {why}")));
+        }
+        let first = Skipped { count: 0, number, offset };
+        self.skipped.entry(why).or_insert(first).count += 1;
+        Ok(())
     }
 
     fn record(&mut self, number: u64, record: &Record<'_>) -> Result<(), End> {
@@ -119,12 +156,11 @@ impl Job<'_> {
         if self.args.frame.is_some_and(|frame| frame != number) {
             return Ok(());
         }
-        let at = |message| {
-            let offset = record.offset;
-            End::Wrong(format!("record {number} at offset {offset}: {message}"))
+        let decoded = match Frame::of(record).and_then(|frame| self.dissector.decode(frame)) {
+            Ok(decoded) => decoded,
+            Err(why) => return self.skip(number, record.offset, why),
         };
-        let frame = Frame::of(record).map_err(at)?;
-        let decoded = self.dissector.decode(frame).map_err(at)?;
+        self.decoded += 1;
         if self.args.filter.is_some() && !decoded.parsed.picked() {
             return Ok(());
         }

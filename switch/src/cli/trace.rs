@@ -10,9 +10,9 @@ use wireyard_tables::time::Time;
 use super::args::{MacControl, TraceArgs};
 use super::load::{device, load_from, place};
 use super::{Status, complain, print, print_json};
+use crate::decode::Frame;
 use crate::pcap::PcapReader;
 use crate::ports::LinkType;
-use crate::ports::capture::link_of;
 use crate::program::{DeviceOptions, Loaded, Place};
 use crate::sandbox::Sandbox;
 
@@ -57,19 +57,25 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
     let file = File::open(path).map_err(|e| format!("{shown}: {e}"))?;
     let failed = |error| format!("{shown}: {error}");
     let mut reader = PcapReader::new(BufReader::new(file)).map_err(failed)?;
-    let mut found = Frames { link: LinkType::Ethernet, frames: Vec::new() };
-    while (found.frames.len() as u64) < args.frame {
-        let Some(record) = reader.next_record().map_err(failed)? else {
-            let have = found.frames.len();
-            return Err(format!("{shown} has {have} frames, not {}", args.frame));
-        };
-        found.link = link_of(record.link, None).map_err(|why| format!("{shown}: {why}"))?;
-        found.frames.push(record.data.to_vec());
-    }
     if args.frame == 0 {
         return Err("--frame 0: frames are counted from 1".into());
     }
-    Ok(found)
+    let mut all = Vec::new();
+    for number in 1..=args.frame {
+        let Some(record) = reader.next_record().map_err(failed)? else {
+            let have = number - 1;
+            return Err(format!("{shown} has {have} frames, not {}", args.frame));
+        };
+        match Frame::of(&record) {
+            Ok(frame) => all.push((frame.link, frame.bytes.to_vec())),
+            Err(why) if number == args.frame => return Err(format!("{shown}: {why}")),
+            Err(_) => {}
+        }
+    }
+    // A port has one link type: that of the frame that is asked for.
+    let link = all.last().map_or(LinkType::Ethernet, |(link, _)| *link);
+    let frames = all.into_iter().filter(|(of, _)| *of == link).map(|(_, bytes)| bytes).collect();
+    Ok(Frames { link, frames })
 }
 
 fn bytes(digits: &str) -> Result<Vec<u8>, String> {

@@ -4,7 +4,14 @@
 //! flags 1, record length 2, loss counter 2, wire length 2 (big-endian), then extension headers of 8
 //! bytes while bit 7 of the type before is set. Ethernet records have two bytes of pad in front.
 
+use std::fmt;
+use std::sync::OnceLock;
+
+use wireyard_pipeline::externs::crc::CrcEngine;
+use wireyard_pipeline::ir::CrcParams;
+
 use super::{LINK_ETHERNET, LINK_INFINIBAND};
+use crate::ports::LinkType;
 
 /// A frame out of an ERF record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +24,50 @@ pub struct ErfFrame<'a> {
     pub wire_len: u32,
 }
 
-const FIXED_BYTES: usize = 16;
-const TYPE_ETHERNET: [u8; 3] = [2, 11, 16];
-const TYPE_INFINIBAND: u8 = 21;
+impl ErfFrame<'_> {
+    /// What it is, as a port says it.
+    pub fn link_type(&self) -> LinkType {
+        if self.link == LINK_INFINIBAND { LinkType::Infiniband } else { LinkType::Ethernet }
+    }
+}
 
-/// The frame in an ERF record.
+const FIXED_BYTES: usize = 16;
+/// Ethernet: plain, coloured, DSM coloured, coloured with a hash.
+const TYPE_ETHERNET: [u8; 4] = [2, 11, 16, 20];
+const TYPE_INFINIBAND: u8 = 21;
+const FCS_BYTES: usize = 4;
+/// CRC-32 of a frame and its own FCS behind it.
+const RESIDUE: u64 = 0x2144_df1c;
+
+/// Why a record gives no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFrame {
+    /// It ends inside its own header.
+    Cut,
+    /// It is of a type that is not decoded.
+    Type(u8),
+}
+
+impl fmt::Display for NoFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoFrame::Cut => f.write_str("an ERF record that ends inside its own header"),
+            NoFrame::Type(kind) => write!(
+                f,
+                "ERF records of type {kind} ({}) are not decoded: known are Ethernet (2, 11, 16, 20) \
+                 and InfiniBand (21)",
+                type_name(*kind)
+            ),
+        }
+    }
+}
+
+/// The frame in an ERF record. The FCS of an Ethernet frame is taken off, if it is there and right.
 ///
 /// # Errors
-/// The record is cut, or of a type that is not decoded, with its name.
-pub fn frame(record: &[u8]) -> Result<ErfFrame<'_>, String> {
-    let cut = || format!("an ERF record of {} bytes ends inside its own header", record.len());
-    let head = record.get(..FIXED_BYTES).ok_or_else(cut)?;
+/// The record is cut, or holds no frame that is decoded.
+pub fn frame(record: &[u8]) -> Result<ErfFrame<'_>, NoFrame> {
+    let head = record.get(..FIXED_BYTES).ok_or(NoFrame::Cut)?;
     let half = |at: usize| {
         u16::from_be_bytes([
             head.get(at).copied().unwrap_or(0),
@@ -35,51 +75,83 @@ pub fn frame(record: &[u8]) -> Result<ErfFrame<'_>, String> {
         ])
     };
     let (first, record_len, wire_len) = (head.get(8).copied().unwrap_or(0), half(10), half(14));
+    let link = match first & 0x7f {
+        kind if TYPE_ETHERNET.contains(&kind) => LINK_ETHERNET,
+        TYPE_INFINIBAND => LINK_INFINIBAND,
+        kind => return Err(NoFrame::Type(kind)),
+    };
     let mut at = FIXED_BYTES;
     let mut more = first & 0x80 != 0;
     while more {
-        more = record.get(at).ok_or_else(cut)? & 0x80 != 0;
+        more = record.get(at).ok_or(NoFrame::Cut)? & 0x80 != 0;
         at += 8;
     }
-    let link = match first & 0x7f {
-        kind if TYPE_ETHERNET.contains(&kind) => {
-            at += 2;
-            LINK_ETHERNET
-        }
-        TYPE_INFINIBAND => LINK_INFINIBAND,
-        kind => {
-            let name = type_name(kind);
-            return Err(format!(
-                "ERF records of type {kind} ({name}) are not decoded: known are Ethernet (2, 11, 16) \
-                 and InfiniBand (21)"
-            ));
-        }
-    };
+    if link == LINK_ETHERNET {
+        at += 2;
+    }
     let end = record.len().min(usize::from(record_len)).min(at + usize::from(wire_len));
-    let bytes = record.get(at..end).ok_or_else(cut)?;
+    let bytes = record.get(at..end).ok_or(NoFrame::Cut)?;
+    let whole = bytes.len() == usize::from(wire_len);
+    if link == LINK_ETHERNET && whole && has_fcs(bytes) {
+        let bytes = &bytes[..bytes.len() - FCS_BYTES];
+        return Ok(ErfFrame { link, bytes, wire_len: bytes.len() as u32 });
+    }
     Ok(ErfFrame { link, bytes, wire_len: u32::from(wire_len) })
 }
 
+/// The last bytes are the FCS of those in front.
+fn has_fcs(bytes: &[u8]) -> bool {
+    static CRC: OnceLock<CrcEngine> = OnceLock::new();
+    let crc = CRC.get_or_init(|| {
+        CrcEngine::new(CrcParams {
+            width: 32,
+            poly: 0x04c1_1db7,
+            init: 0xffff_ffff,
+            reflect: true,
+            xor_out: 0xffff_ffff,
+            store_little_endian: false,
+        })
+    });
+    bytes.len() > FCS_BYTES && crc.field_value(&[bytes]) == RESIDUE
+}
+
+/// The name in Endace's list, which Wireshark has too.
 fn type_name(kind: u8) -> &'static str {
+    const NAMES: [&str; 30] = [
+        "LEGACY",
+        "HDLC_POS",
+        "ETH",
+        "ATM",
+        "AAL5",
+        "MC_HDLC",
+        "MC_RAW",
+        "MC_ATM",
+        "MC_RAW_CHANNEL",
+        "MC_AAL5",
+        "COLOR_HDLC_POS",
+        "COLOR_ETH",
+        "MC_AAL2",
+        "IP_COUNTER",
+        "TCP_FLOW_COUNTER",
+        "DSM_COLOR_HDLC_POS",
+        "DSM_COLOR_ETH",
+        "COLOR_MC_HDLC_POS",
+        "AAL2",
+        "COLOR_HASH_POS",
+        "COLOR_HASH_ETH",
+        "INFINIBAND",
+        "IPV4",
+        "IPV6",
+        "RAW_LINK",
+        "INFINIBAND_LINK",
+        "unknown",
+        "META",
+        "OPA_SNC",
+        "OPA_9B",
+    ];
     match kind {
-        0 => "legacy",
-        1 => "PoS with HDLC",
-        3 => "ATM cell",
-        4 => "AAL5",
-        5 | 6 | 7 | 8 | 9 | 12 => "multi-channel",
-        10 | 15 | 17 => "PoS with HDLC, coloured or DSM",
-        18 => "AAL2",
-        19 => "padding",
-        20 => "multi-channel AAL2",
-        22 => "IPv4",
-        23 => "IPv6",
-        24 => "raw link",
-        25 => "InfiniBand link packet",
-        27 => "meta",
-        28 => "Omni-Path SNC",
-        29 => "Omni-Path 9B",
-        48 => "pad",
-        _ => "unknown",
+        48 => "PAD",
+        _ => NAMES.get(usize::from(kind)).copied().unwrap_or("unknown"),
     }
 }
 
@@ -107,6 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn a_right_fcs_is_no_part_of_the_frame() {
+        // CRC-32 of "123456789" is 0xcbf43926, stored low byte first.
+        let mut data = [&[0, 0][..], b"123456789\x26\x39\xf4\xcb"].concat();
+        let with = record(20, &[], 13, &data);
+        assert_eq!(
+            (frame(&with).unwrap().bytes, frame(&with).unwrap().wire_len),
+            (&data[2..11], 9)
+        );
+        data[3] ^= 1;
+        assert_eq!(frame(&record(20, &[], 13, &data)).unwrap().bytes, &data[2..]);
+        // Cut: the last bytes are not the FCS.
+        assert_eq!(frame(&record(20, &[], 99, &data)).unwrap().wire_len, 99);
+    }
+
+    #[test]
     fn extension_headers_are_passed_over() {
         let extensions = [[0x80, 0, 0, 0, 0, 0, 0, 0], [0; 8]];
         let bytes = record(0x80 | 21, &extensions, 4, &[9, 8, 7, 6]);
@@ -119,7 +206,11 @@ mod tests {
         let bytes = record(0x80 | 21, &[[0x80; 8]], 4, &[]);
         assert!(frame(&bytes).is_err());
         assert!(frame(&bytes[..9]).is_err());
-        assert!(frame(&record(25, &[], 4, &[0; 4])).unwrap_err().contains("link packet"));
+        for (kind, name) in [(19, "COLOR_HASH_POS"), (25, "INFINIBAND_LINK"), (27, "META")] {
+            let why = frame(&record(kind, &[], 4, &[0; 4])).unwrap_err();
+            assert_eq!(why, NoFrame::Type(kind));
+            assert!(why.to_string().contains(&format!("type {kind} ({name})")), "{why}");
+        }
         for cut in 0..20 {
             let _ = frame(&record(21, &[], 4, &[1, 2, 3, 4])[..cut]);
         }

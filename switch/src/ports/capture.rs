@@ -12,7 +12,7 @@ use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, Port
 use super::{RxFrame, TxDone, TxFrame};
 use crate::pcap::{
     Interface, LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, PcapError, PcapHeader, PcapReader,
-    PcapWriter, Record, RecordToWrite, Timestamp, link_type_name,
+    PcapWriter, Record, RecordToWrite, Timestamp, erf, link_type_name,
 };
 
 type Source = Box<dyn Read + Send>;
@@ -26,8 +26,12 @@ pub const LINK_OPA: u16 = 147;
 pub struct CapturePort {
     name: String,
     link: LinkType,
-    /// The link-type number of the input that `link` stands for; every record must have it.
+    /// The link-type number of the input; every record must have it.
     number: u16,
+    /// ERF records are read as they are, and not for the frames in them.
+    erf_as_is: bool,
+    /// The link of the frames in ERF records, once it is known: a port has one.
+    inner: Option<LinkType>,
     reads: bool,
     /// The file header of the input, if that is pcap.
     header: Option<PcapHeader>,
@@ -107,6 +111,8 @@ impl CapturePort {
             name,
             link: spec.link.unwrap_or(LinkType::Ethernet),
             number: number_of(spec.link.unwrap_or(LinkType::Ethernet)),
+            erf_as_is: spec.link == Some(LinkType::Erf),
+            inner: spec.link,
             reads: input.is_some(),
             header: input.as_ref().and_then(|reader| reader.pcap_header().copied()),
             input,
@@ -130,6 +136,15 @@ impl CapturePort {
             (None, Some(record)) => record.link,
             (None, None) => return Ok(()),
         };
+        if number == LINK_ERF && !self.erf_as_is {
+            let first = self.peek().and_then(|record| erf::frame(record.data).ok());
+            let inner = first.map(|inner| inner.link_type());
+            self.link = given.or(inner).unwrap_or(LinkType::Ethernet);
+            (self.inner, self.number) = (Some(self.link), number);
+            // What is written are frames.
+            self.header = None;
+            return Ok(());
+        }
         self.link = link_of(number, given)
             .map_err(|why| PortError::Unsupported { port: self.name.clone(), why })?;
         self.number = number;
@@ -146,7 +161,8 @@ impl CapturePort {
             help: path.display().to_string(),
         })?;
         let sink: Sink = Box::new(BufWriter::new(file));
-        let link = if self.reads { self.number } else { number_of(self.link) };
+        let unwrapped = self.number == LINK_ERF && !self.erf_as_is;
+        let link = if self.reads && !unwrapped { self.number } else { number_of(self.link) };
         let writer = if path.extension().is_some_and(|e| e == "pcapng") {
             PcapWriter::pcapng(sink).and_then(|mut writer| {
                 writer.add_interface(&Interface { link, name: self.name.clone() })?;
@@ -195,20 +211,36 @@ impl CapturePort {
         if self.pending {
             return Ok(true);
         }
-        let Some(reader) = &mut self.input else { return Ok(false) };
-        match reader.advance() {
-            Ok(found) => {
-                self.pending = found;
-                if !found {
-                    self.input = None;
+        loop {
+            let Some(reader) = &mut self.input else { return Ok(false) };
+            match reader.advance() {
+                Ok(true) => {
+                    self.pending = self.is_wanted();
+                    if self.pending {
+                        return Ok(true);
+                    }
+                    self.stats.rx_errors += 1;
                 }
-                Ok(found)
-            }
-            Err(source) => {
-                self.input = None;
-                Err(self.failed(source))
+                Ok(false) => {
+                    self.input = None;
+                    return Ok(false);
+                }
+                Err(source) => {
+                    self.input = None;
+                    return Err(self.failed(source));
+                }
             }
         }
+    }
+
+    /// The record holds a frame for this port. ERF records may hold other things, or a frame of another link.
+    fn is_wanted(&self) -> bool {
+        let Some(record) = self.peek() else { return false };
+        if record.link != LINK_ERF || self.erf_as_is {
+            return true;
+        }
+        let inner = erf::frame(record.data).map(|inner| inner.link_type());
+        inner.is_ok_and(|link| self.inner.is_none_or(|own| own == link))
     }
 
     fn device_time(&mut self, time: Timestamp) -> Time {
@@ -238,17 +270,22 @@ impl CapturePort {
             self.input = None;
             return Err(PortError::Unsupported { port: self.name.clone(), why });
         }
-        let len = record.data.len() as u32;
+        let (data, wire_len) = match erf::frame(record.data) {
+            Ok(inner) if record.link == LINK_ERF && !self.erf_as_is => {
+                (inner.bytes, inner.wire_len)
+            }
+            _ => (record.data, record.wire_len),
+        };
+        let len = data.len() as u32;
         if len > mem.max_frame_bytes() {
             self.stats.rx_too_long += 1;
             self.pending = false;
             return Ok(true);
         }
-        let Some(buf) = mem.alloc_frame(record.data) else {
+        let Some(buf) = mem.alloc_frame(data) else {
             self.stats.rx_no_memory += 1;
             return Ok(false);
         };
-        let wire_len = record.wire_len;
         let data_off = mem.config().headroom_bytes as u16;
         let checksum = ChecksumStatus::AsReceived;
         out.push(RxFrame { buf, data_off, len, wire_len, timestamp: due, checksum });
