@@ -16,7 +16,7 @@ pub mod svg;
 pub mod text;
 pub mod unit;
 
-pub use plot::{Axis, Layer, Plot, Row, Timeline};
+pub use plot::{Axis, Diagram, Layer, Plot, Row, Timeline};
 pub use unit::Unit;
 
 /// A number that an expectation can be about: `bottleneck.queue_mean`.
@@ -154,6 +154,8 @@ pub struct Report {
     pub plots: Vec<Plot>,
     /// Rows of intervals over time.
     pub timelines: Vec<Timeline>,
+    /// Pictures of networks, before all others.
+    pub diagrams: Vec<Diagram>,
     /// Instants of the samples, in seconds.
     pub sample_times: Vec<f64>,
     /// What was sampled.

@@ -201,7 +201,7 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
         all.extend(written);
     }
     if args.seeds > 1 {
-        all.push(output::write_spread(folder, &sweep::spread(runs))?);
+        all.push(output::write_seeds(folder, &sweep::by_seed(runs))?);
     }
     output::list(folder, &all)
 }

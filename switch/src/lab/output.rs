@@ -97,14 +97,14 @@ pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes the figures of a sweep; gives the file.
+/// Writes the figures of all seeds; gives the file.
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn write_spread(folder: &Path, spread: &Table) -> Result<PathBuf, String> {
+pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, String> {
     let path = folder.join("seeds.csv");
     let told = |error: io::Error| format!("{}: {error}", path.display());
-    fs::write(&path, csv::table(spread)).map_err(told)?;
+    fs::write(&path, csv::table(seeds)).map_err(told)?;
     Ok(path)
 }
 

@@ -1,15 +1,20 @@
 //! From what was measured to a report: figures, tables, plots.
 
 mod figures;
+mod flow_plots;
 mod flows;
+mod headline;
 mod ledgers;
 mod marking;
 mod progress;
 mod queues;
+mod theory;
+mod topology;
 
 use super::engine::{Lab, Outcome};
 use super::sampler::QueueKey;
 use crate::report::expect::ExpectError;
+use crate::report::unit::digits;
 use crate::report::{Report, Unit};
 
 /// What one needs to know of a run besides its measurements.
@@ -64,12 +69,14 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     progress::fill(&mut report, &window);
     report.sample_times.clone_from(&lab.sampler.times);
     let bottleneck = bottleneck(lab);
-    flows::fill(&mut report, &window);
-    marking::theory_figures(&mut report, &window, bottleneck);
+    topology::fill(&mut report, &window, bottleneck);
+    flows::fill(&mut report, &window, bottleneck);
+    theory::fill(&mut report, &window, bottleneck);
     queues::fill(&mut report, &window, bottleneck);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);
+    headline::fill(&mut report);
     match outcome {
         Outcome::Failed(violation) => {
             let found = format!("at {}: {}", violation.at, violation.what);
@@ -152,6 +159,22 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
         false => format!("{} with {}", scenario.host.rate_control, parameters.join(", ")),
     };
     report.fact("rate control", control);
+    parameters_in_force(report, lab);
+}
+
+/// Every number of the reaction point on the first host's link, given or usual: a result cannot be compared without.
+fn parameters_in_force(report: &mut Report, lab: &Lab) {
+    let scenario = lab.scenario();
+    let fabric = &scenario.fabric;
+    let link = fabric.hosts().find_map(|host| fabric.nodes[host].links.first());
+    let Some(rate) = link.map(|link| fabric.links[*link].setup.rate) else { return };
+    let Ok((_, Some(parameters))) = super::host::rate_control(&scenario.host, rate) else { return };
+    let interval = super::host::cnp_interval(&scenario.host, rate);
+    let values = parameters.values().map(|(name, value)| format!("{name} {}", digits(value, 6)));
+    let values: Vec<String> = values.collect();
+    let interval = Unit::Seconds.show(interval.as_ps() as f64 / 1e12);
+    report.fact("reaction point", values.join(", "));
+    report.fact("notification point", format!("a CNP of a flow every {interval} at most"));
 }
 
 /// The queue that the scenario is about: named by the topology, on the class of data; else the fullest.

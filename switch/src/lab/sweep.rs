@@ -10,7 +10,7 @@ use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
 use super::witness;
 use crate::program::EngineKind;
-use crate::report::{Column, Report, Table, Unit, stats};
+use crate::report::{Cell, Column, Report, Table, Unit, stats};
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -186,6 +186,28 @@ pub fn spread(runs: &[Run]) -> Table {
     table
 }
 
+/// Every figure in its base unit, with a column for each seed: for programs.
+pub fn by_seed(runs: &[Run]) -> Table {
+    let mut columns = vec![Column::words("figure"), Column::words("unit")];
+    let names = runs.iter().map(|run| format!("seed {}", run.seed));
+    let names = names.chain(["least", "mean", "largest", "deviation"].map(str::to_owned));
+    // The unit stands in its own column: it is another one in each row.
+    columns.extend(names.map(|name| Column { name, unit: None }));
+    let mut table = Table { title: "seeds".to_owned(), columns, ..Table::default() };
+    let Some(first) = runs.first() else { return table };
+    for figure in &first.report.figures {
+        let of = |run: &Run| run.report.find(&figure.name).map_or(f64::NAN, |f| f.value);
+        let values: Vec<f64> = runs.iter().map(of).collect();
+        let there: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        let mut row: Vec<Cell> = vec![figure.name.clone().into(), figure.unit.name().into()];
+        row.extend(values.into_iter().map(Cell::from));
+        let of_all = [stats::smallest(&there), stats::mean(&there), stats::largest(&there)];
+        row.extend(of_all.into_iter().chain([stats::sample_deviation(&there)]).map(Cell::from));
+        table.rows.push(row);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -216,5 +238,11 @@ mod tests {
         let whole = sweep(&AtomicBool::new(false));
         assert_eq!(whole.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [5, 6, 7]);
         assert!(whole.left.is_empty());
+        let text = crate::report::csv::table(&by_seed(&whole.runs));
+        let mut lines = text.lines();
+        let heading = "figure,unit,seed 5,seed 6,seed 7,least,mean,largest,deviation";
+        assert_eq!(lines.next(), Some(heading));
+        let time = lines.find(|line| line.starts_with("run.time,")).unwrap();
+        assert_eq!(time, "run.time,seconds,0.00005,0.00005,0.00005,0.00005,0.00005,0.00005,0");
     }
 }

@@ -7,13 +7,39 @@
 //!   alpha = 1-(1-p)^(tau' R)    a = 1-(1-p)^(tau R)
 //!   b = p/((1-p)^-B - 1)        c = b (1-p)^(F B)
 //!   d = p/((1-p)^-(T R) - 1)    e = d (1-p)^(F T R)
-//!   a^2 alpha / ((b+d)(c+e)) = tau^2 R_AI R
+//!   k^2 alpha / ((b+d)(c+e)) = R_AI R      k = a/tau
 //! ```
 //!
-//! The model knows no pause, no hyper increase, and packets of one size. It is an outside yardstick: nothing in the
-//! simulation uses it.
+//! There k is the CNP rate of a notification point that looks once per tau whether there was a mark. The rule of SIGCOMM
+//! 2015 (section 3.1) is another one: the first mark is answered at once, further marks when tau has passed. Marks come at
+//! random, lambda = -R ln(1-p) a second, so the mean time between CNPs is tau, and the wait for the next mark after a tau
+//! without one: k = 1/(tau + exp(-lambda tau)/lambda). [`Notification`] says which of the two holds.
+//!
+//! The model knows no pause, no hyper increase, no limit of the target rate, and packets of one size; [`domain`] says where
+//! a loop is outside of that. It is an outside yardstick: nothing in the simulation uses it.
 
+pub mod domain;
 pub mod mode;
+
+/// How a notification point, or a reaction point that gates by itself, turns marks into rate cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notification {
+    /// Once per interval, if there was a mark in it (CoNEXT 2016; ns3-rdma polls, HPCC gates cuts so).
+    Polled,
+    /// The first mark at once, then at most one per interval (SIGCOMM 2015, section 3.1).
+    FirstMark,
+}
+
+impl Notification {
+    /// CNPs per second of a flow whose packets are marked `marks` times a second, at least `interval` seconds apart.
+    pub fn rate(self, marks: f64, interval: f64) -> f64 {
+        let silent = (-marks * interval).exp();
+        match self {
+            Notification::Polled => -(-marks * interval).exp_m1() / interval,
+            Notification::FirstMark => marks / (marks * interval + silent),
+        }
+    }
+}
 
 /// What the fixed point depends on; packets and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,6 +48,8 @@ pub struct Loop {
     pub capacity: f64,
     /// Flows.
     pub flows: f64,
+    /// How marks become CNPs.
+    pub notification: Notification,
     /// tau: least time between CNPs of a flow.
     pub cnp_interval: f64,
     /// tau': alpha timer.
@@ -30,7 +58,7 @@ pub struct Loop {
     pub increase_period: f64,
     /// B: byte counter in packets; infinite when it is off.
     pub byte_counter: f64,
-    /// F: stages of fast recovery.
+    /// F: stages without an increase of the target rate; the model's first additive step is stage F + 1.
     pub stages: f64,
     /// R_AI in packets per second.
     pub increase: f64,
@@ -45,33 +73,58 @@ pub struct FixedPoint {
     pub alpha: f64,
     /// CNPs per second of each flow.
     pub cnp_rate: f64,
+    /// Target rate of each flow, packets per second.
+    pub target: f64,
 }
 
-/// Both sides of the equation at p, as the logarithm of their ratio; and alpha, a.
-fn imbalance(p: f64, of: &Loop) -> (f64, f64, f64) {
+/// The terms of the model at a marking probability and a rate in packets per second.
+struct Terms {
+    /// k: CNPs per second.
+    cnp_rate: f64,
+    /// Share of alpha periods with a mark, which alpha settles at.
+    alpha: f64,
+    /// b, c, d, e: stages and increases per packet, by the byte counter and by the timer.
+    b: f64,
+    c: f64,
+    d: f64,
+    e: f64,
+}
+
+impl Terms {
+    fn at(p: f64, rate: f64, of: &Loop) -> Terms {
+        let ln = (-p).ln_1p();
+        let per_stage = |packets: f64| {
+            let exponent = -packets * ln;
+            if exponent > 700.0 { 0.0 } else { p / exponent.exp_m1() }
+        };
+        let after = |stage: f64, packets: f64| {
+            if stage == 0.0 { 0.0 } else { stage * (of.stages * packets * ln).exp() }
+        };
+        let timer = of.increase_period * rate;
+        let (b, d) = (per_stage(of.byte_counter), per_stage(timer));
+        Terms {
+            cnp_rate: of.notification.rate(-rate * ln, of.cnp_interval),
+            alpha: -(of.alpha_period * rate * ln).exp_m1(),
+            b,
+            c: after(b, of.byte_counter),
+            d,
+            e: after(d, timer),
+        }
+    }
+}
+
+/// Both sides of the equation at p, as the logarithm of their ratio.
+fn imbalance(p: f64, of: &Loop) -> f64 {
     let rate = of.capacity / of.flows;
-    let ln = (-p).ln_1p();
-    let seen = |packets: f64| -(packets * ln).exp_m1();
-    let (a, alpha) = (seen(of.cnp_interval * rate), seen(of.alpha_period * rate));
-    let per_stage = |packets: f64| {
-        let exponent = -packets * ln;
-        if exponent > 700.0 { 0.0 } else { p / exponent.exp_m1() }
-    };
-    let (counter, timer) = (of.byte_counter, of.increase_period * rate);
-    let after = |stage: f64, packets: f64| {
-        if stage == 0.0 { 0.0 } else { stage * (of.stages * packets * ln).exp() }
-    };
-    let (b, d) = (per_stage(counter), per_stage(timer));
-    let (c, e) = (after(b, counter), after(d, timer));
-    let right = of.cnp_interval * of.cnp_interval * of.increase * rate;
-    let left = a * a * alpha / ((b + d) * (c + e));
-    ((left / right).ln(), alpha, a)
+    let t = Terms::at(p, rate, of);
+    let left = t.cnp_rate * t.cnp_rate * t.alpha / ((t.b + t.d) * (t.c + t.e));
+    (left / (of.increase * rate)).ln()
 }
 
 /// The fixed point; `None` where the loop has none (no increase, no flows).
 pub fn fixed_point(of: &Loop) -> Option<FixedPoint> {
     let (mut low, mut high) = (1e-9f64.ln(), 0.999_999f64.ln());
-    let value = |ln_p: f64| imbalance(ln_p.exp(), of).0;
+    let value = |ln_p: f64| imbalance(ln_p.exp(), of);
     if value(low).is_nan() || value(low) > 0.0 || value(high) < 0.0 {
         return None;
     }
@@ -80,8 +133,11 @@ pub fn fixed_point(of: &Loop) -> Option<FixedPoint> {
         if value(middle) > 0.0 { high = middle } else { low = middle }
     }
     let probability = ((low + high) / 2.0).exp();
-    let (_, alpha, a) = imbalance(probability, of);
-    Some(FixedPoint { probability, alpha, cnp_rate: a / of.cnp_interval })
+    let rate = of.capacity / of.flows;
+    let t = Terms::at(probability, rate, of);
+    // Where the rate neither falls nor grows: R alpha k / 2 = (R_T - R) R (b + d) / 2.
+    let target = rate + t.alpha * t.cnp_rate / (t.b + t.d);
+    Some(FixedPoint { probability, alpha: t.alpha, cnp_rate: t.cnp_rate, target })
 }
 
 /// Depth at which a curve marks with this probability; beyond its end, its end.
@@ -99,6 +155,7 @@ mod tests {
         Loop {
             capacity: gbit * 1e9 / packet,
             flows,
+            notification: Notification::Polled,
             cnp_interval: 50e-6,
             alpha_period: 55e-6,
             increase_period: 55e-6,
@@ -126,6 +183,36 @@ mod tests {
             let depth = queue_at(found.probability, (5e3, 200e3, 0.01)) / 1e3;
             assert!((depth - queue).abs() < 0.02, "{depth} for {queue}");
             assert!((found.cnp_rate - cnps).abs() < 1.0, "{found:?}");
+        }
+    }
+
+    /// Marks drawn at random and answered by the rule: the rate of CNPs is that of the formula.
+    #[test]
+    fn the_first_mark_law_is_that_of_random_marks() {
+        let interval = 50e-6;
+        for marks in [200.0, 3e3, 20e3, 400e3] {
+            let mut random = crate::tm::random::Stream::new(7, 0);
+            let (mut now, mut sent) = (0.0, 0u32);
+            let (mut open_until, mut pending) = (0.0, false);
+            while sent < 200_000 {
+                let uniform = (f64::from(random.next_u32()) + 0.5) / 4_294_967_296.0;
+                now -= uniform.ln() / marks;
+                // A window that ended with a mark in it sent one and began anew.
+                while pending && now >= open_until {
+                    sent += 1;
+                    (open_until, pending) = (open_until + interval, false);
+                }
+                if now >= open_until {
+                    sent += 1;
+                    open_until = now + interval;
+                } else {
+                    pending = true;
+                }
+            }
+            let (found, wanted) =
+                (f64::from(sent) / now, Notification::FirstMark.rate(marks, interval));
+            assert!((found / wanted - 1.0).abs() < 0.01, "{marks}: {found}, {wanted}");
+            assert!(wanted >= Notification::Polled.rate(marks, interval));
         }
     }
 

@@ -1,8 +1,8 @@
 //! One page of HTML with everything in it: no script, no font, no picture from elsewhere.
 //!
-//! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone they keep a size at which
-//! their words can be read, and are pushed sideways. In the dark the page is dark and pictures stay on white, where their colours
-//! were chosen; paper is always white.
+//! Pictures are side by side on a desk, one below the other on a phone, two in a row in print. On a phone a row of a table
+//! becomes a list of its cells with their headings, so that nothing is cut. In the dark the page is dark and pictures stay on
+//! white, where their colours were chosen; paper is always white.
 
 use std::fmt::Write;
 
@@ -21,7 +21,11 @@ th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-sp
 th{border-bottom:2px solid #888}.w{text-align:left}
 ul{list-style:none;padding:0}li{padding:.1rem 0}.pass b{color:#00604a}.fail b{color:#a3170d}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dd{margin:0;overflow-wrap:anywhere}
-@media screen and (max-width:40rem){svg{min-width:26rem}}
+@media screen and (max-width:40rem){dl{grid-template-columns:1fr}dt{font-weight:600}
+th,td{white-space:normal;padding:.2rem .3rem}
+.many,.many tbody,.many tr,.many td{display:block}.many tr:first-child{display:none}.many tr{padding:.4rem 0;border-bottom:1px solid #888}
+.many td,.many td.w{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.05rem 0;text-align:right;overflow-wrap:anywhere}
+.many td::before{content:attr(data-h);text-align:left;white-space:nowrap}}
 @media screen and (prefers-color-scheme:dark){body{color:#e4e4e4;background:#151515}figcaption{color:#bbb}th,td{border-color:#3a3a3a}
 .pass b{color:#5fd0ae}.fail b{color:#ff8f80}}
 @media print{:root{color-scheme:light}body{max-width:none;font-size:11px}.grid{grid-template-columns:1fr 1fr}h2{break-after:avoid}.wide{overflow:visible}}
@@ -39,10 +43,10 @@ pub fn page(report: &Report) -> String {
         let _ = writeln!(out, "<p>{}</p>", escaped(paragraph.trim()));
     }
     verdicts(&mut out, report);
+    let (headline, tables) = report.tables.split_at(report.tables.len().min(1));
+    headline.iter().for_each(|table| self::table(&mut out, table));
     pictures(&mut out, report);
-    for table in &report.tables {
-        self::table(&mut out, table);
-    }
+    tables.iter().for_each(|table| self::table(&mut out, table));
     out.push_str("<h2>To run it again</h2><dl>");
     for (name, value) in &report.facts {
         let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
@@ -74,10 +78,12 @@ fn verdicts(out: &mut String, report: &Report) {
 }
 
 fn pictures(out: &mut String, report: &Report) {
+    let networks = report.diagrams.iter();
+    let networks = networks.map(|d| (&d.id, &d.title, &d.caption, svg::diagram(d)));
     let plots = report.plots.iter().map(|p| (&p.id, &p.title, &p.caption, svg::plot(p)));
     let lines = report.timelines.iter().map(|t| (&t.id, &t.title, &t.caption, svg::timeline(t)));
     out.push_str("<div class=\"grid\">\n");
-    for (id, title, caption, picture) in plots.chain(lines) {
+    for (id, title, caption, picture) in networks.chain(plots).chain(lines) {
         let _ = writeln!(
             out,
             "<figure id=\"{}\"><h2>{}</h2><div class=\"wide\">{picture}</div><figcaption>{}</figcaption></figure>",
@@ -94,7 +100,9 @@ fn table(out: &mut String, table: &Table) {
         None => " class=\"w\"",
         Some(_) => "",
     };
-    let _ = write!(out, "<h2>{}</h2><div class=\"wide\"><table><tr>", escaped(&table.title));
+    // More columns than a phone has room for.
+    let many = if table.columns.len() > 4 { " class=\"many\"" } else { "" };
+    let _ = write!(out, "<h2>{}</h2><div class=\"wide\"><table{many}><tr>", escaped(&table.title));
     for (index, column) in table.columns.iter().enumerate() {
         let _ = write!(out, "<th{}>{}</th>", class(index), escaped(&column.name));
     }
@@ -103,7 +111,8 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("\n<tr>");
         for column in 0..table.columns.len() {
             let text = escaped(&table.shown(row, column));
-            let _ = write!(out, "<td{}>{text}</td>", class(column));
+            let heading = escaped(&table.columns[column].name);
+            let _ = write!(out, "<td{} data-h=\"{heading}\">{text}</td>", class(column));
         }
         out.push_str("</tr>");
     }

@@ -13,17 +13,31 @@ pub struct Axis {
     pub from: Option<f64>,
     /// Where it must end, if not at the largest value.
     pub to: Option<f64>,
+    /// Equal ratios are equally far apart; only for values above zero.
+    pub is_logarithmic: bool,
 }
 
 impl Axis {
     /// An axis as wide as the values.
     pub fn new(name: &str, unit: Unit) -> Axis {
-        Axis { name: name.to_owned(), unit, from: None, to: None }
+        Axis { name: name.to_owned(), unit, from: None, to: None, is_logarithmic: false }
     }
 
     /// An axis that begins at zero.
     pub fn from_zero(name: &str, unit: Unit) -> Axis {
         Axis { from: Some(0.0), ..Axis::new(name, unit) }
+    }
+
+    /// An axis for these values: logarithmic where the largest is many times the smallest, else from zero.
+    pub fn fitting(name: &str, unit: Unit, values: &[f64]) -> Axis {
+        const MANY: f64 = 30.0;
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let least = finite().fold(f64::INFINITY, f64::min);
+        let most = finite().fold(0.0, f64::max);
+        match least > 0.0 && most >= MANY * least {
+            true => Axis { is_logarithmic: true, ..Axis::new(name, unit) },
+            false => Axis::from_zero(name, unit),
+        }
     }
 }
 
@@ -51,6 +65,13 @@ pub enum Layer {
         /// Points in order of x.
         points: Vec<(f64, f64)>,
     },
+    /// The area between two curves, as of the middle nine tenths of many lines.
+    Band {
+        /// Name in the legend.
+        name: String,
+        /// (x, low, high) in order of x; a NaN leaves a gap.
+        points: Vec<(f64, f64, f64)>,
+    },
     /// Measured values with their intervals.
     Measured {
         /// Name in the legend.
@@ -67,6 +88,7 @@ impl Layer {
             Layer::Line { name, .. }
             | Layer::Steps { name, .. }
             | Layer::Reference { name, .. }
+            | Layer::Band { name, .. }
             | Layer::Measured { name, .. } => name,
         }
     }
@@ -111,4 +133,19 @@ pub struct Timeline {
     pub range: (f64, f64),
     /// The rows.
     pub rows: Vec<Row>,
+}
+
+/// Nodes in layers, and the links between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagram {
+    /// Name for links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What to see in it; may be empty.
+    pub caption: String,
+    /// Rows of node names, from top to bottom.
+    pub layers: Vec<Vec<String>>,
+    /// Links by the names of their ends, and whether the link is the one the run is about.
+    pub links: Vec<(String, String, bool)>,
 }

@@ -4,17 +4,19 @@
 //! is outside their reach: a width that follows the page, text that stays text, dashes beside colours, one number
 //! format for all forms of a report, and the same bytes for the same data.
 
+mod diagram;
 mod scale;
 mod shapes;
 
 use std::fmt::Write;
 
 use super::plot::{Axis, Plot, Timeline};
+pub use diagram::diagram;
 use scale::Scale;
 
-/// The drawing's own units; the page stretches it to its width.
-pub(super) const WIDTH: f64 = 480.0;
-pub(super) const HEIGHT: f64 = 270.0;
+/// The drawing's own units; the page stretches it to its width. Not much wider than a phone, so that words can be read there.
+pub(super) const WIDTH: f64 = 400.0;
+pub(super) const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
@@ -93,7 +95,9 @@ pub fn plot(plot: &Plot) -> String {
 pub fn timeline(timeline: &Timeline) -> String {
     const ROW: f64 = 18.0;
     let height = TOP + timeline.rows.len() as f64 * ROW + BOTTOM;
-    let left = 110.0;
+    // The widest of the usual system fonts has 0.6 em for a letter.
+    let longest = timeline.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let left = (longest as f64 * 7.2 + 12.0).clamp(LEFT, WIDTH / 2.0);
     let axis = Axis {
         from: Some(timeline.range.0),
         to: Some(timeline.range.1),

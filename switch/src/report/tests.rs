@@ -122,12 +122,48 @@ fn the_page_needs_nothing_from_outside() {
     {
         assert!(page.contains(wanted), "the page has no {wanted}");
     }
-    let pictures = page.matches("<svg").count();
-    assert_eq!(
-        page.matches("<div class=\"wide\"><svg").count(),
-        pictures,
-        "a picture that cannot be pushed"
+    // On a phone each cell says its own heading, and no picture asks for more than the width.
+    assert!(page.contains("data-h=\"rate\"") && !page.contains("min-width:26rem"), "{page}");
+}
+
+/// Values over three decades are drawn by ratio, a band is an area, and a network has its bottleneck drawn thick.
+#[test]
+fn pictures_of_many_values() {
+    let values = [1e-6, 1e-4, 1e-3];
+    let axis = Axis::fitting("time", Unit::Seconds, &values);
+    assert!(
+        axis.is_logarithmic && !Axis::fitting("time", Unit::Seconds, &[1.0, 2.0]).is_logarithmic
     );
+    let plot = Plot {
+        id: "p".into(),
+        title: "p".into(),
+        caption: String::new(),
+        x: axis,
+        y: Axis::from_zero("share", Unit::Share),
+        layers: vec![
+            Layer::Band {
+                name: "p5 to p95".into(),
+                points: vec![(1e-6, 0.0, 1.0), (1e-3, 0.5, 0.6)],
+            },
+            Layer::Steps { name: "s".into(), points: values.map(|x| (x, 0.5)).to_vec() },
+        ],
+    };
+    let drawn = svg::plot(&plot);
+    // 1 us, 10 us, 100 us, 1 ms: equally far apart between 58 and 388.
+    for place in ["x=\"58\"", "x=\"168\"", "x=\"278\"", "x=\"388\""] {
+        assert!(drawn.contains(place), "{place}: {drawn}");
+    }
+    assert!(drawn.contains("fill-opacity=\"0.18\""), "{drawn}");
+    let network = Diagram {
+        id: "t".into(),
+        title: "t".into(),
+        caption: String::new(),
+        layers: vec![vec!["s1".into()], vec!["h1".into(), "h2".into()]],
+        links: vec![("h1".into(), "s1".into(), false), ("s1".into(), "h2".into(), true)],
+    };
+    let drawn = svg::diagram(&network);
+    assert_eq!(drawn.matches("<line").count(), 2);
+    assert_eq!(drawn.matches("stroke-width=\"3\"").count(), 1, "{drawn}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Flows: completion times, throughput, fairness, rates over time.
+//! Flows: completion times, throughput, fairness, as a table and figures.
 
 use wireyard_tables::time::Time;
 
@@ -6,37 +6,31 @@ use super::Window;
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
 use crate::lab::least::least_time;
+use crate::lab::sampler::QueueKey;
 use crate::lab::scenario::FlowSpec;
-use crate::report::{Axis, Column, Layer, Plot, Report, Series, Table, Unit, stats};
-
-/// Flows whose rates are drawn.
-const SHOWN_MAX: usize = 16;
-/// Samples of a mean rate in a picture: so many points at most.
-const POINTS: usize = 400;
+use crate::report::{Column, Report, Table, Unit, stats};
 
 /// A flow with what it did after the warm-up.
-struct Measured<'a> {
-    name: String,
-    spec: &'a FlowSpec,
-    now: FlowStatus,
+pub(super) struct Measured<'a> {
+    pub(super) name: String,
+    pub(super) spec: &'a FlowSpec,
+    pub(super) now: FlowStatus,
     base: FlowStatus,
     /// Completion time of a finished flow, or mean of its rounds.
-    completion: Option<f64>,
+    pub(super) completion: Option<f64>,
     /// By how much that is longer than on an empty network.
-    slowdown: Option<f64>,
+    pub(super) slowdown: Option<f64>,
     /// Seconds from its start to its end, as far as they are after the warm-up.
     active_s: f64,
     /// Bits per second in that time.
     throughput: f64,
 }
 
-pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
+pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let flows = measured(window);
     table(report, &flows);
     figures(report, window, &flows);
-    throughput_plot(report, window, &flows);
-    rate_plots(report, window, &flows);
-    distribution(report, &flows);
+    super::flow_plots::fill(report, window, &flows, bottleneck);
 }
 
 fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
@@ -206,96 +200,4 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
 fn alphas(window: &Window<'_>) -> Vec<f64> {
     let tracks = window.lab.sampler.flows.iter();
     tracks.flat_map(|track| window.part(&track.alpha).iter().copied()).collect()
-}
-
-fn throughput_plot(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
-    let times = &window.lab.sampler.times;
-    let step = times.len().div_ceil(POINTS).max(1);
-    let mut layers = Vec::new();
-    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
-        let rate = |index: usize| {
-            let bytes = track.delivered[index + step] - track.delivered[index];
-            bytes * 8.0 / (times[index + step] - times[index])
-        };
-        let ends = (0..times.len().saturating_sub(step)).step_by(step);
-        let points: Vec<(f64, f64)> = ends.map(|i| (times[i + step], rate(i))).collect();
-        if layers.len() < SHOWN_MAX {
-            layers.push(Layer::Line { name: flow.name.clone(), points });
-        }
-        report.series.push(Series {
-            name: format!("{} delivered", flow.name),
-            unit: Unit::Bytes,
-            values: track.delivered.clone(),
-        });
-    }
-    report.plots.push(Plot {
-        id: "throughput".to_owned(),
-        title: "Throughput of flows".to_owned(),
-        caption: "Payload delivered, as a mean over each step of the picture.".to_owned(),
-        x: Axis::from_zero("time", Unit::Seconds),
-        y: Axis::from_zero("throughput", Unit::BitRate),
-        layers,
-    });
-}
-
-fn rate_plots(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
-    let times = &window.lab.sampler.times;
-    let line = |values: &[f64]| times.iter().copied().zip(values.iter().copied()).collect();
-    let (mut rates, mut alphas) = (Vec::new(), Vec::new());
-    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
-        if rates.len() < SHOWN_MAX {
-            rates.push(Layer::Steps { name: flow.name.clone(), points: line(&track.rate) });
-            alphas.push(Layer::Steps { name: flow.name.clone(), points: line(&track.alpha) });
-        }
-        for (what, unit, values) in
-            [("rate", Unit::BitRate, &track.rate), ("alpha", Unit::Plain, &track.alpha)]
-        {
-            report.series.push(Series {
-                name: format!("{} {what}", flow.name),
-                unit,
-                values: values.clone(),
-            });
-        }
-    }
-    report.plots.push(Plot {
-        id: "rates".to_owned(),
-        title: "Rate at the reaction point".to_owned(),
-        caption: "What rate control allows each flow.".to_owned(),
-        x: Axis::from_zero("time", Unit::Seconds),
-        y: Axis::from_zero("rate", Unit::BitRate),
-        layers: rates,
-    });
-    if window.lab.scenario.host.rate_control != "fixed" {
-        report.plots.push(Plot {
-            id: "alpha".to_owned(),
-            title: "Congestion estimate".to_owned(),
-            caption: "Alpha of each flow.".to_owned(),
-            x: Axis::from_zero("time", Unit::Seconds),
-            y: Axis::from_zero("alpha", Unit::Plain),
-            layers: alphas,
-        });
-    }
-}
-
-fn distribution(report: &mut Report, flows: &[Measured<'_>]) {
-    let slow = stats::sorted(&flows.iter().filter_map(|f| f.slowdown).collect::<Vec<_>>());
-    let times = stats::sorted(&flows.iter().filter_map(|f| f.completion).collect::<Vec<_>>());
-    if times.len() < 2 {
-        return;
-    }
-    let mut add = |id: &str, title: &str, axis: Axis, values: &[f64]| {
-        report.plots.push(Plot {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            caption: "Share of flows that took no longer.".to_owned(),
-            x: axis,
-            y: Axis { to: Some(1.0), ..Axis::from_zero("share of flows", Unit::Share) },
-            layers: vec![Layer::Steps {
-                name: format!("{} flows", values.len()),
-                points: stats::distribution(values),
-            }],
-        });
-    };
-    add("completion", "Flow completion time", Axis::from_zero("time", Unit::Seconds), &times);
-    add("slowdown", "Slowdown", Axis::from_zero("slowdown", Unit::Plain), &slow);
 }

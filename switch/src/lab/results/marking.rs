@@ -1,10 +1,7 @@
-//! Marks by depth against the curve, and what theory says of the bottleneck.
+//! Marks by depth of the bottleneck queue against the configured curve.
 
 use super::Window;
-use crate::lab::host;
 use crate::lab::sampler::QueueKey;
-use crate::lab::theory::mode::{Feedback, Mode};
-use crate::lab::theory::{self, Loop};
 use crate::report::{Axis, Cell, Column, Layer, Plot, Report, Table, Unit, stats};
 use crate::tm::MarkingHistogram;
 
@@ -12,8 +9,6 @@ use crate::tm::MarkingHistogram;
 const FEW: u64 = 20;
 /// Rows of the table.
 const GROUPS: usize = 20;
-/// Bytes of a CNP on the wire (IPv4, Ethernet).
-const NOTIFICATION: f64 = 98.0;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
     let outside = by_depth(report, window, bottleneck);
@@ -163,90 +158,4 @@ fn grouped(histogram: &MarkingHistogram, curve: (u64, u64, f64)) -> Vec<Group> {
     });
     groups.retain(|group| group.packets > 0);
     groups
-}
-
-/// The fluid model with the scenario's own numbers: where it settles, and how it moves around that.
-pub(super) fn theory_figures(
-    report: &mut Report,
-    window: &Window<'_>,
-    bottleneck: Option<QueueKey>,
-) {
-    let found = bottleneck.and_then(|key| fluid(window, key));
-    let nan = f64::NAN;
-    let point = |of: fn(&Fluid) -> f64| found.as_ref().map_or(nan, of);
-    report.figure("theory.marking_probability", point(|f| f.point.probability), Unit::Share);
-    report.figure("theory.queue_mean", point(|f| f.queue), Unit::Bytes);
-    report.figure("theory.alpha", point(|f| f.point.alpha), Unit::Plain);
-    report.figure("theory.cnp_rate", point(|f| f.point.cnp_rate), Unit::PerSecond);
-    report.figure("theory.loop_delay", point(|f| f.delay_s), Unit::Seconds);
-    let mode = found.and_then(|fluid| fluid.mode);
-    report.figure("theory.oscillation", mode.map_or(nan, |m| m.frequency_hz), Unit::Hertz);
-    report.figure(
-        "theory.oscillation_growth",
-        mode.map_or(nan, |m| m.growth_per_s),
-        Unit::PerSecond,
-    );
-}
-
-/// Frame in the queue, on the wire, and as rate control counts it, of a full data packet.
-fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
-    let setup = &window.lab.scenario.host;
-    let frame = setup.frame().get() as f64;
-    // Check sequence, and preamble and gap, of Ethernet.
-    let (check, gap) = if setup.is_infiniband() { (0.0, 0.0) } else { (4.0, 20.0) };
-    (frame, frame + check + gap, frame + check)
-}
-
-/// What the fluid model says of a bottleneck.
-struct Fluid {
-    point: theory::FixedPoint,
-    /// Mean depth, bytes.
-    queue: f64,
-    /// From a mark to the queue that feels it, seconds.
-    delay_s: f64,
-    mode: Option<Mode>,
-}
-
-fn fluid(window: &Window<'_>, key: QueueKey) -> Option<Fluid> {
-    let scenario = &window.lab.scenario;
-    let fabric = &scenario.fabric;
-    let curve = window.lab.sampler.curve(key)?;
-    let link = *fabric.nodes[key.0].links.get(usize::from(key.1) - 1)?;
-    let rate = fabric.links[link].setup.rate;
-    let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
-    let ways: Vec<Vec<usize>> = ways.filter(|way| way.contains(&link)).collect();
-    let (_, parameters) = host::rate_control(&scenario.host, rate).ok()?;
-    let parameters = parameters?;
-    let interval = host::cnp_interval(&scenario.host, rate);
-    let (frame, wire, counted) = packet_bytes(window);
-    let seconds = |span: wireyard_tables::time::Span| span.as_ps() as f64 / 1e12;
-    let of = Loop {
-        capacity: rate.get() as f64 / (8.0 * wire),
-        flows: ways.len() as f64,
-        cnp_interval: seconds(interval),
-        alpha_period: seconds(parameters.alpha_period),
-        increase_period: seconds(parameters.increase_period),
-        byte_counter: parameters.byte_counter_bytes.map_or(f64::INFINITY, |b| b as f64 / counted),
-        stages: f64::from(parameters.fast_recovery_stages),
-        increase: parameters.additive_increase_bps / (8.0 * counted),
-    };
-    let point = theory::fixed_point(&of)?;
-    let (kmin, kmax, pmax) = (curve.0 as f64, curve.1 as f64, curve.2);
-    // The loop goes once round: the data's way and the notification's way back.
-    let hop = |&link: &usize| {
-        let setup = &fabric.links[link].setup;
-        let bits = 8.0 * (wire + NOTIFICATION);
-        2.0 * seconds(setup.delay) + bits / setup.rate.get() as f64
-    };
-    let delay_s = ways.first()?.iter().map(hop).sum();
-    let slope_per_packet = pmax * frame / (kmax - kmin);
-    let feedback = Feedback { delay_s, gain: parameters.g, slope_per_packet };
-    // Beyond the curve's end there is a step, and nothing to be linear around.
-    let mode = if point.probability < pmax { theory::mode::mode(&of, &feedback) } else { None };
-    Some(Fluid {
-        point,
-        queue: theory::queue_at(point.probability, (kmin, kmax, pmax)),
-        delay_s,
-        mode,
-    })
 }

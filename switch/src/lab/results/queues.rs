@@ -1,5 +1,7 @@
 //! Queues: depth over time, peaks, marks, pauses.
 
+use std::ops::Range;
+
 use super::Window;
 use crate::lab::checks::port_name;
 use crate::lab::sampler::QueueKey;
@@ -14,7 +16,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     let keys = busiest(window, bottleneck);
     table(report, window, &keys);
     bottleneck_figures(report, window, bottleneck);
-    plot(report, window, &keys);
+    plot(report, window, &keys, bottleneck);
     spectrum(report, window, bottleneck);
     series(report, window, &keys);
     pauses(report, window);
@@ -125,46 +127,86 @@ fn bottleneck_figures(report: &mut Report, window: &Window<'_>, bottleneck: Opti
     let probability = if eligible == 0 { f64::NAN } else { marked as f64 / eligible as f64 };
     report.figure("bottleneck.marking_probability", probability, Unit::Share);
     report.fact("bottleneck", name(window, key));
+    if let Some((kmin, kmax, pmax)) = window.lab.sampler.curve(key) {
+        let bytes = |value: u64| Unit::Bytes.show(value as f64);
+        let curve =
+            format!("Kmin {}, Kmax {}, Pmax {}", bytes(kmin), bytes(kmax), Unit::Share.show(pmax));
+        report.fact("marking curve", curve);
+    }
 }
 
-/// The whole run; and what comes after the warm-up by itself, because the queue that the first window of all flows makes
-/// is many times what follows.
-fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
+/// The whole run; its burst by itself, where that is short; and what comes after the warm-up by itself, because the queue that the
+/// first window of all flows makes is many times what follows.
+fn plot(report: &mut Report, window: &Window<'_>, keys: &[QueueKey], bottleneck: Option<QueueKey>) {
     let what = "Bytes that wait in the fullest queues of switches";
-    depths(report, window, keys, 0, ("queues", "Queue depth", &format!("{what}.")));
-    if (1..window.lab.sampler.times.len()).contains(&window.first) {
-        let caption = format!("{what}: the figures below are of this time.");
-        let words = ("queues_after_warm_up", "Queue depth after the warm-up", caption.as_str());
-        depths(report, window, keys, window.first, words);
+    let count = window.lab.sampler.times.len();
+    let mut draw = |id: &str, title: &str, caption: String, samples: Range<usize>| {
+        let words = (id, title, caption.as_str());
+        depths(report, window, keys, (samples, bottleneck), words);
+    };
+    draw("queues", "Queue depth", format!("{what}."), 0..count);
+    if let Some(burst) = bottleneck.and_then(|key| burst(window, key)) {
+        let caption = format!(
+            "{what}: the time in which the bottleneck holds more than a twentieth of its peak."
+        );
+        draw("queues_burst", "Queue depth in the burst", caption, burst);
     }
+    if (1..count).contains(&window.first) {
+        let caption = format!("{what}: the figures below are of this time.");
+        draw("queues_after_warm_up", "Queue depth after the warm-up", caption, window.first..count);
+    }
+}
+
+/// The samples in which the bottleneck is in use, with a margin, where they are less than a fifth of the run.
+fn burst(window: &Window<'_>, key: QueueKey) -> Option<Range<usize>> {
+    const FEWEST: usize = 8;
+    let bytes = &window.lab.sampler.queues.get(&key)?.bytes;
+    let floor = stats::largest(bytes) / 20.0;
+    let first = bytes.iter().position(|depth| *depth > floor)?;
+    let last = bytes.iter().rposition(|depth| *depth > floor)?;
+    let margin = ((last - first) / 10).max(FEWEST);
+    let samples = first.saturating_sub(margin)..(last + margin + 1).min(bytes.len());
+    (samples.len() * 5 < bytes.len()).then_some(samples)
 }
 
 fn depths(
     report: &mut Report,
     window: &Window<'_>,
     keys: &[QueueKey],
-    from: usize,
+    (samples, bottleneck): (Range<usize>, Option<QueueKey>),
     (id, title, caption): (&str, &str, &str),
 ) {
     let times = &window.lab.sampler.times;
-    let begin = if from == 0 { 0.0 } else { times[from] };
+    let begin = if samples.start == 0 { 0.0 } else { times[samples.start] };
+    let end = samples.end.checked_sub(1).and_then(|last| times.get(last)).copied();
     let fabric = &window.lab.scenario().fabric;
     let of_switch =
         |key: &&QueueKey| fabric.nodes[key.0].kind == crate::lab::fabric::NodeKind::Switch;
-    let layers = keys.iter().filter(of_switch).take(SHOWN_MAX).map(|key| {
+    let mut deepest: f64 = 0.0;
+    let mut layers = Vec::new();
+    for key in keys.iter().filter(of_switch).take(SHOWN_MAX) {
         let bytes = &window.lab.sampler.queues[key].bytes;
-        Layer::Line {
-            name: name(window, *key),
-            points: times.iter().copied().zip(bytes.iter().copied()).skip(from).collect(),
+        let points = times.iter().copied().zip(bytes.iter().copied());
+        let points: Vec<_> = points.skip(samples.start).take(samples.len()).collect();
+        deepest = points.iter().map(|point| point.1).fold(deepest, f64::max);
+        layers.push(Layer::Line { name: name(window, *key), points });
+    }
+    // Thresholds that the queue comes near; farther ones would flatten it.
+    let curve = bottleneck.and_then(|key| window.lab.sampler.curve(key));
+    let thresholds = curve.map(|(kmin, kmax, _)| [("Kmin", kmin), ("Kmax", kmax)]);
+    for (name, bytes) in thresholds.into_iter().flatten() {
+        if let Some(end) = end.filter(|_| (bytes as f64) < 1.5 * deepest) {
+            let points = vec![(begin, bytes as f64), (end, bytes as f64)];
+            layers.push(Layer::Reference { name: name.to_owned(), points });
         }
-    });
+    }
     report.plots.push(Plot {
         id: id.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
         x: Axis { from: Some(begin), ..Axis::new("time", Unit::Seconds) },
         y: Axis::from_zero("depth", Unit::Bytes),
-        layers: layers.collect(),
+        layers,
     });
 }
 

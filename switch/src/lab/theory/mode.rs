@@ -6,7 +6,7 @@
 //! The root that decays least (or grows) is what one sees. The model has no noise: random marks keep a mode that decays slowly
 //! swinging, so a peak in a spectrum does not by itself say that the loop is unstable.
 
-use super::{Loop, fixed_point};
+use super::{Loop, Terms, fixed_point};
 
 /// The oscillation that decays least.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,10 +43,8 @@ const FASTEST: f64 = 1e6;
 pub fn mode(of: &Loop, feedback: &Feedback) -> Option<Mode> {
     let point = fixed_point(of)?;
     let rate = of.capacity / of.flows;
-    let stages = Stages::at(point.probability, rate, of);
-    let spread = stages.seen * point.alpha / ((stages.b + stages.d) * of.cnp_interval);
     let queue = point.probability / feedback.slope_per_packet;
-    let state = [queue, rate, rate + spread, point.alpha];
+    let state = [queue, rate, point.target, point.alpha];
     let (now, then) = jacobians(&state, of, feedback);
     let value = |s: Complex| characteristic(s, &now, &then, feedback.delay_s);
     let mut best: Option<Complex> = None;
@@ -62,50 +60,15 @@ pub fn mode(of: &Loop, feedback: &Feedback) -> Option<Mode> {
     best.map(|s| Mode { frequency_hz: s.1 / std::f64::consts::TAU, growth_per_s: s.0 })
 }
 
-/// The terms of the model: a, b, c, d, e of the fixed point's equation, and the share of alpha periods with a mark.
-struct Stages {
-    seen: f64,
-    alpha: f64,
-    b: f64,
-    c: f64,
-    d: f64,
-    e: f64,
-}
-
-impl Stages {
-    fn at(p: f64, rate: f64, of: &Loop) -> Stages {
-        let ln = (-p).ln_1p();
-        let seen = |packets: f64| -(packets * ln).exp_m1();
-        let per_stage = |packets: f64| {
-            let exponent = -packets * ln;
-            if exponent > 700.0 { 0.0 } else { p / exponent.exp_m1() }
-        };
-        let after = |stage: f64, packets: f64| {
-            if stage == 0.0 { 0.0 } else { stage * (of.stages * packets * ln).exp() }
-        };
-        let timer = of.increase_period * rate;
-        let (b, d) = (per_stage(of.byte_counter), per_stage(timer));
-        Stages {
-            seen: seen(of.cnp_interval * rate),
-            alpha: seen(of.alpha_period * rate),
-            b,
-            c: after(b, of.byte_counter),
-            d,
-            e: after(d, timer),
-        }
-    }
-}
-
 /// How fast the state changes, with what it was one delay ago.
 fn change(now: &State, then: &State, of: &Loop, feedback: &Feedback) -> State {
     let [_, rate, target, alpha] = *now;
     let (marked, seen_rate) = (then[0] * feedback.slope_per_packet, then[1]);
-    let s = Stages::at(marked, seen_rate, of);
+    let s = Terms::at(marked, seen_rate, of);
     [
         of.flows * rate - of.capacity,
-        -rate * alpha * s.seen / (2.0 * of.cnp_interval)
-            + 0.5 * (target - rate) * seen_rate * (s.b + s.d),
-        -(target - rate) * s.seen / of.cnp_interval + of.increase * seen_rate * (s.c + s.e),
+        -rate * alpha * s.cnp_rate / 2.0 + 0.5 * (target - rate) * seen_rate * (s.b + s.d),
+        -(target - rate) * s.cnp_rate + of.increase * seen_rate * (s.c + s.e),
         feedback.gain * (s.alpha - alpha) / of.alpha_period,
     ]
 }

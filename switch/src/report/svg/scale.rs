@@ -6,11 +6,12 @@ use crate::report::unit::digits;
 /// About so many ticks on an axis.
 const TICKS: f64 = 5.0;
 
-/// A linear scale.
+/// A linear or logarithmic scale.
 pub(super) struct Scale {
     low: f64,
     high: f64,
     step: f64,
+    is_logarithmic: bool,
     /// Places of `low` and `high`.
     range: (f64, f64),
     /// Base units in one unit of the labels.
@@ -29,16 +30,25 @@ impl Scale {
             (true, _) => (least, least + if least == 0.0 { 1.0 } else { least.abs() }),
             _ => (0.0, 1.0),
         };
+        if axis.is_logarithmic && least > 0.0 {
+            let low = axis.from.unwrap_or_else(|| 10f64.powf(least.log10().floor()));
+            let high = axis.to.unwrap_or_else(|| 10f64.powf(most.log10().ceil()));
+            let (factor, unit) = axis.unit.scale(low * (high / low).sqrt());
+            return Scale { low, high, step: 10.0, is_logarithmic: true, range, factor, unit };
+        }
         let (factor, unit) = axis.unit.scale(most.abs().max(least.abs()));
         let step = round_step((most - least) / factor / TICKS) * factor;
         let low = axis.from.unwrap_or_else(|| (least / step).floor() * step);
         let high = axis.to.unwrap_or_else(|| (most / step).ceil() * step);
-        Scale { low, high, step, range, factor, unit }
+        Scale { low, high, step, is_logarithmic: false, range, factor, unit }
     }
 
     /// Where a value lies on paper.
     pub(super) fn place(&self, value: f64) -> f64 {
-        let share = (value - self.low) / (self.high - self.low);
+        let share = match self.is_logarithmic {
+            true => (value / self.low).max(f64::MIN_POSITIVE).ln() / (self.high / self.low).ln(),
+            false => (value - self.low) / (self.high - self.low),
+        };
         self.range.0 + share.clamp(0.0, 1.0) * (self.range.1 - self.range.0)
     }
 
@@ -49,6 +59,15 @@ impl Scale {
 
     /// Places and labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        if self.is_logarithmic {
+            let decades = self.low.log10().round() as i32..=self.high.log10().round() as i32;
+            let step = (decades.clone().count() as f64 / TICKS).ceil() as usize;
+            let tick = |power| {
+                let value = 10f64.powi(power);
+                (self.place(value), digits(value / self.factor, 6))
+            };
+            return decades.step_by(step.max(1)).map(tick).collect();
+        }
         let first = (self.low / self.step - 1e-9).ceil() as i64;
         let last = (self.high / self.step + 1e-9).floor() as i64;
         let value = |k: i64| k as f64 * self.step;

@@ -29,6 +29,9 @@ fn points(layer: &Layer) -> Vec<(f64, f64)> {
         Layer::Line { points, .. }
         | Layer::Steps { points, .. }
         | Layer::Reference { points, .. } => points.clone(),
+        Layer::Band { points, .. } => {
+            points.iter().flat_map(|&(x, low, high)| [(x, low), (x, high)]).collect()
+        }
         Layer::Measured { points, .. } => {
             points.iter().flat_map(|&(x, low, _, high)| [(x, low), (x, high)]).collect()
         }
@@ -48,6 +51,10 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
             let dashed = format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]);
             let _ = write!(out, "{}", path(points, x, y, false, &dashed, 1.5));
         }
+        Layer::Band { points, .. } => {
+            let shown = points.iter().copied().filter(|p| p.1.is_finite() && p.2.is_finite());
+            area(out, &shown.collect::<Vec<_>>(), COLOURS[index % COLOURS.len()], x, y);
+        }
         Layer::Measured { points, .. } => measured(out, points, index, x, y),
     }
 }
@@ -56,6 +63,16 @@ pub(super) fn layer(out: &mut String, layer: &Layer, index: usize, x: &Scale, y:
 pub(super) fn key(out: &mut String, layer: &Layer, index: usize, left: f64, line: f64) {
     let look = match layer {
         Layer::Reference { .. } => format!("stroke=\"{}\" stroke-dasharray=\"5 3\"", COLOURS[7]),
+        Layer::Band { .. } => {
+            let colour = COLOURS[index % COLOURS.len()];
+            let _ = write!(
+                out,
+                "<rect x=\"{}\" y=\"{}\" width=\"18\" height=\"8\" fill=\"{colour}\" fill-opacity=\"0.18\"/>",
+                at(left),
+                at(line - 4.0)
+            );
+            return;
+        }
         Layer::Measured { .. } => {
             let colour = COLOURS[index % COLOURS.len()];
             let (cx, cy) = (at(left + 9.0), at(line));
@@ -93,10 +110,10 @@ pub(super) fn spans(
     }
 }
 
-fn measured(out: &mut String, points: &[(f64, f64, f64, f64)], index: usize, x: &Scale, y: &Scale) {
-    let colour = COLOURS[index % COLOURS.len()];
+/// The area between the lower and the upper values.
+fn area(out: &mut String, points: &[(f64, f64, f64)], colour: &str, x: &Scale, y: &Scale) {
     let mut band = String::new();
-    let upper = points.iter().map(|p| (p.0, p.3));
+    let upper = points.iter().map(|p| (p.0, p.2));
     let lower = points.iter().rev().map(|p| (p.0, p.1));
     for (n, (px, py)) in upper.chain(lower).enumerate() {
         let letter = if n == 0 { 'M' } else { 'L' };
@@ -105,6 +122,12 @@ fn measured(out: &mut String, points: &[(f64, f64, f64, f64)], index: usize, x: 
     if !band.is_empty() {
         let _ = write!(out, "<path d=\"{band}z\" fill=\"{colour}\" fill-opacity=\"0.18\"/>");
     }
+}
+
+fn measured(out: &mut String, points: &[(f64, f64, f64, f64)], index: usize, x: &Scale, y: &Scale) {
+    let colour = COLOURS[index % COLOURS.len()];
+    let band: Vec<_> = points.iter().map(|p| (p.0, p.1, p.3)).collect();
+    area(out, &band, colour, x, y);
     for &(px, _, value, _) in points {
         let (cx, cy) = (at(x.place(px)), at(y.place(value)));
         let _ = write!(out, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.2\" fill=\"{colour}\"/>");

@@ -175,6 +175,12 @@ impl DcqcnParams {
         Ok(())
     }
 
+    /// Names and values of the numeric parameters that this law uses.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+        let used = PARAMS.iter().filter(|info| info.is_of(self.law));
+        used.map(|info| (info.name, (info.get)(self)))
+    }
+
     /// The same reaction point on a clock that is so many times slower; `None` where a period is too long.
     pub fn dilated(self, by: Dilation) -> Option<DcqcnParams> {
         let factor = f64::from(by.get());

@@ -1,0 +1,210 @@
+//! Flows over time, as pictures and series: throughput, rates, alpha; and the distributions of what they took.
+//!
+//! A few flows are a line each. Of many, lines say nothing: the picture has their mean and the band in which nine tenths of
+//! them are. A flow has values from its start to its end only.
+
+use super::Window;
+use super::flows::Measured;
+use crate::lab::sampler::{QueueKey, seconds};
+use crate::report::{Axis, Layer, Plot, Report, Series, Unit, stats};
+
+/// Flows that have a line each.
+const LINES_MAX: usize = 8;
+/// Points of a picture.
+const POINTS: usize = 400;
+
+pub(super) fn fill(
+    report: &mut Report,
+    window: &Window<'_>,
+    flows: &[Measured<'_>],
+    bottleneck: Option<QueueKey>,
+) {
+    let fair = bottleneck.and_then(|key| payload_rate(window, key));
+    let (rate, sharing) = fair.unwrap_or((f64::NAN, 0));
+    report.figure("bottleneck.payload_rate", rate, Unit::BitRate);
+    // A fair share is one of a link that all of them take.
+    let fair = fair.filter(|_| sharing == flows.len()).map(|_| rate / sharing as f64);
+    throughput(report, window, flows, fair);
+    reaction_point(report, window, flows, fair);
+    distributions(report, flows);
+}
+
+/// Payload that the bottleneck's link can carry, bit/s, and the flows that take it.
+fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<(f64, usize)> {
+    let scenario = window.lab.scenario();
+    let fabric = &scenario.fabric;
+    let link = *fabric.nodes[node].links.get(usize::from(port) - 1)?;
+    let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
+    let sharing = ways.filter(|way| way.contains(&link)).count();
+    let wire = super::theory::packet_bytes(window).1;
+    let part = scenario.host.path_mtu.get() as f64 / wire;
+    Some((fabric.links[link].setup.rate.get() as f64 * part, sharing))
+}
+
+/// The samples in which a flow is under way.
+fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usize> {
+    let first = flow
+        .now
+        .started
+        .map_or(times.len(), |started| times.partition_point(|time| *time < seconds(started)));
+    let last = flow.now.finished.map_or(times.len(), |finished| {
+        times.partition_point(|time| *time < seconds(finished)) + 1
+    });
+    first..last.clamp(first, times.len())
+}
+
+/// Not a number outside of a range.
+fn within(values: &[f64], range: &std::ops::Range<usize>) -> Vec<f64> {
+    let value = |(index, value): (usize, &f64)| match range.contains(&index) {
+        true => *value,
+        false => f64::NAN,
+    };
+    values.iter().enumerate().map(value).collect()
+}
+
+/// A line for each of a few, mean and band of many; every value at the same instants.
+fn layers(names: &[&str], times: &[f64], values: &[Vec<f64>], steps: bool) -> Vec<Layer> {
+    let line = |name: String, points: Vec<(f64, f64)>| match steps {
+        true => Layer::Steps { name, points },
+        false => Layer::Line { name, points },
+    };
+    if values.len() <= LINES_MAX {
+        let each = names.iter().zip(values).map(|(name, values)| {
+            let points = times.iter().copied().zip(values.iter().copied());
+            line((*name).to_owned(), points.collect())
+        });
+        return each.collect();
+    }
+    let stride = times.len().div_ceil(POINTS).max(1);
+    let (mut mean, mut band) = (Vec::new(), Vec::new());
+    for (index, time) in times.iter().enumerate().step_by(stride) {
+        let here = values.iter().filter_map(|v| v.get(index).copied().filter(|v| v.is_finite()));
+        let here = stats::sorted(&here.collect::<Vec<_>>());
+        mean.push((*time, stats::mean(&here)));
+        band.push((*time, stats::percentile(&here, 5.0), stats::percentile(&here, 95.0)));
+    }
+    let count = values.len();
+    vec![
+        Layer::Band { name: "p5 to p95".to_owned(), points: band },
+        line(format!("mean of {count} flows"), mean),
+    ]
+}
+
+/// A dashed line over the whole picture.
+fn level(name: &str, value: f64, times: &[f64]) -> Option<Layer> {
+    let (first, last) = times.first().zip(times.last())?;
+    let points = vec![(*first, value), (*last, value)];
+    Some(Layer::Reference { name: name.to_owned(), points })
+}
+
+fn throughput(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>], fair: Option<f64>) {
+    let times = &window.lab.sampler.times;
+    let step = times.len().div_ceil(POINTS).max(1);
+    let ends: Vec<usize> = (step..times.len()).step_by(step).collect();
+    let at: Vec<f64> = ends.iter().map(|end| times[*end]).collect();
+    let mut rates = Vec::new();
+    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
+        let active = active(times, flow);
+        let rate = |end: &usize| {
+            let bytes = track.delivered[*end] - track.delivered[end - step];
+            let touches = active.start < *end && end - step < active.end;
+            if touches { bytes * 8.0 / (times[*end] - times[end - step]) } else { f64::NAN }
+        };
+        rates.push(ends.iter().map(rate).collect());
+        report.series.push(Series {
+            name: format!("{} delivered", flow.name),
+            unit: Unit::Bytes,
+            values: within(&track.delivered, &active),
+        });
+    }
+    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+    let mut layers = layers(&names, &at, &rates, false);
+    layers.extend(fair.and_then(|fair| level("fair share", fair, times)));
+    report.plots.push(Plot {
+        id: "throughput".to_owned(),
+        title: "Throughput of flows".to_owned(),
+        caption: "Payload delivered, as a mean over each step of the picture.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("throughput", Unit::BitRate),
+        layers,
+    });
+}
+
+fn reaction_point(
+    report: &mut Report,
+    window: &Window<'_>,
+    flows: &[Measured<'_>],
+    fair: Option<f64>,
+) {
+    let times = &window.lab.sampler.times;
+    let (mut rates, mut alphas) = (Vec::new(), Vec::new());
+    for (flow, track) in flows.iter().zip(&window.lab.sampler.flows) {
+        let active = active(times, flow);
+        rates.push(within(&track.rate, &active));
+        alphas.push(within(&track.alpha, &active));
+        for (what, unit, values) in
+            [("rate", Unit::BitRate, rates.last()), ("alpha", Unit::Plain, alphas.last())]
+        {
+            report.series.push(Series {
+                name: format!("{} {what}", flow.name),
+                unit,
+                values: values.cloned().unwrap_or_default(),
+            });
+        }
+    }
+    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+    let mut drawn = layers(&names, times, &rates, true);
+    drawn.extend(fair.and_then(|fair| level("fair share", fair, times)));
+    report.plots.push(Plot {
+        id: "rates".to_owned(),
+        title: "Rate at the reaction point".to_owned(),
+        caption: "What rate control allows each flow.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis::from_zero("rate", Unit::BitRate),
+        layers: drawn,
+    });
+    if window.lab.scenario.host.rate_control != "fixed" {
+        report.plots.push(Plot {
+            id: "alpha".to_owned(),
+            title: "Congestion estimate".to_owned(),
+            caption: "Alpha of each flow.".to_owned(),
+            x: Axis::from_zero("time", Unit::Seconds),
+            y: Axis::from_zero("alpha", Unit::Plain),
+            layers: layers(&names, times, &alphas, true),
+        });
+    }
+}
+
+fn distributions(report: &mut Report, flows: &[Measured<'_>]) {
+    let times = flows.iter().filter_map(|flow| flow.completion).collect::<Vec<_>>();
+    let slow = flows.iter().filter_map(|flow| flow.slowdown).collect::<Vec<_>>();
+    if times.len() < 2 {
+        return;
+    }
+    // Flows that are not done are no part of the curve, which ends below one by their share.
+    let ending = flows.iter().filter(|flow| flow.spec.size.is_some()).count().max(times.len());
+    let mut add = |id: &str, title: &str, name: &str, unit: Unit, values: &[f64]| {
+        let share = values.len() as f64 / ending as f64;
+        let points = stats::distribution(&stats::sorted(values));
+        let caption = match ending - values.len() {
+            0 => "Share of flows that took no longer.".to_owned(),
+            left => format!(
+                "Share of all {ending} flows that took no longer. {left} of them were not finished at the end of the run, and the \
+                 curve ends below 100 %."
+            ),
+        };
+        report.plots.push(Plot {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption,
+            x: Axis::fitting(name, unit, values),
+            y: Axis { to: Some(1.0), ..Axis::from_zero("share of flows", Unit::Share) },
+            layers: vec![Layer::Steps {
+                name: format!("{} of {ending} flows", values.len()),
+                points: points.into_iter().map(|(value, part)| (value, part * share)).collect(),
+            }],
+        });
+    };
+    add("completion", "Flow completion time", "time", Unit::Seconds, &times);
+    add("slowdown", "Slowdown", "slowdown", Unit::Plain, &slow);
+}

@@ -1,0 +1,46 @@
+//! The first table of a report: the figures that are asked for most, each beside what theory or a bound says of it.
+
+use crate::report::{Column, Report, Table};
+
+/// What is measured, its figure, and the figure that it is compared with.
+const ROWS: [(&str, &str, &str); 14] = [
+    ("throughput of all flows", "flows.throughput", "bottleneck.payload_rate"),
+    ("fairness between flows (Jain)", "flows.jain", ""),
+    ("completion, median", "flows.completion_p50", ""),
+    ("completion, p95", "flows.completion_p95", ""),
+    ("completion, p99", "flows.completion_p99", ""),
+    ("slowdown, median", "flows.slowdown_p50", ""),
+    ("slowdown, p95", "flows.slowdown_p95", ""),
+    ("slowdown, p99", "flows.slowdown_p99", ""),
+    ("queue at the bottleneck, mean", "bottleneck.queue_mean", "theory.queue_mean"),
+    ("queue at the bottleneck, p99", "bottleneck.queue_p99", ""),
+    ("marking probability", "bottleneck.marking_probability", "theory.marking_probability"),
+    ("CNPs of a flow", "flows.cnp_rate", "theory.cnp_rate"),
+    ("congestion estimate (alpha)", "flows.alpha", "theory.alpha"),
+    ("time that ports were paused", "pauses.time", ""),
+];
+
+/// Puts the table before all others.
+pub(super) fn fill(report: &mut Report) {
+    let finite = |name: &str| report.find(name).filter(|figure| figure.value.is_finite());
+    let shown = |name: &str| finite(name).map_or("-".to_owned(), |f| f.unit.show(f.value));
+    let mut table = Table {
+        title: "Headline figures".to_owned(),
+        note: "Theory is the fixed point of the DCQCN fluid model; of throughput, the payload that the bottleneck can carry."
+            .to_owned(),
+        columns: ["figure", "measured", "theory"].map(Column::words).to_vec(),
+        rows: Vec::new(),
+    };
+    for (what, measured, theory) in ROWS {
+        if finite(measured).is_some() {
+            table.rows.push(vec![what.into(), shown(measured).into(), shown(theory).into()]);
+        }
+    }
+    let count = |name: &str| finite(name).map_or(0.0, |figure| figure.value);
+    let (flows, finished) = (count("flows.count"), count("flows.finished"));
+    if finished > 0.0 {
+        let text = format!("{finished} of {flows}");
+        table.rows.insert(2, vec!["flows finished".into(), text.into(), "-".into()]);
+    }
+    report.tables.insert(0, table);
+}

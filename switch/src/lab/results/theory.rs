@@ -1,0 +1,145 @@
+//! What the fluid model says of the bottleneck, with the scenario's own numbers; or why it says nothing.
+
+use wireyard_tables::time::Span;
+
+use super::Window;
+use crate::lab::host;
+use crate::lab::sampler::QueueKey;
+use crate::lab::theory::domain::{self, Hyper};
+use crate::lab::theory::mode::{Feedback, Mode, mode};
+use crate::lab::theory::{FixedPoint, Loop, Notification, fixed_point, queue_at};
+use crate::report::{Report, Unit};
+use crate::roce::rp::dcqcn::{ClampTarget, DcqcnParams, Law};
+
+/// Bytes of a CNP on the wire (IPv4, Ethernet).
+const CNP_WIRE_BYTES: f64 = 98.0;
+
+/// What the fluid model says of a bottleneck.
+struct Fluid {
+    point: FixedPoint,
+    /// Mean depth, bytes.
+    queue: f64,
+    /// From a mark to the queue that feels it, seconds.
+    delay_s: f64,
+    mode: Option<Mode>,
+}
+
+/// Where the loop settles, and how it moves around that; NaN, and the reason as a fact, where the model does not hold.
+pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {
+    let found = match bottleneck {
+        Some(key) => fluid(window, key),
+        None => Err("no queue of a switch was in use".to_owned()),
+    };
+    if let Err(why) = &found {
+        report.fact("theory", format!("none: {why}"));
+    }
+    let found = found.ok();
+    let point = |of: fn(&Fluid) -> f64| found.as_ref().map_or(f64::NAN, of);
+    report.figure("theory.marking_probability", point(|f| f.point.probability), Unit::Share);
+    report.figure("theory.queue_mean", point(|f| f.queue), Unit::Bytes);
+    report.figure("theory.alpha", point(|f| f.point.alpha), Unit::Plain);
+    report.figure("theory.cnp_rate", point(|f| f.point.cnp_rate), Unit::PerSecond);
+    report.figure("theory.loop_delay", point(|f| f.delay_s), Unit::Seconds);
+    let mode = found.and_then(|fluid| fluid.mode);
+    let of_mode = |value: fn(&Mode) -> f64| mode.as_ref().map_or(f64::NAN, value);
+    report.figure("theory.oscillation", of_mode(|m| m.frequency_hz), Unit::Hertz);
+    report.figure("theory.oscillation_growth", of_mode(|m| m.growth_per_s), Unit::PerSecond);
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_ps() as f64 / 1e12
+}
+
+/// Frame in the queue, on the wire, and as rate control counts it, of a full data packet.
+pub(super) fn packet_bytes(window: &Window<'_>) -> (f64, f64, f64) {
+    let setup = &window.lab.scenario.host;
+    let frame = setup.frame().get() as f64;
+    // Check sequence, and preamble and gap, of Ethernet.
+    let (check, gap) = if setup.is_infiniband() { (0.0, 0.0) } else { (4.0, 20.0) };
+    (frame, frame + check + gap, frame + check)
+}
+
+fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
+    let scenario = &window.lab.scenario;
+    let fabric = &scenario.fabric;
+    let curve = window.lab.sampler.curve(key).ok_or("the bottleneck has no marking curve")?;
+    let link = fabric.nodes[key.0].links.get(usize::from(key.1) - 1);
+    let link = *link.ok_or("the bottleneck has no link")?;
+    let rate = fabric.links[link].setup.rate;
+    let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
+    let ways: Vec<Vec<usize>> = ways.filter(|way| way.contains(&link)).collect();
+    let first = ways.first().ok_or("no flow takes the bottleneck")?;
+    let (_, parameters) = host::rate_control(&scenario.host, rate)?;
+    let parameters = parameters.ok_or("rate control is not DCQCN")?;
+    let (notification, interval) = gate(&parameters, host::cnp_interval(&scenario.host, rate))?;
+    let (frame, wire, counted) = packet_bytes(window);
+    let of = Loop {
+        capacity: rate.get() as f64 / (8.0 * wire),
+        flows: ways.len() as f64,
+        notification,
+        cnp_interval: seconds(interval),
+        alpha_period: seconds(parameters.alpha_period),
+        increase_period: seconds(parameters.increase_period),
+        byte_counter: parameters.byte_counter_bytes.map_or(f64::INFINITY, |b| b as f64 / counted),
+        stages: f64::from(recovery_stages(&parameters)),
+        increase: parameters.additive_increase_bps / (8.0 * counted),
+    };
+    let point = fixed_point(&of).ok_or("the fluid model has no fixed point for these numbers")?;
+    let line = parameters.line_rate_bps / (8.0 * counted);
+    if let Some(outside) = domain::outside(&of, &point, hyper(&parameters), line) {
+        return Err(outside.to_string());
+    }
+    let (kmin, kmax, pmax) = (curve.0 as f64, curve.1 as f64, curve.2);
+    // The loop goes once round: the data's way and the notification's way back.
+    let hop = |&link: &usize| {
+        let setup = &fabric.links[link].setup;
+        let bits = 8.0 * (wire + CNP_WIRE_BYTES);
+        2.0 * seconds(setup.delay) + bits / setup.rate.get() as f64
+    };
+    let delay_s = first.iter().map(hop).sum();
+    let slope_per_packet = pmax * frame / (kmax - kmin);
+    let feedback = Feedback { delay_s, gain: parameters.g, slope_per_packet };
+    // Beyond the curve's end there is a step, and nothing to be linear around.
+    let mode = if point.probability < pmax { mode(&of, &feedback) } else { None };
+    Ok(Fluid { point, queue: queue_at(point.probability, (kmin, kmax, pmax)), delay_s, mode })
+}
+
+/// How marks become cuts of this reaction point, behind a notification point with this interval.
+fn gate(parameters: &DcqcnParams, interval: Span) -> Result<(Notification, Span), String> {
+    if parameters.clamp_target != ClampTarget::Always {
+        return Err("the target rate is not clamped at every cut, as the fluid model has it".into());
+    }
+    match parameters.law {
+        // HPCC sends a CNP for every mark and looks once per period whether there was one.
+        Law::Sampled if interval < parameters.decrease_period => {
+            Ok((Notification::Polled, parameters.decrease_period))
+        }
+        Law::Sampled => {
+            Err("CNPs are paced twice, by the notification and the reaction point".into())
+        }
+        Law::Paper | Law::Ns3Rdma if interval == Span::ZERO => {
+            Err("every mark is answered, the fluid model has an interval between CNPs".into())
+        }
+        Law::Paper | Law::Ns3Rdma => Ok((Notification::FirstMark, interval)),
+    }
+}
+
+/// Stages before the first additive step. SIGCOMM 2015 recovers while max(T, BC) < F, so its stage F is additive already; HPCC
+/// compares before it counts, uet-htsim with `<=`.
+fn recovery_stages(parameters: &DcqcnParams) -> u32 {
+    let is_late = parameters.law == Law::Sampled || parameters.fast_recovery_inclusive;
+    let stages = parameters.fast_recovery_stages;
+    if is_late { stages } else { stages.saturating_sub(1) }
+}
+
+/// When this reaction point begins hyper increase.
+fn hyper(parameters: &DcqcnParams) -> Hyper {
+    if parameters.hyper_increase_bps == parameters.additive_increase_bps {
+        return Hyper::Never;
+    }
+    match (parameters.law, parameters.byte_counter_bytes) {
+        (Law::Sampled, None) => Hyper::Timer,
+        (_, None) => Hyper::Never,
+        (_, Some(_)) => Hyper::TimerAndBytes,
+    }
+}
