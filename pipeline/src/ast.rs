@@ -291,6 +291,8 @@ pub struct TableDecl {
     pub meter: Option<MeterDecl>,
     /// `idle_timeout_ms:`.
     pub idle_timeout_ms: Option<Sp<u64>>,
+    /// `on_idle: remove`.
+    pub removes_idle: bool,
     /// `selector: { hash, members, groups }`.
     pub selector: Option<SelectorDecl>,
 }

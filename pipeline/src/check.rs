@@ -71,6 +71,7 @@ mod table;
 mod uses;
 mod work;
 
+pub(crate) use entries::resolve_chunks;
 pub use entries::resolve_entries;
 pub use registry::ExternRegistry;
 

@@ -1,17 +1,52 @@
 //! What fills a program at the start: an entries file, resolved against the checked program.
 //!
 //! [`resolve`] checks everything that can be checked without a device and reports all of it with
-//! places; [`Resolved::apply`] hands the rest to a [`State`]: all table changes in one batch, seen
-//! whole or not at all. Multicast groups and mirror sessions belong to the device; they are kept here
-//! as they are written.
+//! places; [`Resolved::apply`] hands the rest to a [`State`]. [`load`] does it from the file, and reads a large one in parts, so that a million
+//! entries take little more memory than what they become. Multicast groups and mirror sessions belong to the
+//! device; they are kept here as they are written.
 
+use crate::check;
+use crate::diag::{Diagnostics, Files};
 use crate::ids::*;
+use crate::ir::Program;
+use crate::source::Loader;
+use crate::source::chunks::{self, Sizes};
 use crate::state::State;
+use std::path::Path;
 use wireyard_tables::Update;
 use wireyard_tables::meter::MeterConfig;
 use wireyard_tables::time::Time;
 
 pub use crate::check::resolve_entries as resolve;
+
+/// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
+const BATCH: usize = 1 << 16;
+
+/// Reads an entries file and resolves it. Its text is added to `files`, those of the program, as far as errors show it. `None`: the
+/// errors are in `diagnostics`.
+pub fn load(
+    path: &Path,
+    loader: &Loader,
+    program: &Program,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Resolved> {
+    load_with(path, loader, program, Sizes::default(), files, diagnostics)
+}
+
+fn load_with(
+    path: &Path,
+    loader: &Loader,
+    program: &Program,
+    sizes: Sizes,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Resolved> {
+    let (file, chunks) = chunks::open(path, loader, sizes, files, diagnostics)?;
+    let Some(mut chunks) = chunks else { return resolve(&file, program, diagnostics) };
+    let mut next = |found: &mut Diagnostics| chunks.next(files, found);
+    check::resolve_chunks(&file, program, diagnostics, &mut next)
+}
 
 /// A copy of a multicast packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +97,17 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Fills tables, value sets, registers and meters. Tables go first, in one batch: when they
-    /// refuse it, nothing was changed.
+    /// Fills tables, value sets, registers and meters of a state that forwards nothing yet. When it is refused, a part may
+    /// have been done.
     ///
     /// # Errors
     /// What the state refuses, in words.
     pub fn apply(&self, state: &State) -> Result<(), String> {
-        if !self.updates.is_empty() {
-            state.tables().batch(&self.updates, Time::ZERO).map_err(|error| error.to_string())?;
+        for (n, updates) in self.updates.chunks(BATCH).enumerate() {
+            state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
+                error.index += n * BATCH;
+                error.to_string()
+            })?;
         }
         for (set, members) in &self.value_sets {
             state.set_value_set(*set, members).map_err(|error| error.to_string())?;
@@ -90,3 +128,6 @@ impl Resolved {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

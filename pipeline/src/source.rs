@@ -4,6 +4,7 @@
 //! file. Both go on after an error and report all of them. Other YAML files of Wireyard (switch
 //! configuration, scenarios) are read with the helpers of [`decode`], with errors of the same form.
 
+pub(crate) mod chunks;
 pub mod decode;
 mod entries;
 mod include;

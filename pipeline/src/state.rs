@@ -14,6 +14,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use load::action_data_words;
 pub use load::{LoadError, action_args, action_words};
 pub use register::RegisterArray;
 pub use worker::{Bench, Worker};
@@ -29,14 +30,14 @@ use wireyard_tables::meter::{Color, MeterArray, MeterUnit};
 use wireyard_tables::time::Time;
 use wireyard_tables::{Options, Tables};
 
-/// Seed of the hashes inside tables. Machine code knows it as a constant, so devices that share code have the same.
-const HASH_SEED: u64 = 0;
-
 /// How a state is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateOptions {
-    /// Seed of `random`. Fixed for replay and the laboratory.
+    /// Seed of `random`.
     pub seed: u64,
+    /// Seed of the hashes inside tables. Fixed for replay and the laboratory, random for a live device, so that nobody can
+    /// choose packets whose keys collide.
+    pub hash_seed: u64,
     /// Workers that will forward; at least 1.
     pub workers: usize,
     /// When it is loaded: idle times of declared entries start here.
@@ -80,6 +81,10 @@ pub struct Tallies {
     pub stray_counts: CounterArray,
     /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
     pub learn_failures: CounterArray,
+    /// Entries that became idle and stay, each once until it is hit again, by [`TableId`].
+    pub idle_notices: CounterArray,
+    /// Idle entries that the device removed, by [`TableId`].
+    pub idle_removals: CounterArray,
     /// Clones above [`crate::exec::CLONES_MAX`] in one pass, at index 0.
     pub lost_clones: CounterArray,
 }
@@ -175,8 +180,11 @@ impl State {
     ) -> Result<State, LoadError> {
         let lanes = options.workers.max(1);
         let value_sets = load::value_sets(program, old)?;
-        let tables =
-            load::tables(program, Options { seed: HASH_SEED, lanes, now: options.now }, old)?;
+        let tables = load::tables(
+            program,
+            Options { seed: options.hash_seed, lanes, now: options.now },
+            old,
+        )?;
         let tally = |size: usize| CounterArray::new(size, lanes);
         Ok(State {
             program: program.clone(),
@@ -194,6 +202,8 @@ impl State {
                 crc_errors: tally(program.crcs.len()),
                 stray_counts: tally(program.counters.len()),
                 learn_failures: tally(program.tables.len()),
+                idle_notices: tally(program.tables.len()),
+                idle_removals: tally(program.tables.len()),
                 lost_clones: tally(1),
             },
             locks: Locks::new(lanes > 1),

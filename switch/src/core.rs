@@ -17,6 +17,7 @@
 mod dispatch;
 mod generate;
 mod handover;
+mod idle;
 mod links;
 mod manager;
 mod merge;
@@ -37,7 +38,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts, PacketPath};
 use wireyard_pipeline::generation::{Executor, Generation};
-use wireyard_pipeline::ids::{Id, ReasonId};
+use wireyard_pipeline::ids::{Id, ReasonId, TableId};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
@@ -55,6 +56,7 @@ use crate::tm::{PortId, Tm};
 
 pub use generate::Generator;
 pub use handover::{Crew, WORKERS_MAX};
+pub use idle::IdleEntry;
 use manager::{Manager, port_id};
 pub use program_report::{CellReport, ProgramReport, TableReport};
 pub use queues::{
@@ -67,8 +69,6 @@ pub use statistics::Statistics;
 
 /// Most passes of one packet through ingress: resubmissions and recirculations together.
 pub const PASSES_MAX: u8 = 8;
-/// Slots of a table that one [`Core::age`] looks at.
-const AGE_SLOTS: usize = 65_536;
 /// Frames that wait for a port that finds no room; more are dropped as `tx_full`.
 const BACKLOG_MAX: usize = 1024;
 
@@ -183,6 +183,8 @@ pub struct Core {
     dropped: Option<Vec<DroppedPacket>>,
     /// Messages about ports, for people.
     port_messages: Vec<String>,
+    /// Tables whose idle entries a message told of: generation and table.
+    idle_tables: Vec<(u16, TableId)>,
     /// Capture files.
     recording: record::Recording,
     /// How many bytes are missing from cut capture records: `Descriptor::cut` is an index + 1.
@@ -215,6 +217,7 @@ impl Core {
             punted: None,
             dropped: None,
             port_messages: Vec::new(),
+            idle_tables: Vec::new(),
             recording: record::Recording::default(),
             crew: None,
             cuts: Vec::new(),
@@ -555,18 +558,5 @@ impl Core {
     pub fn rest(&mut self) {
         self.executor.release();
         self.flush_recording();
-    }
-
-    /// Removes idle table entries. Looks at a bounded number of slots of each table.
-    pub fn age(&mut self, now: Time) {
-        let Some(generation) = self.executor.current().map(Arc::clone) else { return };
-        self.executor.release();
-        for (table, declared) in generation.program.tables.entries() {
-            if declared.idle_timeout_ms.is_some() {
-                let id = wireyard_tables::TableId(table.0);
-                // A table that moved to the next program is aged there.
-                let _ = generation.state.tables().age_out(id, now, AGE_SLOTS);
-            }
-        }
     }
 }

@@ -130,6 +130,16 @@ const PROGRAM: &[Family<ProgramReport>] = &[
         Reasons(|p| pairs(&p.learn_failures)),
     ),
     family(
+        "program_idle_notices",
+        "Entries that became idle and stay.",
+        Reasons(|p| pairs(&p.idle_notices)),
+    ),
+    family(
+        "program_idle_removals",
+        "Idle entries that were removed.",
+        Reasons(|p| pairs(&p.idle_removals)),
+    ),
+    family(
         "program_parser_error_packets",
         "What parsers found wrong.",
         Reasons(|p| pairs(&p.parser_errors)),

@@ -1,5 +1,6 @@
 //! A program on disk: the program file, its entries and its switch configuration, read together.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine}
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
-use wireyard_pipeline::source::{Loader, Parsed, parse_entries, parse_program};
+use wireyard_pipeline::source::{Loader, Parsed, parse_program};
 use wireyard_pipeline::state::StateOptions;
 
 use crate::config::SwitchConfig;
@@ -87,8 +88,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     };
     let entries = match entries_path {
         Some(path) => {
-            let read = parse_entries(&path, &loader, &mut files, &mut warnings);
-            let resolved = read.and_then(|ast| entries::resolve(&ast, &program, &mut warnings));
+            let resolved = entries::load(&path, &loader, &program, &mut files, &mut warnings);
             if warnings.has_errors() {
                 return Err(Rejected { diagnostics: warnings, files });
             }
@@ -164,6 +164,8 @@ pub struct DeviceOptions {
     pub background: bool,
     /// Seed of everything random in it.
     pub seed: u64,
+    /// Seed of the hashes inside tables: fixed, but in [`DeviceOptions::live`].
+    pub hash_seed: u64,
     /// Packet memory.
     pub memory: MemoryConfig,
 }
@@ -175,12 +177,19 @@ impl Default for DeviceOptions {
             opt_level: 2,
             background: false,
             seed: 1,
+            hash_seed: 0,
             memory: MemoryConfig::default(),
         }
     }
 }
 
 impl DeviceOptions {
+    /// For a device that anybody may send to: the seed of its hashes is random, and no other device has it.
+    pub fn live() -> DeviceOptions {
+        let hash_seed = RandomState::new().hash_one(0);
+        DeviceOptions { hash_seed, ..DeviceOptions::default() }
+    }
+
     /// Little packet memory, for tests and traces of a few packets.
     pub fn small() -> DeviceOptions {
         let memory = MemoryConfig::for_frames(512, 12 << 10, 256);
@@ -232,8 +241,7 @@ impl Loaded {
     pub fn with_entries(&self, name: &str, text: &str) -> Result<Loaded, String> {
         let loader = Loader::in_memory([(name, text)], &[]);
         let (mut files, mut found) = (self.files.clone(), Diagnostics::new());
-        let read = parse_entries(name.as_ref(), &loader, &mut files, &mut found);
-        let entries = read.and_then(|ast| entries::resolve(&ast, &self.program, &mut found));
+        let entries = entries::load(name.as_ref(), &loader, &self.program, &mut files, &mut found);
         if found.has_errors() || entries.is_none() {
             return Err(render::plain(&found, &files));
         }
@@ -342,7 +350,8 @@ impl Loaded {
         options: DeviceOptions,
         workers: usize,
     ) -> Result<Vec<Core>, String> {
-        let state = StateOptions { seed: options.seed, workers, ..StateOptions::default() };
+        let (seed, hash_seed) = (options.seed, options.hash_seed);
+        let state = StateOptions { seed, hash_seed, workers, ..StateOptions::default() };
         let make = maker(options, &self.codes);
         let generations = Generations::new(Arc::clone(&self.program), state, make)
             .map_err(|error| error.to_string())?;

@@ -6,12 +6,15 @@
 
 use std::fmt;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use crate::core::Core;
 use crate::ports::capture::CapturePort;
 use crate::ports::spec::Pace;
 use crate::ports::{Port, PortSpec};
+
+/// How often idle entries are looked for, as often as in a live switch.
+const AGE_EVERY: Span = Span::from_ms(200);
 
 /// Why a replay stopped.
 #[derive(Debug)]
@@ -106,7 +109,13 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
     let mut now = Time::ZERO;
     let mut failure: Option<String> = None;
     let mut told_the_end = false;
+    let mut age_at = Time::ZERO;
     loop {
+        if now >= age_at {
+            core.age(now);
+            core.take_messages().into_iter().for_each(&mut *tell);
+            age_at = now + AGE_EVERY;
+        }
         let progress = core.poll(now, None);
         for message in core.take_messages() {
             tell(message.clone());

@@ -9,7 +9,7 @@
 use hashbrown::HashTable;
 
 use crate::flat::Records;
-use crate::hash::{K0, hash};
+use crate::hash::{Seed, hash};
 
 /// Records of at least so many words are shared: half a cache line.
 const SHARED_WORDS: usize = 4;
@@ -37,7 +37,7 @@ struct Pool {
 const NONE: u32 = u32::MAX;
 
 fn hash_of(call: &[u64]) -> u64 {
-    hash(call, K0)
+    hash(call, Seed::FIXED)
 }
 
 impl Calls {
@@ -126,7 +126,7 @@ mod tests {
         let mut calls = Calls::new(3, true);
         let mut model = std::collections::BTreeMap::new();
         for step in 0..20_000u64 {
-            let r = hash(&[step], 5);
+            let r = hash(&[step], Seed::FIXED);
             let slot = (r % 300) as u32;
             if r >> 10 & 3 == 0 {
                 calls.remove(slot);

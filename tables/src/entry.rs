@@ -59,7 +59,7 @@ pub struct Entry {
     pub priority: u32,
     /// What to do.
     pub target: Target,
-    /// Reported or removed after this long without a hit; `None` for never.
+    /// Idle after this long without a hit, which [`crate::Tables::newly_idle`] reports and [`crate::Tables::age_out`] removes; `None` for never.
     pub idle_timeout: Option<Span>,
     /// Rates of its meter, where the table has them; `None` colours everything green, and in [`Update::Modify`] leaves the
     /// meter as it is.
@@ -202,6 +202,6 @@ pub enum Learned {
     Refreshed(Slot),
     /// The entry existed with another action or data, and has these now.
     Moved(Slot),
-    /// No room; nothing changed.
+    /// No room, in the table or near the place of this key; nothing changed.
     Full,
 }

@@ -15,7 +15,7 @@
 
 use crate::entry::Slot;
 use crate::flat::{LINE_WORDS, Lines, Records, cell_stride};
-use crate::hash::{hash, hash_iter};
+use crate::hash::{Seed, hash, hash_iter};
 use crate::view::Hit;
 
 type Lookup = for<'a> fn(&'a Exact, u64, &[u64]) -> Option<Hit<'a>>;
@@ -28,7 +28,7 @@ pub(crate) struct Exact {
     mask: usize,
     len: usize,
     pub(crate) shape: CellShape,
-    pub(crate) seed: u64,
+    pub(crate) seed: Seed,
     pub(crate) records: Records,
     /// The probe made for this shape.
     lookup: Lookup,
@@ -52,13 +52,16 @@ impl CellShape {
 }
 
 const MIN_CELLS: usize = 8;
+/// Most cells in use that a key which packets bring may be put behind. At one half of occupancy n random keys have
+/// such a run with a probability of less than n * 10^-21.
+const LEARN_PROBES_MAX: usize = 256;
 
 fn shift(cells: usize) -> u32 {
     65 - cells.ilog2()
 }
 
 impl Exact {
-    pub(crate) fn new(key_words: usize, data_words: usize, seed: u64) -> Exact {
+    pub(crate) fn new(key_words: usize, data_words: usize, seed: Seed) -> Exact {
         let shape = CellShape::new(key_words, data_words);
         // One copy of the probe for every cell size and short key, so that cells are arrays and keys
         // are compared word by word without a loop.
@@ -195,9 +198,21 @@ impl Exact {
         at
     }
 
+    /// A new key would lie so far from where it is looked for that it is not to be learned: too many keys have nearly
+    /// the same hash. Where the table is about to double, all keys move.
+    pub(crate) fn is_crowded(&self, key: &[u64]) -> bool {
+        let home = self.home(self.hash(key));
+        let used = |step| self.cells.word(((home + step) & self.mask) * self.shape.stride) != 0;
+        !self.is_full() && (0..self.mask.min(LEARN_PROBES_MAX)).all(used)
+    }
+
+    fn is_full(&self) -> bool {
+        (self.len + 1) * 2 > self.mask + 1
+    }
+
     /// The key must not be present. `call` is `[action, data...]`.
     pub(crate) fn insert(&mut self, key: &[u64], slot: u32, call: &[u64]) {
-        if (self.len + 1) * 2 > self.mask + 1 {
+        if self.is_full() {
             self.grow();
         }
         let at = self.empty(self.hash(key));

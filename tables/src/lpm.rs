@@ -29,6 +29,7 @@ mod unit;
 use crate::calls::Calls;
 use crate::entry::Slot;
 use crate::exact::Exact;
+use crate::hash::Seed;
 use crate::key::Place;
 use crate::view::Hit;
 use unit::{BUCKET_ENTRIES, UNIT_SHIFT, Unit};
@@ -123,7 +124,7 @@ impl Lpm {
         field: usize,
         capacity: u32,
         calls: Calls,
-        seed: u64,
+        seed: Seed,
     ) -> Lpm {
         let place = places[field];
         let grouped = places.len() > 1;

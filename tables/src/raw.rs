@@ -5,7 +5,7 @@
 //! code; they are good for as long as the snapshot is pinned. Reading through them is the business,
 //! and the unsafe block, of whoever generates the code; taking them is safe.
 //!
-//! **Exact** ([`Layout::Exact`]), with `h` the hash of [`crate::hash`]:
+//! **Exact** ([`Layout::Exact`]), with `h` the hash of [`crate::hash`] under `raw.seed`:
 //!
 //! ```text
 //! pair = h >> raw.shift
@@ -69,6 +69,7 @@
 use std::ptr::null;
 use std::sync::atomic::AtomicU64;
 
+use crate::hash::Seed;
 use crate::key::Place;
 use crate::lpm;
 use crate::view::{Engine, TableView};
@@ -98,8 +99,6 @@ pub enum Layout {
         data_at: Option<usize>,
         /// Words from record to record.
         record_words: usize,
-        /// Seed of the hash.
-        seed: u64,
     },
     /// An array by key, whose fields take up to 16 bits.
     Direct {
@@ -148,6 +147,8 @@ pub struct RawTable {
     pub shift: u32,
     /// Lpm: leaf of the prefix of length 0, 0 for none.
     pub zero_leaf: u32,
+    /// Exact: seed of the hash. Not a constant of the code, which devices share.
+    pub seed: Seed,
 }
 
 impl TableView {
@@ -160,7 +161,6 @@ impl TableView {
                 cell_words: exact.shape.stride,
                 data_at: exact.shape.inline_data.then_some(1 + exact.shape.key_words),
                 record_words: exact.records.stride(),
-                seed: exact.seed,
             },
             Engine::Lpm(lpm) if lpm.is_single() => Layout::Lpm {
                 field: lpm.place,
@@ -186,6 +186,7 @@ impl TableView {
             pair_mask: 0,
             shift: 0,
             zero_leaf: 0,
+            seed: self.shape.seed,
         };
         match &self.engine {
             Engine::Direct(direct) => {

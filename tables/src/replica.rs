@@ -81,6 +81,14 @@ impl<V: Replay> Replica<V> {
         });
     }
 
+    /// Makes the changes on the front itself, where nobody has it: then there is no second copy before the next change.
+    pub(crate) fn publish_alone(&mut self, log: V::Log) {
+        match (Arc::get_mut(&mut self.front), &self.back) {
+            (Some(front), None) => front.replay(&log),
+            _ => self.publish(log),
+        }
+    }
+
     /// The only reference to a copy that equals the front.
     fn writable_back(&mut self) -> Arc<V> {
         if let Some((mut back, missed)) = self.back.take() {

@@ -10,7 +10,7 @@
 
 use crate::entry::{ActionCall, TableId, TableSpec};
 use crate::error::{EntryError, SpecError};
-use crate::hash::table_seed;
+use crate::hash::Seed;
 use crate::key::{KeyLayout, Match, MatchKind, Pattern, Place, prefix_mask};
 use crate::tables::MAX_CAPACITY;
 
@@ -34,7 +34,7 @@ pub struct TableShape {
     pub(crate) engine: EngineKind,
     pub(crate) data_words: usize,
     pub(crate) row_words: usize,
-    pub(crate) seed: u64,
+    pub(crate) seed: Seed,
     /// Index of the lpm field, in an lpm table.
     pub(crate) lpm: Option<usize>,
     /// Indices of range fields.
@@ -80,7 +80,7 @@ impl TableShape {
             engine,
             data_words: actions.max(usize::from(spec.profile.is_some())),
             row_words,
-            seed: table_seed(seed, id.0),
+            seed: Seed::of_table(seed, id.0),
             lpm: lpms.first().copied().filter(|_| engine == EngineKind::Lpm),
             ranges,
             layout,
@@ -118,7 +118,7 @@ impl TableShape {
     }
 
     /// Seed of the key hash ([`crate::hash::hash`]).
-    pub fn seed(&self) -> u64 {
+    pub fn seed(&self) -> Seed {
         self.seed
     }
 

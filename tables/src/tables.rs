@@ -14,7 +14,7 @@ use crate::reader::Reader;
 use crate::selector::ProfileView;
 use crate::time::Time;
 use crate::view::{Hit, TableView};
-use crate::write::Writer;
+use crate::write::{Publish, Writer};
 
 /// Most entries of a table.
 pub const MAX_CAPACITY: u32 = 1 << 24;
@@ -162,13 +162,28 @@ impl Tables {
         self.write(&mut self.writer(), updates, now)
     }
 
+    /// Like [`Tables::batch`], for tables that are being filled and that nobody reads yet: where no reader has pinned a version,
+    /// changes are made once and there is no second copy of a table, which the first change afterwards makes.
+    ///
+    /// # Errors
+    /// As [`Tables::batch`].
+    pub fn fill(&self, updates: &[Update], now: Time) -> Result<BatchOutcome, BatchError> {
+        let mut writer = self.writer();
+        let nothing =
+            Snapshot { version: writer.version(), tables: [].into(), profiles: [].into() };
+        self.shared.current.store(Arc::new(nothing));
+        let outcome = writer.batch(updates, now, Publish::Alone);
+        self.shared.current.store(writer.snapshot());
+        outcome
+    }
+
     fn write(
         &self,
         writer: &mut Writer,
         updates: &[Update],
         now: Time,
     ) -> Result<BatchOutcome, BatchError> {
-        let outcome = writer.batch(updates, now)?;
+        let outcome = writer.batch(updates, now, Publish::Beside)?;
         if !updates.is_empty() {
             self.shared.current.store(writer.snapshot());
         }
@@ -183,6 +198,9 @@ impl Tables {
         now: Time,
     ) -> Result<Learned, EntryError> {
         let mut writer = self.writer();
+        if writer.is_crowded(table, &entry.matches)? {
+            return Ok(Learned::Full);
+        }
         let mut write = |update| self.write(&mut writer, &[update], now).map_err(|e| e.error);
         match write(Update::Insert(table, entry.clone())) {
             Ok(outcome) => outcome
@@ -253,6 +271,17 @@ impl Tables {
         slots: usize,
     ) -> Result<Vec<(Slot, Entry)>, EntryError> {
         self.writer().idle(table, now, slots)
+    }
+
+    /// Like [`Tables::idle`], but an entry that was returned once is not returned again until it was hit and its timeout has
+    /// run out again.
+    pub fn newly_idle(
+        &self,
+        table: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        self.writer().newly_idle(table, now, slots)
     }
 
     /// Like [`Tables::idle`], and removes the entries it returns in one batch.

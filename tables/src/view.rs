@@ -127,6 +127,14 @@ impl TableView {
         }
     }
 
+    /// Whether a packet must not bring this new key, because it would be searched for too long.
+    pub(crate) fn is_crowded(&self, key: &[u64]) -> bool {
+        match &self.engine {
+            Engine::Exact(exact) => exact.is_crowded(key),
+            Engine::Direct(_) | Engine::Lpm(_) | Engine::Ternary(_) => false,
+        }
+    }
+
     /// How much memory keys are looked up in, without what is found there: cells of an exact table, nodes and buckets
     /// of a trie; 0 for other engines.
     pub fn searched_bytes(&self) -> usize {

@@ -34,6 +34,8 @@ struct TableWriter {
     declared_default: ActionCall,
     /// Where the next idle scan goes on.
     scan: u32,
+    /// By slot: the last hit of an idle entry when it was reported.
+    reported: Vec<Time>,
     moved: bool,
 }
 
@@ -42,6 +44,15 @@ pub(crate) struct Writer {
     version: u64,
     tables: Vec<TableWriter>,
     profiles: Vec<ProfileWriter>,
+}
+
+/// Where changes are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Publish {
+    /// On the copy that nobody reads.
+    Beside,
+    /// On the copy that there is, if nobody reads it.
+    Alone,
 }
 
 #[derive(Debug)]
@@ -70,6 +81,7 @@ impl TableWriter {
             default: spec.default.clone(),
             declared_default: spec.default.clone(),
             scan: 0,
+            reported: Vec::new(),
             moved: false,
         })
     }
@@ -128,8 +140,20 @@ impl TableWriter {
 
     fn is_idle(&self, slot: u32, now: Time) -> bool {
         let timeout_ps = self.store.timeout_ps(slot);
-        let last = self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)));
-        timeout_ps > 0 && now.since(last).as_ps() >= timeout_ps
+        timeout_ps > 0 && now.since(self.last_hit(slot, now)).as_ps() >= timeout_ps
+    }
+
+    fn last_hit(&self, slot: u32, now: Time) -> Time {
+        self.side.last_hits.as_ref().map_or(now, |hits| hits.last(Slot(slot)))
+    }
+
+    /// Whether this entry, which is idle, is to be reported: once, until it is hit again.
+    fn report(&mut self, slot: u32, now: Time) -> bool {
+        let (at, last) = (slot as usize, self.last_hit(slot, now));
+        if self.reported.len() <= at {
+            self.reported.resize(at + 1, Time::MAX);
+        }
+        std::mem::replace(&mut self.reported[at], last) != last
     }
 }
 
@@ -188,10 +212,15 @@ impl Writer {
         })
     }
 
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
     pub(crate) fn batch(
         &mut self,
         updates: &[Update],
         now: Time,
+        publish: Publish,
     ) -> Result<BatchOutcome, BatchError> {
         let mut undo = Vec::new();
         let mut inserted = Vec::new();
@@ -218,16 +247,20 @@ impl Writer {
             }
         }
         if !updates.is_empty() {
-            self.publish();
+            self.publish(publish);
         }
         Ok(BatchOutcome { version: self.version, inserted })
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, publish: Publish) {
         for table in &mut self.tables {
             if table.log.len() > 0 {
                 let empty = empty_log(&table.store.shape);
-                table.replica.publish(std::mem::replace(&mut table.log, empty));
+                let log = std::mem::replace(&mut table.log, empty);
+                match publish {
+                    Publish::Beside => table.replica.publish(log),
+                    Publish::Alone => table.replica.publish_alone(log),
+                }
             }
         }
         for profile in &mut self.profiles {
@@ -298,6 +331,13 @@ impl Writer {
             table if table.shape().spec.const_entries => Err(EntryError::Const),
             _ => Ok(id.0 as usize),
         }
+    }
+
+    /// The table has no entry with these matches, and must not learn it: see [`TableView::is_crowded`].
+    pub(crate) fn is_crowded(&self, id: TableId, matches: &[Match]) -> Result<bool, EntryError> {
+        let table = self.table(id)?;
+        let row = table.shape().row(matches, 0)?;
+        Ok(table.replica.front().is_crowded(&row) && table.store.find(&row).is_none())
     }
 
     /// The words of an entry's target: its call, or its member or group.
@@ -483,12 +523,35 @@ impl Writer {
         now: Time,
         slots: usize,
     ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let found = self.idle_slots(id, now, slots)?;
+        self.read_all(id, found)
+    }
+
+    pub(crate) fn newly_idle(
+        &mut self,
+        id: TableId,
+        now: Time,
+        slots: usize,
+    ) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let mut found = self.idle_slots(id, now, slots)?;
+        let table = &mut self.tables[id.0 as usize];
+        found.retain(|slot| table.report(*slot, now));
+        self.read_all(id, found)
+    }
+
+    fn read_all(&self, id: TableId, slots: Vec<u32>) -> Result<Vec<(Slot, Entry)>, EntryError> {
+        let table = self.table(id)?;
+        let read = |slot| (Slot(slot), self.read(table, slot));
+        Ok(slots.into_iter().map(read).collect())
+    }
+
+    fn idle_slots(&mut self, id: TableId, now: Time, slots: usize) -> Result<Vec<u32>, EntryError> {
         let table = self.table(id)?;
         let used = table.store.used_slots();
         let count = slots.min(used as usize) as u32;
         let window = (0..count).map(|i| (table.scan % used.max(1) + i) % used.max(1));
         let idle = |&slot: &u32| table.store.is_live(slot) && table.is_idle(slot, now);
-        let found = window.filter(idle).map(|slot| (Slot(slot), self.read(table, slot))).collect();
+        let found = window.filter(idle).collect();
         let next = (u64::from(table.scan) + u64::from(count)) % u64::from(used.max(1));
         self.tables[id.0 as usize].scan = next as u32;
         Ok(found)

@@ -105,6 +105,93 @@ fn a_stuck_reader_does_not_stop_the_writer() {
     assert_eq!(port(&tables, T0, 1009), Some(1009));
 }
 
+/// Keys whose places lie together make a run of cells that every lookup there walks: packets cannot make it long.
+#[test]
+fn packets_cannot_make_a_long_run() {
+    let fields = ["high", "low"].map(|name| FieldSpec {
+        name: name.into(),
+        bits: 64,
+        kind: MatchKind::Exact,
+    });
+    let spec = TableSpec { actions: actions(), ..TableSpec::new("t", fields.into(), 1 << 16) };
+    let tables = tables(&[spec]);
+    let mut reader = tables.reader();
+    // Who knows the seed finds them: here one factor is 0, and all that is left of the other are low bits.
+    let [s0, s1] = reader.pin().table(T0).unwrap().shape().seed().0;
+    let near = |n: u64| [s0 ^ n, s1];
+    let mut learn = |key: &[u64], port| reader.learn(T0, key, &send(port), None, Time::ZERO);
+    let learned = (0..2000).filter(|n| learn(&near(*n), 1) != Ok(Learned::Full)).count();
+    assert!((200..=300).contains(&learned), "{learned} in one run");
+    // What is known can be refreshed and moved, and other keys are learned as long as they are not near that run.
+    assert_eq!(learn(&near(5), 1), Ok(Learned::Refreshed(Slot(5))));
+    assert_eq!(learn(&near(5), 2), Ok(Learned::Moved(Slot(5))));
+    let others = (0..20_000u64).filter(|n| learn(&[*n, *n], 1) == Ok(Learned::Full)).count();
+    assert!(others < 200, "{others} of 20,000 are refused");
+    // Control may insert them.
+    let [high, low] = near(1999).map(|word| Match::Exact(word.into()));
+    let entry = Entry::new(vec![high, low], 1, vec![1]);
+    tables.batch(&[Update::Insert(T0, entry)], Time::ZERO).unwrap();
+}
+
+#[test]
+fn tables_that_are_filled_are_as_after_batches() {
+    let specs = || [spec("exact", 48, MatchKind::Exact, 4096), spec("lpm", 32, MatchKind::Lpm, 99)];
+    let (filled, other) = (tables(&specs()), tables(&specs()));
+    let mut reader = filled.reader();
+    for round in 0..4 {
+        let keys = (round * 20)..(round * 20 + 20);
+        let load: Vec<_> = keys.flat_map(|key| [insert(T0, key, 1), insert(T1, key, 2)]).collect();
+        // In the third round somebody reads.
+        let held = (round == 2).then(|| reader.pin().version());
+        let versions = (filled.fill(&load, Time::ZERO), other.batch(&load, Time::ZERO));
+        assert_eq!(versions.0, versions.1);
+        // All or nothing.
+        assert!(filled.fill(&[insert(T0, 4000, 1), insert(T0, 0, 1)], Time::ZERO).is_err());
+        assert!(held.is_none_or(|version| reader.pin().version() > version));
+        reader.release();
+        for key in 0..100 {
+            for table in [T0, T1] {
+                assert_eq!(port(&filled, table, key), port(&other, table, key));
+            }
+        }
+        assert_eq!(filled.entries(T0), other.entries(T0));
+    }
+    filled.batch(&[insert(T0, 4000, 7)], Time::ZERO).unwrap();
+    assert_eq!((port(&filled, T0, 4000), port(&filled, T0, 3)), (Some(7), Some(1)));
+}
+
+#[test]
+fn idle_entries_are_reported_once_until_they_are_hit() {
+    let mut spec = spec("t", 48, MatchKind::Exact, 16);
+    spec.idle_timeout = true;
+    let tables = tables(&[spec]);
+    let at = |seconds: u64| Time::ZERO + Span::from_ms(1000 * seconds);
+    let entry = |key: u64| {
+        let entry = Entry::new(vec![Match::Exact(key.into())], 1, vec![1]);
+        Update::Insert(T0, Entry { idle_timeout: Some(Span::from_ms(1000)), ..entry })
+    };
+    tables.batch(&[entry(1), entry(2)], at(0)).unwrap();
+    let slots = |seconds| {
+        let found = tables.newly_idle(T0, at(seconds), 100).unwrap();
+        found.into_iter().map(|(slot, _)| slot.0).collect::<Vec<_>>()
+    };
+    assert_eq!(slots(0), []);
+    assert_eq!(slots(1), [0, 1]);
+    assert_eq!(slots(2), []);
+    let touch = |slot, seconds| {
+        tables.snapshot().table(T0).unwrap().last_hits().unwrap().touch(Slot(slot), at(seconds));
+    };
+    touch(1, 2);
+    assert_eq!(slots(2), []);
+    assert_eq!(slots(3), [1]);
+    assert_eq!(slots(9), []);
+    assert_eq!(tables.idle(T0, at(9), 100).unwrap().len(), 2, "they are still there, and idle");
+    // Another entry in the same place is another one.
+    tables.batch(&[Update::Delete(T0, vec![Match::Exact(2)], 0)], at(9)).unwrap();
+    tables.batch(&[entry(3)], at(9)).unwrap();
+    assert_eq!(slots(10), [2]);
+}
+
 #[test]
 fn workers_learn() {
     let mut spec = spec("mac", 48, MatchKind::Exact, 2);

@@ -171,9 +171,11 @@ const NOTIFICATION: [(&str, &str); 8] = [
     ("evicted", "cnp_intervals_evicted_total"),
 ];
 
-const PROGRAM_COUNTS: [(&str, &str); 6] = [
+const PROGRAM_COUNTS: [(&str, &str); 8] = [
     ("stray_counts", "program_stray_counts_total{reason=\"R\"}"),
     ("learn_failures", "program_learn_failures_total{reason=\"R\"}"),
+    ("idle_notices", "program_idle_notices_total{reason=\"R\"}"),
+    ("idle_removals", "program_idle_removals_total{reason=\"R\"}"),
     ("parser_errors", "program_parser_error_packets_total{reason=\"R\"}"),
     ("checksum_errors", "program_wrong_checksum_packets_total{reason=\"R\"}"),
     ("crc_errors", "program_wrong_crc_packets_total{reason=\"R\"}"),

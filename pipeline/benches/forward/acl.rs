@@ -4,6 +4,7 @@ use crate::hand::{Count, Decided, Hand, HandPacket, be16, be32, checksum, count,
 use crate::rig::{Input, PACKETS, apply_entries, library};
 use crate::router::mix;
 use wireyard_pipeline::state::State;
+use wireyard_tables::hash::Seed;
 
 const FLOWS: u64 = 2048;
 
@@ -93,7 +94,7 @@ pub(crate) struct Firewall {
     wires: Vec<u16>,
     rules: Vec<Rule>,
     sessions: Vec<Session>,
-    seed: u64,
+    seed: Seed,
     learned: usize,
     acl4: Vec<Count>,
     sessions4: Vec<Count>,
@@ -160,7 +161,7 @@ impl Firewall {
         Firewall {
             wires,
             rules,
-            seed: std::hint::black_box(0x9216_d5d9_8979_fb1b),
+            seed: Seed(std::hint::black_box([0x9216_d5d9_8979_fb1b, 0xd131_0ba6_98df_b5ad])),
             sessions: vec![Session { key: [0; 2], number: 0 }; SESSION_CELLS],
             learned: 0,
             acl4: vec![[0; 2]; 16384],

@@ -9,6 +9,7 @@
 //! with a seed.
 
 use crate::rig::{CHUNK_BYTES, HEADERS, Input, Output, data_off};
+use wireyard_tables::hash::Seed;
 
 /// A packet as a program for one purpose keeps it.
 pub(crate) struct HandPacket {
@@ -146,7 +147,7 @@ pub(crate) fn checksum(header: &[u8]) -> u16 {
 
 /// The hash of the program's tables, of one word and of two.
 #[inline(always)]
-fn hash<const WORDS: usize>(key: &[u64; WORDS], seed: u64) -> u64 {
+fn hash<const WORDS: usize>(key: &[u64; WORDS], seed: Seed) -> u64 {
     wireyard_tables::hash::hash(key, seed)
 }
 
@@ -155,7 +156,7 @@ pub(crate) struct WordMap<const WORDS: usize> {
     /// Key and value; a value of [`FREE`] is free.
     cells: Vec<([u64; WORDS], u64)>,
     shift: u32,
-    seed: u64,
+    seed: Seed,
 }
 
 /// No value of a map.
@@ -165,7 +166,11 @@ impl<const WORDS: usize> WordMap<WORDS> {
     pub(crate) fn new(entries: &[([u64; WORDS], u64)]) -> WordMap<WORDS> {
         let size = (entries.len() * 4).next_power_of_two().max(8);
         let (cells, shift) = (vec![([0; WORDS], FREE); size], 64 - size.ilog2());
-        let mut map = WordMap { cells, shift, seed: std::hint::black_box(0x9216_d5d9_8979_fb1b) };
+        let mut map = WordMap {
+            cells,
+            shift,
+            seed: Seed(std::hint::black_box([0x9216_d5d9_8979_fb1b, 0xd131_0ba6_98df_b5ad])),
+        };
         for (key, value) in entries {
             let mut at = map.home(key);
             while map.cells[at].1 != FREE {

@@ -76,7 +76,7 @@ impl Cx<'_> {
                 good = false;
             }
         }
-        let mut matches = Vec::new();
+        let mut matches = Vec::with_capacity(table.keys.len());
         for key in &table.keys {
             let found = entry.matches.iter().find(|(name, _)| name.value == key.name);
             let one = match found {

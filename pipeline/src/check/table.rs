@@ -130,6 +130,7 @@ impl Cx<'_> {
             counters: decl.counters,
             meter: decl.meter.as_ref().map(meter_kind),
             idle_timeout_ms: decl.idle_timeout_ms.as_ref().map(|ms| ms.value),
+            removes_idle: decl.removes_idle,
             selector,
             span: Some(name.span),
         };

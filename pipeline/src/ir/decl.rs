@@ -174,6 +174,8 @@ pub struct Table {
     pub meter: Option<MeterKind>,
     /// Entries may have an idle timeout; this is the default in milliseconds.
     pub idle_timeout_ms: Option<u64>,
+    /// The device removes an idle entry; otherwise it gives notice of it.
+    pub removes_idle: bool,
     /// Members and groups instead of an action in each entry.
     pub selector: Option<Selector>,
     /// Where it was declared.

@@ -157,6 +157,7 @@ impl Printer<'_> {
             }
             if let Some(ms) = table.idle_timeout_ms {
                 text += &format!(", idle timeout {ms} ms");
+                text += if table.removes_idle { " (removes)" } else { "" };
             }
             self.line(0, &text);
             for key in &table.keys {

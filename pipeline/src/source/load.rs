@@ -1,7 +1,7 @@
 //! Where files come from: the disk, a map in memory for tests, libraries inside the binary.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{BufRead, BufReader, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a program or library.
@@ -61,6 +61,25 @@ impl Loader {
         if bytes.len() as u64 > most { Err(ReadError::TooLarge(most)) } else { Ok(bytes) }
     }
 
+    /// The bytes of a file one after the other, for one that may be larger than what is read at once.
+    pub(super) fn open(&self, path: &Path) -> Result<Box<dyn BufRead>, ReadError> {
+        match &self.memory {
+            Some(files) => {
+                let bytes = files.get(path).cloned().ok_or(ReadError::NotFound)?;
+                Ok(Box::new(Cursor::new(bytes)))
+            }
+            None => Ok(Box::new(BufReader::with_capacity(1 << 16, open_on_disk(path)?))),
+        }
+    }
+
+    /// How many bytes a file has; `None` if there is none.
+    pub(super) fn size(&self, path: &Path) -> Option<u64> {
+        match &self.memory {
+            Some(files) => files.get(path).map(|bytes| bytes.len() as u64),
+            None => std::fs::metadata(path).ok().map(|file| file.len()),
+        }
+    }
+
     /// The library of this name, for a program in this folder: beside it, in `headers/` beside it,
     /// in the folders, embedded.
     pub(super) fn library(&self, name: &str, beside: &Path) -> Option<Found> {
@@ -107,16 +126,23 @@ impl Loader {
 
 /// Reads at most one byte more than allowed, so that a huge or endless file costs nothing.
 fn read_from_disk(path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
-    let other = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ReadError::NotFound,
-        _ => ReadError::Other(error.to_string()),
-    };
+    let mut bytes = Vec::new();
+    let read = open_on_disk(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(other)?;
+    Ok(bytes)
+}
+
+fn open_on_disk(path: &Path) -> Result<std::fs::File, ReadError> {
     let kind = std::fs::metadata(path).map_err(other)?;
     if kind.is_dir() {
         return Err(ReadError::Other("it is a folder".into()));
     }
-    let file = std::fs::File::open(path).map_err(other)?;
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(other)?;
-    Ok(bytes)
+    std::fs::File::open(path).map_err(other)
+}
+
+fn other(error: std::io::Error) -> ReadError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ReadError::NotFound,
+        _ => ReadError::Other(error.to_string()),
+    }
 }

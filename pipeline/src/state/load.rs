@@ -66,6 +66,11 @@ pub fn action_words(action: &Action, args: &[u128], words: &mut Vec<u64>) {
     }
 }
 
+/// How many words that are.
+pub(crate) fn action_data_words(action: &Action) -> usize {
+    action.params.iter().map(|param| if param.bits > 64 { 2 } else { 1 }).sum()
+}
+
 /// Arguments from words of action data: the inverse of [`action_words`].
 pub fn action_args<'a>(
     action: &'a Action,
@@ -89,7 +94,7 @@ fn action_specs(program: &Program, table: &ir::Table) -> Vec<ActionSpec> {
         ActionSpec {
             id: place as u32,
             name: format!("{}({})", action.name, params.collect::<Vec<_>>().join(",")),
-            data_words: action.params.iter().map(|p| if p.bits > 64 { 2 } else { 1 }).sum(),
+            data_words: action_data_words(action),
         }
     };
     table.actions.iter().enumerate().map(spec).collect()

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_while, take_while1};
-use nom::character::complete::{char, digit1, multispace0};
+use nom::character::complete::{char, digit1};
 use nom::combinator::{map, peek, recognize, verify};
 use nom::error::{ErrorKind, ParseError};
 use nom::sequence::{pair, preceded};
@@ -50,12 +50,14 @@ struct Failure<'a> {
     len: usize,
 }
 
-impl<'a> ParseError<&'a str> for Failure<'a> {
-    fn from_error_kind(rest: &'a str, _: ErrorKind) -> Self {
-        let found = rest.chars().next();
+impl Failure<'_> {
+    /// With a message, if none of the parsers had one.
+    fn explained(self) -> Self {
+        if !self.message.is_empty() {
+            return self;
+        }
+        let found = self.rest.chars().next();
         Failure {
-            rest,
-            code: codes::SYNTAX,
             message: match found {
                 Some(c) => format!("unexpected character `{}`", c.escape_debug()),
                 None => "unexpected end".into(),
@@ -67,7 +69,15 @@ impl<'a> ParseError<&'a str> for Failure<'a> {
                 _ => None,
             },
             len: found.map_or(0, char::len_utf8),
+            ..self
         }
+    }
+}
+
+impl<'a> ParseError<&'a str> for Failure<'a> {
+    fn from_error_kind(rest: &'a str, _: ErrorKind) -> Self {
+        // Nearly always the next alternative is tried: words are for the last one, see `Failure::explained`.
+        Failure { rest, code: codes::SYNTAX, message: String::new(), help: None, len: 0 }
     }
 
     fn append(_: &'a str, _: ErrorKind, other: Self) -> Self {
@@ -105,6 +115,7 @@ pub(super) fn tokens<'a>(text: Text<'a>) -> Result<Vec<Token<'a>>, SyntaxError> 
                 rest = after;
             }
             Err(nom::Err::Error(failure) | nom::Err::Failure(failure)) => {
+                let failure = failure.explained();
                 let at = whole.len() - failure.rest.len();
                 return Err(SyntaxError {
                     code: failure.code,
@@ -121,7 +132,15 @@ pub(super) fn tokens<'a>(text: Text<'a>) -> Result<Vec<Token<'a>>, SyntaxError> 
 
 fn token(input: &str) -> Lexed<'_, Kind<'_>> {
     let word = recognize(pair(take_while1(is_word_start), take_while(is_word)));
-    preceded(multispace0, alt((address, number, map(word, Kind::Word), sign))).parse(input)
+    let mut word = map(word, Kind::Word);
+    match input.bytes().next() {
+        Some(b'0'..=b'9') => alt((address, number)).parse(input),
+        // Letters that an address may begin with.
+        Some(b'a'..=b'f' | b'A'..=b'F') => alt((address_with_colons, word)).parse(input),
+        Some(b'a'..=b'z' | b'A'..=b'Z' | b'_') => word.parse(input),
+        Some(b':') => alt((address_with_colons, sign)).parse(input),
+        _ => sign(input),
+    }
 }
 
 fn is_word_start(c: char) -> bool {

@@ -97,6 +97,8 @@ fn program(out: &mut String, report: &ProgramReport) {
     let lists = [
         ("counts outside of counter", &report.stray_counts),
         ("entries not learned in", &report.learn_failures),
+        ("entries became idle in", &report.idle_notices),
+        ("idle entries removed from", &report.idle_removals),
         ("parser error", &report.parser_errors),
         ("wrong checksum", &report.checksum_errors),
         ("wrong CRC", &report.crc_errors),

@@ -44,7 +44,7 @@ fn start(args: &HostArgs) -> Result<Status, String> {
     let mac = args.mac.unwrap_or_else(|| mac_of(address));
     let config = HostConfig { rate: Some(rate), ..HostConfig::ethernet("host", mac, address) };
     let program = nic_program().map_err(|error| error.to_string())?;
-    let mut core = program.device(DeviceOptions::default())?;
+    let mut core = program.device(DeviceOptions::live())?;
     let spec = PortSpec::parse(&args.port).map_err(|e| e.to_string())?;
     for notice in live::attach(&mut core, WIRE_PORT, &spec)? {
         say(&notice);

@@ -51,7 +51,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let memory = loaded.size_memory(&numbers);
-    let options = DeviceOptions { background: true, memory, ..DeviceOptions::default() };
+    let options = DeviceOptions { background: true, memory, ..DeviceOptions::live() };
     let workers = usize::from(args.workers);
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;

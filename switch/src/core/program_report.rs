@@ -29,6 +29,10 @@ pub struct ProgramReport {
     pub tables: Vec<TableReport>,
     /// Entries that could not be learned, by table.
     pub learn_failures: Vec<(String, u64)>,
+    /// Entries that became idle and stay, by table.
+    pub idle_notices: Vec<(String, u64)>,
+    /// Idle entries that were removed, by table.
+    pub idle_removals: Vec<(String, u64)>,
     /// Packets by what their parser found.
     pub parser_errors: Vec<(String, u64)>,
     /// Packets whose checksum was wrong, by field.
@@ -86,7 +90,9 @@ impl ProgramReport {
             more_cells,
             stray_counts: named(&tallies.stray_counts, counter_names),
             tables: tables(generation),
-            learn_failures: named(&tallies.learn_failures, table_names),
+            learn_failures: named(&tallies.learn_failures, table_names.clone()),
+            idle_notices: named(&tallies.idle_notices, table_names.clone()),
+            idle_removals: named(&tallies.idle_removals, table_names),
             parser_errors: named(&tallies.parser_errors, strings(&program.errors)),
             checksum_errors: named(&tallies.checksum_errors, checksum_names),
             crc_errors: named(&tallies.crc_errors, crc_names),

@@ -2,7 +2,7 @@
 //! that the test needs no unsafe code: they are taken from the same vectors.
 
 use super::*;
-use crate::hash::hash;
+use crate::hash::{Seed, hash};
 use crate::scan::HEAD as SCAN_HEAD;
 use crate::time::Time;
 use crate::{
@@ -19,7 +19,8 @@ fn build(bits: u32, kind: MatchKind, data_words: usize, n: u64) -> Tables {
     let tables =
         Tables::new(&[spec], &[], Options { seed: 11, lanes: 1, ..Options::default() }).unwrap();
     let entry = |i: u64| {
-        let value = u128::from(hash(&[i], 1)) << 64 | u128::from(hash(&[i], 2));
+        let value = u128::from(hash(&[i], Seed::of_table(1, 0))) << 64
+            | u128::from(hash(&[i], Seed::of_table(2, 0)));
         let value = value >> (128 - bits);
         let matches = match kind {
             MatchKind::Lpm => {
@@ -38,13 +39,13 @@ fn build(bits: u32, kind: MatchKind, data_words: usize, n: u64) -> Tables {
 /// Slot and first word of data by the pseudo-code for exact tables.
 fn read_exact(view: &TableView, key: &[u64]) -> Option<(u32, u64)> {
     let Engine::Exact(exact) = &view.engine else { panic!("an exact table") };
-    let Layout::Exact { key_words, cell_words, data_at, seed, .. } = view.layout() else {
+    let Layout::Exact { key_words, cell_words, data_at, .. } = view.layout() else {
         panic!("an exact layout")
     };
     let (raw, cells) = (view.raw(), &exact.cells);
     assert_eq!(raw.cells, cells.lines().as_ptr().cast());
     assert_eq!(raw.cells as usize % 64, 0);
-    let mut pair = hash(key, seed) >> raw.shift;
+    let mut pair = hash(key, raw.seed) >> raw.shift;
     loop {
         let first = 2 * pair as usize * cell_words;
         for at in [first, first + cell_words] {
@@ -69,7 +70,7 @@ fn read_exact(view: &TableView, key: &[u64]) -> Option<(u32, u64)> {
 fn direct_tables_read_as_written_above() {
     for bits in [1, 9, 16] {
         let tables = build(bits, MatchKind::Exact, 2, 0);
-        let random = |i: u64, n: u64| hash(&[i, n], 3);
+        let random = |i: u64, n: u64| hash(&[i, n], Seed::of_table(3, 0));
         let (mut hits, mut longest) = (0, 0);
         for step in 0..1500u64 {
             let value = u128::from(random(step, 1) & 31) & crate::key::ones(bits);
@@ -139,7 +140,8 @@ fn exact_tables_read_as_written_above() {
         let view = snapshot.table(TableId(0)).unwrap();
         let mut hits = 0;
         for i in 0..2000 {
-            let wide = u128::from(hash(&[i], 1)) << 64 | u128::from(hash(&[i], 2));
+            let wide = u128::from(hash(&[i], Seed::of_table(1, 0))) << 64
+                | u128::from(hash(&[i], Seed::of_table(2, 0)));
             let key = view.shape().layout().pack(&[wide >> (128 - bits)]);
             let hit = view.lookup(&key);
             let found = read_exact(view, &key);
@@ -160,7 +162,8 @@ fn lpm_tables_read_as_written_above() {
         let snapshot = tables.snapshot();
         let view = snapshot.table(TableId(0)).unwrap();
         for i in 0..3000 {
-            let wide = u128::from(hash(&[i / 2], 1)) << 64 | u128::from(hash(&[i], 2));
+            let wide = u128::from(hash(&[i / 2], Seed::of_table(1, 0))) << 64
+                | u128::from(hash(&[i], Seed::of_table(2, 0)));
             let address = wide >> (128 - bits);
             let key = view.shape().layout().pack(&[address]);
             assert_eq!(view.lookup(&key).map(|hit| hit.slot.0), read_lpm(view, address));
@@ -183,12 +186,13 @@ fn lines_are_those_that_are_read() {
         let raw = view.raw();
         let mut lines = std::collections::BTreeSet::new();
         for i in 0..2000 {
-            let wide = u128::from(hash(&[i], 1)) << 64 | u128::from(hash(&[i], 2));
+            let wide = u128::from(hash(&[i], Seed::of_table(1, 0))) << 64
+                | u128::from(hash(&[i], Seed::of_table(2, 0)));
             let value = wide >> (128 - bits);
             let key = view.shape().layout().pack(&[value]);
             let line = match (view.layout(), &view.engine) {
-                (Layout::Exact { cell_words, seed, .. }, _) => {
-                    Some(2 * (hash(&key, seed) >> raw.shift) as usize * cell_words * 8)
+                (Layout::Exact { cell_words, .. }, _) => {
+                    Some(2 * (hash(&key, raw.seed) >> raw.shift) as usize * cell_words * 8)
                 }
                 (Layout::Lpm { root_bits, .. }, Engine::Lpm(trie)) => {
                     let rest = value << (128 - bits);
@@ -218,7 +222,7 @@ fn lines_are_those_that_are_read() {
 fn lpm_tables_with_shared_records_read_as_written_above() {
     for bits in [12, 32, 48] {
         let tables = build(bits, MatchKind::Lpm, 3, 0);
-        let random = |i: u64, n: u64| hash(&[i, n], 3);
+        let random = |i: u64, n: u64| hash(&[i, n], Seed::of_table(3, 0));
         let mut present = std::collections::BTreeSet::new();
         let mut hits = 0;
         for step in 0..1500u64 {
@@ -294,7 +298,7 @@ fn small_ternary_tables_read_as_written_above() {
     spec.default.action = 5;
     spec.default.data = vec![0];
     let tables = Tables::new(&[spec], &[], Options::default()).unwrap();
-    let random = |i: u64, n: u64| hash(&[i, n], 3);
+    let random = |i: u64, n: u64| hash(&[i, n], Seed::of_table(3, 0));
     let matches = |i: u64| {
         let (lo, low) = (random(i, 1) % 40, random(i, 2) % 6);
         vec![

@@ -86,6 +86,7 @@ impl TableWriter {
             default: old.default.clone(),
             declared_default: old.declared_default.clone(),
             scan: 0,
+            reported: Vec::new(),
             moved: true,
         };
         let declared = self.declared_default.clone();

@@ -103,8 +103,9 @@ fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
         hit_bytes: Some(next()),
     };
     let mut counts = || vec![("one".into(), next()), ("other".into(), next())];
-    let lists = [counts(), counts(), counts(), counts(), counts()];
-    let [stray_counts, learn_failures, parser_errors, checksum_errors, crc_errors] = lists;
+    let lists = [(); 7].map(|()| counts());
+    let [stray_counts, learn_failures, idle_notices, idle_removals, ..] = lists.clone();
+    let [.., parser_errors, checksum_errors, crc_errors] = lists;
     ProgramReport {
         name: "p".into(),
         engine: "jit",
@@ -113,6 +114,8 @@ fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
         stray_counts,
         tables: vec![table],
         learn_failures,
+        idle_notices,
+        idle_removals,
         parser_errors,
         checksum_errors,
         crc_errors,

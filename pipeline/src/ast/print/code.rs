@@ -131,6 +131,9 @@ pub(super) fn table(out: &mut Out, (name, table): &(Name, TableDecl)) {
             out.line(format!("meter: {{ {} }}", meter_kind(meter)));
         }
         out.count("idle_timeout_ms", table.idle_timeout_ms.as_ref());
+        if table.removes_idle {
+            out.line("on_idle: remove");
+        }
         if let Some(selector) = &table.selector {
             out.line("selector:");
             out.deeper(|out| {

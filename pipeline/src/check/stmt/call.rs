@@ -4,11 +4,11 @@ use crate::ast::*;
 use crate::check::cx::{Cx, InstanceRef};
 use crate::check::expr::path::Target;
 use crate::check::flow::Flow;
-use crate::check::matches::has_priorities;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{Op, SourceSpan};
+use crate::ir::{Op, SourceSpan, Table};
+use wireyard_tables::MatchKind;
 
 /// Procedures of the language, for suggestions.
 const PROCEDURES: &[&str] = &[
@@ -346,19 +346,10 @@ impl Cx<'_> {
     ) {
         let Some(id) = self.table_ref(table) else { return };
         let Some(known) = self.ir.tables.get(id).cloned() else { return };
-        if known.const_entries || known.selector.is_some() {
+        if let Some(why) = cannot_learn(&known) {
             let text = format!("nothing can be learnt into table `{}`", known.name);
-            let why = "its entries are constant, or it has a selector";
-            self.report.error(codes::WRONG_PLACE, table.span, text).note(why);
-            return;
-        }
-        if has_priorities(&known) {
-            let text = format!("nothing can be learnt into table `{}`", known.name);
-            let why = "its entries have priorities, and what is learnt has none";
-            self.report
-                .error(codes::PRIORITY, table.span, text)
-                .note(why)
-                .help("learn into a table of exact keys");
+            let help = "learn into a table whose keys are all `exact`";
+            self.report.error(codes::CANNOT_LEARN, table.span, text).note(why).help(help);
             return;
         }
         if known.keys.len() != key.len() {
@@ -407,5 +398,19 @@ impl Cx<'_> {
                 None
             }
         }
+    }
+}
+
+/// Why packets cannot insert entries into a table: what they bring is one value for each key.
+fn cannot_learn(table: &Table) -> Option<String> {
+    let other = table.keys.iter().find(|key| key.kind != MatchKind::Exact);
+    if table.const_entries {
+        Some("its entries are constant".into())
+    } else if table.selector.is_some() {
+        Some("its entries name members of a selector, and what is learnt is an action".into())
+    } else {
+        let (name, kind) = other.map(|key| (&key.name, format!("{:?}", key.kind)))?;
+        let kind = kind.to_lowercase();
+        Some(format!("its key `{name}` is {kind}, and what is learnt has one value for each key"))
     }
 }

@@ -176,6 +176,7 @@ impl Build {
             counters: false,
             meter: None,
             idle_timeout_ms: None,
+            removes_idle: false,
             selector: None,
             span: None,
         })

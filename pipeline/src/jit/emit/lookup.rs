@@ -10,7 +10,6 @@ use cranelift_codegen::ir::types::{I8, I32, I64, I64X2, I128};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 use std::mem::offset_of;
 use wireyard_tables::Place;
-use wireyard_tables::hash::{K0, K1};
 use wireyard_tables::raw::{BUCKET, Layout, NODE, NODE_BITS, RawTable, SCAN_END, SCAN_HEAD};
 
 /// Two words can be compared as one.
@@ -48,6 +47,11 @@ impl Emit<'_> {
         Ok(())
     }
 
+    /// Half `n` of a table's seed.
+    fn seed(&mut self, raw: Value, n: i32) -> Value {
+        self.fixed64(raw, offset_of!(RawTable, seed) as i32 + 8 * n)
+    }
+
     /// Both halves of a product, folded. Of extended factors Cranelift makes one multiplication.
     fn fold(&mut self, a: Value, b: Value) -> Value {
         let (a, b) = (self.b.ins().uextend(I128, a), self.b.ins().uextend(I128, b));
@@ -57,19 +61,19 @@ impl Emit<'_> {
     }
 
     /// The hash of [`wireyard_tables::hash`].
-    fn key_hash(&mut self, words: &[Value], seed: u64) -> Value {
-        let mut hash = self.num(seed);
+    fn key_hash(&mut self, raw: Value, words: &[Value]) -> Value {
+        let mut hash = self.seed(raw, 0);
         for pair in words.chunks(2) {
+            let s1 = self.seed(raw, 1);
             hash = match *pair {
                 [a, b] => {
-                    let k = self.num(K0);
-                    let (a, b) = (self.b.ins().bxor(a, hash), self.b.ins().bxor(b, k));
-                    self.fold(a, b)
+                    let (x, y) = (self.b.ins().bxor(a, hash), self.b.ins().bxor(b, s1));
+                    let (folded, both) = (self.fold(x, y), self.b.ins().iadd(x, y));
+                    self.b.ins().bxor(folded, both)
                 }
                 [c] => {
-                    let k = self.num(K1);
                     let c = self.b.ins().bxor(c, hash);
-                    self.fold(c, k)
+                    self.fold(c, s1)
                 }
                 _ => hash,
             };
@@ -102,9 +106,9 @@ impl Emit<'_> {
         if let (Layout::Direct { record_words }, [key]) = (layout, words) {
             return self.lookup_direct(raw, *key, record_words, ways);
         }
-        let Layout::Exact { cell_words, data_at, record_words, seed, .. } = layout else { return };
+        let Layout::Exact { cell_words, data_at, record_words, .. } = layout else { return };
         let cells = self.fixed64(raw, offset_of!(RawTable, cells) as i32);
-        let hash = self.key_hash(words, seed);
+        let hash = self.key_hash(raw, words);
         let shift = self.fixed32(raw, offset_of!(RawTable, shift) as i32);
         let pair = self.b.ins().ushr(hash, shift);
         let key = self.in_vectors(words);

@@ -42,11 +42,14 @@ pub(crate) static TABLE: MapShape = MapShape {
         key("const_entries", Shape::Flag, "The entries never change."),
         key("counters", Shape::Flag, "Packets and bytes for each entry."),
         key("meter", Shape::Map(&METER_KIND), "A meter for each entry."),
-        key("idle_timeout_ms", Shape::Count, "Entries without a hit for so long are removed."),
+        key("idle_timeout_ms", Shape::Count, "Entries without a hit for so long are idle."),
+        key("on_idle", Shape::Choice(ON_IDLE), "What becomes of them: `notify` when absent."),
         key("selector", Shape::Map(&SELECTOR), "Members and groups, chosen by a hash."),
     ],
 };
 const KINDS: &[&str] = &["exact", "lpm", "ternary", "range", "optional", "selector"];
+/// A notification and no more, as PSA has it, or the switch removes the entry.
+const ON_IDLE: &[&str] = &["notify", "remove"];
 /// `{ value: "hash(crc16, ipv4.src)", kind: exact, name: h }`.
 pub(crate) static TABLE_KEY: MapShape = MapShape {
     name: "table_key",
@@ -65,7 +68,7 @@ pub(crate) static ENTRY: MapShape = MapShape {
         key("match", Shape::MapOf(&Shape::Pattern), "Keys and patterns; what is left out matches."),
         needed("action", Shape::Expression, "The action: a name or a call."),
         key("priority", Shape::Count, "Of two entries that match, the higher wins."),
-        key("idle_timeout_ms", Shape::Count, "Removed after so long without a hit."),
+        key("idle_timeout_ms", Shape::Count, "Idle after so long without a hit."),
         key("meter", Shape::Map(&RATES), "Rates of its meter; without them all hits are green."),
     ],
 };
@@ -156,6 +159,12 @@ pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl>
         Some(meter_of(decoder, &fields, Sp::new(1, node.span)))
     });
     let selector = fields.get("selector").and_then(|node| selector(decoder, node));
+    decoder.needs(&fields, "on_idle", "idle_timeout_ms");
+    let on_idle = fields.get("on_idle").and_then(|node| decoder.choice(node, ON_IDLE));
+    let on_idle = on_idle.filter(|on_idle| on_idle.value == "remove");
+    if on_idle.is_some() && const_entries {
+        decoder.exclude(&fields, "const_entries", "on_idle");
+    }
     Some(TableDecl {
         key: key?,
         actions: actions?,
@@ -167,6 +176,7 @@ pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl>
         counters,
         meter,
         idle_timeout_ms,
+        removes_idle: on_idle.is_some(),
         selector,
     })
 }

@@ -1,0 +1,312 @@
+//! A large entries file, read in parts: its entries are most of it, and no more than a few thousand are in memory at once.
+//!
+//! The file is read twice. First comes the rest of it, with an empty list in place of the entries of each table, every line in its
+//! place; this is read as any other file. Then come the entries, as lists of whole items ([`Chunk`]), each read by itself with as many empty
+//! lines before it as there are lines before it in the file, so that places are those of the file.
+//!
+//! What is an item is told from the lines, so entries have to be a block list: a `- ` at the start of the line for each entry, below the
+//! name of the table, below `entries:`. What is written otherwise is taken with the rest of the file, which has to fit into memory. An alias
+//! cannot repeat what is in another part.
+
+use std::io::BufRead;
+use std::num::NonZero;
+use std::path::Path;
+
+use super::decode::{self, Decoder};
+use super::load::{DATA_BYTES_MAX, Loader, ReadError};
+use super::program::table;
+use super::{entries, include, yaml};
+use crate::ast::EntryDecl;
+use crate::ast::entries::EntriesFile;
+use crate::diag::{Diagnostics, Files};
+use crate::ids::FileId;
+use crate::ir::SourceFile;
+use crate::syntax;
+
+/// Files up to this are read at once.
+const WHOLE_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of items that are read at once, by one thread.
+const CHUNK_BYTES: usize = 1 << 18;
+/// Threads that read items.
+const THREADS_MAX: usize = 4;
+
+/// How a file is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) whole_bytes_max: u64,
+    pub(crate) chunk_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { whole_bytes_max: WHOLE_BYTES_MAX, chunk_bytes: CHUNK_BYTES }
+    }
+}
+
+/// Some entries of a table.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// The table, as it is written.
+    pub(crate) table: String,
+    /// Those that could be read.
+    pub(crate) entries: Vec<EntryDecl>,
+}
+
+/// The entries of a file, part by part.
+pub(crate) struct Chunks {
+    name: String,
+    input: Box<dyn BufRead>,
+    outline: Outline,
+    sizes: Sizes,
+    /// Lines taken from the input.
+    lines: usize,
+    /// A line that was taken and belongs to the next part.
+    held: Option<(Vec<u8>, Line)>,
+    /// Parts that were read, last one first.
+    ready: Vec<Chunk>,
+    /// Texts of parts that were handed out.
+    texts: Vec<FileId>,
+}
+
+/// Reads an entries file: all of it, or what is not in the parts that follow. `None`: the errors are in `diagnostics`.
+pub(crate) fn open(
+    path: &Path,
+    loader: &Loader,
+    sizes: Sizes,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<(EntriesFile, Option<Chunks>)> {
+    let (name, before) = (path.display().to_string(), diagnostics.counts().0);
+    let is_large = loader.size(path).is_some_and(|bytes| bytes > sizes.whole_bytes_max);
+    let bytes = match is_large {
+        false => loader.read(path, DATA_BYTES_MAX),
+        true => loader.open(path).and_then(rest_of),
+    };
+    let text = include::text(&name, bytes, None, files, diagnostics)?;
+    let node = decode::from_text(&name, &text, files, diagnostics)?;
+    drop(text);
+    let file = match node.kind {
+        super::node::NodeKind::Null => EntriesFile::default(),
+        _ => entries::file(&mut Decoder::new(files, diagnostics), &node)?,
+    };
+    if diagnostics.counts().0 != before {
+        return None;
+    }
+    let input = match is_large {
+        false => return Some((file, None)),
+        true => loader.open(path),
+    };
+    match input {
+        Ok(input) => Some((file, Some(Chunks::new(name, input, sizes)))),
+        Err(error) => {
+            include::text(&name, Err(error), None, files, diagnostics);
+            None
+        }
+    }
+}
+
+/// The file without entries: a list of none in place of each list.
+fn rest_of(mut input: Box<dyn BufRead>) -> Result<Vec<u8>, ReadError> {
+    let (mut outline, mut rest, mut line) = (Outline::default(), Vec::new(), Vec::new());
+    while next_line(&mut *input, &mut line)? {
+        match outline.kind(&line) {
+            Line::Rest => rest.extend_from_slice(&line),
+            Line::First { indent } => {
+                rest.resize(rest.len() + indent + 1, b' ');
+                rest.extend_from_slice(b"[]\n");
+            }
+            Line::Item | Line::More => rest.push(b'\n'),
+        }
+        if rest.len() as u64 > DATA_BYTES_MAX {
+            return Err(ReadError::TooLarge(DATA_BYTES_MAX));
+        }
+    }
+    Ok(rest)
+}
+
+/// Takes a line with its end; false behind the last one.
+fn next_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ReadError> {
+    line.clear();
+    let read = std::io::Read::take(input, DATA_BYTES_MAX + 1).read_until(b'\n', line);
+    match read.map_err(|error| ReadError::Other(error.to_string()))? {
+        0 => Ok(false),
+        bytes if bytes as u64 > DATA_BYTES_MAX => Err(ReadError::TooLarge(DATA_BYTES_MAX)),
+        _ => Ok(true),
+    }
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// No part of an entry.
+    Rest,
+    /// The first line of the first entry of a table, indented so.
+    First { indent: usize },
+    /// The first line of another entry.
+    Item,
+    /// A later line of an entry, or nothing.
+    More,
+}
+
+/// Where in the file a line is.
+#[derive(Debug, Default)]
+struct Outline {
+    in_entries: bool,
+    /// The table whose name was the last line that says something, and its indentation.
+    table: Option<(String, usize)>,
+    /// The indentation of the list of its entries.
+    list: Option<usize>,
+}
+
+impl Outline {
+    fn kind(&mut self, line: &[u8]) -> Line {
+        let body = line.trim_ascii();
+        let indent = line.iter().take_while(|byte| **byte == b' ').count();
+        let is_item = body == b"-" || body.starts_with(b"- ");
+        if body.is_empty() || body.starts_with(b"#") {
+            return if self.list.is_some() { Line::More } else { Line::Rest };
+        }
+        match (self.list, &self.table) {
+            (Some(list), _) if indent > list => return Line::More,
+            (Some(list), _) if indent == list && is_item => return Line::Item,
+            (None, Some((_, table))) if indent >= *table && is_item => {
+                self.list = Some(indent);
+                return Line::First { indent };
+            }
+            _ => (self.list, self.table) = (None, None),
+        }
+        let key = key_of(body);
+        if indent == 0 {
+            self.in_entries = key == Some("entries");
+        } else if let Some(name) = key.filter(|_| self.in_entries) {
+            self.table = Some((name.to_owned(), indent));
+        }
+        Line::Rest
+    }
+}
+
+/// The name in a line `name:` with nothing behind it.
+fn key_of(body: &[u8]) -> Option<&str> {
+    let (name, rest) = std::str::from_utf8(body).ok()?.split_once(':')?;
+    let rest = rest.trim_start();
+    (syntax::is_name(name) && (rest.is_empty() || rest.starts_with('#'))).then_some(name)
+}
+
+impl Chunks {
+    fn new(name: String, input: Box<dyn BufRead>, sizes: Sizes) -> Chunks {
+        Chunks {
+            name,
+            input,
+            outline: Outline::default(),
+            sizes,
+            lines: 0,
+            held: None,
+            ready: Vec::new(),
+            texts: Vec::new(),
+        }
+    }
+
+    /// The next part; what is wrong in it goes to `diagnostics`. Texts of parts in which nothing was found are let go.
+    pub(crate) fn next(
+        &mut self,
+        files: &mut Files,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Chunk> {
+        if self.ready.is_empty() {
+            self.forget(files, diagnostics);
+            self.read(files, diagnostics);
+        }
+        self.ready.pop()
+    }
+
+    /// Lets go of texts that no finding points into.
+    fn forget(&mut self, files: &mut Files, diagnostics: &Diagnostics) {
+        for file in self.texts.drain(..) {
+            let points = |finding: &crate::diag::Diagnostic| {
+                let labels = finding.primary.iter().chain(&finding.secondary);
+                labels.into_iter().any(|label| label.span.file == file)
+            };
+            if !diagnostics.iter().any(points) {
+                files[file].text = String::new();
+            }
+        }
+    }
+
+    /// Reads as many parts as there are processors to read them.
+    fn read(&mut self, files: &mut Files, diagnostics: &mut Diagnostics) {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let mut parts = Vec::new();
+        while parts.len() < threads.min(THREADS_MAX) {
+            let (table, bytes) = match self.part() {
+                Ok(Some((table, bytes))) => (table, Ok(bytes)),
+                Ok(None) => break,
+                Err(error) => (String::new(), Err(error)),
+            };
+            // A file that cannot be read on is as one that ends.
+            let Some(text) = include::text(&self.name, bytes, None, files, diagnostics) else {
+                break;
+            };
+            let file = files.push(SourceFile { name: self.name.clone(), text });
+            self.texts.push(file);
+            parts.push((table, file));
+        }
+        let files = &*files;
+        let read: Vec<(Vec<EntryDecl>, Diagnostics)> = std::thread::scope(|scope| {
+            let start = |(_, file): &(String, FileId)| {
+                let file = *file;
+                scope.spawn(move || entries_in(file, files))
+            };
+            let threads: Vec<_> = parts.iter().map(start).collect();
+            let end = |panic| std::panic::resume_unwind(panic);
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(end)).collect()
+        });
+        for ((table, _), (entries, found)) in parts.into_iter().zip(read).rev() {
+            diagnostics.append(found);
+            self.ready.push(Chunk { table, entries });
+        }
+    }
+
+    /// The lines of some whole items of one table, behind as many empty lines as are before them.
+    fn part(&mut self) -> Result<Option<(String, Vec<u8>)>, ReadError> {
+        let (mut text, mut table, mut before) = (Vec::new(), None, 0);
+        loop {
+            let (line, kind) = match self.held.take() {
+                Some(held) => held,
+                None => {
+                    let mut line = Vec::new();
+                    if !next_line(&mut *self.input, &mut line)? {
+                        break;
+                    }
+                    let kind = self.outline.kind(&line);
+                    (line, kind)
+                }
+            };
+            let is_start = matches!(kind, Line::First { .. } | Line::Item);
+            let is_enough = text.len() - before >= self.sizes.chunk_bytes.max(before / 2);
+            let ends = table.is_some() && (kind == Line::Rest || is_start && is_enough);
+            if ends {
+                self.held = Some((line, kind));
+                break;
+            }
+            if is_start && table.is_none() {
+                table = self.outline.table.as_ref().map(|(table, _)| table.clone());
+                before = self.lines;
+                text.resize(before, b'\n');
+            }
+            if table.is_some() {
+                text.extend_from_slice(&line);
+            }
+            self.lines += 1;
+        }
+        Ok(table.map(|table| (table, text)))
+    }
+}
+
+/// The entries of a part, which is a list.
+fn entries_in(file: FileId, files: &Files) -> (Vec<EntryDecl>, Diagnostics) {
+    let mut found = Diagnostics::new();
+    let text = files.get(file).map_or("", |file| file.text.as_str());
+    let node = yaml::parse(file, text, &mut found);
+    let read = |node| table::entries(&mut Decoder::new(files, &mut found), &node);
+    (node.map(read).unwrap_or_default(), found)
+}
