@@ -35,7 +35,8 @@
 //!
 //! Resources: header instances, states, tables, actions, arrays and metadata stay in their limits
 //! (E0123), what crosses the queue fits (E0124). Declarations of the program's own file that nothing
-//! uses (W0106) and metadata read in egress that is always zero there (W0107) are warnings.
+//! uses (W0106) and metadata read in egress that is always zero there (W0107) are warnings, and so is egress that
+//! may copy its own copies (W0108), and a field that changes while the checksum of its header stays (W0109).
 //!
 //! Not checked: that a header is valid on every path to a read (reading an invalid one gives 0); that
 //! several cases together leave nothing to a later one; that a range of `random` is not empty when it
@@ -52,12 +53,15 @@ mod cover;
 mod cx;
 mod declare;
 mod deparser;
+mod depend;
 mod entries;
 mod expr;
 mod flow;
 mod graph;
 mod header;
 mod int;
+mod loops;
+mod marks;
 mod matches;
 mod meter;
 mod names;
@@ -67,6 +71,7 @@ mod reads;
 mod registry;
 mod scope;
 mod stmt;
+mod sums;
 mod table;
 mod uses;
 mod work;
@@ -148,6 +153,11 @@ impl Cx<'_> {
             self.check_access();
             self.check_reads();
             self.check_unused();
+            self.check_loops();
+            self.check_sums();
+        }
+        if !self.report.has_errors() {
+            marks::note(&mut self.ir);
         }
         self.keep_constants();
     }

@@ -82,8 +82,8 @@ pub struct Descriptor {
     pub flags: u8,
     /// [`PacketPath`].
     pub path: u8,
-    /// Passes through ingress so far, against endless resubmission.
-    pub passes: u8,
+    /// The device's: what the packet may still become, against endless passes and copies.
+    pub bounds: u8,
     /// Link type of the ingress port.
     pub ingress_link: u8,
     /// Metadata fields declared `carried`: what ingress left for egress, and what the pass before left for one that follows.
@@ -104,6 +104,8 @@ pub mod flags {
     pub const GROUP_ASSIGNED: u8 = 1 << 4;
     /// Recirculate after egress.
     pub const RECIRCULATE: u8 = 1 << 5;
+    /// Egress wrote a congestion mark, or would have: whether there was one to write, the device knows.
+    pub const MARKED: u8 = 1 << 6;
 }
 
 /// How a packet got to the start of a pass (PSA packet paths).
@@ -262,7 +264,7 @@ impl Default for Descriptor {
             priority_group: 0,
             flags: 0,
             path: PacketPath::Normal as u8,
-            passes: 0,
+            bounds: 0,
             ingress_link: 0,
             cut: 0,
             carried: [0; 16],

@@ -109,6 +109,16 @@ impl Program {
         self.carried_bytes > 0 && self.uses(|op| matches!(op, Op::Resubmit | Op::Recirculate))
     }
 
+    /// The program has this piece of intrinsic metadata in an expression.
+    pub fn reads(&self, field: StdField) -> bool {
+        self.exprs.iter().any(|expr| expr.kind == ExprKind::Std(field))
+    }
+
+    /// A statement of the program assigns this piece of intrinsic metadata.
+    pub fn assigns(&self, field: StdField) -> bool {
+        self.uses(|op| verify::op_target(op) == Some(&LValue::Std(field)))
+    }
+
     /// A packet leaves egress as ingress left it, whatever it is: no code, nothing is computed or added when it leaves.
     pub fn egress_is_empty(&self) -> bool {
         let sums = self.checksums.iter().map(|checksum| checksum.update);

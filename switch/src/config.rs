@@ -15,6 +15,7 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
+use wireyard_tables::time::Span;
 
 use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
@@ -78,6 +79,8 @@ pub struct SwitchConfig {
     pub notification: Notification,
     /// The `generators:` section.
     pub generators: Vec<GeneratorSection>,
+    /// The ports are live: so long a process at the other end of a link takes to answer. `None` in virtual time.
+    pub live: Option<Span>,
 }
 
 impl SwitchConfig {
@@ -93,6 +96,7 @@ impl SwitchConfig {
             return None;
         }
         let mut config = self.qos.clone().unwrap_or_default();
+        config.live = self.live;
         for (number, section) in of_ports {
             let entry = config.ports.entry(number.to_string()).or_default();
             *entry = section.over(entry);

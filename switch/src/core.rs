@@ -14,6 +14,7 @@
 //! decides nothing about headers (the program does) and nothing about marking or pausing (the
 //! traffic manager does). Every packet it owns is booked in the [`stats`](crate::stats) ledger.
 
+mod bounds;
 mod dispatch;
 mod generate;
 mod handover;
@@ -33,7 +34,7 @@ mod statistics;
 mod straight;
 mod transmit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts, PacketPath};
@@ -54,6 +55,8 @@ use crate::replicate::{Member, Replication};
 use crate::stats::{DeviceReason, Ledger, ReasonIndex, Reasons, device_reasons};
 use crate::tm::{PortId, Tm};
 
+use bounds::BURSTS_AGAIN;
+pub use bounds::PASSES_MAX;
 pub use generate::Generator;
 pub use handover::{Crew, WORKERS_MAX};
 pub use idle::IdleEntry;
@@ -67,8 +70,8 @@ pub use slot::PortReport;
 use slot::{Slot, SlotSet};
 pub use statistics::Statistics;
 
-/// Most passes of one packet through ingress: resubmissions and recirculations together.
-pub const PASSES_MAX: u8 = 8;
+/// Bursts that one poll receives from a port that obeys pauses: a ring of AF_XDP.
+const BURSTS_MAX: usize = 32;
 /// Frames that wait for a port that finds no room; more are dropped as `tx_full`.
 const BACKLOG_MAX: usize = 1024;
 
@@ -148,7 +151,7 @@ pub struct Core {
     alone: Intrinsic,
     mem: PacketMemory,
     executor: Executor,
-    again: Vec<(Descriptor, Intrinsic)>,
+    again: VecDeque<(Descriptor, Intrinsic)>,
     /// Packets for the control plane that have not done egress.
     to_cpu: Vec<Descriptor>,
     rx: Vec<RxFrame>,
@@ -164,6 +167,8 @@ pub struct Core {
     burst: Vec<Descriptor>,
     meta: Vec<Intrinsic>,
     copies: Vec<Member>,
+    /// Copies made in this poll.
+    copies_made: usize,
     /// Numbers of the ports that are there, in slot order.
     numbers: Vec<u16>,
     /// Copies that a program's groups and sessions make.
@@ -221,8 +226,9 @@ impl Core {
             recording: record::Recording::default(),
             crew: None,
             cuts: Vec::new(),
-            again: Vec::new(),
+            again: VecDeque::new(),
             to_cpu: Vec::new(),
+            copies_made: 0,
             generators: Vec::new(),
             burst: Vec::with_capacity(BURST_MAX),
             meta: Vec::with_capacity(BURST_MAX),
@@ -384,7 +390,7 @@ impl Core {
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
         let mut progress = self.begin_turn(now);
         for slot in 0..self.slots.len() {
-            self.take_in(slot, &mut progress, lend(&mut trace));
+            self.take_in_all(slot, &mut progress, lend(&mut trace));
         }
         self.end_turn(progress, trace)
     }
@@ -431,20 +437,45 @@ impl Core {
         self.manager.tm.advance(now);
         let handed = if self.crew.is_some() { self.take_handed() } else { 0 };
         self.after_pass();
-        if !self.generators.is_empty() {
+        self.copies_made = 0;
+        if !self.generators.is_empty() && !self.is_busy() {
             self.generate();
         }
         Progress { handed, ..Progress::default() }
     }
 
-    /// One burst of a port, through ingress; nothing while there is no room.
+    /// One burst of a port, through ingress; nothing while there is no room. Returns how many frames came.
     #[inline]
-    fn take_in(&mut self, slot: usize, progress: &mut Progress, trace: Option<&mut dyn TraceSink>) {
-        if !self.is_crowded() {
-            let received = self.ask(slot);
-            progress.received += received;
-            self.list_received(slot);
-            self.run_ingress(true, trace);
+    fn take_in(
+        &mut self,
+        slot: usize,
+        progress: &mut Progress,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> usize {
+        if self.is_crowded() || self.is_busy() {
+            return 0;
+        }
+        let received = self.ask(slot);
+        progress.received += received;
+        self.list_received(slot);
+        self.run_ingress(true, trace);
+        received
+    }
+
+    /// The same for a port that obeys pauses, on while bursts are full: a pause that waits behind them is obeyed before more is
+    /// sent, and the ring is emptied before it overflows.
+    #[inline]
+    fn take_in_all(
+        &mut self,
+        slot: usize,
+        progress: &mut Progress,
+        mut trace: Option<&mut dyn TraceSink>,
+    ) {
+        for _ in 0..BURSTS_MAX {
+            let received = self.take_in(slot, progress, lend(&mut trace));
+            if received < BURST_MAX || !self.manager.obeys_pauses(slot) {
+                return;
+            }
         }
     }
 
@@ -455,12 +486,14 @@ impl Core {
         mut progress: Progress,
         mut trace: Option<&mut dyn TraceSink>,
     ) -> Progress {
-        // Each packet comes back at most PASSES_MAX times, so this ends.
-        while !self.again.is_empty() {
+        // What recirculates in egress goes on in the next poll, as what is more than these bursts.
+        for _ in 0..BURSTS_AGAIN {
+            if self.again.is_empty() {
+                break;
+            }
             self.take_again();
             self.run_ingress(false, lend(&mut trace));
         }
-        // What recirculates in egress is another turn; it goes on in the next poll.
         progress.sent += self.transmit(trace);
         progress
     }
@@ -544,7 +577,7 @@ impl Core {
         let len = frame.len() as u32;
         let mut packet = Descriptor::received(buf, data_off, len, CPU_PORT, now.as_ns());
         packet.path = PacketPath::FromCpu as u8;
-        self.again.push((packet, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() }));
+        self.again.push_back((packet, Intrinsic { now_ns: now.as_ns(), ..Intrinsic::default() }));
         true
     }
 

@@ -6,6 +6,7 @@
 
 pub mod assembly;
 pub mod clock;
+pub mod delay;
 pub mod metrics;
 pub mod port_file;
 pub mod private;

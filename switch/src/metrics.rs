@@ -199,7 +199,8 @@ const QUEUE: &[Family<QueueReport>] = &[
         "ECN-capable packets that the congestion point looked at.",
         Counter(|q| q.eligible),
     ),
-    family("queue_marked_packets", "Of these, marked.", Counter(|q| q.marked)),
+    family("queue_marked_packets", "Of these, marked by the program.", Counter(|q| q.marked)),
+    family("queue_mark_decisions", "Of these, chosen to be marked.", Counter(|q| q.mark_decisions)),
     family("queue_wred_dropped_packets", "Dropped by WRED.", Counter(|q| q.wred_dropped)),
     family("queue_paused", "1: stopped by the peer.", Gauge(|q| Some(q.paused.into()))),
     family("queue_storms", "Pause storms that the watchdog found.", Counter(|q| q.storms)),
@@ -311,6 +312,10 @@ impl Collector for Snapshot {
             let with = |p: &PortQueues, name, number: u8| {
                 vec![("port", p.port.to_string()), (name, number.to_string())]
             };
+            let pause_labels = |p: &PortQueues, s: &PauseReport| {
+                let of = s.priority.map_or("link".to_owned(), |priority| priority.to_string());
+                vec![("port", p.port.to_string()), ("priority", of)]
+            };
             let of_port = ports.iter().map(|p| (port(p.port), p));
             families(out, QUEUES, &of_port.collect::<Vec<_>>())?;
             let queues = ports.iter();
@@ -322,8 +327,7 @@ impl Collector for Snapshot {
                 groups.flat_map(|p| p.groups.iter().map(move |g| (with(p, "group", g.group), g)));
             families(out, GROUP, &groups.collect::<Vec<_>>())?;
             let pauses = ports.iter();
-            let pauses = pauses
-                .flat_map(|p| p.pauses.iter().map(move |s| (with(p, "priority", s.priority), s)));
+            let pauses = pauses.flat_map(|p| p.pauses.iter().map(move |s| (pause_labels(p, s), s)));
             families(out, PAUSE, &pauses.collect::<Vec<_>>())?;
             let pools = queueing.pools.iter().map(|p| (vec![("pool", p.name.clone())], p));
             families(out, POOL, &pools.collect::<Vec<_>>())?;

@@ -17,6 +17,7 @@ use std::fmt;
 use std::io;
 
 pub use linktypes::link_type_name;
+pub(crate) use ng::ENHANCED_PACKET;
 pub use reader::PcapReader;
 pub use writer::{Interface, PcapWriter, RecordToWrite};
 

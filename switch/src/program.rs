@@ -8,17 +8,18 @@ use wireyard_pipeline::check::compile;
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
-use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::ir::{Program, StdField};
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::source::{Loader, Parsed, parse_program};
 use wireyard_pipeline::state::StateOptions;
 
 use crate::config::SwitchConfig;
-use crate::config::qos::Part;
+use crate::config::qos::{Part, Problem, Qos};
 use crate::core::{Core, Crew};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
+use crate::tm::NotEct;
 
 /// Where a program is, and what goes with it.
 #[derive(Clone, Debug, Default)]
@@ -262,6 +263,33 @@ impl Loaded {
         let Some(room) = config.room(numbers) else { return MemoryConfig::default() };
         config.qos.get_or_insert_default().packet_slots = Some(room.packets);
         room.memory()
+    }
+
+    /// What is weak in the queues of a switch with these ports.
+    pub fn queue_warnings(&self, numbers: &[u16]) -> Vec<Problem> {
+        let queues = self.config.as_ref().and_then(|config| config.queues(numbers));
+        let Some(Ok(qos)) = queues else { return Vec::new() };
+        let mut warnings = qos.report.warnings.clone();
+        warnings.extend(self.mark_warning(&qos));
+        warnings
+    }
+
+    /// A curve whose decisions the program makes nothing of.
+    pub fn mark_warning(&self, qos: &Qos) -> Option<Problem> {
+        let queues = qos.ports.iter().flat_map(|port| &port.tm.queues);
+        let wred: Vec<_> = queues.filter_map(|queue| queue.wred).collect();
+        let marks = self.program.assigns(StdField::Ect);
+        let message = if wred.is_empty() || marks && self.program.reads(StdField::CongestionMark) {
+            return None;
+        } else if marks {
+            "never reads std.congestion_mark: what a curve decides to mark leaves unmarked (mark_decisions counts it, marked does not)"
+        } else if wred.iter().any(|wred| wred.not_ect == NotEct::Pass) {
+            "never assigns std.ect, so no packet may be marked: a curve with not_ect: pass does nothing"
+        } else {
+            return None;
+        };
+        let place = format!("program {}", self.program.name);
+        Some(Problem { place, message: message.to_owned() })
     }
 
     /// Gives a device the queues and generators that the configuration describes, for these ports.

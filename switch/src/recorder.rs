@@ -2,10 +2,11 @@
 //!
 //! Records are made in buffers of a fixed number and size. A full buffer goes to the writing thread and comes back empty; while
 //! all of them are under way, records are lost and counted. Forwarding never waits for a disk, and the
-//! memory is bounded. What is recorded is not decided here.
+//! memory is bounded. Where the file takes no more, it is cut back to its last whole block, so that every reader takes what is there.
+//! What is recorded is not decided here.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wireyard_tables::time::Time;
 
-use crate::pcap::{Interface, PcapWriter, RecordToWrite, Timestamp};
+use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
 
 /// Bytes of a buffer.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -220,15 +221,99 @@ fn write_all(
     returned: &SyncSender<Vec<u8>>,
     outcome: &Outcome,
 ) {
+    let mut whole = 0;
     for Batch { mut bytes, records } in full {
-        if outcome.failed.get().is_none()
-            && let Err(error) = file.write_all(&bytes)
-        {
-            outcome.failed.get_or_init(|| error.to_string());
+        let mut written = 0;
+        if outcome.failed.get().is_none() {
+            let (taken, result) = write_most(&mut file, &bytes);
+            written = records;
+            whole += taken as u64;
+            if let Err(error) = result {
+                outcome.failed.get_or_init(|| error.to_string());
+                let (kept, whole_records) = whole_blocks(&bytes[..taken]);
+                written = whole_records;
+                // What is no file of the disk, a pipe, keeps what it was given.
+                let _ = file.set_len(whole - (taken - kept) as u64);
+            }
         }
-        let count = if outcome.failed.get().is_some() { &outcome.lost } else { &outcome.written };
-        count.fetch_add(records, Ordering::Relaxed);
+        outcome.written.fetch_add(written, Ordering::Relaxed);
+        outcome.lost.fetch_add(records - written, Ordering::Relaxed);
         bytes.clear();
         let _ = returned.try_send(bytes);
+    }
+}
+
+/// Writes as much as the file takes; how much that was, and why it was not all.
+fn write_most(file: &mut impl Write, bytes: &[u8]) -> (usize, std::io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match file.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(ErrorKind::WriteZero.into())),
+            Ok(count) => taken += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
+}
+
+/// Bytes of the whole pcapng blocks at the beginning, and the records among them.
+fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
+    let word = |at: usize| {
+        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+        word.map(u32::from_le_bytes)
+    };
+    let (mut at, mut records) = (0, 0);
+    while let (Some(kind), Some(len)) = (word(at), word(at + 4)) {
+        let end = at.saturating_add(len as usize);
+        if len < 12 || end > bytes.len() {
+            break;
+        }
+        records += u64::from(kind == ENHANCED_PACKET);
+        at = end;
+    }
+    (at, records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let count = bytes.len().min(self.0);
+            self.0 -= count;
+            if count == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_keeps_whole_blocks() {
+        let mut writer = PcapWriter::pcapng(Vec::new()).unwrap();
+        writer.add_interface(&Interface { link: 1, name: "one".into() }).unwrap();
+        let mut ends = vec![writer.sink().len()];
+        for n in 0..5 {
+            let (time, data) = (Timestamp::from_ns(n), vec![7; 60 + n as usize]);
+            let record =
+                RecordToWrite { time, data: &data, wire_len: 60, interface: 0, comment: None };
+            writer.write(&record).unwrap();
+            ends.push(writer.sink().len());
+        }
+        let bytes = writer.into_inner().unwrap();
+        for room in 0..=bytes.len() {
+            let (taken, result) = write_most(&mut Disk(room), &bytes);
+            assert_eq!((taken, result.is_ok()), (room, room == bytes.len()));
+            let (kept, records) = whole_blocks(&bytes[..taken]);
+            let expected = ends.iter().filter(|end| **end <= room).count().saturating_sub(1);
+            assert_eq!(records, expected as u64, "{room}");
+            assert!(room < ends[0] || kept == ends[expected], "{room}: {kept}");
+        }
     }
 }

@@ -51,9 +51,14 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayEr
 /// Runs everything through `core` and closes its ports.
 ///
 /// # Errors
-/// A damaged file: what was before the damage has gone through. One that cannot be written on.
-pub fn run(core: &mut Core, tell: &mut dyn FnMut(String)) -> Result<(), ReplayError> {
-    let failure = run_to_the_end(core, tell);
+/// A damaged file: what was before the damage has gone through. One that cannot be written on. `stop` said that the user wants an
+/// end: what came before is in the outputs.
+pub fn run(
+    core: &mut Core,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(String),
+) -> Result<(), ReplayError> {
+    let failure = run_to_the_end(core, stop, tell);
     tell_of_inputs(core, tell);
     let errors = core.close();
     match failure.or_else(|| errors.first().map(ToString::to_string)) {
@@ -105,7 +110,11 @@ fn tell_of_inputs(core: &mut Core, tell: &mut dyn FnMut(String)) {
 }
 
 /// Polls at the time of every record and of every timer, until all has left; the message of the first port that failed.
-fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<String> {
+fn run_to_the_end(
+    core: &mut Core,
+    stop: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(String),
+) -> Option<String> {
     let mut now = Time::ZERO;
     let mut failure: Option<String> = None;
     let mut told_the_end = false;
@@ -115,6 +124,12 @@ fn run_to_the_end(core: &mut Core, tell: &mut dyn FnMut(String)) -> Option<Strin
             core.age(now);
             core.take_messages().into_iter().for_each(&mut *tell);
             age_at = now + AGE_EVERY;
+        }
+        if stop() {
+            let queued = core.queued();
+            let why =
+                format!("ended by a signal: the rest was not replayed ({queued} packets inside)");
+            return Some(failure.unwrap_or(why));
         }
         let progress = core.poll(now, None);
         for message in core.take_messages() {

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 use wireyard_pipeline::entries::{Replica, Resolved};
 
+/// Most packets that are made of one received packet, itself among them.
+pub const COPIES_MAX: u32 = 1 << 12;
+
 /// Ports that get a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
@@ -58,10 +61,16 @@ impl Replication {
     /// Sets a group; group 0 means "no group" in a program and cannot be set.
     ///
     /// # Errors
-    /// Group 0.
+    /// Group 0, or more members than a packet may have copies.
     pub fn set_group(&mut self, id: u16, group: Group) -> Result<(), String> {
         if id == 0 {
             return Err("multicast group 0 means \"no group\": use 1 to 65535".into());
+        }
+        if let Members::List(members) = &group.members
+            && members.len() > COPIES_MAX as usize
+        {
+            let members = members.len();
+            return Err(format!("multicast group {id}: {members} members, at most {COPIES_MAX}"));
         }
         self.groups.insert(id, group);
         Ok(())
@@ -70,7 +79,7 @@ impl Replication {
     /// Sets the groups and sessions of an entries file.
     ///
     /// # Errors
-    /// Group 0.
+    /// As [`Replication::set_group`].
     pub fn fill(&mut self, entries: &Resolved) -> Result<(), String> {
         for (id, group) in &entries.groups {
             let member =

@@ -37,8 +37,17 @@ pub struct Verdict {
     pub name: String,
     /// Whether it holds.
     pub passed: bool,
-    /// What was found, with the numbers.
+    /// It could not be judged: it neither holds nor fails.
+    pub skipped: bool,
+    /// What was found, with the numbers; or why nothing could be.
     pub found: String,
+}
+
+impl Verdict {
+    /// It was judged and does not hold.
+    pub fn failed(&self) -> bool {
+        !self.passed && !self.skipped
+    }
 }
 
 /// What stands in a cell.
@@ -180,12 +189,34 @@ impl Report {
 
     /// Adds a verdict.
     pub fn verdict(&mut self, name: impl Into<String>, passed: bool, found: impl Into<String>) {
-        self.verdicts.push(Verdict { name: name.into(), passed, found: found.into() });
+        let (name, found) = (name.into(), found.into());
+        self.verdicts.push(Verdict { name, passed, skipped: false, found });
     }
 
-    /// True when every check and expectation holds.
+    /// Adds a verdict on what could not be judged.
+    pub fn skip(&mut self, name: impl Into<String>, why: impl Into<String>) {
+        let (name, found) = (name.into(), why.into());
+        self.verdicts.push(Verdict { name, passed: false, skipped: true, found });
+    }
+
+    /// True when no check and no expectation fails.
     pub fn passed(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.passed)
+        !self.verdicts.iter().any(Verdict::failed)
+    }
+
+    /// The outcome of all verdicts in a sentence.
+    pub fn headline(&self) -> String {
+        let failed = self.verdicts.iter().filter(|verdict| verdict.failed()).count();
+        let skipped = self.verdicts.iter().filter(|verdict| verdict.skipped).count();
+        let all = self.verdicts.len();
+        match (failed, skipped) {
+            (0, 0) => "All checks and expectations hold".to_owned(),
+            (0, n) => {
+                format!("{n} of {all} checks and expectations were not judged, the others hold")
+            }
+            (n, 0) => format!("{n} of {all} checks and expectations fail"),
+            (n, m) => format!("{n} of {all} checks and expectations fail, {m} were not judged"),
+        }
     }
 }
 

@@ -156,6 +156,8 @@ pub enum DeviceReason {
     NoMemory,
     /// Dropped: resubmitted or recirculated too often.
     TooManyPasses,
+    /// Dropped: copies of copies beyond the budget of the received packet.
+    TooManyCopies,
     /// Dropped: the egress port could not take it (its own counters say why).
     TxFull,
     /// Consumed: PAUSE or PFC, which ends at the port (IEEE 802.3 clause 31).
@@ -179,13 +181,14 @@ pub enum DeviceReason {
 
 impl DeviceReason {
     /// Every reason with its name.
-    pub const ALL: [(DeviceReason, &'static str); 15] = [
+    pub const ALL: [(DeviceReason, &'static str); 16] = [
         (DeviceReason::NoSuchPort, "no_such_port"),
         (DeviceReason::NoSuchGroup, "no_such_group"),
         (DeviceReason::EmptyGroup, "empty_group"),
         (DeviceReason::NoSuchSession, "no_such_session"),
         (DeviceReason::NoMemory, "no_memory"),
         (DeviceReason::TooManyPasses, "too_many_passes"),
+        (DeviceReason::TooManyCopies, "too_many_copies"),
         (DeviceReason::TxFull, "tx_full"),
         (DeviceReason::MacControl, "mac_control"),
         (DeviceReason::ToCpu, "to_cpu"),

@@ -101,6 +101,9 @@ pub struct Config {
     pub seed: u64,
     /// Packets it can hold at once.
     pub packet_slots: u32,
+    /// Of these, how many may be in use before lossless groups stop their peers and others are turned away, so that what comes
+    /// after XOFF finds a slot; `u32::MAX` keeps none for them.
+    pub stop_at_slots: u32,
     /// Of these, how many may be delayed or held.
     pub hold_slots: u32,
     /// Allocation unit of packet memory; 0 charges plain bytes.

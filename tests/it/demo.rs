@@ -106,3 +106,19 @@ fn nothing_is_left_of_it() {
     assert!(!String::from_utf8_lossy(&here.stdout).contains("wy-"), "cables are left");
     assert!(!folder.path().join("wireyard-demo.html").exists());
 }
+
+/// What there was no time for is said in the headline, not passed over.
+#[test]
+fn a_closed_loop_that_was_too_short_is_not_judged() {
+    if !has_namespaces("a_closed_loop_that_was_too_short_is_not_judged") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (ended, json, page) = demo(folder.path(), "4", &[]);
+    let probability = verdict(&json, "bottleneck.marking_probability");
+    assert!(probability["passed"].is_null() && probability["skipped"] == true, "{json}");
+    assert!(json["skipped"].as_u64() > Some(0), "{json}");
+    assert!(ended.err.contains("were not judged"), "{}", ended.err);
+    assert!(page.contains("were not judged") && page.contains("<b>SKIP</b>"));
+    assert!(!page.contains("All checks and expectations hold"));
+}

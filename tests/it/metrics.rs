@@ -105,7 +105,7 @@ const PORT_QUEUES: [(&str, &str); 4] = [
     ("drops", "port_queueing_dropped_packets_total{L,reason=\"R\"}"),
 ];
 
-const QUEUE: [(&str, &str); 14] = [
+const QUEUE: [(&str, &str); 15] = [
     ("waiting", "queue_waiting_packets{L}"),
     ("waiting_bytes", "queue_waiting_bytes{L}"),
     ("peak_bytes", "queue_peak_bytes{L}"),
@@ -117,6 +117,7 @@ const QUEUE: [(&str, &str); 14] = [
     ("refused", "queue_refused_packets_total{L}"),
     ("eligible", "queue_eligible_packets_total{L}"),
     ("marked", "queue_marked_packets_total{L}"),
+    ("mark_decisions", "queue_mark_decisions_total{L}"),
     ("wred_dropped", "queue_wred_dropped_packets_total{L}"),
     ("paused", "queue_paused{L}"),
     ("storms", "queue_storms_total{L}"),

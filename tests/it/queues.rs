@@ -26,6 +26,11 @@ pub(super) fn lossless_config(ports: &str) -> String {
 
 /// A device that runs a program of the library, or a file, with this `switch.yaml`.
 pub(crate) fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
+    device_on(program, config, numbers, EngineKind::Auto)
+}
+
+/// The same on an engine.
+fn device_on(program: &str, config: &str, numbers: &[u16], engine: EngineKind) -> Core {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("switch.yaml");
     fs::write(&path, config).expect("a file");
@@ -33,7 +38,7 @@ pub(crate) fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
     let place = Place { program, config: Some(path), ..Place::default() };
     let loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
     let memory = MemoryConfig { chunks: 8192, chunk_bytes: 2048, headroom_bytes: 256 };
-    let options = DeviceOptions { engine: EngineKind::Auto, memory, ..DeviceOptions::default() };
+    let options = DeviceOptions { engine, memory, ..DeviceOptions::default() };
     let mut core = loaded.device(options).expect("a device");
     loaded.set_queues(&mut core, numbers).unwrap_or_else(|why| panic!("{why}"));
     core
@@ -42,9 +47,13 @@ pub(crate) fn device(program: &str, config: &str, numbers: &[u16]) -> Core {
 /// The same with open ports 1 to `ports`.
 pub(crate) fn device_with_ports(program: &str, config: &str, ports: u16) -> (Core, Vec<Far>) {
     let numbers: Vec<u16> = (1..=ports).collect();
-    let mut core = device(program, config, &numbers);
+    with_ports(device(program, config, &numbers), &numbers)
+}
+
+/// A device with these ports, open.
+fn with_ports(mut core: Core, numbers: &[u16]) -> (Core, Vec<Far>) {
     let mut fars = Vec::new();
-    for number in numbers {
+    for &number in numbers {
         let (near, far): (Line, Far) = open_line();
         core.add_port(number, Box::new(near)).expect("a free number");
         fars.push(far);
@@ -107,7 +116,14 @@ fn check_prints_thresholds_and_refuses_contradictions() {
         "packets: 8192 wait at once in `run`, in 272 MiB of packet memory; the pools hold";
     assert!(shown.contains(packets), "{shown}");
     let json: serde_json::Value = serde_json::from_str(&check(good, &["--json"]).out).unwrap();
-    assert_eq!(json["queues"]["groups"][0]["headroom_bytes"], 50_176, "{json:#}");
+    // 5 ms of 100 Gbit/s are 62.5 MB: a live peer is a process unless it is said to be none.
+    assert!(json["queues"]["groups"][0]["headroom_bytes"].as_u64() > Some(1_000_000), "{json:#}");
+    assert!(shown.contains("62500000  a peer that is a process"), "{shown}");
+    assert!(shown.contains("that a peer which is a process needs"), "{shown}");
+    let hardware = good.replace("40 m", "40 m, peer: hardware");
+    let hardware = check(&hardware, &["--json"]).out;
+    let hardware: serde_json::Value = serde_json::from_str(&hardware).unwrap();
+    assert_eq!(hardware["queues"]["groups"][0]["headroom_bytes"], 50_176, "{hardware:#}");
     assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 2 * 4096, "{json:#}");
     // Of 96,000 B only the pools in use count; without `qos:` nothing is said.
     let few = "ports: { 1: { rate: 1Gbps } }\nqos: { cell: 96 B, buffer_pools: { \

@@ -190,7 +190,9 @@ fn a_file_that_takes_nothing_is_told_and_slows_nobody() {
             }
         }
         assert_eq!(left, 1600, "{file}: every frame is forwarded");
-        let report = report(switch);
+        let ended = switch.end("INT");
+        let report: serde_json::Value =
+            serde_json::from_str(&ended.expect(2, &[why, file]).out).expect("JSON counters");
         let capture = &report["captures"][0];
         let number = |key: &str| capture[key].as_u64().expect("a number");
         assert!(number("lost") > 600, "{capture}");

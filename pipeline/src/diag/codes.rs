@@ -140,6 +140,8 @@ codes! {
     COVERED_CASE = "W0105", "a case that never matches";
     UNUSED = "W0106", "something declared that nothing uses";
     NOT_CARRIED = "W0107", "metadata that is always zero in egress";
+    COPIES_ITSELF = "W0108", "egress that copies its own copies, or sends every packet round";
+    STALE_CHECKSUM = "W0109", "a header field that changes while its checksum stays";
 }
 
 #[cfg(test)]

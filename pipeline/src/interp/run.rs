@@ -103,6 +103,7 @@ impl<'a> Pass<'a> {
             }
             Op::Resubmit => self.resubmit = true,
             Op::Recirculate => self.packet.flags |= flags::RECIRCULATE,
+            Op::MarkWritten => self.packet.flags |= flags::MARKED,
             Op::Clone(session) => self.clone_to(*session)?,
             Op::Digest(digest, values) => self.digest(*digest, values)?,
             Op::Learn { table, key, action, args } => self.learn(*table, key, *action, args)?,

@@ -218,6 +218,8 @@ pub enum Op {
     Resubmit,
     /// After egress, enter ingress again.
     Recirculate,
+    /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements that write one.
+    MarkWritten,
     /// Cut the packet to at most so many bytes when it leaves this pass.
     Truncate(ExprId),
     /// Write the CRC's field from the packet as this pass leaves it.

@@ -9,7 +9,7 @@ use super::args::{CheckArgs, MacControl};
 use super::load::{device, show};
 use super::{Status, print, print_json};
 use crate::config::SwitchConfig;
-use crate::config::qos::Report;
+use crate::config::qos::{PROCESS_DELAY, Report};
 use crate::config::room::Room;
 use crate::library::LIBRARIES;
 use crate::program::{self, DeviceOptions, Place};
@@ -71,7 +71,10 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         ..Place::default()
     };
     let rejected = |rejected| Failure::Rejected(Box::new(rejected));
-    let loaded = program::load(&place).map_err(rejected)?;
+    let mut loaded = program::load(&place).map_err(rejected)?;
+    if let Some(config) = &mut loaded.config {
+        config.live = Some(PROCESS_DELAY);
+    }
     // Building the device finds what only the tables know: entries that collide, or too many.
     let engine = Some(&args.engine);
     device(&loaded, engine, MacControl::Port, DeviceOptions::default()).map_err(Failure::Device)?;
@@ -86,7 +89,12 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         program.instances.len(),
         program.carried_bytes,
     );
-    let queues = loaded.config.as_ref().and_then(queues_of);
+    let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
+    let marks = queues.as_ref().and_then(|qos| loaded.mark_warning(qos.as_ref().ok()?));
+    let mut queues = queues.map(|queues| queues.map(|qos| Box::new(qos.report)));
+    if let Some(Ok(report)) = &mut queues {
+        report.warnings.extend(marks);
+    }
     let room = loaded.config.as_ref().and_then(|config| config.room(&[]));
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
 }
@@ -101,9 +109,10 @@ fn check_ports(config: &SwitchConfig) -> Result<(), Failure> {
 fn check_config(path: &Path) -> Result<Checked, Failure> {
     let loader = Loader::new(Vec::new(), LIBRARIES);
     let (mut files, mut found) = (Files::new(), Diagnostics::new());
-    let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
+    let Some(mut config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
         return Err(Failure::Rejected(Box::new(Rejected { diagnostics: found, files })));
     };
+    config.live = Some(PROCESS_DELAY);
     check_ports(&config)?;
     let queues = queues_of(&config);
     let with = if queues.is_some() { "with queues" } else { "without queues" };

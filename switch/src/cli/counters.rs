@@ -151,16 +151,14 @@ fn queueing(out: &mut String, report: &QueueingReport) {
             );
         }
         for p in &port.pauses {
+            let of = match p.priority {
+                Some(priority) => format!("priority {priority}"),
+                None => "whole link (802.3)".to_owned(),
+            };
             let _ = writeln!(
                 out,
-                "port {} priority {}: {} pauses and {} resumes sent, {} and {} received, {} ns paused",
-                port.port,
-                p.priority,
-                p.sent,
-                p.resumes_sent,
-                p.received,
-                p.resumes_received,
-                p.paused_ns
+                "port {} {of}: {} pauses and {} resumes sent, {} and {} received, {} ns paused",
+                port.port, p.sent, p.resumes_sent, p.received, p.resumes_received, p.paused_ns
             );
         }
     }

@@ -132,7 +132,7 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
     } else {
         print(&text::summary(&report));
     }
-    say(&format!("{} has the pictures", args.output.display()));
+    say(&format!("{}; {} has the pictures", report.headline(), args.output.display()));
     if progress.is_stopped() {
         say("stopped before its end: what was measured until then was judged");
     }

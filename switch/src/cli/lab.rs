@@ -234,7 +234,7 @@ fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
                     .report
                     .verdicts
                     .iter()
-                    .filter(|verdict| !verdict.passed)
+                    .filter(|verdict| verdict.failed())
                     .map(|verdict| format!("{}: {}", verdict.name, verdict.found))
                     .collect();
                 let word = if failed.is_empty() { "PASS" } else { "FAIL" };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::args::ReplayArgs;
 use super::load::{device, load_from, place};
 use super::{Status, complain, counters, say};
+use crate::live::Signals;
 use crate::ports::{PortKind, PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 use crate::replay::{self, ReplayError};
@@ -46,11 +47,18 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         complain(&message);
         return Status::Wrong;
     }
+    let signals = match Signals::catch(false) {
+        Ok(signals) => signals,
+        Err(error) => {
+            complain(&format!("signals: {error}"));
+            return Status::Wrong;
+        }
+    };
     if let Err(ReplayError(message)) = replay::open(&mut core, specs) {
         complain(&message);
         return Status::Wrong;
     }
-    let outcome = replay::run(&mut core, &mut |message| say(&message));
+    let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
     counters::show(&core.statistics(), args.json);
     match outcome {
         Ok(()) => Status::Success,

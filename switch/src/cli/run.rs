@@ -7,6 +7,7 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::live::assembly::Assembly;
+use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
@@ -26,6 +27,9 @@ pub(super) fn run(args: &RunArgs) -> Status {
 fn start(args: &RunArgs) -> Result<Status, String> {
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(mut loaded) = load_from(&place) else { return Ok(Status::Wrong) };
+    if let Some(config) = &mut loaded.config {
+        config.live = Some(delay::of_a_process());
+    }
     let mut file = match &args.port_file {
         Some(_) if args.workers > 1 => {
             return Err(
@@ -52,6 +56,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let memory = loaded.size_memory(&numbers);
     let options = DeviceOptions { background: true, memory, ..DeviceOptions::live() };
+    for warning in loaded.queue_warnings(&numbers) {
+        say(&format!("warning: {warning}"));
+    }
     let workers = usize::from(args.workers);
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;

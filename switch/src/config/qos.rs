@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use wireyard_tables::time::Span;
 
 use crate::units::{BitsPerSec, Bytes, Dilation, Interval, Length, PoolAlpha, Probability, Quanta};
 
@@ -33,6 +34,9 @@ pub use resolve::{Classifier, PortLink, Qos, QosPort, Trust};
 
 /// The largest `packet_slots`: with what ports hold, what a packet memory has.
 pub const PACKET_SLOTS_MAX: u32 = 1_000_000;
+
+/// What is assumed of a peer that is a process where nothing was measured: so long it takes to answer.
+pub const PROCESS_DELAY: Span = Span::from_ms(5);
 
 /// The `qos:` section.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -77,6 +81,19 @@ pub struct QosConfig {
     /// The links are so many times slower than what they stand for: defaults that go by rate or time follow.
     #[serde(skip)]
     pub dilation: Dilation,
+    /// The device is live: so long a process at the other end of a link takes to answer. `None` in virtual time.
+    #[serde(skip)]
+    pub live: Option<Span>,
+}
+
+/// `peer`: what is at the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerWord {
+    /// A process: it answers when its system runs it.
+    Software,
+    /// A card or a switch: it answers within the bounds of IEEE 802.3.
+    Hardware,
 }
 
 /// Which view of the memory a pool counts.
@@ -274,6 +291,8 @@ pub struct PortSection {
     pub lossless_mtu: Option<Bytes>,
     /// Formula of headroom (default ieee).
     pub headroom_formula: Option<HeadroomFormula>,
+    /// What the peer is (default: `software` on live ports, `hardware` in virtual time). `peer_response` wins.
+    pub peer: Option<PeerWord>,
     /// Response of the peer to a pause (default: bound of 802.3 31B.3.7).
     pub peer_response: Option<Interval>,
     /// Delay of both interfaces, there and back (default: IEEE bound).

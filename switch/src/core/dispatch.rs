@@ -1,12 +1,12 @@
 //! Ingress, and what follows from its verdict: drop, punt, another pass, copies, the traffic manager.
 
-use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict};
+use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
 use super::manager::{Charge, OWN, Offered, Wanted};
-use super::{Core, DroppedPacket, PASSES_MAX, PuntedPacket, lend};
+use super::{Core, DroppedPacket, PuntedPacket, lend};
 use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
@@ -103,15 +103,15 @@ impl Core {
 
     /// The packet and copies of it as it was received, to every session that ingress named. Together
     /// they are charged once.
-    fn dispatch_with_clones(&mut self, original: Buf, done: Descriptor, intrinsic: &Intrinsic) {
+    fn dispatch_with_clones(&mut self, original: Buf, mut done: Descriptor, intrinsic: &Intrinsic) {
         let mut packet = done.with_buf(original);
         packet.data_off = intrinsic.original_off;
         packet.len = intrinsic.original_len;
         packet.forget_headers();
         self.begin_copies(&packet);
-        for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
-            self.mirror(&packet, session, PacketPath::CloneIngress);
-        }
+        let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
+        self.mirror_all(&mut packet, sessions, PacketPath::CloneIngress);
+        done.bounds = packet.bounds;
         self.release(packet);
         self.dispatch(done, intrinsic);
         self.end_copies();
@@ -142,6 +142,7 @@ impl Core {
         };
         let mut copy = packet.with_buf(buf);
         copy.path = path as u8;
+        copy.flags &= !(flags::RECIRCULATE | flags::MARKED);
         copy.instance = target.instance;
         copy.traffic_class = target.traffic_class.unwrap_or(copy.traffic_class);
         if target.truncate_bytes != 0 {
@@ -201,22 +202,24 @@ impl Core {
     }
 
     pub(super) fn run_again(&mut self, mut packet: Descriptor, path: PacketPath) {
-        packet.passes += 1;
-        if packet.passes >= PASSES_MAX {
+        if !Core::begin_pass(&mut packet) {
             return self.drop_packet(packet, DeviceReason::TooManyPasses.index());
         }
         packet.path = path as u8;
         packet.egress_port = NO_PORT;
         packet.flags = 0;
-        self.again.push((packet, Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() }));
+        self.again
+            .push_back((packet, Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() }));
     }
 
     /// One packet becomes a copy for each member; the last copy is the packet itself.
-    fn multicast(&mut self, packet: Descriptor, group: u16, wanted: Wanted) {
+    fn multicast(&mut self, mut packet: Descriptor, group: u16, wanted: Wanted) {
         let from = packet.ingress_port;
         let mut copies = std::mem::take(&mut self.copies);
         if !self.replication.copies(group, from, &self.numbers, &mut copies) {
             self.refuse(packet, DeviceReason::NoSuchGroup.index());
+        } else if !self.begin_sharing(&mut packet, copies.len().max(1)) {
+            self.refuse(packet, DeviceReason::TooManyCopies.index());
         } else if let Some((last, others)) = copies.split_last() {
             // Clones of this packet may have charged it already.
             let is_first = self.manager.charge == Charge::Own;

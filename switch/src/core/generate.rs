@@ -85,6 +85,6 @@ impl Core {
         packet.ingress_ns = at.as_ns();
         let packet = Descriptor { egress_port: NO_PORT, ..packet };
         let now_ns = self.now.as_ns();
-        self.again.push((packet, Intrinsic { now_ns, ..Intrinsic::default() }));
+        self.again.push_back((packet, Intrinsic { now_ns, ..Intrinsic::default() }));
     }
 }

@@ -91,6 +91,18 @@ impl Core {
             slot.port.close(&mut self.mem);
         }
         self.finish_recording();
+        errors.extend(self.recording_errors());
         errors
+    }
+
+    /// True while the link of a port is up but has no carrier: where that is new, the system takes up to a second to see it.
+    pub fn waits_for_carrier(&mut self, now: Time) -> bool {
+        let present = self.slots.iter_mut().filter(|slot| slot.present && slot.worker.is_none());
+        let mut waits = false;
+        for slot in present {
+            slot.check_link(now);
+            waits |= slot.has_no_carrier();
+        }
+        waits
     }
 }

@@ -13,8 +13,8 @@ use wireyard_tables::time::{Span, Time};
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
-    Admitted, Arrival, Color, DropReason, FlowControlConfig, PortConfig, PortId, Refused,
-    SharedCharge, Tm, Wait,
+    Admitted, Arrival, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
+    Refused, SharedCharge, Tm, Wait,
 };
 use crate::units::BitsPerSec;
 
@@ -79,6 +79,8 @@ pub(super) struct Manager {
     reasons: [ReasonIndex; DropReason::ALL.len()],
     /// Bits per second, by traffic manager port.
     rates: Vec<Option<u64>>,
+    /// By traffic manager port.
+    flow_control: Vec<FlowControl>,
     /// What ports get.
     qos: Qos,
     /// A port that no configuration names.
@@ -151,6 +153,7 @@ impl Manager {
             configured,
             maps: Vec::new(),
             rates: Vec::new(),
+            flow_control: Vec::new(),
             template: unnamed(&like),
             qos,
             charge: Charge::Own,
@@ -166,6 +169,7 @@ impl Manager {
         self.tm.add_port(port.tm.clone()).map_err(|error| error.to_string())?;
         self.maps.push(port.classifier.clone());
         self.rates.push(port.tm.rate.map(BitsPerSec::get));
+        self.flow_control.push(port.tm.flow_control.mode);
         Ok(())
     }
 
@@ -333,6 +337,16 @@ impl Manager {
     /// The rate of a slot's port.
     pub(super) fn rate_bps(&self, slot: usize) -> Option<u64> {
         self.rates.get(slot + 1).copied().flatten()
+    }
+
+    /// True for a slot whose port is stopped by received pauses.
+    pub(super) fn obeys_pauses(&self, slot: usize) -> bool {
+        self.flow_control(slot) != FlowControl::Off
+    }
+
+    /// The flow control of a slot's port.
+    pub(super) fn flow_control(&self, slot: usize) -> FlowControl {
+        self.flow_control.get(slot + 1).copied().unwrap_or_default()
     }
 
     /// When it has something to do.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Core;
 use super::manager::port_id;
-use crate::tm::{CLASSES, DropReason, PortStatus};
+use crate::tm::{CLASSES, DropReason, FlowControl, PortStatus};
 
 /// Everything the traffic manager counted.
 #[derive(Clone, Debug, Serialize)]
@@ -66,7 +66,10 @@ pub struct QueueReport {
     pub refused: u64,
     /// ECN-capable packets that the congestion point looked at.
     pub eligible: u64,
+    /// Of these, marked: the program wrote it, and they left.
     pub marked: u64,
+    /// Of these, chosen by the curve to be marked.
+    pub mark_decisions: u64,
     pub wred_dropped: u64,
     pub paused: bool,
     /// Storms that the watchdog found.
@@ -96,7 +99,8 @@ pub struct GroupReport {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct PauseReport {
-    pub priority: u8,
+    /// `None`: the whole link, by 802.3 PAUSE.
+    pub priority: Option<u8>,
     /// Frames with a time, refreshes included.
     pub sent: u64,
     /// Frames with time zero.
@@ -114,7 +118,7 @@ pub struct NotificationReport {
     /// Marked packets that programs reported.
     pub reported: u64,
     pub cnp_sent: u64,
-    /// In an interval that was already answered.
+    /// Never answered: in an interval that was answered already, beside the one that is answered at its end.
     pub cnp_suppressed: u64,
     /// The sender's queue pair is not known.
     pub cnp_no_qp_pair: u64,
@@ -146,7 +150,8 @@ impl Core {
         let there = self.slots.iter().enumerate().filter(|(_, slot)| slot.present);
         let ports = there.filter_map(|(slot, port)| {
             let status = self.manager.tm.port(port_id(slot))?;
-            Some(port_queues(port.number, self.manager.rate_bps(slot), &status))
+            let whole_link = self.manager.flow_control(slot) == FlowControl::Pause;
+            Some(port_queues(port.number, self.manager.rate_bps(slot), &status, whole_link))
         });
         Some(QueueingReport { pools: pools.collect(), ports: ports.collect() })
     }
@@ -186,11 +191,16 @@ impl Core {
     }
 }
 
-fn port_queues(number: u16, rate_bps: Option<u64>, status: &PortStatus) -> PortQueues {
+fn port_queues(
+    number: u16,
+    rate_bps: Option<u64>,
+    status: &PortStatus,
+    whole_link: bool,
+) -> PortQueues {
     let classes = || 0..CLASSES as u8;
     let queues = classes().filter_map(|q| queue_report(q, status));
     let groups = classes().filter_map(|g| group_report(g, status));
-    let pauses = classes().filter_map(|p| pause_report(p, status));
+    let pauses = classes().filter_map(|p| pause_report(p, status, whole_link));
     let drops = DropReason::ALL.iter().zip(&status.drops);
     let drops = drops.filter(|(_, count)| count.packets > 0);
     PortQueues {
@@ -223,7 +233,8 @@ fn queue_report(q: u8, status: &PortStatus) -> Option<QueueReport> {
         dropped: counters.dropped.packets,
         refused: counters.refused.packets,
         eligible: wred.eligible,
-        marked: wred.marked,
+        marked: wred.written,
+        mark_decisions: wred.marked,
         wred_dropped: wred.dropped,
         paused: queue.paused,
         storms,
@@ -248,10 +259,10 @@ fn group_report(g: u8, status: &PortStatus) -> Option<GroupReport> {
     })
 }
 
-fn pause_report(p: u8, status: &PortStatus) -> Option<PauseReport> {
+fn pause_report(p: u8, status: &PortStatus, whole_link: bool) -> Option<PauseReport> {
     let (index, pauses) = (usize::from(p), &status.pauses);
     let report = PauseReport {
-        priority: p,
+        priority: (!whole_link).then_some(p),
         sent: pauses.tx_xoff[index],
         resumes_sent: pauses.tx_xon[index],
         received: pauses.rx_xoff[index],

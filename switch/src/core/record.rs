@@ -13,8 +13,9 @@ use wireyard_tables::time::Time;
 
 use super::Core;
 use super::manager::port_id;
+use crate::pcap::PcapError;
 use crate::ports::capture::number_of;
-use crate::ports::{RxFrame, TxFrame};
+use crate::ports::{PortError, RxFrame, TxFrame};
 use crate::recorder::{Recorder, RecorderReport};
 use crate::stats::ReasonIndex;
 
@@ -103,6 +104,17 @@ impl Core {
     /// Writes the rest. What is recorded later is lost.
     pub(super) fn finish_recording(&mut self) {
         self.recording.files.iter_mut().for_each(Recorder::finish);
+    }
+
+    /// Capture files that could not be written to their end.
+    pub(super) fn recording_errors(&self) -> Vec<PortError> {
+        let reports = self.recording.files.iter().map(Recorder::report);
+        let failed = reports.filter_map(|report| Some((report.file, report.error?)));
+        let error = |(file, why): (String, String)| PortError::Capture {
+            port: format!("capture {file}"),
+            source: PcapError::Io(std::io::Error::other(why)),
+        };
+        failed.map(error).collect()
     }
 
     /// Says once which files cannot be written any more.

@@ -103,6 +103,11 @@ impl Slot {
         !matches!(self.last_state, LinkState::Up | LinkState::Ended)
     }
 
+    /// The link is up, but nothing is at its other end.
+    pub(super) fn has_no_carrier(&self) -> bool {
+        self.last_state == LinkState::NoCarrier
+    }
+
     /// Packets that wait here; those in the traffic manager's queues are not among them.
     pub(super) fn waits(&self) -> usize {
         self.out.len() + self.backlog.len()

@@ -86,12 +86,16 @@ impl Core {
         sent
     }
 
-    /// Egress for what leaves a port at once.
+    /// Egress for what leaves a port at once. What egress itself sends there by copies waits for the next poll.
     pub(super) fn egress_at_once(&mut self, slot: usize, mut trace: Option<&mut dyn TraceSink>) {
         let now_ns = self.now.as_ns();
-        while !self.slots[slot].out.is_empty() {
-            let count = self.slots[slot].out.len().min(BURST_MAX);
-            self.burst.extend(self.slots[slot].out.drain(..count));
+        let mut waiting = std::mem::take(&mut self.slots[slot].out);
+        let mut packets = waiting.drain(..);
+        loop {
+            self.burst.extend(packets.by_ref().take(BURST_MAX));
+            if self.burst.is_empty() {
+                break;
+            }
             for packet in &self.burst {
                 let mark = self.mark_all && packet.flags & flags::ECT != 0;
                 self.meta.push(Intrinsic {
@@ -114,6 +118,11 @@ impl Core {
             meta.clear();
             (self.burst, self.meta) = (burst, meta);
             self.after_pass();
+        }
+        drop(packets);
+        // The list goes back: no packet costs an allocation.
+        if self.slots[slot].out.is_empty() {
+            self.slots[slot].out = waiting;
         }
     }
 
@@ -152,7 +161,12 @@ impl Core {
         let packet = &mut departure.packet;
         let bytes = self.frame_bytes(packet);
         match (self.manager.tm.commit(self.now, id, bytes), slot_of(id)) {
-            (Some(times), Some(slot)) => self.hand_over(slot, packet, times.start, times.end),
+            (Some(times), Some(slot)) => {
+                if departure.mark && packet.flags & flags::MARKED != 0 {
+                    self.manager.tm.mark_written(id, departure.queue);
+                }
+                self.hand_over(slot, packet, times.start, times.end);
+            }
             _ => {
                 self.drop_packet(std::mem::take(packet), self.manager.reason(DropReason::PortDown));
             }
@@ -192,8 +206,9 @@ impl Core {
     /// Does what egress decided. True if the packet leaves; otherwise it was taken.
     #[inline]
     pub(super) fn after_egress(&mut self, packet: &mut Descriptor, intrinsic: &Intrinsic) -> bool {
-        for &session in &intrinsic.clones[..usize::from(intrinsic.clone_count)] {
-            self.mirror(packet, session, PacketPath::CloneEgress);
+        if intrinsic.clone_count > 0 {
+            let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
+            self.mirror_all(packet, sessions, PacketPath::CloneEgress);
         }
         if is_ended(intrinsic) {
             self.end(std::mem::take(packet), intrinsic);

@@ -23,8 +23,10 @@ pub struct Incast {
     pub run: Run,
     /// How the machine was, and the lab at the end.
     pub live: Live,
-    /// What it should settle at; none when it was too short.
+    /// What it should settle at.
     pub expect: Vec<Expect>,
+    /// It was long enough to settle, by the devices' clock.
+    pub is_judged: bool,
 }
 
 /// Runs it for so long a time of day.
@@ -63,5 +65,5 @@ pub(super) fn run(
         },
     )?;
     let is_judged = measured >= MEASURED_MIN && run.outcome != Outcome::Interrupted;
-    Ok(Incast { run, live, expect: if is_judged { expect } else { Vec::new() } })
+    Ok(Incast { run, live, expect, is_judged })
 }

@@ -3,12 +3,22 @@
 //! Ports take turns: the first worker has the first port, the second the second. Every other worker has the port's place. It starts
 //! no thread and moves nothing; that is [`super::Workers`].
 
+use std::thread;
+use std::time::Duration;
+
+use wireyard_tables::time::Time;
+
 use super::record;
 use crate::config::qos::Part;
 use crate::core::Core;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, PortSpec};
 use crate::program::Loaded;
+
+/// How often, and how many times, a link without a carrier is looked at before the switch runs: for a second and a half, as the kernel may
+/// tell of a carrier a second late.
+const CARRIER_LOOK: Duration = Duration::from_millis(10);
+const CARRIER_LOOKS: usize = 150;
 
 /// Numbered ports, to be divided among workers.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +55,7 @@ impl<'a> Assembly<'a> {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), String> {
         self.open(cores, tell)?;
+        await_carriers(cores);
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
         for (place, (number, spec)) in self.specs.iter().enumerate() {
@@ -106,5 +117,17 @@ impl<'a> Assembly<'a> {
             loaded.set_queues_of(core, &numbers, part.as_ref())?;
         }
         Ok(())
+    }
+}
+
+/// Waits a moment for the carriers of links that were just made: the system says a while after it is there that it is, and a port
+/// without one drops what is for it. A link whose peer is down is not waited for longer.
+fn await_carriers(cores: &mut [Core]) {
+    for _ in 0..CARRIER_LOOKS {
+        if !cores.iter_mut().fold(false, |waits, core| core.waits_for_carrier(Time::ZERO) || waits)
+        {
+            return;
+        }
+        thread::sleep(CARRIER_LOOK);
     }
 }

@@ -9,7 +9,7 @@ pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE: u32 = 1;
 const PACKET_OBSOLETE: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-pub(super) const ENHANCED_PACKET: u32 = 6;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
 pub(super) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
 pub(super) const OPT_COMMENT: u16 = 1;

@@ -19,7 +19,7 @@ svg{width:100%;height:auto;display:block;background:#fff}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd;white-space:nowrap}
 th{border-bottom:2px solid #888}.w{text-align:left}
-ul{list-style:none;padding:0}li{padding:.1rem 0}.pass b{color:#00604a}.fail b{color:#a3170d}
+ul{list-style:none;padding:0}li{padding:.1rem 0}.pass b{color:#00604a}.fail b{color:#a3170d}.skip b{color:#7a5200}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem}dd{margin:0;overflow-wrap:anywhere}
 @media screen and (max-width:40rem){dl{grid-template-columns:1fr}dt{font-weight:600}
 th,td{white-space:normal;padding:.2rem .3rem}
@@ -27,7 +27,7 @@ th,td{white-space:normal;padding:.2rem .3rem}
 .many td,.many td.w{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.05rem 0;text-align:right;overflow-wrap:anywhere}
 .many td::before{content:attr(data-h);text-align:left;white-space:nowrap}}
 @media screen and (prefers-color-scheme:dark){body{color:#e4e4e4;background:#151515}figcaption{color:#bbb}th,td{border-color:#3a3a3a}
-.pass b{color:#5fd0ae}.fail b{color:#ff8f80}}
+.pass b{color:#5fd0ae}.fail b{color:#ff8f80}.skip b{color:#e8b64c}}
 @media print{:root{color-scheme:light}body{max-width:none;font-size:11px}.grid{grid-template-columns:1fr 1fr}h2{break-after:avoid}.wide{overflow:visible}}
 ";
 
@@ -59,14 +59,13 @@ fn verdicts(out: &mut String, report: &Report) {
     if report.verdicts.is_empty() {
         return;
     }
-    let failed = report.verdicts.iter().filter(|verdict| !verdict.passed).count();
-    let heading = match failed {
-        0 => "All checks and expectations hold".to_owned(),
-        n => format!("{n} of {} checks and expectations fail", report.verdicts.len()),
-    };
-    let _ = write!(out, "<h2>{heading}</h2><ul>");
+    let _ = write!(out, "<h2>{}</h2><ul>", report.headline());
     for verdict in &report.verdicts {
-        let (class, word) = if verdict.passed { ("pass", "holds") } else { ("fail", "FAILS") };
+        let (class, word) = match (verdict.skipped, verdict.passed) {
+            (true, _) => ("skip", "SKIP"),
+            (false, true) => ("pass", "holds"),
+            (false, false) => ("fail", "FAILS"),
+        };
         let _ = write!(
             out,
             "<li class=\"{class}\"><b>{word}</b> {}: {}</li>",

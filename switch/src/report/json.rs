@@ -21,11 +21,15 @@ pub fn value(report: &Report) -> Value {
     let verdicts: Vec<Value> = report
         .verdicts
         .iter()
-        .map(|v| json!({ "name": v.name, "passed": v.passed, "found": v.found }))
+        .map(|v| {
+            let passed = (!v.skipped).then_some(v.passed);
+            json!({ "name": v.name, "passed": passed, "skipped": v.skipped, "found": v.found })
+        })
         .collect();
     json!({
         "title": report.title,
         "passed": report.passed(),
+        "skipped": report.verdicts.iter().filter(|verdict| verdict.skipped).count(),
         "facts": facts,
         "figures": figures,
         "verdicts": verdicts,

@@ -178,3 +178,22 @@ fn terminal_json_and_csv_say_the_same() {
     assert_eq!(csv::series(&report), "time (seconds),queue (bytes)\n0,0\n0.00001,1048\n");
     assert_eq!(csv::table(&report.tables[0]), "flow,rate (bit/s)\nf1,20000000000\nf2,\n");
 }
+
+/// What was not judged neither holds nor fails, and every form says so.
+#[test]
+fn what_was_not_judged_is_no_pass() {
+    let mut report = sample();
+    assert_eq!(report.headline(), "All checks and expectations hold");
+    report.skip("queue_mean", "too short");
+    let headline = "1 of 2 checks and expectations were not judged, the others hold";
+    assert_eq!(report.headline(), headline);
+    assert!(report.passed());
+    assert!(text::summary(&report).contains("SKIP  queue_mean: too short"));
+    let page = html::page(&report);
+    assert!(page.contains(headline) && page.contains("<b>SKIP</b> queue_mean"), "{page}");
+    let value = json::value(&report);
+    assert!(value["verdicts"][1]["passed"].is_null() && value["skipped"] == 1, "{value}");
+    report.verdict("other", false, "7");
+    assert_eq!(report.headline(), "1 of 3 checks and expectations fail, 1 were not judged");
+    assert!(!report.passed());
+}

@@ -21,7 +21,11 @@ pub fn summary(report: &Report) -> String {
         out.push('\n');
     }
     for verdict in &report.verdicts {
-        let word = if verdict.passed { "PASS" } else { "FAIL" };
+        let word = match (verdict.skipped, verdict.passed) {
+            (true, _) => "SKIP",
+            (false, true) => "PASS",
+            (false, false) => "FAIL",
+        };
         let _ = writeln!(out, "{word}  {}: {}", verdict.name, verdict.found);
     }
     out

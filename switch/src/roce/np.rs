@@ -144,14 +144,15 @@ pub struct Cnp {
     pub role: Role,
 }
 
-/// What the notification point saw and did. `ce_seen = immediate CNPs + cnp_suppressed + cnp_no_qp_pair + ignored`.
+/// What the notification point saw and did. `ce_seen = cnp_sent + cnp_suppressed + cnp_no_qp_pair + ignored` + the CNPs that wait for the
+/// end of their windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NpCounters {
     /// Marked packets reported.
     pub ce_seen: u64,
     /// CNPs handed out, immediate and deferred.
     pub cnp_sent: u64,
-    /// Marked packets that fell into an open window (one of them may cause the deferred CNP).
+    /// Marked packets that no CNP answers: they fell into an open window, and were not the one that waits for its end.
     pub cnp_suppressed: u64,
     /// Marked packets of flows whose sender queue pair is not known.
     pub cnp_no_qp_pair: u64,
@@ -235,12 +236,12 @@ impl NotificationPoint {
         }
         let key = self.window_key(seen);
         match self.windows.get_mut(&key) {
-            Some(pending) => {
-                self.counters.cnp_suppressed += 1;
-                if self.config.window_end == WindowEnd::SendPending {
-                    pending.get_or_insert(cnp);
-                }
+            Some(pending)
+                if self.config.window_end == WindowEnd::SendPending && pending.is_none() =>
+            {
+                *pending = Some(cnp);
             }
+            Some(_) => self.counters.cnp_suppressed += 1,
             None => {
                 self.make_room();
                 self.emit(cnp);

@@ -7,7 +7,7 @@ use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::port::{Group, Port};
 use super::queue::{Arrival, Memory, NONE, charge};
 use super::wred::{DecideAt, Decision};
-use super::{Admitted, Event, Refused, SharedCharge, SharedMemory, Tm, Wait};
+use super::{Admitted, Config, Event, Refused, SharedCharge, SharedMemory, Tm, Wait};
 
 /// Control frames that may wait for one port: XOFF, its refresh and XON of a few changes of mind.
 const CONTROL_MAX: u32 = 64;
@@ -371,12 +371,17 @@ impl<P: Default> Tm<P> {
             group.counters.after_xoff += 1;
             group.counters.not_honoured += u64::from(now > group.honoured_by);
         }
-        if let Err(reason) = charge_account(group, pool, u64::from(charged)) {
+        let few_slots = self.slots.used() >= self.config.stop_at_slots;
+        let charged = match few_slots && group.lossless.is_none() {
+            false => charge_account(group, pool, u64::from(charged)),
+            true => Err(DropReason::NoSlot),
+        };
+        if let Err(reason) = charged {
             group.counters.refused.add(bytes);
             return Err(reason);
         }
         group.counters.admitted.add(bytes);
-        if group.lossless.is_some() && !was_xoff && group.account.wants_xoff(pool) {
+        if group.lossless.is_some() && !was_xoff && (few_slots || group.account.wants_xoff(pool)) {
             group.xoff = true;
             group.counters.xoff += 1;
             group.honoured_by = now + port.config.flow_control.honoured_within;
@@ -469,7 +474,8 @@ impl<P: Default> Tm<P> {
         };
         group.account.release(pool, u64::from(charged));
         group.counters.released.add(bytes);
-        if resume_group(group, pool) {
+        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
+        if resume_group(group, pool, few_slots) {
             self.say_flow_control(now, ingress);
             let stops = |port: &Port| port.groups.iter().any(|group| group.xoff);
             self.stops = self.ports.iter().any(stops);
@@ -491,10 +497,17 @@ fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<()
     }
 }
 
-/// Ends a group's XOFF if its level allows; true if it did.
-pub(crate) fn resume_group(group: &mut Group, pool: &Pool) -> bool {
+/// Packets inside at which groups that were stopped for want of slots may go on: some way below.
+pub(crate) fn resume_at_slots(config: &Config) -> u32 {
+    config.stop_at_slots - config.stop_at_slots / 16
+}
+
+/// Ends a group's XOFF if its level allows; true if it did. A group that holds nothing goes on in any case: nothing of its own
+/// would wake it later.
+pub(crate) fn resume_group(group: &mut Group, pool: &Pool, few_slots: bool) -> bool {
     let Some(lossless) = &group.lossless else { return false };
-    let resumes = group.xoff && group.account.wants_xon(pool, lossless.xon);
+    let may_resume = !few_slots || group.account.used.total() == 0;
+    let resumes = group.xoff && may_resume && group.account.wants_xon(pool, lossless.xon);
     if resumes {
         group.xoff = false;
         group.honoured_by = Time::MAX;

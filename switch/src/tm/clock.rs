@@ -4,7 +4,7 @@ use wireyard_tables::time::Time;
 
 use crate::units::Quanta;
 
-use super::admit::resume_group;
+use super::admit::{resume_at_slots, resume_group};
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
 use super::queue::Arrival;
@@ -140,10 +140,11 @@ impl<P: Default> Tm<P> {
 
     /// Half of the announced pause is over: resume if the pool allows it by now, else say it again.
     fn refresh_flow_control(&mut self, at: Time, id: PortId) {
+        let few_slots = self.slots.used() >= resume_at_slots(&self.config);
         let port = &mut self.ports[id.index()];
         for group in &mut port.groups {
             if let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) {
-                resume_group(group, pool);
+                resume_group(group, pool, few_slots);
             }
         }
         self.emit_flow_control(at, id);

@@ -43,6 +43,8 @@ pub struct PortConfig {
     pub wire: WireOverhead,
     /// How far a late caller may catch up on lost link time.
     pub max_catch_up: Span,
+    /// How many frames it may send at one instant to catch up: what the far end takes at once.
+    pub catch_up_frames: u32,
     /// Maximum rate of the port below its link rate.
     pub max: Option<ShaperConfig>,
     /// The queues.
@@ -137,6 +139,8 @@ pub(crate) struct Port {
     pub(crate) backlog: u8,
     pub(crate) scheduler: Scheduler,
     pub(crate) link: WireTime,
+    /// The instant of the last frames that began before it, and how many they are.
+    pub(crate) caught_up: (Time, u32),
     /// When to try sending again although nothing else happens (a shaper allows it then).
     pub(crate) wake_at: Time,
     /// The earliest of pause, refresh and watchdog timers, kept by `Tm::arm_timer`.
@@ -159,6 +163,16 @@ pub(crate) struct Port {
 }
 
 impl Port {
+    /// When a frame begins that could have begun earlier: then, or now where so many have left at this instant already.
+    pub(crate) fn catch_up(&mut self, now: Time, start: Time) -> Time {
+        let frames = if self.caught_up.0 == now { self.caught_up.1 } else { 0 };
+        if frames >= self.config.catch_up_frames {
+            return now;
+        }
+        self.caught_up = (now, frames + 1);
+        start
+    }
+
     pub(crate) fn new(config: PortConfig, seed: u64, number: u16) -> Port {
         let queues = std::array::from_fn(|q| {
             let purpose = u64::from(number) << 8 | q as u64;
@@ -191,6 +205,7 @@ impl Port {
             backlog: 0,
             scheduler,
             link: WireTime::default(),
+            caught_up: (Time::ZERO, 0),
             wake_at: Time::MAX,
             other_timer: Time::MAX,
             pending: None,

@@ -208,8 +208,15 @@ impl<P: Default> Tm<P> {
         let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
         group.account.config.limit = limit;
         let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
-        if resume_group(group, pool) {
+        if resume_group(group, pool, false) {
             self.say_flow_control(now, port);
+        }
+    }
+
+    /// Counts a departure that carries the mark which was decided for it.
+    pub fn mark_written(&mut self, port: PortId, queue: u8) {
+        if let Some(wred) = self.wred_mut(port, queue) {
+            wred.counters.written += 1;
         }
     }
 

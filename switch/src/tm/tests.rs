@@ -36,6 +36,7 @@ fn port(gbit: u32) -> PortConfig {
         rate: (gbit != 0).then(|| BitsPerSec::gbit(gbit)),
         wire: WireOverhead::default(),
         max_catch_up: Span::from_ms(1),
+        catch_up_frames: u32::MAX,
         max: None,
         queues: [queue; CLASSES],
         groups: [group; CLASSES],
@@ -50,6 +51,7 @@ fn manager(pools: [(u64, u64); 2], ports: &[PortConfig]) -> Tm<u32> {
     let config = Config {
         seed: 1,
         packet_slots: 8192,
+        stop_at_slots: u32::MAX,
         hold_slots: 64,
         cell_bytes: 0,
         pools: pools.to_vec(),

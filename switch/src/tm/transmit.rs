@@ -141,6 +141,7 @@ impl<P: Default> Tm<P> {
         let (enqueued_at, depth_at_enqueue) = (slot.enqueued_at, slot.depth_at_enqueue());
         let start = enqueued_at.max(queue.open_since).max(earliest);
         let start = start.max(now - port.config.max_catch_up).min(now);
+        let start = if start < now { port.catch_up(now, start) } else { start };
         let charged = slot.charged(self.config.cell_bytes);
         let memory = slot.memory(self.config.cell_bytes);
         // Made where it will be: what was written field by field is slow to copy.

@@ -91,8 +91,10 @@ pub struct WredConfig {
 pub struct WredCounters {
     /// ECN-capable packets that were decided upon.
     pub eligible: u64,
-    /// Of these, marked.
+    /// Of these, chosen to be marked.
     pub marked: u64,
+    /// Of these, marked: egress wrote it, and they left.
+    pub written: u64,
     /// Packets without ECT that were dropped.
     pub dropped: u64,
 }

@@ -144,6 +144,7 @@ fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
         refused: next(),
         eligible: next(),
         marked: next(),
+        mark_decisions: next(),
         wred_dropped: next(),
         paused: true,
         storms: next(),
@@ -162,7 +163,7 @@ fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
         not_honoured: next(),
     };
     let pause = PauseReport {
-        priority: 3,
+        priority: Some(3),
         sent: next(),
         resumes_sent: next(),
         received: next(),

@@ -1,10 +1,12 @@
 //! The open-loop test of marking: a blocked port, packets in, unblocked, CE by position.
 
 use wireyard_switch::core::Core;
+use wireyard_switch::program::EngineKind;
 use wireyard_tables::time::{Span, Time};
+use wireyard_tests::binary::run;
 use wireyard_tests::wires::{Fabric, Far};
 
-use super::{device_with_ports, frame, is_ce};
+use super::{device_on, device_with_ports, frame, is_ce, with_ports};
 
 pub(crate) struct Curve {
     pub(crate) kmin: u64,
@@ -62,6 +64,7 @@ impl Curve {
         fabric.check();
         let counters = fabric.cores[0].port_status(2).unwrap().queues[3].wred.unwrap();
         assert_eq!(counters.marked, u64::from(totals.iter().sum::<u32>()));
+        assert_eq!(counters.written, counters.marked);
         assert_eq!(counters.eligible, runs * self.packets as u64);
         (by_position, totals)
     }
@@ -148,4 +151,96 @@ fn not_ect_is_left_alone_and_the_rate_is_kept() {
     let starts: Vec<u64> = sent.iter().map(|f| f.start.as_ps()).collect();
     assert_eq!(starts, (0..210).map(|n| n * 81_920).collect::<Vec<_>>());
     fabric.check();
+}
+
+/// Decisions to mark are counted as marks only where the program writes one, by whatever way its code takes.
+#[test]
+fn what_is_counted_as_marked_was_written() {
+    let never = [
+        "",
+        "egress: [ ethernet.src = 5 ]",
+        "egress: [ { if: std.congestion_mark == 1, then: [ meta.a = 1 ] }, ethernet.src = 5 ]",
+        "egress: [ { if: std.congestion_mark == 1, then: [ drop ] } ]",
+    ];
+    let always = [
+        "egress: [ { if: std.congestion_mark == 1, then: [ ethernet.src = 5 ] } ]",
+        "egress: [ { if: std.congestion_mark == 0, then: [ nop ], else: [ ethernet.src = 5 ] } ]",
+        "egress: [ 'ethernet.src[0:0] = std.congestion_mark' ]",
+        "egress: [ { if: std.congestion_mark == 1, then: [ mark(5) ] } ]",
+        "egress: [ mark(47w0 ++ std.congestion_mark) ]",
+        "egress: [ meta.a = std.congestion_mark, { if: meta.a == 1, then: [ ethernet.src = 5 ] } ]",
+        "egress: [ { apply: marks } ]",
+    ];
+    for (egress, is_written) in
+        never.iter().map(|e| (e, false)).chain(always.iter().map(|e| (e, true)))
+    {
+        for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+            let (decided, written) = count_marks(egress, engine);
+            let expected = if is_written { decided } else { 0 };
+            assert!(decided > 0, "{egress}");
+            assert_eq!(written, expected, "{egress} [{}]", engine.name());
+        }
+    }
+}
+
+/// Decisions and marks of a queue with 20 packets, all above `kmax` but the last.
+fn count_marks(egress: &str, engine: EngineKind) -> (u64, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program.yaml");
+    let text = format!(
+        "pipeline: example\ninclude: [ethernet]\nmetadata: {{ a: 1 }}\n\
+         parser: {{ start: {{ extract: ethernet, next: accept }} }}\n\
+         actions: {{ mark: {{ params: {{ src: 48 }}, do: [ ethernet.src = src ] }} }}\n\
+         tables: {{ marks: {{ key: {{ std.congestion_mark: exact }}, actions: [mark, nop], default: nop, \
+         entries: [ {{ match: {{ std.congestion_mark: 1 }}, action: mark(5) }} ] }} }}\n\
+         ingress: [ std.ect = 1, std.egress_port = 2 ]\n{egress}\n"
+    );
+    std::fs::write(&program, text).unwrap();
+    let config = "ports: { 1: {}, 2: { rate: 10Gbps } }\nqos:\n  \
+        wred_profiles: { all: { green: { kmin: 1 B, kmax: 2 B, pmax: 100 % } } }\n  \
+        port_defaults: { queue_wred: { 0: all } }\n";
+    let core = device_on(program.to_str().unwrap(), config, &[1, 2], engine);
+    let (core, fars) = with_ports(core, &[1, 2]);
+    let mut fabric = Fabric::new(vec![core]);
+    for psn in 0..20 {
+        fars[0].send(Time::ZERO, &frame(1, 2, 0, 2, psn, 100));
+    }
+    fabric.run_until(Time::from_ns(100_000));
+    fabric.check();
+    let wred = fabric.cores[0].port_status(2).unwrap().queues[0].wred.unwrap();
+    (wred.marked, wred.written)
+}
+
+/// `check` says that a curve marks nothing: the program does not ask for it, or makes nothing of it.
+#[test]
+fn check_warns_of_curves_that_mark_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("switch.yaml");
+    let curve = "qos:\n  wred_profiles: { all: { green: { kmin: 1 KB, kmax: 2 KB, pmax: 100 % } } }\n  \
+                 port_defaults: { queue_wred: { 0: all } }\n";
+    let check = |ingress: &str, egress: &str, rate: &str| {
+        let program = folder.path().join("program.yaml");
+        let text = format!(
+            "pipeline: example\ninclude: [ethernet]\n\
+             parser: {{ start: {{ extract: ethernet, next: accept }} }}\n\
+             ingress: [ {ingress}std.egress_port = 2 ]\negress: [ {egress} ]\n"
+        );
+        std::fs::write(&program, text).unwrap();
+        std::fs::write(&config, format!("ports: {{ 2: {{ {rate} }} }}\n{curve}")).unwrap();
+        run(&["check", program.to_str().unwrap(), "--config", config.to_str().unwrap()])
+    };
+    let (ect, mark) =
+        ("std.ect = 1, ", "{ if: std.congestion_mark == 1, then: [ ethernet.src = 5 ] }");
+    let rate = "rate: 1Gbps";
+    let good = check(ect, mark, rate).expect(0, &[]).out.clone();
+    assert!(good.contains("0 warnings"), "{good}");
+    for (ingress, egress, rate, why) in [
+        (ect, "nop", rate, "never reads std.congestion_mark"),
+        ("", mark, rate, "never assigns std.ect"),
+        (ect, mark, "", "has no rate"),
+    ] {
+        let ended = check(ingress, egress, rate);
+        let out = &ended.expect(0, &[]).out;
+        assert!(out.contains(why) && out.contains("1 warning"), "{why}: {out}");
+    }
 }

@@ -179,6 +179,7 @@ impl Printer<'_> {
             Op::Clone(session) => format!("clone {}", of(session)),
             Op::Resubmit => "resubmit".to_string(),
             Op::Recirculate => "recirculate".to_string(),
+            Op::MarkWritten => "mark written".to_string(),
             Op::Truncate(bytes) => format!("truncate {}", of(bytes)),
             Op::UpdateCrc(id) => format!("update {id}"),
             Op::Learn { table, key, action, args } => {

@@ -19,6 +19,7 @@ pub fn op_exprs(op: &Op) -> Vec<ExprId> {
         | Op::PopFront(..)
         | Op::Resubmit
         | Op::Recirculate
+        | Op::MarkWritten
         | Op::UpdateCrc(_) => Vec::new(),
         Op::Call(_, args) | Op::Digest(_, args) | Op::Extern { args, .. } => args.clone(),
         Op::Count(_, index) | Op::Clone(index) | Op::Truncate(index) => vec![*index],
@@ -210,7 +211,7 @@ impl Verifier<'_> {
                     self.ensure(fits, || format!("{place}: the result of {external} does not fit"));
                 }
             }
-            Op::Resubmit | Op::Recirculate => {}
+            Op::Resubmit | Op::Recirculate | Op::MarkWritten => {}
         }
     }
 

@@ -84,6 +84,10 @@ impl Emit<'_> {
                 self.change_flags(!0, packet_flags::RECIRCULATE.into(), None);
                 Ok(())
             }
+            Op::MarkWritten => {
+                self.change_flags(!0, packet_flags::MARKED.into(), None);
+                Ok(())
+            }
             Op::Resubmit if self.in_place.is_none() => {
                 let (one, frame) = (self.num(1), self.frame);
                 self.store_word(one, frame, scalar_offset!(resubmit), 4);

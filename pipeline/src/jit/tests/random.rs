@@ -431,7 +431,7 @@ impl Random {
                     vec![Op::Random { to: LValue::Meta(meta), low, high }]
                 }
             }
-            17 => vec![Op::Recirculate],
+            17 => vec![Op::Recirculate, Op::MarkWritten],
             _ => vec![],
         }
     }

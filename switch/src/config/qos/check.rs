@@ -149,7 +149,16 @@ impl Resolver<'_> {
         };
         self.check_xon(place, lossless.xon, xon_at, xoff_at, xoff_full);
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
-        self.check_headroom(place, lossless.headroom_bytes, needed.unwrap_or(0));
+        self.check_headroom(place, lossless.headroom_bytes, group.least);
+        if !group.is_auto && (group.least..needed.unwrap_or(0)).contains(&lossless.headroom_bytes) {
+            let message = format!(
+                "headroom {} is enough for hardware; a peer that is a process needs {}: write headroom: auto, or peer: \
+                 hardware where it is a card or a switch",
+                b(lossless.headroom_bytes),
+                b(needed.unwrap_or(0))
+            );
+            self.warn(place, message);
+        }
         let flow = &plan.tm.flow_control;
         let priorities: Vec<u8> = (0..CLASSES as u8)
             .filter(|p| flow.enabled & 1 << p != 0)
@@ -243,6 +252,12 @@ impl Resolver<'_> {
         let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
         let (pool, config) = self.pool_of(queue.account.pool.0);
         let holds = queue.account.limit.alone(config.shared_bytes) + queue.account.reserved_bytes;
+        if plan.tm.rate.is_none() {
+            let message = format!(
+                "has the curve {name}, but its port has no rate: nothing waits there by itself, so nothing is marked"
+            );
+            self.warn(place, message);
+        }
         for curve in wred.curves.iter().flatten() {
             let (kmin, kmax, _) = curve.parts();
             if kmin >= holds {
@@ -304,7 +319,7 @@ impl Resolver<'_> {
             }
         }
         if let Some(rate) = plan.tm.rate {
-            let (pause, round) = (flow.quanta.span(rate), flow.honoured_within);
+            let (pause, round) = (flow.quanta.span(rate), plan.loop_time);
             if pause < round + round {
                 let message = format!(
                     "pause_time {} lasts {pause}, less than twice the {round} of the pause loop: a refresh \

@@ -39,6 +39,8 @@ pub struct HeadroomInput {
     /// Time from the PFC frame's last bit at the peer until the peer stops at a frame boundary;
     /// `None` takes the bound of 802.3 31B.3.7 for the rate.
     pub peer_response: Option<Span>,
+    /// The peer is a process: time until its system runs it, and ours this one. Beside the bounds of the hardware.
+    pub process: Option<Span>,
     /// Delay of both interfaces (MAC, PHY), there and back; `None` takes the IEEE bound.
     pub interface_delay: Option<Span>,
     /// Buffer cell; zero for none.
@@ -124,14 +126,26 @@ impl HeadroomInput {
             Some(span) => in_bytes(span),
             None => interface_bits(self.nominal) / 8,
         };
-        vec![
+        let mut parts = vec![
             part("our frame before the PFC frame", self.mtu.get().saturating_add(gap)),
             part("PFC frame", 64 + gap),
             part("cable, both ways", in_bytes(round_trip)),
             part("interface delays", interfaces),
             part("peer response", response),
             part("the peer's frame", self.lossless_mtu.get().saturating_add(gap)),
-        ]
+        ];
+        parts.extend(self.process_part());
+        parts
+    }
+
+    fn process_part(&self) -> Option<HeadroomPart> {
+        let bytes = self.rate.bytes_in(self.process?).get();
+        Some(HeadroomPart { name: "a peer that is a process", bytes })
+    }
+
+    /// The same with a peer that is hardware.
+    pub fn of_hardware(&self) -> HeadroomInput {
+        HeadroomInput { process: None, ..*self }
     }
 
     fn ieee(&self) -> Headroom {
@@ -158,11 +172,12 @@ impl HeadroomInput {
         // bytes_on_cable = 2 L rate_Mbps 1e9 / 198e6 / (8 x 1024); mac_phy = 0.8 KiB.
         let peer = response_quanta(self.nominal) * QUANTUM_BITS / 8;
         let peer = self.peer_response.map_or(peer, |span| self.rate.bytes_in(span).get());
+        let process = self.process.map_or(0, |span| self.rate.bytes_in(span).get());
         let cable_numerator = 2 * u128::from(self.cable.as_mm()) * u128::from(self.rate.get());
         let cable_denominator = 198 * 8_192 * 1_000_000u128;
         // Common denominator of the cable term and of mac_phy = 4096 / 5 bytes.
         let denominator = 5 * cable_denominator;
-        let whole = u128::from(self.mtu.get()) + u128::from(peer);
+        let whole = u128::from(self.mtu.get()) + u128::from(peer) + u128::from(process);
         let propagation = whole * denominator + 4_096 * cable_denominator + 5 * cable_numerator;
         let (occupancy, by) = self.occupancy();
         let lossless = u128::from(self.lossless_mtu.get());
@@ -171,13 +186,14 @@ impl HeadroomInput {
         let bytes = u64::try_from(total.div_ceil(1_024) * 1_024).unwrap_or(u64::MAX);
         let part = |name, bytes| HeadroomPart { name, bytes };
         let cable = u64::try_from(cable_numerator.div_ceil(cable_denominator)).unwrap_or(u64::MAX);
-        let parts = vec![
+        let mut parts = vec![
             part("our frame before the PFC frame", self.mtu.get()),
             part("cable, both ways", cable),
             part("MAC and PHY", 820),
             part("peer response", peer),
             part("the peer's frame", self.lossless_mtu.get()),
         ];
+        parts.extend(self.process_part());
         Headroom { bytes, parts }
     }
 }
@@ -196,6 +212,7 @@ mod tests {
             lossless_mtu: Bytes::new(1_024),
             preamble_and_gap: Bytes::new(20),
             peer_response: None,
+            process: None,
             interface_delay: Some(Span::ZERO),
             cell: Bytes::new(96),
             small_packet_percent: 100,
@@ -247,6 +264,9 @@ mod tests {
         let slow = HeadroomInput { interface_delay: None, ..plain };
         assert_eq!(cells.compute().bytes, (plain.compute().bytes * 208).div_ceil(64));
         assert_eq!(slow.compute().bytes, plain.compute().bytes + 122_880 / 8);
+        let process = HeadroomInput { process: Some(Span::from_ms(5)), ..plain };
+        assert_eq!(process.compute().bytes, plain.compute().bytes + 62_500_000);
+        assert_eq!(process.of_hardware(), plain);
         assert_eq!(response_quanta(BitsPerSec::gbit(56)), 394);
         assert_eq!(response_quanta(BitsPerSec::gbit(1_600)), 905);
     }

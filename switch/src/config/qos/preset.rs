@@ -48,6 +48,7 @@ impl QosConfig {
         let mut merged = self.preset.unwrap_or(Preset::Plain).config()?;
         merged.preset = self.preset;
         merged.dilation = self.dilation;
+        merged.live = self.live;
         merged.seed = self.seed.or(merged.seed);
         merged.packet_slots = self.packet_slots.or(merged.packet_slots);
         merged.hold_slots = self.hold_slots.or(merged.hold_slots);
@@ -88,7 +89,7 @@ impl PortSection {
     pub(crate) fn over(&self, base: &PortSection) -> PortSection {
         merged_fields!(self, base;
             options: rate, preamble_and_gap, fcs, min_frame, max_catch_up, max_rate, max_burst, cable,
-                mtu, lossless_mtu, headroom_formula, peer_response, interface_delay,
+                mtu, lossless_mtu, headroom_formula, peer, peer_response, interface_delay,
                 small_packet_percent, trust, default_tc, dscp_to_tc_map, dot1p_to_tc_map,
                 tc_to_queue_map, tc_to_pg_map, pfc_to_queue_map, pfc_to_pg_map, flow_control,
                 pfc_enable, pause_time, pause_response, pfcwd, pfcwd_sw_enable;

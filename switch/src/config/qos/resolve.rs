@@ -6,19 +6,25 @@ use serde::Deserialize;
 use wireyard_tables::time::Span;
 
 use crate::tm::{
-    self, CLASSES, FlowControlConfig, GroupConfig, PoolConfig, PortConfig, ShaperConfig,
-    WireOverhead,
+    self, CLASSES, FlowControl, FlowControlConfig, GroupConfig, PoolConfig, PortConfig,
+    ShaperConfig, WireOverhead,
 };
 use crate::units::{BitsPerSec, Bytes, Length};
 
 use super::headroom::{Headroom, HeadroomInput};
 use super::key::spread;
 use super::report::{Problem, Report};
-use super::{ClassKey, ClassMap, PACKET_SLOTS_MAX, PoolSection, PortSection, QosConfig};
+use super::{
+    ClassKey, ClassMap, PACKET_SLOTS_MAX, PROCESS_DELAY, PeerWord, PoolSection, PortSection,
+    QosConfig,
+};
 
 mod classes;
+mod fit;
 mod link;
 
+/// Frames that a live port with flow control sends at one instant to catch up: a quarter of an AF_XDP ring at the far end.
+const CATCH_UP_FRAMES: u32 = 512;
 /// Bucket of a shaper that does not say: one jumbo frame.
 const DEFAULT_BURST: Bytes = Bytes::new(9_216);
 
@@ -110,6 +116,10 @@ pub(super) struct GroupPlan {
     pub(super) profile: String,
     pub(super) config: GroupConfig,
     pub(super) needed: Option<Headroom>,
+    /// What hardware at the other end would need.
+    pub(super) least: u64,
+    /// `headroom: auto`.
+    pub(super) is_auto: bool,
 }
 
 /// A port before the pools' sizes are known.
@@ -117,10 +127,20 @@ pub(super) struct GroupPlan {
 pub(super) struct PortPlan {
     pub(super) name: String,
     pub(super) mtu: Bytes,
+    /// From XOFF to the last byte of hardware that honours it.
+    pub(super) loop_time: Span,
+    /// What is assumed of a peer that is a process.
+    pub(super) process: Option<Span>,
     pub(super) groups: Vec<GroupPlan>,
     pub(super) wred_names: [Option<String>; CLASSES],
     pub(super) tm: PortConfig,
     pub(super) classifier: Classifier,
+}
+
+impl PortPlan {
+    fn is_lossless(&self) -> bool {
+        self.groups.iter().any(|group| group.config.lossless.is_some())
+    }
 }
 
 /// Everything known while resolving.
@@ -149,7 +169,8 @@ impl QosConfig {
             report: Report::default(),
         };
         resolver.check_names(ports);
-        let plans: Vec<PortPlan> = ports.iter().map(|link| resolver.port(link)).collect();
+        let mut plans: Vec<PortPlan> = ports.iter().map(|link| resolver.port(link)).collect();
+        resolver.fit_headroom(&mut plans);
         resolver.size_pools(&plans);
         resolver.check(&plans);
         let Resolver { pool_configs, report, .. } = resolver;
@@ -157,9 +178,14 @@ impl QosConfig {
             return Err(Box::new(report));
         }
         let cell = merged.cell.map_or(0, Bytes::get);
+        let packet_slots = merged.packet_slots.unwrap_or(1 << 16);
         let tm = tm::Config {
             seed: merged.seed.unwrap_or(1),
-            packet_slots: merged.packet_slots.unwrap_or(1 << 16),
+            packet_slots,
+            stop_at_slots: match plans.iter().any(PortPlan::is_lossless) && merged.live.is_some() {
+                true => packet_slots - packet_slots / 4,
+                false => u32::MAX,
+            },
             hold_slots: merged.hold_slots.unwrap_or(1 << 12),
             cell_bytes: u32::try_from(cell).unwrap_or(u32::MAX),
             pools: pool_configs,
@@ -308,13 +334,20 @@ impl Resolver<'_> {
             max_catch_up: section
                 .max_catch_up
                 .map_or(Span::from_ms(100), |interval| interval.span()),
+            catch_up_frames: match config.live {
+                Some(_) if flow_control.mode != FlowControl::Off => CATCH_UP_FRAMES,
+                _ => u32::MAX,
+            },
             max: shaper(section.max_rate, section.max_burst),
             queues,
             groups: std::array::from_fn(|g| groups[g].config),
             flow_control,
             watchdog,
         };
-        PortPlan { name: link.name.clone(), mtu, groups, wred_names, tm, classifier }
+        let loop_time = input.map_or(Span::MAX, |input| input.of_hardware().loop_time());
+        let process = input.and_then(|input| input.process);
+        let name = link.name.clone();
+        PortPlan { name, mtu, loop_time, process, groups, wred_names, tm, classifier }
     }
 }
 
@@ -333,6 +366,11 @@ fn headroom_input(
         lossless_mtu: section.lossless_mtu.unwrap_or(mtu),
         preamble_and_gap: section.preamble_and_gap.unwrap_or(Bytes::new(20)),
         peer_response: section.peer_response.map(|interval| interval.span()),
+        process: match (section.peer, section.peer_response) {
+            (Some(PeerWord::Hardware), _) | (_, Some(_)) => None,
+            (Some(PeerWord::Software), None) => Some(config.live.unwrap_or(PROCESS_DELAY)),
+            (None, None) => config.live,
+        },
         interface_delay: section.interface_delay.map(|interval| interval.span()),
         cell: config.cell.unwrap_or(Bytes::ZERO),
         small_packet_percent: section.small_packet_percent.unwrap_or(100),

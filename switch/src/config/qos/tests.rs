@@ -179,3 +179,53 @@ fn unknown_keys_and_bare_numbers_are_named() {
         error(r#"{ "port_defaults": { "queue_wred": { "x": "y" } } }"#).contains("not a class")
     );
 }
+
+/// A peer that is a process has milliseconds more, as far as half of the pool goes; what is missing is told.
+#[test]
+fn a_live_port_has_headroom_for_a_peer_that_is_a_process() {
+    let live = |text: &str, gbit: u32, ms: Option<u64>| {
+        let mut config = parse(text);
+        config.live = ms.map(Span::from_ms);
+        let qos = config.resolve(&ports(&["a", "b"], gbit)).unwrap();
+        let port = &qos.ports[0].tm;
+        let warnings: Vec<String> = qos.report.warnings.iter().map(ToString::to_string).collect();
+        (port.groups[3].lossless.unwrap().headroom_bytes, port.catch_up_frames, warnings)
+    };
+    let preset = r#"{ "preset": "onyx_roce" }"#;
+    let (hardware, frames, warnings) = live(preset, 1, None);
+    assert_eq!((frames, warnings.len()), (u32::MAX, 0));
+    // 5 ms at 1 Gbit/s.
+    assert_eq!(live(preset, 1, Some(5)), (hardware + 625_000, 512, vec![]));
+    let choice = r#"{ "preset": "onyx_roce", "port_defaults": { "peer": "hardware" } }"#;
+    assert_eq!(live(choice, 1, Some(5)).0, hardware);
+    let response = r#"{ "preset": "onyx_roce", "port_defaults": { "peer_response": "1 us" } }"#;
+    assert!(live(response, 1, Some(5)).0 < hardware + 1000);
+    let choice = r#"{ "preset": "onyx_roce", "port_defaults": { "peer": "software" } }"#;
+    assert_eq!(live(choice, 1, None).0, hardware + 625_000);
+    // 5 ms at 100 Gbit/s are 62.5 MB for each of two ports, and the pool has 32 MiB.
+    let (given, _, warnings) = live(preset, 100, Some(5));
+    assert!((8_000_000..=8 << 20).contains(&given), "{given}");
+    assert_eq!(warnings.len(), 2, "{warnings:#?}");
+    assert!(warnings[0].contains("a peer which is a process needs"), "{warnings:#?}");
+    // A static threshold stays where it can be reached.
+    let high = r#"{ "preset": "onyx_roce", "buffer_profiles": { "ingress_lossless": {
+        "pool": "ingress_lossless_pool", "static_th": "24 MiB", "headroom": "auto", "xon_below_xoff": "18 KiB" } } }"#;
+    assert!(live(high, 100, Some(5)).0 <= 4 << 20);
+    // Written bytes stay, and what is not enough for a process is told.
+    let fixed = r#"{ "preset": "onyx_roce", "buffer_profiles": { "ingress_lossless": {
+        "pool": "ingress_lossless_pool", "dynamic_th": 0, "headroom": "100 KB", "xon_below_xoff": "18 KiB" } } }"#;
+    let (given, _, warnings) = live(fixed, 1, Some(5));
+    assert_eq!((given, warnings.len()), (100_000, 2));
+    assert!(warnings[0].contains("is enough for hardware"), "{warnings:#?}");
+}
+
+#[test]
+fn a_curve_on_a_port_without_a_rate_is_told() {
+    let config = parse(
+        r#"{ "wred_profiles": { "w": { "green": { "kmin": "1 KB", "kmax": "2 KB", "pmax": "1 %" } } },
+        "port_defaults": { "queue_wred": { "0": "w" } } }"#,
+    );
+    let qos = config.resolve(&ports(&["a"], 0)).unwrap();
+    assert!(qos.report.warnings[0].message.contains("has no rate"), "{:?}", qos.report.warnings);
+    assert!(config.resolve(&ports(&["a"], 1)).unwrap().report.warnings.is_empty());
+}

@@ -42,6 +42,7 @@ fn link() -> HeadroomInput {
         lossless_mtu: Bytes::new(u64::from(JUMBO) + 4),
         preamble_and_gap: Bytes::new(20),
         peer_response: None,
+        process: None,
         interface_delay: Some(Span::ZERO),
         cell: Bytes::ZERO,
         small_packet_percent: 100,

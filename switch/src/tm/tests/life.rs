@@ -152,8 +152,14 @@ fn a_port_may_go_down_between_begin_and_commit() {
 #[test]
 fn packet_slots_are_a_named_limit() {
     let pools = vec![PoolConfig { shared_bytes: 1_000_000, headroom_bytes: 0 }; 2];
-    let mut tm: Tm<u32> =
-        Tm::new(Config { seed: 1, packet_slots: 2, hold_slots: 0, cell_bytes: 0, pools });
+    let mut tm: Tm<u32> = Tm::new(Config {
+        seed: 1,
+        packet_slots: 2,
+        stop_at_slots: u32::MAX,
+        hold_slots: 0,
+        cell_bytes: 0,
+        pools,
+    });
     tm.add_port(port(100)).unwrap();
     tm.add_port(port(100)).unwrap();
     for _ in 0..2 {

@@ -68,8 +68,14 @@ impl Case {
         let wred = WredConfig { curves: [Some(curve); 3], decide_at, not_ect: NotEct::Pass };
         out.queues[3].wred = Some(wred);
         let pools = vec![PoolConfig { shared_bytes: 10_000_000, headroom_bytes: 0 }; 2];
-        let mut tm =
-            Tm::new(Config { seed, packet_slots: 4096, hold_slots: 0, cell_bytes: 0, pools });
+        let mut tm = Tm::new(Config {
+            seed,
+            packet_slots: 4096,
+            stop_at_slots: u32::MAX,
+            hold_slots: 0,
+            cell_bytes: 0,
+            pools,
+        });
         tm.add_port(port(100)).unwrap();
         tm.add_port(out).unwrap();
         tm.set_blocked(Time::ZERO, PortId(1), true);

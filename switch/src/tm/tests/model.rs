@@ -103,7 +103,7 @@ proptest! {
     fn admission_and_accounting_agree_with_the_list(ops in prop::collection::vec(ops(), 1..250)) {
         let pools = vec![PoolConfig { shared_bytes: POOL, headroom_bytes: 0 }; 2];
         let mut tm: Tm<u32> =
-            Tm::new(Config { seed: 3, packet_slots: 8192, hold_slots: 0, cell_bytes: CELL, pools });
+            Tm::new(Config { seed: 3, packet_slots: 8192, stop_at_slots: u32::MAX, hold_slots: 0, cell_bytes: CELL, pools });
         for _ in 0..3 {
             tm.add_port(random_port()).unwrap();
         }

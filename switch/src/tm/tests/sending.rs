@@ -68,6 +68,62 @@ fn catching_up_has_a_bound_and_no_frame_starts_before_it_arrived() {
     tm.audit().unwrap();
 }
 
+/// What the far end takes at once is not exceeded, however late the caller comes; the rate goes on from there.
+#[test]
+fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
+    let mut config = port(100);
+    config.catch_up_frames = 5;
+    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[port(100), config]);
+    for _ in 0..100 {
+        tm.enqueue(Time::ZERO, 1_476, &to(0, 1_476)).unwrap();
+    }
+    let sent_at = |tm: &mut Tm<u32>, now: Time| {
+        tm.advance(now);
+        let mut sent = 0;
+        while tm.begin(now, PortId(1)).is_some() {
+            tm.commit(now, PortId(1), 1_476).unwrap();
+            sent += 1;
+        }
+        sent
+    };
+    // Five that are late, and one that is not; each lasts 120 ns.
+    assert_eq!(sent_at(&mut tm, Time::from_ns(50_000)), 6);
+    assert_eq!(sent_at(&mut tm, Time::from_ns(50_100)), 0);
+    assert_eq!(sent_at(&mut tm, Time::from_ns(50_360)), 3);
+    tm.audit().unwrap();
+}
+
+/// Slots are kept for what comes after XOFF: lossless groups stop their peers, others are turned away.
+#[test]
+fn few_slots_stop_lossless_groups_and_turn_others_away() {
+    let mut lossless = port(100);
+    lossless.groups[3].lossless =
+        Some(LosslessConfig { headroom_bytes: 0, xon: Xon::BelowXoff(0) });
+    lossless.flow_control.mode = FlowControl::Pfc;
+    lossless.flow_control.enabled = 1 << 3;
+    let mut tm = manager([(10_000_000, 0), (10_000_000, 0)], &[lossless, port(100)]);
+    tm.config.stop_at_slots = 16;
+    tm.set_blocked(Time::ZERO, PortId(1), true);
+    for n in 0..20 {
+        tm.enqueue(Time::ZERO, n, &to(3, 100)).unwrap();
+        assert_eq!(tm.port(PortId(0)).unwrap().groups[3].xoff, n >= 16, "{n}");
+    }
+    let refused = tm.enqueue(Time::ZERO, 99, &to(0, 100)).unwrap_err();
+    assert_eq!(refused.reason, DropReason::NoSlot);
+    tm.set_blocked(Time::ZERO, PortId(1), false);
+    let mut now = Time::ZERO;
+    for left in (0..20).rev() {
+        now += Span::from_ns(100);
+        tm.advance(now);
+        tm.begin(now, PortId(1)).unwrap();
+        tm.commit(now, PortId(1), 100).unwrap();
+        tm.advance(now + Span::from_ns(50));
+        let is_stopped = tm.port(PortId(0)).unwrap().groups[3].xoff;
+        assert_eq!(is_stopped, left >= 15, "{left}");
+    }
+    tm.audit().unwrap();
+}
+
 #[test]
 fn a_port_without_a_rate_passes_through_until_something_stands_in_the_way() {
     let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(0)]);

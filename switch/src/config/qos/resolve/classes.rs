@@ -87,10 +87,14 @@ impl<'a> Resolver<'a> {
                 None => (refused_account(), None),
             };
             let needed = needed.filter(|_| lossless.is_some());
+            let is_auto =
+                found.is_some_and(|(_, profile)| profile.headroom == Some(HeadroomSize::Auto));
             plans.push(GroupPlan {
                 profile: name,
                 config: GroupConfig { account, lossless },
                 needed,
+                least: input.map_or(0, |input| input.of_hardware().compute().bytes),
+                is_auto,
             });
         }
         plans

@@ -1,0 +1,125 @@
+//! Control dependence: which blocks of a body run only because of a condition.
+//!
+//! A block depends on a branch, a switch or a table when it lies between it and the place where all its ways that end in a packet
+//! that goes on are one again. Ends that drop or punt are no such way.
+
+use std::collections::BTreeMap;
+
+use petgraph::algo::dominators::{Dominators, simple_fast};
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::ids::*;
+use crate::ir::{Body, Expr, ExprKind, Op, Program, Term, eval};
+
+/// True where `wanted` holds for a part of the expression.
+pub(crate) fn reads(program: &Program, expr: ExprId, wanted: &dyn Fn(&ExprKind) -> bool) -> bool {
+    let mut open = vec![expr];
+    while let Some(id) = open.pop() {
+        let Some(Expr { kind, .. }) = program.exprs.get(id) else { continue };
+        if wanted(kind) {
+            return true;
+        }
+        open.extend(eval::operands(kind));
+    }
+    false
+}
+
+/// What decides where a block goes on: its condition, value, or the keys of its table.
+pub(crate) fn deciders(program: &Program, term: &Term) -> Vec<ExprId> {
+    match term {
+        Term::Branch { cond, .. } => vec![*cond],
+        Term::Switch { value, .. } => vec![*value],
+        Term::Apply { table, .. } => {
+            let table = program.tables.get(*table);
+            let keys = table.iter().flat_map(|table| &table.keys).map(|key| key.value);
+            let hashed = table.iter().flat_map(|table| &table.selector);
+            keys.chain(hashed.flat_map(|selector| selector.keys.iter().copied())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// By block, whether it runs only because of a block that `decides`.
+pub(crate) fn dependent(body: &Body, decides: &dyn Fn(&Term) -> bool) -> Vec<bool> {
+    let mut found = vec![false; body.blocks.len()];
+    let mut joins = None;
+    for (id, block) in body.blocks.entries() {
+        if !decides(&block.term) {
+            continue;
+        }
+        let joins = joins.get_or_insert_with(|| join_points(body));
+        let join = joins.immediate_dominator(NodeIndex::new(id.index() + 1));
+        let mut open = block.term.successors();
+        while let Some(next) = open.pop() {
+            if join == Some(NodeIndex::new(next.index() + 1)) {
+                continue;
+            }
+            if let (Some(slot), Some(block)) = (found.get_mut(next.index()), body.blocks.get(next))
+                && !std::mem::replace(slot, true)
+            {
+                open.extend(block.term.successors());
+            }
+        }
+    }
+    found
+}
+
+/// Immediate dominators of the reversed graph, whose node 0 is the end and n + 1 is block n.
+fn join_points(body: &Body) -> Dominators<NodeIndex> {
+    let mut graph = DiGraph::<(), ()>::with_capacity(body.blocks.len() + 1, body.blocks.len());
+    for _ in 0..=body.blocks.len() {
+        graph.add_node(());
+    }
+    let node = |id: BlockId| NodeIndex::new(id.index() + 1);
+    for (id, block) in body.blocks.entries() {
+        if matches!(block.term, Term::Return | Term::Exit) {
+            graph.add_edge(NodeIndex::new(0), node(id), ());
+        }
+        for next in block.term.successors() {
+            graph.add_edge(node(next), node(id), ());
+        }
+    }
+    simple_fast(&graph, NodeIndex::new(0))
+}
+
+/// Actions that egress may run, and for each whether every way to it runs only because of what `decides`.
+pub(crate) fn actions_of(
+    program: &Program,
+    root: &Body,
+    decides: &dyn Fn(&Term) -> bool,
+) -> BTreeMap<ActionId, bool> {
+    let mut known: BTreeMap<ActionId, bool> = BTreeMap::new();
+    let mut open: Vec<(Option<ActionId>, bool)> = vec![(None, false)];
+    while let Some((id, always)) = open.pop() {
+        let body = match id {
+            None => Some(root),
+            Some(id) => program.actions.get(id).map(|action| &action.body),
+        };
+        let Some(body) = body else { continue };
+        let depends = dependent(body, decides);
+        for (at, block) in body.blocks.entries() {
+            let here = always || depends.get(at.index()).copied().unwrap_or(false);
+            let calls = block.ops.iter().filter_map(|op| match op.op {
+                Op::Call(action, _) => Some((action, here)),
+                _ => None,
+            });
+            let applied = match &block.term {
+                Term::Apply { table, .. } => program.tables.get(*table),
+                _ => None,
+            };
+            let here = here || decides(&block.term);
+            let run = applied
+                .iter()
+                .flat_map(|table| table.actions.iter().chain([&table.default.action]))
+                .map(|action| (*action, here));
+            for (action, here) in calls.chain(run) {
+                let before = known.get(&action).copied();
+                if before.is_none_or(|before| before && !here) {
+                    known.insert(action, here);
+                    open.push((Some(action), here));
+                }
+            }
+        }
+    }
+    known
+}

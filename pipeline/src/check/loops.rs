@@ -1,0 +1,65 @@
+//! Warnings of egress that may copy its own copies, or send a packet round without end.
+//!
+//! A mirror copy made by egress goes through egress again, and a recirculated packet through the whole program: where nothing on
+//! the way to the statement tells them from the packet before, each makes the next. The device stops it (`too_many_copies`,
+//! `too_many_passes`); here it is said beforehand.
+
+use super::cx::Cx;
+use super::depend::{actions_of, deciders, dependent, reads};
+use crate::diag::codes;
+use crate::ir::std_meta::StdField;
+use crate::ir::{Body, ExprKind, Op, Program, SourceSpan, Term};
+
+/// Something that a copy differs in from the packet it was made of.
+fn tells_copies_apart(kind: &ExprKind) -> bool {
+    use StdField::{EgressPort, Instance, PacketPath};
+    matches!(kind, ExprKind::Std(PacketPath | Instance | EgressPort))
+}
+
+/// Something that may be another in the next pass.
+fn is_of_the_packet(kind: &ExprKind) -> bool {
+    !matches!(kind, ExprKind::Const(_))
+}
+
+impl Cx<'_> {
+    /// Egress that may reach its own statements without end.
+    pub(crate) fn check_loops(&mut self) {
+        let clones = unguarded(&self.ir, tells_copies_apart, |op| matches!(op, Op::Clone(_)));
+        for span in clones {
+            self.report
+                .warning(codes::COPIES_ITSELF, span, "the copy made here may be copied here again")
+                .note("a mirror copy made by egress goes through egress: copies of copies end as `too_many_copies`")
+                .help("make it depend on `std.packet_path != path.clone_egress`");
+        }
+        let passes = unguarded(&self.ir, is_of_the_packet, |op| matches!(op, Op::Recirculate));
+        for span in passes {
+            self.report
+                .warning(codes::COPIES_ITSELF, span, "every packet comes here again")
+                .note("a packet that recirculates has 8 passes at most, and ends as `too_many_passes`")
+                .help("make it depend on `std.packet_path != path.recirculate`, or on what the pass changes");
+        }
+    }
+}
+
+/// Places in egress of an operation that no condition on its way keeps from the next copy.
+fn unguarded(
+    program: &Program,
+    tells: fn(&ExprKind) -> bool,
+    wanted: fn(&Op) -> bool,
+) -> Vec<SourceSpan> {
+    let decides =
+        |term: &Term| deciders(program, term).into_iter().any(|expr| reads(program, expr, &tells));
+    let places = |body: &Body| {
+        let depends = dependent(body, &decides);
+        let free = body.blocks.iter().zip(depends).filter(|(_, depends)| !depends);
+        let ops = free.flat_map(|(block, _)| &block.ops).filter(|op| wanted(&op.op));
+        ops.filter_map(|op| op.span).collect::<Vec<_>>()
+    };
+    let mut found = places(&program.egress);
+    for (id, guarded) in actions_of(program, &program.egress, &decides) {
+        if let (false, Some(action)) = (guarded, program.actions.get(id)) {
+            found.extend(places(&action.body));
+        }
+    }
+    found
+}

@@ -1,0 +1,80 @@
+//! Warnings of header fields that a program changes while the checksum of the header stays.
+//!
+//! A header whose type has a field `checksum` is wrong on the wire once another of its fields was assigned, unless a checksum is
+//! declared for it that follows. Nothing is said where the program minds the field itself: it assigns it, or looks at it; nor of a
+//! header that it makes, whose checksum begins as zero.
+
+use std::collections::BTreeMap;
+
+use super::cx::Cx;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::verify::op_target;
+use crate::ir::{Body, ExprKind, LValue, Op, SourceSpan, Update};
+
+/// The name that says what a field is for.
+const CHECKSUM: &str = "checksum";
+
+impl Cx<'_> {
+    /// Assignments that no checksum follows, once for each header.
+    pub(crate) fn check_sums(&mut self) {
+        let mut changed: BTreeMap<InstanceId, (FieldId, SourceSpan)> = BTreeMap::new();
+        let mut kept: Vec<(InstanceId, FieldId)> = Vec::new();
+        let mut made: Vec<InstanceId> = Vec::new();
+        kept.extend(self.ir.exprs.iter().filter_map(|expr| match expr.kind {
+            ExprKind::Field(instance, field) => Some((instance, field)),
+            _ => None,
+        }));
+        let followed = self.ir.checksums.iter().filter(|sum| sum.update != Update::Never);
+        kept.extend(followed.map(|sum| sum.field));
+        let actions = self.ir.actions.iter().map(|action| &action.body);
+        for body in [&self.ir.ingress, &self.ir.egress].into_iter().chain(actions) {
+            let ops = body.blocks.iter().flat_map(|block| &block.ops);
+            made.extend(ops.filter_map(|op| match op.op {
+                Op::SetValid(instance) | Op::CopyHeader { to: instance, .. } => Some(instance),
+                _ => None,
+            }));
+            for (instance, field, span) in assigned(body) {
+                if Some(field) == self.checksum_of(instance) {
+                    kept.push((instance, field));
+                } else if let Some(span) = span {
+                    changed.entry(instance).or_insert((field, span));
+                }
+            }
+        }
+        for (instance, (field, span)) in changed {
+            let Some(sum) = self.checksum_of(instance) else { continue };
+            if kept.contains(&(instance, sum)) || made.contains(&instance) {
+                continue;
+            }
+            let Some(known) = self.ir.instances.get(instance) else { continue };
+            let fields = self.ir.headers.get(known.header).map(|header| &header.fields);
+            let field = fields.and_then(|fields| fields.get(field)).map_or("", |f| f.name.as_str());
+            let name = &known.name;
+            let text = format!("`{name}.{field}` changes, and no checksum follows");
+            let help = format!(
+                "declare it: checksums: [ {{ field: {name}.checksum, over: {name}, when: {name}.valid }} ]"
+            );
+            self.report
+                .warning(codes::STALE_CHECKSUM, span, text)
+                .note(format!("receivers find `{name}.checksum` wrong and drop the packet"))
+                .help(help);
+        }
+    }
+
+    fn checksum_of(&self, instance: InstanceId) -> Option<FieldId> {
+        let header = self.ir.headers.get(self.ir.instances.get(instance)?.header)?;
+        let found = header.fields.entries().find(|(_, field)| field.name == CHECKSUM);
+        found.map(|(id, _)| id)
+    }
+}
+
+fn assigned(body: &Body) -> impl Iterator<Item = (InstanceId, FieldId, Option<SourceSpan>)> + '_ {
+    let ops = body.blocks.iter().flat_map(|block| &block.ops);
+    ops.filter_map(|op| match op_target(&op.op)? {
+        LValue::Field(instance, field)
+        | LValue::FieldSlice { instance, field, .. }
+        | LValue::Element { instance, field, .. } => Some((*instance, *field, op.span)),
+        _ => None,
+    })
+}
