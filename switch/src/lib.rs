@@ -25,3 +25,8 @@ pub mod stats;
 pub mod stf;
 pub mod tm;
 pub mod units;
+
+#[cfg(test)]
+#[allow(unreachable_pub, reason = "public where it is a part of the other package")]
+#[path = "../../tests/src/skip.rs"]
+mod skip;

@@ -5,9 +5,13 @@ pub mod capture;
 pub mod differ;
 pub mod live;
 pub mod scripts;
+pub mod skip;
+pub mod skips;
 pub mod wires;
 
 use std::path::PathBuf;
+
+pub use skip::skip;
 
 /// The root of the workspace.
 pub fn workspace_root() -> PathBuf {
@@ -18,16 +22,6 @@ pub fn workspace_root() -> PathBuf {
 pub fn shared() -> Option<PathBuf> {
     let folder = workspace_root().join("../shared");
     folder.is_dir().then_some(folder)
-}
-
-/// Says loudly that a test is skipped; fails instead where nothing may be skipped
-/// (`WIREYARD_SKIP=never`, as in CI).
-pub fn skip(test: &str, why: &str) {
-    assert!(
-        std::env::var("WIREYARD_SKIP").as_deref() != Ok("never"),
-        "{test}: would be skipped: {why}"
-    );
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// True for root, which may make interfaces and namespaces.
