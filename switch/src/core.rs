@@ -16,6 +16,7 @@
 
 mod bounds;
 mod dispatch;
+mod entry_counters;
 mod generate;
 mod handover;
 mod idle;
@@ -57,6 +58,7 @@ use crate::tm::{PortId, Tm};
 
 use bounds::BURSTS_AGAIN;
 pub use bounds::PASSES_MAX;
+pub use entry_counters::{EntriesShown, EntryReport, TableEntries};
 pub use generate::Generator;
 pub use handover::{Crew, WORKERS_MAX};
 pub use idle::IdleEntry;

@@ -32,7 +32,7 @@ use std::os::fd::RawFd;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
-pub use open::{Opened, open};
+pub use open::{Opened, decorate, open};
 pub use spec::{PortKind, PortSpec, SpecError};
 pub use stats::PortStats;
 
@@ -168,6 +168,13 @@ pub enum PortError {
         /// What to do.
         help: String,
     },
+    /// Another switch has the interface.
+    Taken {
+        /// The port, as in its specification.
+        port: String,
+        /// Who, and what to do.
+        help: String,
+    },
     /// The interface is down.
     Down {
         /// The port, as in its specification.
@@ -206,6 +213,7 @@ impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PortError::Gone { port, help } => write!(f, "{port}: no such interface: {help}"),
+            PortError::Taken { port, help } => write!(f, "{port}: the interface is taken: {help}"),
             PortError::Down { port, help } => write!(f, "{port}: the interface is down: {help}"),
             PortError::Io { port, doing, source, help } if help.is_empty() => {
                 write!(f, "{port}: {doing}: {source}")
@@ -315,6 +323,11 @@ pub trait Port: Send {
     /// What a user should know, said once after opening: a fallback, a limit of this kind.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The port below a decorator, which is empty from then on; `None` for a port that decorates none.
+    fn take_inner(&mut self, _mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
+        None
     }
 
     /// The port as what it is, for owners who know its kind; `None` for kinds that nobody asks.

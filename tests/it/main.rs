@@ -1,6 +1,7 @@
 //! Integration tests of the whole product.
 mod captures;
 mod changeover;
+mod claims;
 mod cli;
 mod congested;
 mod copies;
@@ -10,6 +11,7 @@ mod differ;
 mod ecmp;
 mod emitted;
 mod engines;
+mod entry_counters;
 mod errors;
 mod faults;
 mod frames;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_switch::ports::sys::bpf::tag_on_egress;
 use wireyard_switch::ports::sys::interface::look_up;
+use wireyard_switch::ports::sys::packet::{self, Batch};
 use wireyard_switch::ports::{
     ChecksumStatus, LinkState, PortError, PortSpec, PortStats, RxFrame, TxFrame, open,
 };
@@ -71,9 +72,11 @@ fn hears_nothing_of_its_own_side(kind: &str) {
     let Some(_network) = private_network(&format!("{kind}: own side")) else { return };
     veth("host", "peer");
     let mut switch = Wire::open(&format!("{kind}:host"));
-    let mut neighbour = Wire::open("raw:host");
+    let neighbour = packet::tx_socket(look_up("host").unwrap().index).unwrap();
     let mut peer = Wire::open("raw:peer");
-    neighbour.send(&[frame(&[], 60), frame(TAGGED, 70)]);
+    let burst = [frame(&[], 60), frame(TAGGED, 70)].map(|bytes| switch.frame(&bytes));
+    assert_eq!(Batch::new().send(&neighbour, &switch.mem, &burst).unwrap(), 2);
+    burst.into_iter().for_each(|frame| switch.mem.free(frame.buf));
     switch.send(&[frame(&[], 61), frame(TAGGED, 71)]);
     // Packet sockets see what takes this way, past the queueing discipline or not.
     let socket = host_stack();
@@ -83,7 +86,6 @@ fn hears_nothing_of_its_own_side(kind: &str) {
     assert_eq!(peer.receive(6).len(), 6);
     assert_eq!(switch.receive_unexpected(), Vec::<Vec<u8>>::new());
     switch.close();
-    neighbour.close();
 }
 
 /// Deleting the interface is told once and clearly; a new one of the same name is taken up.

@@ -148,6 +148,14 @@ impl Wire {
         }
     }
 
+    /// The same, with frames that come meanwhile left where they are.
+    pub(crate) fn await_link_up_quietly(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while self.port.link_state(self.now()) != LinkState::Up {
+            assert!(Instant::now() < deadline, "{} did not come up", self.port.name());
+        }
+    }
+
     /// The first error within two seconds.
     pub(crate) fn error(&mut self) -> PortError {
         let deadline = Instant::now() + Duration::from_secs(2);

@@ -4,6 +4,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::core::EntriesShown;
+
 /// A programmable software switch for lossless RDMA fabrics.
 #[derive(Debug, Parser)]
 #[command(name = "wireyard", version, max_term_width = 100)]
@@ -339,6 +341,10 @@ pub struct RunArgs {
     /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub metrics: Option<SocketAddr>,
+    /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
+    /// without a value: 20].
+    #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
+    pub entry_counters: Option<EntriesShown>,
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,
@@ -408,6 +414,10 @@ pub struct ReplayArgs {
     /// What becomes of PAUSE and PFC frames.
     #[arg(long, value_enum, default_value_t = MacControl::Port)]
     pub mac_control: MacControl,
+    /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
+    /// without a value: 20].
+    #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
+    pub entry_counters: Option<EntriesShown>,
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,16 +2,39 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use super::{print, print_json};
-use crate::core::{PortReport, ProgramReport, QueueingReport, Statistics};
+use crate::core::{
+    Core, EntriesShown, PortReport, ProgramReport, QueueingReport, Statistics, TableEntries,
+};
 use crate::stats::LedgerReport;
 
-/// Prints everything a device counted.
-pub(super) fn show(statistics: &Statistics, as_json: bool) {
-    if as_json { print_json(statistics) } else { print(&table(statistics)) }
+/// Everything, with what was asked for on top.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    statistics: &'a Statistics,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry_counters: Option<&'a [TableEntries]>,
 }
 
-fn table(statistics: &Statistics) -> String {
+/// Prints everything a device counted, with the counters of entries where they are asked for.
+pub(super) fn show(
+    core: &Core,
+    statistics: &Statistics,
+    entries: Option<EntriesShown>,
+    as_json: bool,
+) {
+    let entries = entries.map(|shown| core.entry_counters(shown));
+    let entry_counters = entries.as_deref();
+    match as_json {
+        true => print_json(&Shown { statistics, entry_counters }),
+        false => print(&table(statistics, entry_counters.unwrap_or_default())),
+    }
+}
+
+fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -45,7 +68,7 @@ fn table(statistics: &Statistics) -> String {
     reasons(&mut out, "dropped", &total.dropped);
     reasons(&mut out, "consumed", &total.consumed);
     if let Some(report) = &statistics.program {
-        program(&mut out, report);
+        program(&mut out, report, entries);
     }
     if let Some(report) = &statistics.queueing {
         queueing(&mut out, report);
@@ -69,7 +92,7 @@ fn table(statistics: &Statistics) -> String {
 /// Cells of a counter that the table shows; JSON has more.
 const CELLS_SHOWN: usize = 16;
 
-fn program(out: &mut String, report: &ProgramReport) {
+fn program(out: &mut String, report: &ProgramReport, entries: &[TableEntries]) {
     let _ = writeln!(out, "program {}: {} engine", report.name, report.engine);
     for table in &report.tables {
         let _ = write!(out, "table {}: {} of {} entries", table.table, table.entries, table.size);
@@ -77,6 +100,8 @@ fn program(out: &mut String, report: &ProgramReport) {
             let _ = write!(out, ", hit by {packets} packets, {bytes} B");
         }
         out.push('\n');
+        let own = entries.iter().filter(|entries| entries.table == table.table);
+        own.for_each(|entries| entries_of(out, entries));
     }
     for cells in report.counters.chunk_by(|one, next| one.counter == next.counter) {
         for cell in cells.iter().take(CELLS_SHOWN) {
@@ -108,6 +133,27 @@ fn program(out: &mut String, report: &ProgramReport) {
     }
     if report.lost_clones > 0 {
         let _ = writeln!(out, "  clones beyond the limit of a pass: {}", report.lost_clones);
+    }
+}
+
+fn entries_of(out: &mut String, table: &TableEntries) {
+    for entry in &table.entries {
+        let value = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let keys = entry.matches.iter().map(|(key, one)| format!("{key}: {}", value(one)));
+        let keys: Vec<String> = keys.collect();
+        let keys = if keys.is_empty() { "any".to_owned() } else { keys.join(", ") };
+        let priority = entry.priority.map_or(String::new(), |p| format!(", priority {p}"));
+        let _ = write!(out, "  {keys}{priority} -> {}", entry.action);
+        if let (Some(packets), Some(bytes)) = (entry.packets, entry.bytes) {
+            let _ = write!(out, ": {packets} packets, {bytes} B");
+        }
+        if let Some(meter) = &entry.meter {
+            let _ = write!(out, "; meter: {meter}");
+        }
+        out.push('\n');
+    }
+    if table.more > 0 {
+        let _ = writeln!(out, "  {} more entries", table.more);
     }
 }
 

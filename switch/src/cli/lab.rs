@@ -111,7 +111,9 @@ fn run_live(
     }
     let lasts_s = scenario.duration.as_ps() as f64 / 1e12 * dilation as f64;
     progress.clear();
-    say(&format!("live: {dilation} times slower, {lasts_s:.1} s at most"));
+    say(&format!(
+        "live: {dilation} times slower, {lasts_s:.1} s where the machine keeps up; time in which it does not run this is added"
+    ));
     let pulse = &mut |p: crate::lab::Pulse, _: &mut crate::lab::Lab| progress.pulse(p.now, p.end);
     let plan = live::Plan { dilation, most: None };
     let (mut run, found) = live::run(scenario, options, plan, about, pulse)?;

@@ -59,7 +59,8 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         return Status::Wrong;
     }
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
-    counters::show(&core.statistics(), args.json);
+    let statistics = core.statistics();
+    counters::show(&core, &statistics, args.entry_counters, args.json);
     match outcome {
         Ok(()) => Status::Success,
         Err(ReplayError(message)) => {

@@ -51,7 +51,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     }
     let duration = duration(args.duration)?;
     // Before anything is opened: who is told that it runs can end it.
-    let signals = Signals::catch(file.is_some()).map_err(|e| format!("signals: {e}"))?;
+    let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let memory = loaded.size_memory(&numbers);
@@ -63,7 +63,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
     assembly.build(&loaded, &mut cores, &mut say)?;
-    let names: Vec<String> = specs.iter().map(|(n, s)| format!("{n}={s}")).collect();
+    let mut name =
+        |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
+    let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
         loaded.program.name,
@@ -77,20 +79,29 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut workers = Workers::start(cores)?;
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
-        Event::Reload { core, now } => match file.as_mut().map(|file| file.reload(core, now)) {
-            Some(Ok(told)) => told.iter().for_each(|text| say(text)),
+        Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
+            Some(Ok(())) => {}
             Some(Err(why)) => complain(&why),
-            None => {}
+            None => say("SIGHUP: there is no --ports FILE to read again: nothing changed"),
         },
-        Event::Counters(core) => counters::show(&workers.statistics(core), args.json),
-        Event::Turn { core, .. } => {
+        Event::Counters(core) => {
+            let statistics = workers.statistics(core);
+            counters::show(core, &statistics, args.entry_counters, args.json);
+        }
+        Event::Turn { core, now, .. } => {
+            match file.as_mut().and_then(|file| file.poll(core, now)) {
+                Some(Ok(told)) => told.iter().for_each(|text| say(text)),
+                Some(Err(why)) => complain(&why),
+                None => {}
+            }
             if let Some(metrics) = &mut metrics {
                 metrics.answer(|| workers.statistics(core));
             }
         }
     };
     let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut tell);
-    counters::show(&workers.statistics(&mut core), args.json);
+    let statistics = workers.statistics(&mut core);
+    counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
 }

@@ -7,8 +7,8 @@ use wireyard_tables::time::Time;
 
 use super::manager::port_id;
 use super::{Core, Crew};
-use crate::ports::PortError;
 use crate::ports::absent::AbsentPort;
+use crate::ports::{Port, PortError};
 use crate::stats::{DeviceReason, Ledger, LedgerReport};
 
 impl Core {
@@ -17,6 +17,20 @@ impl Core {
     /// # Errors
     /// There is no such port, or the device has several workers.
     pub fn remove_port(&mut self, now: Time, number: u16) -> Result<Option<PortError>, String> {
+        let (mut port, error) = self.detach_port(now, number)?;
+        port.close(&mut self.mem);
+        Ok(error)
+    }
+
+    /// Takes a port out of the device and leaves it open. An error is what the port said about its last frames.
+    ///
+    /// # Errors
+    /// There is no such port, or the device has several workers.
+    pub fn detach_port(
+        &mut self,
+        now: Time,
+        number: u16,
+    ) -> Result<(Box<dyn Port>, Option<PortError>), String> {
         let slot = self.slot(number).ok_or_else(|| format!("there is no port {number}"))?;
         if self.crew.as_ref().is_some_and(Crew::is_shared) {
             return Err("the ports of several workers stay as they are".to_owned());
@@ -33,8 +47,7 @@ impl Core {
         let mut port = std::mem::replace(&mut self.slots[slot].port, place);
         self.slots[slot].recorded = None;
         let error = port.flush(&mut self.mem).err();
-        port.close(&mut self.mem);
-        Ok(error)
+        Ok((port, error))
     }
 
     /// Drops what the port was about to be given.

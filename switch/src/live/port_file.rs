@@ -1,9 +1,13 @@
 //! The ports of a running switch as a file, which may change: `run --ports FILE`, read again on SIGHUP.
 //!
-//! The file says `ports:` as switch.yaml does. What is in it and not in the switch is added, what is not in it any more is removed, what is written
-//! otherwise is both; all others go on undisturbed. New ports are opened before anything is removed, so that a file that
-//! cannot be, or a port that cannot be opened, changes nothing.
+//! The file says `ports:` as switch.yaml does. What is in it and not in the switch is added, what is not in it any more is removed; what is
+//! written otherwise is both, with the interface kept open where only number, faults or capture differ. All others go on
+//! undisturbed: another thread reads the file and opens and closes ports ([`exchange`]), for which the kernel may take its time.
+//! A file that cannot be, or a port that cannot be opened, changes nothing.
 
+mod exchange;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
@@ -13,17 +17,37 @@ use wireyard_tables::time::Time;
 use super::attach_opened;
 use crate::config::SwitchConfig;
 use crate::core::Core;
-use crate::ports::{self, Opened, PortSpec};
+use crate::ports::{self, Opened, Port, PortSpec};
+use exchange::{Change, Exchanged, Prepared, Source, Task};
 
 /// The file, and what it said last.
 #[derive(Debug)]
 pub struct PortFile {
+    text: PortText,
+    ports: Vec<(u16, PortSpec)>,
+    step: Step,
+    /// SIGHUP came while one was being obeyed.
+    again: bool,
+}
+
+/// Where the ports are written, and what is to be known to read them.
+#[derive(Clone, Debug)]
+struct PortText {
     path: PathBuf,
     /// Where ports are recorded that do not say it themselves.
     capture: Option<PathBuf>,
     /// Files of the program, which no port writes.
     sources: Vec<PathBuf>,
-    ports: Vec<(u16, PortSpec)>,
+}
+
+/// What the other thread does now.
+#[derive(Debug)]
+enum Step {
+    Idle,
+    /// Reads the file and opens what can be opened beside the ports that there are.
+    Preparing(Task<Result<Prepared, String>>),
+    /// Closes ports and opens others in their place; with what is prepared.
+    Exchanging(Prepared, Task<Exchanged>),
 }
 
 impl PortFile {
@@ -37,8 +61,9 @@ impl PortFile {
         mut sources: Vec<PathBuf>,
     ) -> Result<PortFile, String> {
         sources.push(path.to_owned());
-        let ports = read(path, capture.as_deref(), &sources)?;
-        Ok(PortFile { path: path.to_owned(), capture, sources, ports })
+        let text = PortText { path: path.to_owned(), capture, sources };
+        let ports = read(&text)?;
+        Ok(PortFile { text, ports, step: Step::Idle, again: false })
     }
 
     /// The ports that it said last.
@@ -46,55 +71,179 @@ impl PortFile {
         &self.ports
     }
 
-    /// Reads it again and makes the device's ports what it says. What was done comes back, a line for each port.
+    /// Begins to read it again, and to make the device's ports what it says; [`PortFile::poll`] goes on with it.
+    ///
+    /// # Errors
+    /// There are no threads or descriptors left.
+    pub fn reload(&mut self, core: &mut Core) -> Result<(), String> {
+        if !matches!(self.step, Step::Idle) {
+            self.again = true;
+            return Ok(());
+        }
+        let (text, known) = (self.text.clone(), self.ports.clone());
+        let mem = core.memory().worker();
+        let task = Task::start(move || exchange::prepare(&read(&text)?, &known, mem))?;
+        self.step = Step::Preparing(task);
+        Ok(())
+    }
+
+    /// Goes on, where the other thread has got so far. What was done comes back at the end, a line for each port.
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn reload(&mut self, core: &mut Core, now: Time) -> Result<Vec<String>, String> {
-        let ports = read(&self.path, self.capture.as_deref(), &self.sources)?;
-        let is_in = |list: &[(u16, PortSpec)], port: &(u16, PortSpec)| list.contains(port);
-        let new: Vec<_> = ports.iter().filter(|port| !is_in(&self.ports, port)).collect();
-        let old: Vec<_> = self.ports.iter().filter(|port| !is_in(&ports, port)).collect();
-        let opened = open_all(core, &new)?;
-        let mut told = Vec::new();
-        for (number, spec) in old {
-            let error = core.remove_port(now, *number)?;
-            told.push(format!("port {number} ({spec}) was removed"));
-            told.extend(error.map(|error| error.to_string()));
+    pub fn poll(&mut self, core: &mut Core, now: Time) -> Option<Result<Vec<String>, String>> {
+        if matches!(self.step, Step::Idle) {
+            return None;
         }
-        for ((number, spec), opened) in new.iter().zip(opened) {
-            let notices = attach_opened(core, *number, spec, opened);
+        let outcome = match std::mem::replace(&mut self.step, Step::Idle) {
+            Step::Idle => return None,
+            Step::Preparing(task) => match task.outcome() {
+                Err(task) => {
+                    self.step = Step::Preparing(task);
+                    return None;
+                }
+                Ok(Err(why)) => Err(why),
+                Ok(Ok(prepared)) => self.begin_exchange(core, now, prepared).transpose()?,
+            },
+            Step::Exchanging(prepared, task) => match task.outcome() {
+                Err(task) => {
+                    self.step = Step::Exchanging(prepared, task);
+                    return None;
+                }
+                Ok(exchanged) => self.end_exchange(core, now, prepared, exchanged),
+            },
+        };
+        if std::mem::take(&mut self.again)
+            && let Err(why) = self.reload(core)
+        {
+            return Some(Err(why));
+        }
+        Some(outcome)
+    }
+
+    /// Takes the ports out whose interfaces others need; goes straight to the end where there are none.
+    fn begin_exchange(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        mut prepared: Prepared,
+    ) -> Result<Option<Vec<String>>, String> {
+        let (mut closing, mut before) = (Vec::new(), Vec::new());
+        for (number, spec) in prepared.in_the_way() {
+            let (port, error) = core.detach_port(now, number)?;
+            prepared.told.extend(error.map(|error| error.to_string()));
+            closing.push(port);
+            before.push((number, spec));
+        }
+        if closing.is_empty() {
+            return self.finish(core, now, prepared).map(Some);
+        }
+        let wanted = prepared.to_exchange();
+        let mem = core.memory().worker();
+        prepared.detached = before.iter().map(|(number, _)| *number).collect();
+        let task = Task::start(move || exchange::exchange(closing, &wanted, &before, mem))?;
+        self.step = Step::Exchanging(prepared, task);
+        Ok(None)
+    }
+
+    fn end_exchange(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        mut prepared: Prepared,
+        exchanged: Exchanged,
+    ) -> Result<Vec<String>, String> {
+        match exchanged {
+            Exchanged::Done(opened) => {
+                prepared.exchanged(opened);
+                self.finish(core, now, prepared)
+            }
+            Exchanged::Undone { why, restored } => {
+                let mut why = format!("{why}; no port was changed");
+                for (number, spec, opened) in restored {
+                    let back = opened
+                        .map_err(|error| error.to_string())
+                        .and_then(|opened| attach_opened(core, number, &spec, opened));
+                    if let Err(error) = back {
+                        // The next reading of the file adds it again.
+                        self.ports.retain(|(known, _)| *known != number);
+                        why = format!("{why}, but port {number} could not come back: {error}");
+                    }
+                }
+                close_elsewhere(core, prepared.into_opened());
+                Err(why)
+            }
+        }
+    }
+
+    /// All that is needed is open: makes the device's ports those of the file.
+    fn finish(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        prepared: Prepared,
+    ) -> Result<Vec<String>, String> {
+        let Prepared { ports, old, changes, detached, mut told } = prepared;
+        let (mut kept, mut closing) = (Vec::new(), Vec::new());
+        for (number, spec) in &old {
+            if !detached.contains(number) {
+                let (mut port, error) = core.detach_port(now, *number)?;
+                told.extend(error.map(|error| error.to_string()));
+                let moves =
+                    |change: &Change| matches!(change.source, Source::Kept(n) if n == *number);
+                match changes.iter().any(moves) {
+                    true => {
+                        let inner = port.take_inner(core.memory());
+                        kept.push((*number, inner.unwrap_or(port)));
+                    }
+                    false => closing.push(port),
+                }
+            }
+            told.push(format!("port {number} ({spec}) was removed"));
+        }
+        for Change { number, spec, source } in changes {
+            let opened = match source {
+                Source::Opened(opened) => Some(opened),
+                Source::Kept(from) => {
+                    let place = kept.iter().position(|(number, _)| *number == from);
+                    let kept = place.map(|place| kept.swap_remove(place).1);
+                    kept.map(|port| Opened {
+                        port: ports::decorate(&spec, port),
+                        notices: Vec::new(),
+                    })
+                }
+                Source::Exchanged => None,
+            };
+            let Some(opened) = opened else { continue };
+            let notices = attach_opened(core, number, &spec, opened);
             told.push(format!("port {number} ({spec}) was added"));
             told.extend(notices.unwrap_or_else(|why| vec![why]));
         }
+        close_elsewhere(core, closing);
         if told.is_empty() {
-            told.push(format!("{}: no port changed", self.path.display()));
+            told.push(format!("{}: no port changed", self.text.path.display()));
         }
         self.ports = ports;
         Ok(told)
     }
 }
 
-/// Opens all of them, or none.
-fn open_all(core: &mut Core, wanted: &[&(u16, PortSpec)]) -> Result<Vec<Opened>, String> {
-    let mut all = Vec::new();
-    for (number, spec) in wanted {
-        match ports::open(spec, core.memory()) {
-            Ok(opened) => all.push(opened),
-            Err(error) => {
-                all.iter_mut().for_each(|opened: &mut Opened| opened.port.close(core.memory()));
-                return Err(format!("port {number}: {error}; no port was changed"));
-            }
-        }
+/// Closes ports in another thread: the kernel waits there until no frame is on its way to them.
+fn close_elsewhere(core: &mut Core, mut ports: Vec<Box<dyn Port>>) {
+    if ports.is_empty() {
+        return;
     }
-    Ok(all)
+    let mut mem = core.memory().worker();
+    // Where there are no more threads, the system closes them at the end.
+    let _ = Task::start(move || ports.iter_mut().for_each(|port| port.close(&mut mem)));
 }
 
-fn read(
-    path: &Path,
-    capture: Option<&Path>,
-    sources: &[PathBuf],
-) -> Result<Vec<(u16, PortSpec)>, String> {
+fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, String> {
+    let path = text.path.as_path();
+    // A FIFO would be waited for, a device may have no end.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("{}: it is no regular file; no port was changed", path.display()));
+    }
     let loader = Loader::new(Vec::new(), &[]);
     let (mut files, mut found) = (Files::new(), Diagnostics::new());
     let Some(config) = SwitchConfig::read(path, &loader, &mut files, &mut found) else {
@@ -121,7 +270,7 @@ fn read(
         };
         texts.push(format!("{number}={interface}"));
     }
-    let ports = PortSpec::list(&texts, Some(&config), capture).map_err(wrong)?;
-    ports::files::check(&ports, sources).map_err(wrong)?;
+    let ports = PortSpec::list(&texts, Some(&config), text.capture.as_deref()).map_err(wrong)?;
+    ports::files::check(&ports, &text.sources).map_err(wrong)?;
     Ok(ports)
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
+use super::absent::AbsentPort;
 use super::{LinkState, Port, PortCaps, PortError, PortStats, RxFrame, TxDone, TxFrame};
 use chance::{Chances, FaultSetup, flip_bit};
 
@@ -190,6 +191,12 @@ impl FaultyPort {
         }
     }
 
+    fn drop_all(&mut self, mem: &mut PacketMemory) {
+        self.inward.clear(mem);
+        self.outward.clear(mem);
+        self.ready.drain(..).for_each(|frame| mem.free(frame.buf));
+    }
+
     /// Hands the port what is through by `now`.
     fn push(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
         while self.ready.len() < UNDER_WAY_MAX
@@ -297,14 +304,19 @@ impl Port for FaultyPort {
         self.inner.notices()
     }
 
+    /// What is under way is lost with the cable.
+    fn take_inner(&mut self, mem: &mut PacketMemory) -> Option<Box<dyn Port>> {
+        self.drop_all(mem);
+        let place = Box::new(AbsentPort::like(self.inner.as_ref()));
+        Some(std::mem::replace(&mut self.inner, place))
+    }
+
     fn as_any_mut(&mut self) -> Option<&mut dyn Any> {
         self.inner.as_any_mut()
     }
 
     fn close(&mut self, mem: &mut PacketMemory) {
-        self.inward.clear(mem);
-        self.outward.clear(mem);
-        self.ready.drain(..).for_each(|frame| mem.free(frame.buf));
+        self.drop_all(mem);
         self.inner.close(mem);
     }
 }

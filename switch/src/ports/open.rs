@@ -24,17 +24,22 @@ pub struct Opened {
 /// See [`PortError`]; nothing is left open.
 pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     let opened = open_kind(spec, mem)?;
-    if !spec.faults.can_happen() {
-        return Ok(opened);
+    Ok(Opened { port: decorate(spec, opened.port), ..opened })
+}
+
+/// Puts an open port behind a bad cable, where the specification says so.
+pub fn decorate(spec: &PortSpec, port: Box<dyn Port>) -> Box<dyn Port> {
+    match spec.faults.can_happen() {
+        true => Box::new(FaultyPort::new(port, spec.faults)),
+        false => port,
     }
-    let port = Box::new(FaultyPort::new(opened.port, spec.faults));
-    Ok(Opened { port, ..opened })
 }
 
 fn open_kind(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     let mut port: Box<dyn Port> = match spec.kind {
         PortKind::Auto => return open_fastest(spec, mem),
-        PortKind::Xdp => return open_xdp(spec, mem),
+        // Who names a kind gets it or an error.
+        PortKind::Xdp => Box::new(XdpPort::open(spec, mem)?),
         PortKind::Raw => Box::new(RawPort::open(spec)?),
         PortKind::Pnet => Box::new(PnetPort::open(spec)?),
         PortKind::Tap => Box::new(TapPort::open(spec)?),
@@ -44,14 +49,14 @@ fn open_kind(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     Ok(Opened { port, notices })
 }
 
-/// AF_XDP, or AF_PACKET with the reason.
+/// For a bare name: AF_XDP, or AF_PACKET with the reason.
 fn open_xdp(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     let why = match XdpPort::open(spec, mem) {
         Ok(mut port) => {
             let notices = port.notices();
             return Ok(Opened { port: Box::new(port), notices });
         }
-        Err(error @ PortError::Gone { .. }) => return Err(error),
+        Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => return Err(error),
         Err(why) => why,
     };
     let raw = PortSpec { kind: PortKind::Raw, queue: 0, ..spec.clone() };
@@ -66,7 +71,9 @@ fn open_xdp(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
 fn open_fastest(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
     let of = |kind| PortSpec { kind, ..spec.clone() };
     let mut opened = match open_xdp(&of(PortKind::Xdp), mem) {
-        Err(error @ PortError::Gone { .. }) => return Err(renamed(error, spec)),
+        Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => {
+            return Err(renamed(error, spec));
+        }
         Err(error) => {
             // Where a packet socket of ours cannot be opened, pnet's cannot either, except for one
             // that lacks what we ask of it.
@@ -81,10 +88,11 @@ fn open_fastest(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError
     Ok(opened)
 }
 
-/// A missing interface is missed under the name that was given.
+/// What is wrong with an interface is said under the name that was given.
 fn renamed(error: PortError, spec: &PortSpec) -> PortError {
     match error {
         PortError::Gone { help, .. } => PortError::Gone { port: spec.target.clone(), help },
+        PortError::Taken { help, .. } => PortError::Taken { port: spec.target.clone(), help },
         other => other,
     }
 }

@@ -181,7 +181,23 @@ impl PortSpec {
     /// Whether both are on one interface: two sockets there would each get every frame.
     pub(crate) fn shares_interface(&self, other: &PortSpec) -> bool {
         let is_live = |spec: &PortSpec| spec.kind != PortKind::Pcap;
-        is_live(self) && is_live(other) && self.target == other.target && self.queue == other.queue
+        is_live(self) && is_live(other) && self.target == other.target
+    }
+
+    /// Whether the port that one of them opens can be that of the other: they differ at most in number, faults and capture.
+    pub(crate) fn is_same_medium(&self, other: &PortSpec) -> bool {
+        let medium = |spec: &PortSpec| PortSpec {
+            number: None,
+            capture: None,
+            faults: FaultSetup::NONE,
+            ..spec.clone()
+        };
+        medium(self) == medium(other)
+    }
+
+    /// Whether one can be opened only when the other is closed.
+    pub(crate) fn excludes(&self, other: &PortSpec) -> bool {
+        self.shares_interface(other) || self.out.is_some() && self.out == other.out
     }
 
     /// A capture does not write over the port's own files.

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
@@ -23,7 +24,7 @@ pub struct TapPort {
     watch: Watch,
     index: u32,
     caps: PortCaps,
-    file: File,
+    file: Arc<File>,
     spare: Option<Buf>,
     stats: PortStats,
     notices: Vec<String>,
@@ -43,7 +44,8 @@ impl TapPort {
             interface::set_mtu(name, mtu).map_err(|e| failed(&port, "set the MTU", e))?;
         }
         interface::set_up(name).map_err(|e| failed(&port, "set the interface up", e))?;
-        let (watch, found) = Watch::open(&port, name)?;
+        let file = Arc::new(file);
+        let (watch, found) = Watch::open_tap(&port, name, Arc::clone(&file))?;
         let done = if exists { "attached to" } else { "created" };
         let mtu = found.mtu_bytes;
         let notices = vec![format!("{port}: {done} {name}, MTU {mtu} (mtu= sets another)")];
@@ -57,7 +59,8 @@ impl TapPort {
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
         let Ok(file) = tap::open(self.watch.interface()) else { return false };
-        self.file = file;
+        self.file = Arc::new(file);
+        self.watch.set_tap(Arc::clone(&self.file));
         self.index = found.index;
         self.caps.mtu_bytes = Some(found.mtu_bytes);
         self.watch.works();
@@ -77,7 +80,7 @@ impl TapPort {
         let data_off = mem.config().headroom_bytes as u16;
         let chunk = mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(usize::from(data_off)..));
         let room = chunk.unwrap_or_default();
-        let (len, full) = match self.file.read(room) {
+        let (len, full) = match (&*self.file).read(room) {
             Ok(len) => (len, len == room.len()),
             Err(error) => {
                 self.spare = Some(buf);
@@ -102,6 +105,10 @@ impl TapPort {
 fn open_failed(port: &str, name: &str, exists: bool, source: io::Error) -> PortError {
     let help = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV) => "there is no /dev/net/tun: modprobe tun".to_owned(),
+        // The capability is for the device behind the file; the file has a mode of its own.
+        Some(libc::EACCES) => {
+            "open the file for this user: chmod 666 /dev/net/tun, or run as root".to_owned()
+        }
         Some(libc::EBUSY) => format!("another program has {name}: end it, or use another name"),
         Some(libc::EINVAL) if exists => {
             format!("{name} exists and is no TAP device: use raw:{name}, or another name")
@@ -157,7 +164,7 @@ impl Port for TapPort {
         if self.watch.is_gone() && !self.reopen(now) {
             return Ok(drop_all(mem, frames, &mut self.stats));
         }
-        let file = &mut self.file;
+        let mut file = &*self.file;
         let sending = Sending { watch: &mut self.watch, index: self.index, stats: &mut self.stats };
         sending.one_by_one(mem, frames, |bytes| file.write(bytes).map(|_| ()))
     }

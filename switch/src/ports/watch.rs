@@ -1,13 +1,18 @@
 //! The life of a network interface under a port: missing, down, gone, back again.
 //!
 //! The kernel tells a socket once that its interface went down (ENETDOWN); here it is found out
-//! whether it is down or gone, and said with the command that helps.
+//! whether it is down or gone, and said with the command that helps. A port claims its interface: another switch on it would
+//! double frames, or one of the two would be deaf.
 
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use wireyard_tables::time::{Span, Time};
 
-use super::sys::interface::{self, HARDWARE_ETHERNET, HARDWARE_LOOPBACK, Interface};
+use super::sys::claim::{Refused, claim};
+use super::sys::interface::{self, Control, HARDWARE_ETHERNET, HARDWARE_LOOPBACK, Interface};
+use super::sys::tap::{self, TapState};
 use super::{LinkState, PortError, PortStats};
 
 /// How often a port whose interface is gone looks for it.
@@ -20,16 +25,72 @@ pub(super) struct Watch {
     interface: String,
     state: LinkState,
     retry_at: Time,
+    /// Made when the port is opened: what is asked later needs no further descriptor.
+    control: Control,
+    /// The interface that is claimed by it.
+    claimed: u32,
+    /// A TAP's other side, which says more than the interface does.
+    tap: Option<Arc<File>>,
 }
 
 impl Watch {
-    /// Finds the interface of a port that is being opened.
+    /// Finds and claims the interface of a port that is being opened.
     pub(super) fn open(port: &str, name: &str) -> Result<(Watch, Interface), PortError> {
-        let found = find(port, name)?;
+        Watch::open_on(port, name, None)
+    }
+
+    /// The same for the device side of a TAP, which is another thing than its interface.
+    pub(super) fn open_tap(
+        port: &str,
+        name: &str,
+        file: Arc<File>,
+    ) -> Result<(Watch, Interface), PortError> {
+        Watch::open_on(port, name, Some(file))
+    }
+
+    fn open_on(
+        port: &str,
+        name: &str,
+        tap: Option<Arc<File>>,
+    ) -> Result<(Watch, Interface), PortError> {
+        let control =
+            Control::open().map_err(|source| failed(port, "look up the interface", source))?;
+        let found = find(&control, port, name)?;
+        let usage = usage(tap.as_ref());
+        claim(&control, usage, found.index).map_err(|refused| match refused {
+            Refused::Taken(process) => {
+                PortError::Taken { port: port.to_owned(), help: taken(name, process) }
+            }
+            Refused::Failed(source) => failed(port, "claim the interface", source),
+        })?;
         let (port, interface) = (port.to_owned(), name.to_owned());
         // An interface that is down says so when it is first used.
-        let state = LinkState::Up;
-        Ok((Watch { port, interface, state, retry_at: Time::ZERO }, found))
+        let (state, retry_at, claimed) = (LinkState::Up, Time::ZERO, found.index);
+        Ok((Watch { port, interface, state, retry_at, control, claimed, tap }, found))
+    }
+
+    /// A TAP was attached again.
+    pub(super) fn set_tap(&mut self, file: Arc<File>) {
+        self.tap = Some(file);
+    }
+
+    /// The interface that the port was opened on, as it is now; `None`: it is not there.
+    pub(super) fn find(&self, index: u32) -> Option<Interface> {
+        let named = self.control.look_up(&self.interface).ok();
+        named.filter(|found| found.index == index).or_else(|| {
+            let name = self.control.name_of(index).ok()?;
+            self.control.look_up(&name).ok().filter(|found| found.index == index)
+        })
+    }
+
+    /// The link of the interface that the port was opened on, not what sockets said of it.
+    fn link(&self, index: u32) -> LinkState {
+        match self.tap.as_deref().map(tap::state) {
+            Some(TapState::Up) => LinkState::Up,
+            Some(TapState::Down) => LinkState::Down,
+            Some(TapState::Gone) => LinkState::Gone,
+            None => self.find(index).map_or(LinkState::Gone, |found| state_of(&found)),
+        }
     }
 
     pub(super) fn port(&self) -> &str {
@@ -58,11 +119,10 @@ impl Watch {
     /// A socket said that its interface does not work. The error, unless it was told before.
     pub(super) fn lost(&mut self, index: u32) -> Option<PortError> {
         let before = self.state;
-        let found = interface::look_up(&self.interface);
-        self.state = match &found {
-            // The same name on a new interface: ours is gone all the same.
-            Ok(found) if found.index == index => LinkState::Down,
-            _ => LinkState::Gone,
+        // The same name on a new interface: ours is gone all the same.
+        self.state = match self.link(index) {
+            LinkState::Gone => LinkState::Gone,
+            _ => LinkState::Down,
         };
         if self.state == before {
             return None;
@@ -84,20 +144,26 @@ impl Watch {
             return None;
         }
         self.retry_at = now + RETRY_EVERY;
-        interface::look_up(&self.interface).ok().filter(|found| found.up)
+        let found = self.control.look_up(&self.interface).ok().filter(|found| found.up)?;
+        if found.index != self.claimed {
+            let control = Control::open().ok()?;
+            // One that another switch has taken meanwhile is not ours, as long as that lasts.
+            claim(&control, usage(self.tap.as_ref()), found.index).ok()?;
+            (self.control, self.claimed) = (control, found.index);
+        }
+        Some(found)
     }
 
     /// Looks at the link now.
     pub(super) fn look(&mut self, index: u32) -> LinkState {
-        match interface::look_up(&self.interface) {
-            Ok(found) if found.index == index && self.state != LinkState::Gone => {
-                if found.up {
-                    self.works();
-                }
-                state_of(&found)
-            }
-            _ => LinkState::Gone,
+        if self.state == LinkState::Gone {
+            return LinkState::Gone;
         }
+        let link = self.link(index);
+        if !matches!(link, LinkState::Gone | LinkState::Down) {
+            self.works();
+        }
+        link
     }
 
     /// The end of a receive burst: frames go first, and an error behind them waits in `late`.
@@ -163,9 +229,19 @@ pub(super) fn failed(port: &str, doing: &'static str, source: io::Error) -> Port
     PortError::Io { port: port.to_owned(), doing, source, help: help.to_owned() }
 }
 
+/// The two sides of a TAP are different things, and may have different owners.
+fn usage(tap: Option<&Arc<File>>) -> &'static str {
+    if tap.is_some() { "tap" } else { "port" }
+}
+
+fn taken(name: &str, process: Option<u32>) -> String {
+    let who = process.map_or(String::new(), |process| format!(", process {process}"));
+    format!("{name} is the port of another switch or host{who}: end it, or use another interface")
+}
+
 /// Looks up an Ethernet interface; a missing one is answered with what there is.
-fn find(port: &str, name: &str) -> Result<Interface, PortError> {
-    let found = interface::look_up(name).map_err(|source| match source.raw_os_error() {
+fn find(control: &Control, port: &str, name: &str) -> Result<Interface, PortError> {
+    let found = control.look_up(name).map_err(|source| match source.raw_os_error() {
         Some(libc::ENODEV | libc::ENXIO) => {
             PortError::Gone { port: port.to_owned(), help: missing(name) }
         }

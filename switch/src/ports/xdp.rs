@@ -25,7 +25,6 @@ use start::Live;
 use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::raw::gso_notice;
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
-use super::sys::interface;
 use super::sys::xsk::Part;
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
@@ -106,8 +105,8 @@ impl XdpPort {
             self.reopen(mem, now);
             return Ok(());
         }
-        match interface::look_up(self.watch.interface()) {
-            Ok(found) if found.index == self.index && found.up => {
+        match self.watch.find(self.index) {
+            Some(found) if found.up => {
                 self.caps.mtu_bytes = Some(found.mtu_bytes);
                 self.watch.works();
                 Ok(())

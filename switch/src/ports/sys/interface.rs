@@ -27,30 +27,65 @@ pub struct Interface {
     pub hardware: u16,
 }
 
+/// A socket that asks about the interfaces of the network namespace in which it was made: also where no further descriptor
+/// can be had, and from a thread in another namespace.
+#[derive(Debug)]
+pub struct Control(pub(super) OwnedFd);
+
+impl Control {
+    /// For the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn open() -> io::Result<Control> {
+        socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).map(Control)
+    }
+
+    /// Looks an interface up by name.
+    ///
+    /// # Errors
+    /// ENODEV if there is none.
+    pub fn look_up(&self, name: &str) -> io::Result<Interface> {
+        let socket = &self.0;
+        let mut request = request(name)?;
+        ioctl(socket, libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: the kernel has just written this member of the union.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
+        ioctl(socket, libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: as above.
+        let mtu_bytes = unsafe { request.ifr_ifru.ifru_mtu } as u32;
+        ioctl(socket, libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: as above.
+        let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        let flags = flags(socket, name)?;
+        Ok(Interface {
+            index,
+            mtu_bytes,
+            up: flags & libc::IFF_UP != 0,
+            running: flags & libc::IFF_RUNNING != 0,
+            hardware,
+        })
+    }
+
+    /// The name that an interface has now.
+    ///
+    /// # Errors
+    /// ENODEV if there is none with this index.
+    pub fn name_of(&self, index: u32) -> io::Result<String> {
+        let mut request = request("?")?;
+        request.ifr_ifru.ifru_ifindex = index as libc::c_int;
+        ioctl(&self.0, libc::SIOCGIFNAME, &mut request)?;
+        let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
+        Ok(name.map(|byte| char::from(*byte as u8)).collect())
+    }
+}
+
 /// Looks an interface up by name in the namespace of the calling thread.
 ///
 /// # Errors
 /// ENODEV if there is none.
 pub fn look_up(name: &str) -> io::Result<Interface> {
-    let socket = control_socket()?;
-    let mut request = request(name)?;
-    ioctl(&socket, libc::SIOCGIFINDEX, &mut request)?;
-    // SAFETY: the kernel has just written this member of the union.
-    let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
-    ioctl(&socket, libc::SIOCGIFMTU, &mut request)?;
-    // SAFETY: as above.
-    let mtu_bytes = unsafe { request.ifr_ifru.ifru_mtu } as u32;
-    ioctl(&socket, libc::SIOCGIFHWADDR, &mut request)?;
-    // SAFETY: as above.
-    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
-    let flags = flags(&socket, name)?;
-    Ok(Interface {
-        index,
-        mtu_bytes,
-        up: flags & libc::IFF_UP != 0,
-        running: flags & libc::IFF_RUNNING != 0,
-        hardware,
-    })
+    Control::open()?.look_up(name)
 }
 
 /// Sets an interface up.

@@ -24,6 +24,29 @@ pub fn open(name: &str) -> io::Result<File> {
     }
 }
 
+/// What a TAP device can do now, wherever its interface is: it may be renamed or moved to another namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapState {
+    /// The interface takes frames.
+    Up,
+    /// It is there, and administratively down.
+    Down,
+    /// It was deleted.
+    Gone,
+}
+
+/// Asks the device itself.
+pub fn state(file: &File) -> TapState {
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one `pollfd`, which the kernel writes during the call; it does not wait.
+    match unsafe { libc::poll(&raw mut poll, 1, 0) } {
+        _ if poll.revents & libc::POLLERR != 0 => TapState::Gone,
+        1.. => TapState::Up,
+        // Only a device that is up has room.
+        _ => TapState::Down,
+    }
+}
+
 fn attach(name: &str, flags: libc::c_short) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)

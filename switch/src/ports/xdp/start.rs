@@ -138,14 +138,22 @@ fn explain(watch: &Watch, doing: &'static str, source: io::Error, found: &Interf
     let name = watch.interface();
     let help = match source.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOBUFS) => {
-            "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited) or use less"
-                .to_owned()
+            format!(
+                "the packet memory cannot be pinned: raise the limit (ulimit -l unlimited), or give the \
+                 binary the right to do without (setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep), or \
+                 use less memory (packet_slots), or raw:{name}"
+            )
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            "run as root, or: sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock=ep WIREYARD-BINARY".to_owned()
         }
         Some(libc::EBUSY) if doing.contains("program") => {
             format!("another XDP program is attached: ip link set dev {name} xdp off")
         }
         Some(libc::EBUSY) => {
-            format!("another AF_XDP socket has this queue of {name}: end its program")
+            format!(
+                "another AF_XDP socket has this queue of {name}: end its program, or use raw:{name}"
+            )
         }
         Some(libc::EAFNOSUPPORT) => "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)".to_owned(),
         Some(libc::EINVAL | libc::ERANGE) if doing.contains("program") => {
