@@ -6,6 +6,7 @@ pub mod core;
 pub mod decode;
 pub mod demo;
 pub mod device;
+pub mod folder;
 pub mod frames;
 pub mod host;
 pub mod lab;
@@ -23,6 +24,7 @@ pub mod roce;
 pub mod sandbox;
 pub mod stats;
 pub mod stf;
+pub mod terminal;
 pub mod tm;
 pub mod units;
 

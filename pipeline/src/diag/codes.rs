@@ -130,6 +130,7 @@ codes! {
     CRC_PARAMS = "E0139", "CRC parameters that make no CRC";
     ACCESS = "E0140", "intrinsic metadata used where it is not known";
     METER = "E0141", "meter rates that do not fit their meter";
+    STATE = "E0142", "more state than is allowed";
     CANNOT_LEARN = "E0150", "a table that packets cannot insert entries into";
     SCENARIO = "E0200", "a scenario that cannot be run";
     UNREACHABLE_CODE = "W0100", "a statement that is never reached";

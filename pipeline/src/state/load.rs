@@ -125,7 +125,7 @@ fn entry(declared: &ir::TableEntry, target: Target) -> Entry {
     }
 }
 
-fn table_spec(
+pub(super) fn table_spec(
     program: &Program,
     table: &ir::Table,
     profile: Option<ProfileId>,
@@ -150,7 +150,7 @@ fn table_spec(
     Ok(spec)
 }
 
-fn profile_spec(
+pub(super) fn profile_spec(
     program: &Program,
     table: &ir::Table,
     selector: &ir::Selector,
