@@ -29,6 +29,7 @@ mod lab_dilated;
 mod lab_faults;
 mod lab_figures;
 mod lab_live;
+mod lab_lossy;
 mod learning;
 mod links;
 mod lossless_live;
