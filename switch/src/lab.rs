@@ -25,6 +25,7 @@ pub mod live;
 mod memory;
 pub mod output;
 pub mod queues;
+mod reroute;
 pub mod results;
 pub mod sampler;
 pub mod scenario;

@@ -30,6 +30,7 @@ mod lab_faults;
 mod lab_figures;
 mod lab_live;
 mod lab_lossy;
+mod lab_mixed;
 mod learning;
 mod links;
 mod lossless_live;

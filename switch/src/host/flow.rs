@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use wireyard_tables::time::{Span, Time};
 
 use crate::roce::endpoint::EndPoint;
-use crate::roce::qp::QpCounters;
+use crate::roce::qp::{QpCounters, QueuePair};
 use crate::roce::rp::RateState;
 use crate::roce::verbs::{Completion, RecvWr, Remote, SendOp, SendWr, Sge, Status};
 
@@ -80,6 +80,8 @@ pub struct FlowStats {
     pub longest: Option<Span>,
     /// Sum of these times.
     pub total: Span,
+    /// How long the queue pair had nothing to send and this flow more to post: its messages under way were too few.
+    pub waited: Span,
     /// The error that ended it.
     pub failed: Option<Status>,
 }
@@ -164,8 +166,14 @@ impl Flows {
             return false;
         }
         if let Some(flow) = self.flows.get_mut(index as usize) {
+            let idle_since = end.qp(flow.spec.qp).and_then(QueuePair::idle_since);
             flow.on_completion(now, done);
+            let posted = flow.stats.posted;
             flow.post(now, index, end);
+            if let Some(since) = idle_since.filter(|_| flow.stats.posted > posted) {
+                let waited = flow.stats.waited.as_ps().saturating_add(now.since(since).as_ps());
+                flow.stats.waited = Span::from_ps(waited);
+            }
         }
         true
     }

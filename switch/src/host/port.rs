@@ -30,7 +30,7 @@ use crate::roce::verbs::Completion;
 use crate::tm::pfc::{FlowControlFrame, PauseCounters, PauseReceiver, PfcFrame};
 use crate::units::BitsPerSec;
 
-use super::config::HostConfig;
+use super::config::{Classes, HostConfig};
 use super::counters::HostCounters;
 use super::flow::Flows;
 
@@ -65,6 +65,8 @@ pub struct EndPointPort {
     pub(super) flows: Flows,
     np: Option<NotificationPoint>,
     pause: PauseReceiver,
+    /// Priorities of all data that it sends.
+    data_priorities: u8,
     stats: PortStats,
     pub(super) config: HostConfig,
     counters: HostCounters,
@@ -77,6 +79,7 @@ impl EndPointPort {
     pub fn new(config: HostConfig, frames: Arc<Frames>) -> EndPointPort {
         let np = config.np.map(NotificationPoint::new);
         EndPointPort {
+            data_priorities: 1 << (config.classes.data.pcp & 7),
             config,
             frames,
             end: EndPoint::new(),
@@ -131,8 +134,21 @@ impl EndPointPort {
     /// # Errors
     /// The address, with one of the classes, cannot be written into headers.
     pub fn add_path(&mut self, address: &Address) -> Result<u32, AddressError> {
+        self.add_path_as(address, &self.config.classes.clone())
+    }
+
+    /// The same with classes of its own. While one class of data is paused, all data of this end point waits.
+    ///
+    /// # Errors
+    /// As [`EndPointPort::add_path`].
+    pub fn add_path_as(
+        &mut self,
+        address: &Address,
+        classes: &Classes,
+    ) -> Result<u32, AddressError> {
+        self.due = None;
+        self.data_priorities |= 1 << (classes.data.pcp & 7);
         let transport = &self.frames.transport;
-        let classes = self.config.classes;
         let path = Path {
             address: *address,
             data: transport.envelope(address, &classes.data)?,
@@ -181,11 +197,11 @@ impl EndPointPort {
     }
 
     fn is_paused(&self, class: ClassHint) -> bool {
-        let class = match class {
-            ClassHint::Data => &self.config.classes.data,
-            ClassHint::Ack => &self.config.classes.ack,
+        let priorities = match class {
+            ClassHint::Data => self.data_priorities,
+            ClassHint::Ack => 1 << (self.config.classes.ack.pcp & 7),
         };
-        self.pause.priorities() & 1 << (class.pcp & 7) != 0
+        self.pause.priorities() & priorities != 0
     }
 
     /// Brings pauses, flows and their completions up to `now`.

@@ -46,6 +46,8 @@ pub(super) struct Devices {
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     /// What arrives where.
     pub(super) board: Arc<Board>,
+    /// What switches run, without entries.
+    pub(super) base: Loaded,
     /// Entries files of the switches, by name: for who wants to look.
     pub(super) entries: Vec<(String, String)>,
 }
@@ -61,7 +63,8 @@ pub(super) fn devices(
 ) -> Result<Devices, String> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = memory::make(scenario)?;
-    let (base, adapter) = (load_program(scenario)?, host::load(scenario)?);
+    let base = load_program(scenario)?;
+    let mut adapters = host::Adapters::default();
     let ways = Ways::new(&scenario.fabric);
     let mut devices = Devices {
         mem: memory,
@@ -69,6 +72,7 @@ pub(super) fn devices(
         flows: Vec::new(),
         links: Vec::new(),
         board: Board::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
+        base,
         entries: Vec::new(),
     };
     let mut ports = link_ports(scenario, seed, cabling, &mut devices)?;
@@ -82,16 +86,14 @@ pub(super) fn devices(
         let core = match description.kind {
             NodeKind::Switch => {
                 let text = ways.entries(&scenario.fabric, node, scenario.host.transport);
-                let name = format!("entries of {}, made from the topology", description.name);
-                let loaded = base.with_entries(&name, &text).map_err(|why| {
-                    format!("the program does not take the lab's entries:\n{why}")
-                })?;
+                let loaded = with_entries(&devices.base, &description.name, &text)?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
                 switch(scenario, node, core, own, seed)?
             }
             NodeKind::Host => {
-                host::build(scenario, node, &adapter, devices.mem.worker(), device, own)?
+                let adapter = adapters.of(scenario.host_of(node), scenario.max_state)?;
+                host::build(scenario, node, adapter, devices.mem.worker(), device, own)?
             }
         };
         devices.cores.push(core);
@@ -102,6 +104,13 @@ pub(super) fn devices(
         devices.flows.push(flow);
     }
     Ok(devices)
+}
+
+/// The program of switches with the entries of one.
+pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Loaded, String> {
+    let name = format!("entries of {switch}, made from the topology");
+    let loaded = base.with_entries(&name, text);
+    loaded.map_err(|why| format!("the program does not take the lab's entries:\n{why}"))
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {

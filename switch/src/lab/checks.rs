@@ -13,7 +13,7 @@ use wireyard_tables::time::{Span, Time};
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
-use super::scenario::Scenario;
+use super::scenario::{Fault, FaultKind, Scenario};
 use crate::core::Core;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
@@ -230,7 +230,9 @@ impl Lab {
                 );
                 return Err(self.violation("order", what));
             }
-            if !self.scenario.host.ecn && status.cnps > 0 {
+            let own = spec.own.as_ref().and_then(|own| own.ecn);
+            let ecn = own.unwrap_or(self.scenario.host_of(spec.from).ecn);
+            if !ecn && status.cnps > 0 {
                 let what =
                     format!("{name} says that it cannot be marked, and got {} CNPs", status.cnps);
                 return Err(self.violation("marking", what));
@@ -376,7 +378,8 @@ impl Lab {
         if is_clean(scenario) && self.checks.dropped.iter().all(|dropped| *dropped == 0) {
             return standstill;
         }
-        let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
+        let longest = scenario.host_setups().map(|host| host.ack_timeout.min(31)).max();
+        let timeout = Span::from_ps(4_096_000u64 << longest.unwrap_or(0));
         standstill + timeout + timeout + timeout + timeout
     }
 
@@ -411,7 +414,10 @@ impl Lab {
 /// No link reorders packets, and they stay on their ways.
 fn keeps_order(scenario: &Scenario) -> bool {
     let zero = crate::units::Probability::ZERO;
+    let reroutes =
+        |fault: &Fault| matches!(fault.kind, FaultKind::LinkDown { reroute_after: Some(_), .. });
     scenario.fabric.links.iter().all(|link| link.setup.reordering == zero)
+        && !scenario.faults.iter().any(reroutes)
 }
 
 /// Nothing in the scenario loses, turns over or overtakes packets on links.

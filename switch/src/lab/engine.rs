@@ -24,6 +24,7 @@ use super::station::{self, Station};
 use super::thresholds::Thresholds;
 use super::witness::Watch;
 use crate::core::Core;
+use crate::program::Loaded;
 
 /// Source of faults.
 const FAULTS: usize = 0;
@@ -56,12 +57,20 @@ pub enum Outcome {
     Failed(Violation),
 }
 
-/// A fault that begins or ends.
+/// A fault that begins or ends, or whose ways are chosen anew.
 #[derive(Clone, Debug)]
 struct Change {
     at: Time,
     fault: usize,
-    begins: bool,
+    step: Step,
+}
+
+/// In the order in which those of one instant are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Ends,
+    Begins,
+    Reroutes,
 }
 
 /// A lab that can be run, by the thread that built it.
@@ -81,6 +90,8 @@ pub struct Lab {
     due: Vec<u16>,
     /// Links lead through the kernel.
     is_live: bool,
+    /// What switches run, without entries.
+    pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
     agenda: Agenda,
     changes: Vec<Change>,
@@ -133,6 +144,7 @@ impl Lab {
             far: station::far_ends(fabric, &places),
             due: Vec::new(),
             is_live: cabling.is_some(),
+            base: devices.base,
             entries: devices.entries,
             agenda: Agenda::new(fabric.nodes.len() + 2),
             changes: changes(&scenario),
@@ -212,7 +224,9 @@ impl Lab {
             }
             self.now = reach(at);
             if source == FAULTS {
-                self.change();
+                if let Err(violation) = self.change() {
+                    return Outcome::Failed(violation);
+                }
             } else if source == samples {
                 self.agenda.set(samples, at + self.scenario.sample);
                 if let Err(violation) = self.sample() {
@@ -393,10 +407,13 @@ impl Lab {
     }
 
     /// Applies the faults that are due.
-    fn change(&mut self) {
+    fn change(&mut self) -> Result<(), Violation> {
         while self.changes.first().is_some_and(|change| change.at <= self.now) {
             let change = self.changes.remove(0);
-            self.apply(change.fault, change.begins);
+            match change.step {
+                Step::Reroutes => self.reroute()?,
+                step => self.apply(change.fault, step == Step::Begins),
+            }
         }
         for index in 0..self.storms.len() {
             let (host, priority, at) = self.storms[index];
@@ -413,6 +430,7 @@ impl Lab {
             }
         }
         self.plan_faults();
+        Ok(())
     }
 
     /// Brings what is counted up to an instant: nodes are not polled where only memory becomes free.
@@ -424,7 +442,7 @@ impl Lab {
         // What is due at this very instant comes after the fault.
         self.settle(self.now - Span::from_ps(1));
         match self.scenario.faults[fault].kind {
-            FaultKind::LinkDown { link } => {
+            FaultKind::LinkDown { link, .. } => {
                 for direction in &self.links[link] {
                     direction.set_up(!begins, &mut self.mem);
                 }
@@ -461,12 +479,17 @@ impl Lab {
 fn changes(scenario: &Scenario) -> Vec<Change> {
     let mut changes = Vec::new();
     for (fault, what) in scenario.faults.iter().enumerate() {
-        changes.push(Change { at: what.at, fault, begins: true });
+        let mut add = |at, step| changes.push(Change { at, fault, step });
+        add(what.at, Step::Begins);
         if let Some(at) = what.until {
-            changes.push(Change { at, fault, begins: false });
+            add(at, Step::Ends);
+        }
+        if let FaultKind::LinkDown { reroute_after: Some(after), .. } = what.kind {
+            add(what.at + after, Step::Reroutes);
+            what.until.into_iter().for_each(|until| add(until + after, Step::Reroutes));
         }
     }
-    changes.sort_by_key(|change| (change.at, change.fault, change.begins));
+    changes.sort_by_key(|change| (change.at, change.fault, change.step));
     changes
 }
 

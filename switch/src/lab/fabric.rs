@@ -1,6 +1,6 @@
 //! Nodes, links and ways: the topology as a graph.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wireyard_tables::time::Span;
 
@@ -91,6 +91,8 @@ pub struct Fabric {
     pub nodes: Vec<Node>,
     /// Links.
     pub links: Vec<Link>,
+    /// Links that no way leads over.
+    pub avoided: BTreeSet<usize>,
     /// Names for several nodes: `senders`.
     pub groups: BTreeMap<String, Vec<usize>>,
     /// The queue that the scenario is about: a switch, and the neighbour it sends to.
@@ -163,7 +165,7 @@ impl Fabric {
             if node != host && self.nodes[node].kind == NodeKind::Host {
                 continue;
             }
-            for &link in &self.nodes[node].links {
+            for &link in self.nodes[node].links.iter().filter(|link| !self.avoided.contains(link)) {
                 let far = self.far(link, node);
                 if hops[far].is_none() {
                     hops[far] = Some(near + 1);
@@ -183,7 +185,8 @@ impl Fabric {
         let leads = move |link: &usize| {
             let far = self.far(*link, node);
             let passes = hops[far] == Some(0) || self.nodes[far].kind == NodeKind::Switch;
-            passes && hops[node].is_some() && hops[far].map(|hops| hops + 1) == hops[node]
+            let open = !self.avoided.contains(link);
+            open && passes && hops[node].is_some() && hops[far].map(|hops| hops + 1) == hops[node]
         };
         self.nodes[node].links.iter().copied().filter(leads)
     }

@@ -3,6 +3,10 @@
 //! Nothing here decides how a host behaves: that is [`crate::host`] and [`crate::roce`]. This gives it addresses, queues,
 //! connections and flows, and reads its counters.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::PathBuf;
+
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
@@ -38,8 +42,6 @@ pub(super) const END_POINT: u16 = END_POINT_PORT;
 const QUEUES: &str = include_str!("host/queues.json");
 /// The way between the adapter and its end point is so much faster than the wire.
 const INSIDE: u64 = 10;
-/// Messages of a flow that are posted at a time, so that the wire is busy between two.
-const DEPTH: u32 = 2;
 
 /// What a flow has done, as both ends count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,6 +75,8 @@ pub struct FlowStatus {
     /// Packets that came behind one with a later sequence number: one at most for each time the sender went back, where none was
     /// overtaken.
     pub steps_back: u64,
+    /// How long it had nothing to send because so many messages were under way.
+    pub waited: Span,
     /// State of its reaction point.
     pub rate: Option<RateState>,
 }
@@ -106,6 +110,7 @@ impl Connection {
             total: report.stats.total,
             extremes: report.stats.shortest.zip(report.stats.longest),
             failed: report.stats.failed.is_some(),
+            waited: report.stats.waited,
             sent_packets: report.qp.sent_packets,
             retransmitted: report.qp.retransmitted_packets,
             cnps: report.qp.cnps_received,
@@ -143,10 +148,24 @@ fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
     end_point(core, END_POINT_PORT)
 }
 
-/// The adapter's program, read once.
-pub(super) fn load(scenario: &Scenario) -> Result<Loaded, String> {
-    super::build::program(scenario.host.program.as_deref(), "roce_nic", scenario.max_state)
-        .map_err(|rejected| rejected.to_string())
+/// Programs of adapters, each read once.
+#[derive(Default)]
+pub(super) struct Adapters(BTreeMap<Option<PathBuf>, Loaded>);
+
+impl Adapters {
+    pub(super) fn of(
+        &mut self,
+        setup: &HostSetup,
+        max_state: Option<u64>,
+    ) -> Result<&Loaded, String> {
+        match self.0.entry(setup.program.clone()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                let loaded = super::build::program(setup.program.as_deref(), "roce_nic", max_state);
+                Ok(place.insert(loaded.map_err(|rejected| rejected.to_string())?))
+            }
+        }
+    }
 }
 
 /// A host without flows.
@@ -163,7 +182,7 @@ pub(super) fn build(
     let link = *fabric.nodes[node].links.first().ok_or_else(|| format!("`{name}` has no link"))?;
     let setup = fabric.links[link].setup;
     let mut core = base.device_on(memory, device)?;
-    let qos = queues(&scenario.host, &setup).map_err(|problems| {
+    let qos = queues(scenario.host_of(node), &setup).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
         format!("queues of `{name}`: {}", problems.join("\n"))
     })?;
@@ -217,7 +236,7 @@ pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Prob
 }
 
 fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig {
-    let setup = &scenario.host;
+    let setup = scenario.host_of(node);
     let base = match setup.transport {
         Transport::Infiniband => {
             HostConfig::infiniband(&scenario.fabric.nodes[node].name, host_lid(node))
@@ -228,22 +247,34 @@ fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig
             mapped(host_ip(node)),
         ),
     };
-    let ecn = if setup.ecn { 2 } else { 0 };
-    let plain = Classes::default();
-    let classes = Classes {
-        data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, vl: setup.data_pcp },
-        ..plain
-    };
     let cnp =
         CnpConfig { class: Class { dscp: setup.cnp_dscp, ..Class::CNP }, ..CnpConfig::default() };
     HostConfig {
         link: link_type(setup.transport),
-        classes,
+        classes: classes(setup),
         cnp,
         rate: Some(rate),
         np: Some(notification(setup, rate)),
         ..base
     }
+}
+
+fn classes(setup: &HostSetup) -> Classes {
+    let ecn = if setup.ecn { 2 } else { 0 };
+    let plain = Classes::default();
+    Classes {
+        data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, vl: setup.data_pcp },
+        ..plain
+    }
+}
+
+/// Classes of a flow that has a DSCP of its own: pauses of the adapter are about the class that it gives to that DSCP.
+fn own_classes(setup: &HostSetup, link: &LinkSetup) -> Result<Classes, String> {
+    let qos = queues(setup, link).map_err(|_| "queues that cannot be")?;
+    let wire = qos.ports.first().ok_or("an adapter without ports")?;
+    let pcp = wire.classifier.class(setup.data_dscp, u8::MAX);
+    let classes = classes(setup);
+    Ok(Classes { data: Class { pcp, ..classes.data }, ..classes })
 }
 
 /// The notification point: that of the preset, with what the scenario says.
@@ -284,7 +315,7 @@ pub fn rate_control(
         dcqcn::preset::by_name(&setup.rate_control, nominal).map_err(|error| error.to_string())?;
     let mut parameters = preset.rp;
     for (name, value) in &setup.parameters {
-        parameters.set(name, *value).map_err(|error| error.to_string())?;
+        parameters.apply(name, value).map_err(|error| error.to_string())?;
     }
     let parameters = parameters.dilated(setup.dilation).ok_or("periods that are too long")?;
     let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
@@ -299,22 +330,21 @@ pub(super) fn connect(
 ) -> Result<Connection, String> {
     let fabric = &scenario.fabric;
     let link = fabric.nodes[spec.from].links.first().ok_or("it has no link")?;
-    let rate = fabric.links[*link].setup.rate;
-    let (algorithm, _) = rate_control(&scenario.host, rate)?;
-    let mtu = PathMtu::new(scenario.host.path_mtu.get() as u32).ok_or("no such path MTU")?;
+    let link = &fabric.links[*link].setup;
+    let setup = scenario.sender(spec);
+    let (algorithm, _) = rate_control(&setup, link.rate)?;
+    let mtu = PathMtu::any(setup.path_mtu.get() as u32).ok_or("no such path MTU")?;
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
     let fcs = if there.encap.is_infiniband() { 0 } else { 4 };
     let queue_pair = QpConfig {
-        ack_every: scenario.host.ack_every,
+        ack_every: setup.ack_every,
+        sq_depth: (spec.window as usize).max(128),
         frame_overhead_bytes: there.encap.overhead_bytes(there.vlan.is_some()) + fcs,
         ..QpConfig::new(algorithm)
     };
-    let options = ConnectOptions {
-        path_mtu: mtu,
-        timeout: scenario.host.ack_timeout,
-        ..ConnectOptions::default()
-    };
+    let options =
+        ConnectOptions { path_mtu: mtu, timeout: setup.ack_timeout, ..ConnectOptions::default() };
     let (messages, length) = messages(spec);
     let [sender, receiver] = cores
         .get_disjoint_mut([spec.from, spec.to])
@@ -325,8 +355,14 @@ pub(super) fn connect(
         end.roce_mut().create_qp(Service::Rc, &queue_pair).ok_or("no number for a queue pair")
     };
     let (qp, receiver_qp) = (create(sender)?, create(receiver)?);
-    join(sender, (qp, receiver_qp), &there, &options)?;
-    join(receiver, (receiver_qp, qp), &back, &options)?;
+    let own = spec.own.as_ref().filter(|own| own.dscp.is_some() || own.ecn.is_some());
+    let own = match own.map(|own| own.dscp) {
+        Some(Some(_)) => Some(own_classes(&setup, link)?),
+        Some(None) => Some(classes(&setup)),
+        None => None,
+    };
+    join(sender, (qp, receiver_qp), &there, &options, own)?;
+    join(receiver, (receiver_qp, qp), &back, &options, None)?;
     // Numbers of queue pairs are the host's: with it, no two flows have the same bytes.
     let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
@@ -340,7 +376,7 @@ pub(super) fn connect(
         op: FlowOp::Write(Remote { va: 0, rkey }),
         local,
         messages,
-        depth: depth(spec),
+        depth: spec.window,
         start: spec.start,
         end: Time::MAX,
     });
@@ -351,7 +387,7 @@ pub(super) fn connect(
 pub(super) fn rate_bounds(scenario: &Scenario, spec: &FlowSpec) -> (f64, f64) {
     let link = scenario.fabric.nodes[spec.from].links[0];
     let line = scenario.fabric.links[link].setup.rate;
-    match rate_control(&scenario.host, line) {
+    match rate_control(&scenario.sender(spec), line) {
         Ok((_, Some(parameters))) => (parameters.min_rate_bps, parameters.line_rate_bps),
         _ => (0.0, line.get() as f64),
     }
@@ -383,9 +419,11 @@ fn join(
     (local, remote): (u32, u32),
     address: &Address,
     options: &ConnectOptions,
+    own: Option<Classes>,
 ) -> Result<(), String> {
     let address = Address { udp_src_port: udp_src_port(local, remote), ..*address };
-    let path = end.add_path(&address).map_err(|error| format!("{error:?}"))?;
+    let classes = own.unwrap_or(end.config().classes);
+    let path = end.add_path_as(&address, &classes).map_err(|error| format!("{error:?}"))?;
     let peer = Peer { qpn: remote, psn: options.psn, path };
     end.connect(local, &peer, options).map_err(|error| error.to_string())
 }
@@ -393,13 +431,9 @@ fn join(
 /// Packets of a flow that can be without an acknowledgement.
 pub(super) fn window_packets(scenario: &Scenario, spec: &FlowSpec) -> u64 {
     let (messages, length) = messages(spec);
-    let under_way = messages.unwrap_or(u64::MAX).min(u64::from(depth(spec)));
-    u64::from(length).div_ceil(scenario.host.path_mtu.get()).max(1).saturating_mul(under_way)
-}
-
-/// Messages of a flow that are under way at a time.
-fn depth(spec: &FlowSpec) -> u32 {
-    if spec.rounds > 1 { 1 } else { DEPTH }
+    let under_way = messages.unwrap_or(u64::MAX).min(u64::from(spec.window));
+    let packet = scenario.host_of(spec.from).path_mtu.get();
+    u64::from(length).div_ceil(packet).max(1).saturating_mul(under_way)
 }
 
 /// Number and length of the messages of a flow; the reader let none pass that is longer than a message can be.

@@ -37,7 +37,7 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
     let (messages, length) = host::messages(spec);
     // Rounds are told one by one.
     let messages = if spec.rounds > 1 { 1 } else { messages? };
-    let (host, length) = (&scenario.host, u64::from(length).max(1));
+    let (host, length) = (scenario.host_of(spec.from), u64::from(length).max(1));
     let mtu = host.path_mtu.get();
     let packets = length.div_ceil(mtu);
     // Padded to words (IBTA 9.2.5).

@@ -31,7 +31,8 @@ const BATCH: u32 = 4;
 /// # Errors
 /// The system has not so much.
 pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, String> {
-    let frame = scenario.host.path_mtu.get() + HEADERS_MAX;
+    let packets = scenario.host_setups().map(|host| host.path_mtu.get());
+    let frame = packets.max().unwrap_or(0) + HEADERS_MAX;
     let mut chunks = chunks(scenario);
     loop {
         let config = MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use wireyard_pipeline::ir::SourceSpan;
 
 use super::build::cable;
-use super::scenario::{Scenario, Transport};
+use super::scenario::{HostSetup, Scenario, Transport};
 use super::{host, thresholds};
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, Report};
 use crate::tm::AccountConfig;
@@ -81,10 +81,11 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
     for node in fabric.hosts() {
         let Some(&link) = fabric.nodes[node].links.first() else { continue };
         let setup = &fabric.links[link].setup;
-        if !links.insert((setup.rate.get(), setup.delay, setup.mtu)) {
+        let own = scenario.hosts.contains_key(&node).then_some(node);
+        if !links.insert((setup.rate.get(), setup.delay, setup.mtu, own)) {
             continue;
         }
-        if let Err(problems) = host::queues(&scenario.host, setup) {
+        if let Err(problems) = host::queues(scenario.host_of(node), setup) {
             add(&mut found, &fabric.nodes[node].name, problems);
         }
     }
@@ -115,7 +116,18 @@ fn told(found: Vec<(Problem, usize)>, span: Option<SourceSpan>) -> Vec<Wrong> {
 
 /// Queues and priority groups of data that do not hold one full packet.
 fn too_small(qos: &Qos, scenario: &Scenario) -> Vec<Problem> {
-    let setup = &scenario.host;
+    let mut found = Vec::new();
+    for setup in scenario.host_setups() {
+        for problem in too_small_for(qos, setup) {
+            if found.iter().all(|known: &Problem| known.message != problem.message) {
+                found.push(problem);
+            }
+        }
+    }
+    found
+}
+
+fn too_small_for(qos: &Qos, setup: &HostSetup) -> Vec<Problem> {
     let (dscp, pcp) = match setup.transport {
         Transport::RoceV2 => (setup.data_dscp, u8::MAX),
         Transport::RoceV1 => (u8::MAX, setup.data_pcp),

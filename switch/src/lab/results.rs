@@ -13,6 +13,7 @@ mod topology;
 
 use super::engine::{Lab, Outcome};
 use super::sampler::QueueKey;
+use super::scenario::Scenario;
 use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
@@ -160,6 +161,7 @@ fn facts(report: &mut Report, lab: &Lab, about: &About) {
     };
     report.fact("rate control", control);
     parameters_in_force(report, lab);
+    mixed(report, scenario);
 }
 
 /// Every number of the reaction point on the first host's link, given or usual: a result cannot be compared without.
@@ -175,6 +177,15 @@ fn parameters_in_force(report: &mut Report, lab: &Lab) {
     let interval = Unit::Seconds.show(interval.as_ps() as f64 / 1e12);
     report.fact("reaction point", values.join(", "));
     report.fact("notification point", format!("a CNP of a flow every {interval} at most"));
+}
+
+/// How many hosts and flows have settings of their own.
+fn mixed(report: &mut Report, scenario: &Scenario) {
+    if scenario.is_mixed() {
+        let flows = scenario.flows.iter().filter(|flow| flow.own.is_some()).count();
+        let mixed = format!("{} hosts and {flows} flows", scenario.hosts.len());
+        report.fact("settings of their own", mixed);
+    }
 }
 
 /// The queue that the scenario is about: named by the topology, on the class of data; else the fullest.

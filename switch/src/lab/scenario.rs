@@ -14,6 +14,8 @@ mod read;
 mod shapes;
 mod topology;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use super::fabric::Fabric;
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
+use crate::roce::rp::dcqcn::Setting;
 use crate::units::{Bytes, Dilation, Probability};
 
 pub use read::read;
@@ -98,7 +101,7 @@ pub struct HostSetup {
     /// Rate control: `fixed` or a preset.
     pub rate_control: String,
     /// Parameters that differ from the preset.
-    pub parameters: Vec<(String, f64)>,
+    pub parameters: Vec<(String, Setting)>,
     /// Least time between two CNPs; that of the preset when absent.
     pub cnp_interval: Option<Span>,
     /// What that time is kept for.
@@ -143,6 +146,17 @@ impl HostSetup {
     }
 }
 
+/// What a flow has that its host has otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowSetup {
+    /// Rate control and the parameters that differ from the preset.
+    pub rate_control: Option<(String, Vec<(String, Setting)>)>,
+    /// DSCP of its data.
+    pub dscp: Option<u8>,
+    /// Whether its data says that it can be marked.
+    pub ecn: Option<bool>,
+}
+
 /// One flow: a stream of messages from one host to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSpec {
@@ -158,6 +172,10 @@ pub struct FlowSpec {
     pub start: Time,
     /// Rounds, each after the one before has completed.
     pub rounds: u32,
+    /// Messages that are under way at a time.
+    pub window: u32,
+    /// What differs from its host.
+    pub own: Option<Arc<FlowSetup>>,
     /// Where it is written.
     pub span: SourceSpan,
 }
@@ -193,6 +211,8 @@ pub enum FaultKind {
     LinkDown {
         /// Link.
         link: usize,
+        /// Switches choose other ways so long after it was cut, and after it came back.
+        reroute_after: Option<Span>,
     },
     /// A host keeps its switch paused.
     PauseStorm {
@@ -297,8 +317,10 @@ pub struct Scenario {
     pub fabric: Fabric,
     /// Every switch.
     pub switch: SwitchSetup,
-    /// Every host.
+    /// Every host that is not in `hosts`.
     pub host: HostSetup,
+    /// Hosts that differ.
+    pub hosts: BTreeMap<usize, HostSetup>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
     /// Those of them that are drawn, with `seed`.
@@ -314,6 +336,35 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// What a host is.
+    pub fn host_of(&self, node: usize) -> &HostSetup {
+        self.hosts.get(&node).unwrap_or(&self.host)
+    }
+
+    /// What hosts are, each kind once.
+    pub fn host_setups(&self) -> impl Iterator<Item = &HostSetup> {
+        std::iter::once(&self.host).chain(self.hosts.values())
+    }
+
+    /// What the sender of a flow is to this flow.
+    pub fn sender(&self, flow: &FlowSpec) -> Cow<'_, HostSetup> {
+        let host = self.host_of(flow.from);
+        let Some(own) = &flow.own else { return Cow::Borrowed(host) };
+        let mut setup = host.clone();
+        if let Some((control, parameters)) = &own.rate_control {
+            setup.rate_control.clone_from(control);
+            setup.parameters.clone_from(parameters);
+        }
+        setup.data_dscp = own.dscp.unwrap_or(setup.data_dscp);
+        setup.ecn = own.ecn.unwrap_or(setup.ecn);
+        Cow::Owned(setup)
+    }
+
+    /// Hosts or flows have settings of their own: one model for all of them says nothing.
+    pub fn is_mixed(&self) -> bool {
+        !self.hosts.is_empty() || self.flows.iter().any(|flow| flow.own.is_some())
+    }
+
     /// The same with another seed: what is drawn when a scenario is read is drawn again.
     pub fn with_seed(self: &Arc<Scenario>, seed: Option<u64>) -> Arc<Scenario> {
         let Some(seed) = seed.filter(|seed| *seed != self.seed) else { return Arc::clone(self) };

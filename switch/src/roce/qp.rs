@@ -99,7 +99,7 @@ impl QueuePair {
             requester: Requester::new(),
             responder: Responder::new(),
             rate: config.rate.start(),
-            pacer: Pacer::default(),
+            pacer: Pacer::new(config.rate.gap()),
             response_turn: false,
             cq: VecDeque::new(),
             counters: QpCounters::default(),
@@ -210,7 +210,7 @@ impl QueuePair {
         self.requester = Requester::new();
         self.responder = Responder::new();
         self.rate = self.algorithm.start();
-        self.pacer = Pacer::default();
+        self.pacer = Pacer::new(self.algorithm.gap());
         self.cq.clear();
     }
 
@@ -329,6 +329,11 @@ impl QueuePair {
         if let Err(Failed(status)) = requester.on_time(now, &mut ctx) {
             self.fail(status);
         }
+    }
+
+    /// Since when it could send a request and has none; `None` while it has one.
+    pub fn idle_since(&self) -> Option<Time> {
+        (!self.requester.has_packet(self.state)).then(|| self.pacer.due())
     }
 
     /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], else [`Self::poll_data`].

@@ -95,6 +95,14 @@ impl RateAlgorithm {
         Err(ParamError::new("rate_bps", rate_bps.to_string(), "at least 1 bit/s"))
     }
 
+    /// What becomes of a gap between two packets while the rate changes.
+    pub(super) fn gap(&self) -> pacer::Gap {
+        match self {
+            RateAlgorithm::Fixed(_) => pacer::Gap::Rest,
+            RateAlgorithm::Dcqcn(profile) => profile.pacing_gap,
+        }
+    }
+
     /// The state of a new queue pair.
     pub fn start(&self) -> Box<dyn RateControl> {
         match self {

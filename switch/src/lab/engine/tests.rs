@@ -94,7 +94,7 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
         }
         lab.now = at;
         if source == FAULTS {
-            lab.change();
+            lab.change().expect("ways");
         } else if source == samples {
             lab.agenda.set(samples, at + lab.scenario.sample);
             lab.sample().expect("all checks pass");

@@ -10,6 +10,9 @@ use crate::lab::sampler::QueueKey;
 use crate::lab::scenario::FlowSpec;
 use crate::report::{Column, Report, Table, Unit, stats};
 
+/// Part of its time that a flow waits for its window, from which on that is said.
+const WAITED_SHOWN: f64 = 0.05;
+
 /// A flow with what it did after the warm-up.
 pub(super) struct Measured<'a> {
     pub(super) name: String,
@@ -30,6 +33,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     let flows = measured(window);
     table(report, &flows);
     figures(report, window, &flows);
+    windows(report, &flows);
     super::flow_plots::fill(report, window, &flows, bottleneck);
 }
 
@@ -194,6 +198,30 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
         let nth = (1..).find(|nth| report.find(&name(*nth)).is_none()).unwrap_or(1);
         report.figure(name(nth), flow.throughput, Unit::BitRate);
     }
+}
+
+/// Says which flows had nothing to send because as many messages were under way as may be.
+fn windows(report: &mut Report, flows: &[Measured<'_>]) {
+    let share = |flow: &Measured<'_>| {
+        let waited = flow.now.waited.as_ps().saturating_sub(flow.base.waited.as_ps());
+        per_second(waited as f64 / 1e12, flow.active_s)
+    };
+    let limited = flows.iter().filter(|flow| flow.spec.rounds == 1 && share(flow) >= WAITED_SHOWN);
+    let Some(most) = limited.clone().max_by(|a, b| share(a).total_cmp(&share(b))) else { return };
+    let message = crate::lab::host::messages(most.spec).1;
+    report.fact(
+        "window",
+        format!(
+            "limits {} of {} flows, most {}, which had nothing to send for {} of its time: messages under way are {} of {} (`window`, \
+             `message`)",
+            limited.count(),
+            flows.len(),
+            most.name,
+            Unit::Share.show(share(most)),
+            most.spec.window,
+            Unit::Bytes.show(f64::from(message)),
+        ),
+    );
 }
 
 /// Alpha of all flows at all samples after the warm-up.

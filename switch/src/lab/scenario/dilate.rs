@@ -7,7 +7,7 @@
 
 use wireyard_tables::time::{Span, Time};
 
-use super::Scenario;
+use super::{FaultKind, HostSetup, Scenario};
 use crate::lab::host;
 use crate::units::Dilation;
 
@@ -24,8 +24,6 @@ impl Scenario {
             return Ok(self.clone());
         }
         let mut slow = self.clone();
-        let too_slow = || format!("{} times slower is slower than can be counted", by.get());
-        slow.host.dilation = self.host.dilation.then(by).ok_or_else(too_slow)?;
         slow.duration = longer("duration", self.duration, by)?;
         slow.warm_up = longer("warm_up", self.warm_up, by)?;
         slow.sample = longer("sample", self.sample, by)?;
@@ -45,20 +43,34 @@ impl Scenario {
         for fault in &mut slow.faults {
             fault.at = later("a fault", fault.at, by)?;
             fault.until = fault.until.map(|at| later("a fault's end", at, by)).transpose()?;
+            if let FaultKind::LinkDown { reroute_after: Some(after), .. } = &mut fault.kind {
+                *after = longer("reroute_after", *after, by)?;
+            }
         }
         slow.switch.qos = self.switch.qos.dilated(by).map_err(|why| format!("switch.qos.{why}"))?;
-        let queues = host::queues_config(&self.host)?;
-        slow.host.qos = Some(queues.dilated(by).map_err(|why| format!("host.qos.{why}"))?);
-        if let Some(interval) = self.host.cnp_interval {
-            slow.host.cnp_interval = Some(longer("cnp_interval", interval, by)?);
-        }
-        if self.host.ack_timeout != 0 {
-            let more = doublings(slow.host.dilation) - doublings(self.host.dilation);
-            let exponent = u32::from(self.host.ack_timeout) + more;
-            slow.host.ack_timeout = exponent.min(ACK_TIMEOUT_MAX) as u8;
+        slow.host = slower(&self.host, by)?;
+        for setup in slow.hosts.values_mut() {
+            *setup = slower(setup, by)?;
         }
         Ok(slow)
     }
+}
+
+fn slower(host: &HostSetup, by: Dilation) -> Result<HostSetup, String> {
+    let mut slow = host.clone();
+    let too_slow = || format!("{} times slower is slower than can be counted", by.get());
+    slow.dilation = host.dilation.then(by).ok_or_else(too_slow)?;
+    let queues = host::queues_config(host)?;
+    slow.qos = Some(queues.dilated(by).map_err(|why| format!("host.qos.{why}"))?);
+    if let Some(interval) = host.cnp_interval {
+        slow.cnp_interval = Some(longer("cnp_interval", interval, by)?);
+    }
+    if host.ack_timeout != 0 {
+        let more = doublings(slow.dilation) - doublings(host.dilation);
+        let exponent = u32::from(host.ack_timeout) + more;
+        slow.ack_timeout = exponent.min(ACK_TIMEOUT_MAX) as u8;
+    }
+    Ok(slow)
 }
 
 /// The least power of two that is not less, as its exponent.

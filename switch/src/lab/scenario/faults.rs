@@ -5,7 +5,7 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Time;
 
-use super::quantity::{bounded, chance, instant, quantity};
+use super::quantity::{bounded, chance, instant, quantity, span};
 use super::{Fault, FaultKind, Tuning, flows, shapes, topology};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::units::Bytes;
@@ -78,8 +78,19 @@ fn fault(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Faul
         let name = decoder.word(node)?;
         flows::host(decoder, &name, fabric)
     };
+    let reroute_after = match fields.get("reroute_after") {
+        Some(_) if kind != "link_down" => {
+            decoder.needs(&fields, "reroute_after", "link_down");
+            return None;
+        }
+        Some(node) => Some(span(decoder, node)?),
+        None => None,
+    };
     let kind = match kind {
-        "link_down" => FaultKind::LinkDown { link: topology::link_named(decoder, node, fabric)? },
+        "link_down" => {
+            let link = topology::link_named(decoder, node, fabric)?;
+            FaultKind::LinkDown { link, reroute_after }
+        }
         "pause_storm" => {
             let priority = match fields.get("priority") {
                 Some(node) => bounded(decoder, node, "a priority", (0, 7))? as u8,

@@ -1,6 +1,7 @@
 //! Who sends to whom: names, groups and patterns to single flows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::{Files, codes};
@@ -11,7 +12,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flow_file::{self, Sheets};
 use super::quantity::{bounded, instant, size, span};
-use super::{Draw, FlowSpec, shapes};
+use super::{Draw, FlowSetup, FlowSpec, hosts, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::tm::random::Stream;
 use crate::units::Bytes;
@@ -24,6 +25,10 @@ pub(super) const MESSAGE: Bytes = Bytes::new(1_000_000);
 pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 const LONGEST: &str =
     "InfiniBand knows messages of up to 2^31 bytes; a flow may have any number of them";
+/// Messages under way at a time, where nothing is said: so that the wire is busy between two.
+const WINDOW: u32 = 2;
+/// The most of them.
+const WINDOW_MAX: u64 = 4096;
 /// Names in a list of choices.
 const NAMES_SHOWN: usize = 12;
 /// Purpose of the stream that draws permutations.
@@ -142,7 +147,42 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         decoder.diagnostics.error(codes::SCENARIO, span, text).note(LONGEST);
         return None;
     }
-    Some(FlowSpec { from: 0, to: 0, size: total, message, start, rounds, span: fields.span })
+    let window = match fields.get("window") {
+        Some(node) if rounds > 1 => {
+            let message = "a round begins when the one before is over: it has no window";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            return None;
+        }
+        Some(node) => bounded(decoder, node, "messages under way", (1, WINDOW_MAX))? as u32,
+        None if rounds > 1 => 1,
+        None => WINDOW,
+    };
+    let own = own(decoder, fields)?;
+    let span = fields.span;
+    Some(FlowSpec { from: 0, to: 0, size: total, message, start, rounds, window, own, span })
+}
+
+/// What a flow has of its own.
+fn own(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Option<Arc<FlowSetup>>> {
+    let mut own = FlowSetup::default();
+    if let Some(node) = fields.get("rate_control") {
+        let control = hosts::rate_control(decoder, node)?;
+        let parameters = match fields.get("parameters") {
+            Some(node) => hosts::parameters(decoder, node, &control),
+            None => Vec::new(),
+        };
+        own.rate_control = Some((control, parameters));
+    } else if fields.get("parameters").is_some() {
+        decoder.needs(fields, "parameters", "rate_control");
+        return None;
+    }
+    if let Some(node) = fields.get("dscp") {
+        own.dscp = Some(bounded(decoder, node, "a DSCP", (0, 63))? as u8);
+    }
+    if let Some(node) = fields.get("ecn") {
+        own.ecn = Some(decoder.flag(node)?);
+    }
+    Some((own != FlowSetup::default()).then(|| Arc::new(own)))
 }
 
 fn pattern(
@@ -251,7 +291,11 @@ impl Draw {
 }
 
 /// Hosts by their names and the names of groups.
-fn members(decoder: &mut Decoder<'_>, node: &Node, fabric: &Fabric) -> Option<Vec<usize>> {
+pub(super) fn members(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    fabric: &Fabric,
+) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     for name in decoder.each(node, "a host", Decoder::word) {
         if name.value == "hosts" && fabric.find("hosts").is_none() {

@@ -2,7 +2,7 @@
 //!
 //! Queues are [`crate::config`]'s, parameters [`crate::roce::rp`]'s; here they are read, with what is wrong at its place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
@@ -10,10 +10,11 @@ use wireyard_pipeline::source::node::Node;
 
 use super::quantity::{bounded, quantity, span};
 use super::read::Reader;
-use super::{CnpPer, FlowSpec, HostSetup, Transport, shapes};
+use super::{CnpPer, HostSetup, Scenario, Transport, flows, shapes};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
-use crate::roce::rp::dcqcn::{PARAMS, preset};
+use crate::roce::qp::PathMtu;
+use crate::roce::rp::dcqcn::{CHOICES, PARAMS, ParamInfo, Setting, preset};
 use crate::units::{Bytes, Dilation};
 
 /// Reads `host`; without it, what hosts are where nothing is said.
@@ -22,7 +23,7 @@ pub(super) fn read(
     decoder: &mut Decoder<'_>,
     node: Option<&Node>,
 ) -> Option<HostSetup> {
-    let mut setup = HostSetup {
+    let setup = HostSetup {
         transport: Transport::default(),
         program: None,
         qos: None,
@@ -43,6 +44,40 @@ pub(super) fn read(
     };
     let Some(node) = node else { return Some(setup) };
     let fields = decoder.map(node, &shapes::HOST)?;
+    fill(reader, decoder, &fields, setup)
+}
+
+/// Reads `hosts`: those that differ from `host`.
+pub(super) fn read_own(
+    reader: &Reader<'_>,
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    host: &HostSetup,
+    fabric: &Fabric,
+) -> BTreeMap<usize, HostSetup> {
+    let mut found = BTreeMap::new();
+    for item in decoder.one_or_more(node, "hosts") {
+        let Some(fields) = decoder.map(item, &shapes::OWN_HOST) else { continue };
+        let Some(of) = fields.get("of") else { continue };
+        let Some(nodes) = flows::members(decoder, of, fabric) else { continue };
+        let Some(setup) = fill(reader, decoder, &fields, host.clone()) else { continue };
+        for node in nodes {
+            if found.insert(node, setup.clone()).is_some() {
+                let message = format!("`{}` is in `hosts` twice", fabric.nodes[node].name);
+                decoder.diagnostics.error(codes::TWICE, of.span, message);
+            }
+        }
+    }
+    found
+}
+
+/// What is written over `setup`.
+fn fill(
+    reader: &Reader<'_>,
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    mut setup: HostSetup,
+) -> Option<HostSetup> {
     if let Some(node) = fields.get("program") {
         setup.program = Some(reader.program(decoder, node)?);
     }
@@ -63,11 +98,13 @@ pub(super) fn read(
     }
     if let Some(node) = fields.get("rate_control") {
         setup.rate_control = rate_control(decoder, node)?;
+        setup.parameters.clear();
     }
     if let Some(node) = fields.get("parameters") {
         setup.parameters = parameters(decoder, node, &setup.rate_control);
     }
-    setup.rate_span = fields.place("parameters").or(fields.place("rate_control"));
+    let written = fields.place("parameters").or(fields.place("rate_control"));
+    setup.rate_span = written.or(setup.rate_span);
     if let Some(node) = fields.get("cnp_interval") {
         setup.cnp_interval = Some(span(decoder, node)?);
     }
@@ -80,6 +117,13 @@ pub(super) fn read(
     }
     if let Some(node) = fields.get("path_mtu") {
         setup.path_mtu = path_mtu(decoder, node)?;
+    }
+    if let Some(node) = fields.get("packet") {
+        if fields.get("path_mtu").is_some() {
+            decoder.exclude(fields, "packet", "path_mtu");
+            return None;
+        }
+        setup.path_mtu = packet(decoder, node)?;
     }
     if let Some(node) = fields.get("data_dscp") {
         setup.data_dscp = bounded(decoder, node, "a DSCP", (0, 63))? as u8;
@@ -97,13 +141,9 @@ pub(super) fn read(
 }
 
 /// Every link must take a full packet of the hosts, or none would ever arrive.
-pub(super) fn frames_fit(
-    decoder: &mut Decoder<'_>,
-    fields: &Fields<'_>,
-    host: &HostSetup,
-    fabric: &Fabric,
-) {
-    let frame = host.frame();
+pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &Scenario) {
+    let fabric = &scenario.fabric;
+    let Some(frame) = scenario.host_setups().map(HostSetup::frame).max() else { return };
     let Some(link) = (0..fabric.links.len()).find(|&n| fabric.links[n].setup.mtu < frame) else {
         return;
     };
@@ -119,26 +159,39 @@ pub(super) fn frames_fit(
 }
 
 /// The rate control must be one on the link of every host that sends.
-pub(super) fn rates_fit(
-    decoder: &mut Decoder<'_>,
-    host: &HostSetup,
-    flows: &[FlowSpec],
-    fabric: &Fabric,
-) {
+pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
+    let fabric = &scenario.fabric;
     let mut known = BTreeSet::new();
-    for flow in flows {
+    for flow in &scenario.flows {
         let Some(&link) = fabric.nodes[flow.from].links.first() else { continue };
         let rate = fabric.links[link].setup.rate;
-        if !known.insert(rate.get()) {
+        let own = flow.own.as_ref().map(|_| flow.span.start);
+        let host = scenario.hosts.contains_key(&flow.from).then_some(flow.from);
+        if !known.insert((rate.get(), own, host)) {
             continue;
         }
-        if let Err(problem) = rate_control_of(host, rate) {
+        let host = scenario.sender(flow);
+        if let Err(problem) = rate_control_of(&host, rate) {
             let name = &fabric.nodes[flow.from].name;
             let message = format!("`{name}` on its link of {rate}: {problem}");
             let span = host.rate_span.unwrap_or(flow.span);
             decoder.diagnostics.error(codes::SCENARIO, span, message);
         }
     }
+}
+
+/// Any size that needs no pad, for comparison with others.
+fn packet(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
+    let found = quantity::<Bytes>(decoder, node)?.value;
+    if u32::try_from(found.get()).ok().and_then(PathMtu::any).is_none() {
+        let message = format!("packets of {found}");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, node.span, message)
+            .note("a full packet has a multiple of 4 bytes of payload, from 256 B to 16384 B");
+        return None;
+    }
+    Some(found)
 }
 
 /// The sizes of IBTA 9.7.2.
@@ -155,7 +208,7 @@ fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
     Some(found)
 }
 
-fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
+pub(super) fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
     let name = decoder.word(node)?;
     let known = || preset::NAMES.iter().copied().chain(["fixed"]);
     if known().all(|preset| preset != name.value) {
@@ -174,43 +227,67 @@ fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
     Some(name.value)
 }
 
-/// Numbers of a rate control, by name: those that it uses.
-fn parameters(decoder: &mut Decoder<'_>, node: &Node, control: &str) -> Vec<(String, f64)> {
+/// Settings of a rate control, by name: those that it uses.
+pub(super) fn parameters(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    control: &str,
+) -> Vec<(String, Setting)> {
     // Which law it has does not depend on the rate.
-    let law = preset::by_name(control, 1e9).ok().map(|preset| preset.rp.law);
-    let used: Vec<&str> = PARAMS
-        .iter()
-        .filter(|param| law.is_some_and(|law| param.is_of(law)))
-        .map(|p| p.name)
-        .collect();
+    let preset = preset::by_name(control, 1e9).ok();
+    let pairs = decoder.pairs(node, "parameters by name").unwrap_or_default();
+    let written = pairs.iter().find(|(key, _)| key.scalar.text == "law").and_then(|(_, value)| {
+        let word = decoder.word(value)?.value;
+        let mut params = preset.clone()?.rp;
+        params.apply("law", &Setting::Word(word)).ok()?;
+        Some(params.law)
+    });
+    let law = written.or(preset.map(|preset| preset.rp.law));
+    let numbers = PARAMS.iter().filter(|p| law.is_some_and(|law| p.is_of(law))).map(|p| p.name);
+    let words = CHOICES.iter().filter(|c| law.is_some_and(|law| c.is_of(law))).map(|c| c.name);
+    let used: Vec<&str> = numbers.chain(words).collect();
     let has = match law {
         Some(_) => format!("`{control}` has {}", used.join(", ")),
         None => "hosts send at the rate of their link: make `rate` of the link lower".to_owned(),
     };
+    let known = || PARAMS.iter().map(|p| p.name).chain(CHOICES.iter().map(|c| c.name));
     let mut found = Vec::new();
-    for (key, value) in decoder.pairs(node, "parameters by name").unwrap_or_default() {
+    for (key, value) in pairs {
         let name = key.scalar.text.clone();
-        let Some(known) = PARAMS.iter().find(|param| param.name == name) else {
+        if known().all(|known| known != name) {
             decoder
                 .diagnostics
                 .error(codes::UNKNOWN_KEY, key.span, format!("there is no parameter `{name}`"))
                 .note(has.clone())
-                .did_you_mean(&name, PARAMS.iter().map(|param| param.name));
+                .did_you_mean(&name, known());
             continue;
-        };
-        if !used.contains(&known.name) {
+        }
+        if !used.contains(&name.as_str()) {
             let message = format!("`{control}` does not use `{name}`");
             decoder.diagnostics.error(codes::SCENARIO, key.span, message).note(has.clone());
             continue;
         }
-        let Some(number) = decoder.real(value) else { continue };
-        let (low, high) = known.range;
-        if number.value < low || number.value > high {
-            let message = format!("{name}: {} is not from {low} to {high}", number.value);
-            decoder.diagnostics.error(codes::SCENARIO, number.span, message);
-            continue;
-        }
-        found.push((name, number.value));
+        let setting = match PARAMS.iter().find(|param| param.name == name) {
+            Some(param) => number(decoder, value, param),
+            None => word(decoder, value, &name),
+        };
+        found.extend(setting.map(|setting| (name, setting)));
     }
     found
+}
+
+fn number(decoder: &mut Decoder<'_>, node: &Node, param: &ParamInfo) -> Option<Setting> {
+    let number = decoder.real(node)?;
+    let (low, high) = param.range;
+    if number.value < low || number.value > high {
+        let message = format!("{}: {} is not from {low} to {high}", param.name, number.value);
+        decoder.diagnostics.error(codes::SCENARIO, number.span, message);
+        return None;
+    }
+    Some(Setting::Number(number.value))
+}
+
+fn word(decoder: &mut Decoder<'_>, node: &Node, name: &str) -> Option<Setting> {
+    let info = CHOICES.iter().find(|info| info.name == name)?;
+    decoder.choice(node, info.values).map(|word| Setting::Word(word.value))
 }

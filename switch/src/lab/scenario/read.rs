@@ -1,5 +1,6 @@
 //! A scenario file to its model, with everything that is wrong at its place.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
@@ -110,11 +111,10 @@ impl Reader<'_> {
             Some(node) => faults::read(decoder, node, &fabric, context.end),
             None => Vec::new(),
         };
-        if let Some(host) = &host {
-            hosts::frames_fit(decoder, &fields, host, &fabric);
-            let flows = flows.as_ref().map_or(&[][..], |(flows, _)| flows);
-            hosts::rates_fit(decoder, host, flows, &fabric);
-        }
+        let own = match (fields.get("hosts"), &host) {
+            (Some(node), Some(host)) => hosts::read_own(self, decoder, node, host, &fabric),
+            _ => BTreeMap::new(),
+        };
         if let (Some(host), Some(switch)) = (&host, &switch) {
             program_fits(decoder, &fields, host, switch);
         }
@@ -136,6 +136,7 @@ impl Reader<'_> {
             fabric,
             switch: switch?,
             host: host?,
+            hosts: own,
             flows: flows?,
             draws: draws?,
             faults,
@@ -143,6 +144,8 @@ impl Reader<'_> {
             expect: expect.unwrap_or_default(),
             captures,
         };
+        hosts::frames_fit(decoder, &fields, &scenario);
+        hosts::rates_fit(decoder, &scenario);
         match fields.get("dilate") {
             Some(node) => dilated(decoder, node, &scenario),
             None => Some(scenario),

@@ -27,6 +27,11 @@ pub static SCENARIO: MapShape = MapShape {
         needed("topology", Shape::Map(&TOPOLOGY), "Hosts, switches and links."),
         key("switch", Shape::Map(&SWITCH), "What every switch is."),
         key("host", Shape::Map(&HOST), "What every host is."),
+        key(
+            "hosts",
+            Shape::List(&Shape::Map(&OWN_HOST)),
+            "Hosts that differ from `host`, and in what.",
+        ),
         needed("flows", Shape::OneOrMore(&Shape::Map(&FLOW)), "Who sends what to whom."),
         key("faults", Shape::List(&Shape::Map(&FAULT)), "What goes wrong, or changes."),
         key("captures", Shape::MapOf(&Shape::Count), "Links that are captured: most frames kept."),
@@ -156,46 +161,65 @@ pub(super) static SWITCH: MapShape = MapShape {
     ],
 };
 
+/// Numbers and words by name.
+const PARAMETERS: Shape = Shape::MapOf(&Shape::Either(&[Shape::Real, Shape::Name]));
+
+/// What hosts have, behind the keys of a place.
+macro_rules! host_keys {
+    ($($first:expr),* $(,)?) => {
+        &[
+            $($first,)*
+            key("qos", QOS, "Its queues, as in switch.yaml."),
+            key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset; `dcqcn` when absent."),
+            key("parameters", PARAMETERS, "Parameters that differ from the preset."),
+            key(
+                "cnp_interval",
+                Shape::Text,
+                "Least time between CNPs; that of the preset when absent.",
+            ),
+            key("cnp_per", Shape::Choice(CNP_PER), "What that time is kept for; `flow` when absent."),
+            key(
+                "path_mtu",
+                Shape::Text,
+                "Payload of a full packet: 256 B to 4096 B; 1024 B when absent.",
+            ),
+            key("packet", Shape::Text, "Payload of a full packet, any multiple of 4 bytes, instead of `path_mtu`."),
+            key("data_dscp", Shape::Count, "DSCP of data; 26 when absent."),
+            key("cnp_dscp", Shape::Count, "DSCP of CNPs; 48 when absent."),
+            key("data_pcp", Shape::Count, "VLAN priority of data without DSCP; 3 when absent."),
+            key("ecn", Shape::Flag, "Data says that it can be marked; true when absent."),
+            key(
+                "ack_every",
+                Shape::Count,
+                "Packets for each acknowledgement asked for; 64 when absent.",
+            ),
+            key(
+                "ack_timeout",
+                Shape::Count,
+                "Sent again after 4.096 us x 2^n; 14 (67 ms) when absent.",
+            ),
+            key("program", Shape::Text, "The adapter's program, relative to the scenario."),
+
+        ]
+    };
+}
+
 /// What every host is.
 pub(super) static HOST: MapShape = MapShape {
     name: "lab_host",
     what: "a host of the lab",
-    keys: &[
-        key(
-            "transport",
-            Shape::Choice(super::Transport::NAMES),
-            "What it speaks; `rocev2` when absent.",
-        ),
-        key("qos", QOS, "Its queues, as in switch.yaml."),
-        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset; `dcqcn` when absent."),
-        key("parameters", Shape::MapOf(&Shape::Real), "Parameters that differ from the preset."),
-        key(
-            "cnp_interval",
-            Shape::Text,
-            "Least time between CNPs; that of the preset when absent.",
-        ),
-        key("cnp_per", Shape::Choice(CNP_PER), "What that time is kept for; `flow` when absent."),
-        key(
-            "path_mtu",
-            Shape::Text,
-            "Payload of a full packet: 256 B to 4096 B; 1024 B when absent.",
-        ),
-        key("data_dscp", Shape::Count, "DSCP of data; 26 when absent."),
-        key("cnp_dscp", Shape::Count, "DSCP of CNPs; 48 when absent."),
-        key("data_pcp", Shape::Count, "VLAN priority of data without DSCP; 3 when absent."),
-        key("ecn", Shape::Flag, "Data says that it can be marked; true when absent."),
-        key(
-            "ack_every",
-            Shape::Count,
-            "Packets for each acknowledgement asked for; 64 when absent.",
-        ),
-        key(
-            "ack_timeout",
-            Shape::Count,
-            "Sent again after 4.096 us x 2^n; 14 (67 ms) when absent.",
-        ),
-        key("program", Shape::Text, "The adapter's program, relative to the scenario."),
-    ],
+    keys: host_keys![key(
+        "transport",
+        Shape::Choice(super::Transport::NAMES),
+        "What it speaks; `rocev2` when absent.",
+    )],
+};
+
+/// Hosts that are something else.
+pub(super) static OWN_HOST: MapShape = MapShape {
+    name: "lab_own_host",
+    what: "hosts with settings of their own",
+    keys: host_keys![needed("of", Shape::OneOrMore(&Shape::Name), "Hosts or groups.")],
 };
 
 pub(super) const CNP_PER: &[&str] = &["flow", "pair", "port"];
@@ -219,6 +243,11 @@ pub(super) static FLOW: MapShape = MapShape {
         key("start", Shape::Text, "When it starts; 0 when absent."),
         key("stagger", Shape::Text, "Each next flow starts this much later."),
         key("rounds", Shape::Count, "So many rounds, each after the last has completed."),
+        key("window", Shape::Count, "Messages under way at a time; 2 when absent."),
+        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset, instead of the host's."),
+        key("parameters", PARAMETERS, "Parameters that differ from this preset."),
+        key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
+        key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),
     ],
 };
 
@@ -230,6 +259,11 @@ pub(super) static FAULT: MapShape = MapShape {
         needed("at", Shape::Text, "When."),
         key("until", Shape::Text, "When it is over; lasts to the end when absent."),
         key("link_down", Shape::Text, "This link carries nothing: `h1-s1`."),
+        key(
+            "reroute_after",
+            Shape::Text,
+            "Switches choose other ways so long after the cut; never when absent.",
+        ),
         key("pause_storm", Shape::Name, "This host keeps its switch paused."),
         key("priority", Shape::Count, "Priority of the storm; 3 when absent."),
         key("slow_receiver", Shape::Name, "This host takes nothing from its wire."),

@@ -35,6 +35,12 @@ impl PathMtu {
         [256, 512, 1024, 2048, 4096].contains(&bytes).then_some(PathMtu(bytes))
     }
 
+    /// Any multiple of 4 bytes, which no adapter has: for a simulator whose packets are compared with those of another. `None` for
+    /// less than 256, with which a long message has too many packets, and for more than 16,384.
+    pub fn any(bytes: u32) -> Option<PathMtu> {
+        ((256..=16_384).contains(&bytes) && bytes.is_multiple_of(4)).then_some(PathMtu(bytes))
+    }
+
     /// Payload bytes.
     pub fn bytes(self) -> u32 {
         self.0

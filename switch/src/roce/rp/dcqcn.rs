@@ -24,7 +24,10 @@ pub mod preset;
 #[cfg(test)]
 mod tests;
 
-pub use params::{ClampTarget, DcqcnParams, Law, PARAMS, ParamInfo, Profile};
+pub use params::{
+    CHOICES, ChoiceInfo, ClampTarget, DcqcnParams, FirstCut, Law, PARAMS, ParamInfo, Profile,
+    Setting,
+};
 
 /// The phase of ns3-rdma's `m_rpStage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,13 +278,22 @@ impl Dcqcn {
     fn on_first_sampled_cnp(&mut self, now: Time) {
         self.limited = true;
         self.alpha = self.params.alpha_initial;
-        if let Some(fraction) = self.params.rate_on_first_cnp {
-            self.rate_bps = (self.rate_bps * fraction).max(self.params.min_rate_bps);
-            self.target_bps = self.rate_bps;
-        }
+        self.set_on_first_cnp();
         self.alpha_at = now + self.params.alpha_period;
         self.cut_at = now + self.params.decrease_period;
         self.cnp_since_cut = true;
+        if self.params.first_cut == FirstCut::AtOnce {
+            self.cnp_since_cut = false;
+            self.cut(now);
+        }
+    }
+
+    /// The part of the rate that the first CNP leaves; false where it is like any other.
+    fn set_on_first_cnp(&mut self) -> bool {
+        let Some(fraction) = self.params.rate_on_first_cnp else { return false };
+        self.rate_bps = (self.rate_bps * fraction).max(self.params.min_rate_bps);
+        self.target_bps = self.rate_bps;
+        true
     }
 }
 
@@ -300,6 +312,10 @@ impl RateControl for Dcqcn {
         // What is due at this very instant comes after the CNP, which restarts those timers.
         self.advance(now, false);
         match self.params.law {
+            Law::Paper | Law::Ns3Rdma if !self.limited && self.set_on_first_cnp() => {
+                self.raise_alpha();
+                self.increase_at = now + self.params.increase_period;
+            }
             Law::Paper => {
                 self.cut(now);
                 self.raise_alpha();

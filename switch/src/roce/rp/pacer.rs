@@ -1,14 +1,25 @@
 //! Departure instants at a rate.
 //!
 //! After a packet of `b` bytes at rate `r` the next may leave `8 b / r` later. The fraction of a
-//! picosecond that does not fit the clock is carried, so the long-run rate has no drift. When the rate
-//! changes while a gap runs, the part that is left is stretched or shrunk by the ratio of the rates,
-//! as a token bucket of one packet does. A packet that leaves late (the link was busy) by less than its
+//! picosecond that does not fit the clock is carried, so the long-run rate has no drift. What becomes of a gap that
+//! runs while the rate changes is a choice ([`Gap`]). A packet that leaves late (the link was busy) by less than its
 //! predecessor's gap does not lose that time; an idle sender gains nothing.
 
 use wireyard_tables::time::{Span, Time};
 
 const PS_PER_S: f64 = 1e12;
+
+/// What becomes of a gap that runs while the rate changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gap {
+    /// What is left of it is stretched or shrunk by the ratio of the rates, as a token bucket of one packet does.
+    #[default]
+    Rest,
+    /// It is as long as if the packet had left at the new rate (`RdmaHw::ChangeRate` of HPCC's simulator).
+    Whole,
+    /// It stays, the new rate begins with the next packet (DCQCN in the same simulator, which writes the rate alone).
+    Kept,
+}
 
 /// The pacing state of one queue pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,9 +27,15 @@ pub struct Pacer {
     due: Time,
     gap_ps: u64,
     fraction_ps: f64,
+    gap: Gap,
 }
 
 impl Pacer {
+    /// Nothing has left.
+    pub fn new(gap: Gap) -> Pacer {
+        Pacer { gap, ..Pacer::default() }
+    }
+
     /// The earliest instant for the next packet.
     pub fn due(&self) -> Time {
         self.due
@@ -40,7 +57,11 @@ impl Pacer {
     /// The rate changed from `old_bps` to `new_bps`.
     pub fn on_rate_change(&mut self, now: Time, old_bps: f64, new_bps: f64) {
         let left = self.due.since(now).as_ps();
-        if left > 0 {
+        if left > 0 && self.gap == Gap::Whole {
+            let gap_ps = (self.gap_ps as f64 * (old_bps / new_bps)) as u64;
+            self.due = Time::from_ps((self.due.as_ps() - self.gap_ps).saturating_add(gap_ps));
+            self.gap_ps = gap_ps;
+        } else if left > 0 && self.gap == Gap::Rest {
             let ratio = old_bps / new_bps;
             self.due = now + Span::from_ps((left as f64 * ratio) as u64);
             self.gap_ps = (self.gap_ps as f64 * ratio) as u64;
@@ -82,5 +103,24 @@ mod tests {
         assert_eq!(pacer.due(), Time::from_ns(1_500));
         pacer.on_rate_change(Time::from_ns(1_500), 4e9, 1.0);
         assert_eq!(pacer.due(), Time::from_ns(1_500), "nothing left to stretch");
+    }
+
+    #[test]
+    fn a_gap_is_measured_anew_or_kept_where_that_is_asked() {
+        for (gap, due_ns, then_ns) in
+            [(Gap::Rest, 1_500, 3_500), (Gap::Whole, 2_000, 4_000), (Gap::Kept, 1_000, 3_000)]
+        {
+            let mut pacer = Pacer::new(gap);
+            pacer.on_sent(Time::ZERO, 1000, 8e9);
+            pacer.on_rate_change(Time::from_ns(500), 8e9, 4e9);
+            assert_eq!(pacer.due(), Time::from_ns(due_ns), "{gap:?}");
+            pacer.on_sent(pacer.due(), 1000, 4e9);
+            assert_eq!(pacer.due(), Time::from_ns(then_ns), "{gap:?}");
+        }
+        // A gap that would have ended before now ends now.
+        let mut pacer = Pacer::new(Gap::Whole);
+        pacer.on_sent(Time::ZERO, 1000, 4e9);
+        pacer.on_rate_change(Time::from_ns(1_500), 4e9, 8e9);
+        assert_eq!(pacer.due(), Time::from_ns(1_000));
     }
 }

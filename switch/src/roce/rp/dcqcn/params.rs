@@ -1,11 +1,13 @@
 //! DCQCN parameters: names, units, checks.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use wireyard_tables::time::Span;
 
 use super::super::ParamError;
+use super::super::pacer::Gap;
 use crate::units::Dilation;
 
 /// Which published semantics.
@@ -28,6 +30,15 @@ pub enum ClampTarget {
     AfterByteStage,
     /// `CLAMP_TGT_RATE = 0`, `CLAMP_TGT_RATE_AFTER_TIME_INC = 1` (ConnectX, HPCC).
     AfterAnyStage,
+}
+
+/// When a reaction point of [`Law::Sampled`] makes its first cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstCut {
+    /// With the first CNP.
+    AtOnce,
+    /// One period of cuts after it (HPCC).
+    NextPeriod,
 }
 
 /// All settings of a reaction point. [`DcqcnParams::profile`] checks them.
@@ -63,8 +74,72 @@ pub struct DcqcnParams {
     pub decrease_period: Span,
     /// A cut never goes below this part of the rate (`RPG_MIN_DEC_FAC`).
     pub min_decrease_factor: f64,
-    /// Part of the rate set by the first CNP; [`Law::Sampled`] only; `None` leaves it.
+    /// Part of the rate set by the first CNP, instead of a cut by alpha; `None`: it is like any other.
     pub rate_on_first_cnp: Option<f64>,
+    /// The first cut; [`Law::Sampled`] only.
+    pub first_cut: FirstCut,
+    /// What becomes of a gap between two packets while the rate changes.
+    pub pacing_gap: Gap,
+}
+
+/// A setting that is one of a few words.
+#[derive(Clone, Copy, Debug)]
+pub struct ChoiceInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: &'static [&'static str],
+    /// Sets the value of this place in `values`.
+    set: fn(&mut DcqcnParams, usize),
+}
+
+const LAWS: [Law; 3] = [Law::Paper, Law::Ns3Rdma, Law::Sampled];
+const CLAMPS: [ClampTarget; 3] =
+    [ClampTarget::Always, ClampTarget::AfterByteStage, ClampTarget::AfterAnyStage];
+const FIRST_CUTS: [FirstCut; 2] = [FirstCut::AtOnce, FirstCut::NextPeriod];
+const GAPS: [Gap; 3] = [Gap::Rest, Gap::Whole, Gap::Kept];
+
+/// Every setting that is a word.
+pub const CHOICES: &[ChoiceInfo] = &[
+    ChoiceInfo { name: "law", values: &["paper", "ns3", "sampled"], set: |p, n| p.law = LAWS[n] },
+    ChoiceInfo {
+        name: "clamp_target",
+        values: &["always", "after_byte_stage", "after_any_stage"],
+        set: |p, n| p.clamp_target = CLAMPS[n],
+    },
+    ChoiceInfo {
+        name: "fast_recovery",
+        values: &["exclusive", "inclusive"],
+        set: |p, n| p.fast_recovery_inclusive = n == 1,
+    },
+    ChoiceInfo {
+        name: "first_cut",
+        values: &["at_once", "next_period"],
+        set: |p, n| p.first_cut = FIRST_CUTS[n],
+    },
+    ChoiceInfo {
+        name: "pacing_gap",
+        values: &["rest", "whole", "kept"],
+        set: |p, n| p.pacing_gap = GAPS[n],
+    },
+];
+
+/// A parameter as it is written: a number, or a word of [`CHOICES`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    /// A number.
+    Number(f64),
+    /// A word.
+    Word(String),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Number(number) => number.fmt(f),
+            Setting::Word(word) => f.write_str(word),
+        }
+    }
 }
 
 /// A numeric parameter that can be set by name.
@@ -181,6 +256,26 @@ impl DcqcnParams {
         used.map(|info| (info.name, (info.get)(self)))
     }
 
+    /// Sets a number ([`DcqcnParams::set`]) or a word.
+    ///
+    /// # Errors
+    /// As [`DcqcnParams::set`]; a word that is none of its values.
+    pub fn apply(&mut self, name: &str, setting: &Setting) -> Result<(), ParamError> {
+        let word = match setting {
+            Setting::Number(value) => return self.set(name, *value),
+            Setting::Word(word) => word,
+        };
+        let Some(info) = CHOICES.iter().find(|info| info.name == name) else {
+            return Err(ParamError::new("parameter name", format!("`{name}`"), "a number"));
+        };
+        let Some(place) = info.values.iter().position(|value| value == word) else {
+            let expected = format!("one of {}", info.values.join(", "));
+            return Err(ParamError::new(info.name, format!("`{word}`"), expected));
+        };
+        (info.set)(self, place);
+        Ok(())
+    }
+
     /// The same reaction point on a clock that is so many times slower; `None` where a period is too long.
     pub fn dilated(self, by: Dilation) -> Option<DcqcnParams> {
         let factor = f64::from(by.get());
@@ -212,10 +307,22 @@ impl DcqcnParams {
     }
 }
 
+impl ChoiceInfo {
+    /// Whether a reaction point of this law uses it.
+    pub fn is_of(&self, law: Law) -> bool {
+        match self.name {
+            "first_cut" => law == Law::Sampled,
+            // The phase of ns3-rdma looks at one counter.
+            "fast_recovery" => law != Law::Ns3Rdma,
+            _ => true,
+        }
+    }
+}
+
 impl ParamInfo {
     /// Whether a reaction point of this law uses it.
     pub fn is_of(&self, law: Law) -> bool {
-        law == Law::Sampled || !["decrease_period_us", "rate_on_first_cnp"].contains(&self.name)
+        law == Law::Sampled || self.name != "decrease_period_us"
     }
 
     fn check(&self, value: f64) -> Result<(), ParamError> {

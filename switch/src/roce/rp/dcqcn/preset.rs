@@ -7,7 +7,8 @@
 use wireyard_tables::time::Span;
 
 use super::super::ParamError;
-use super::params::{ClampTarget, DcqcnParams, Law};
+use super::super::pacer::Gap;
+use super::params::{ClampTarget, DcqcnParams, FirstCut, Law};
 
 /// Marking curve of a congestion point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,6 +93,8 @@ fn paper(line: f64) -> Preset {
             decrease_period: Span::from_us(50),
             min_decrease_factor: 0.5,
             rate_on_first_cnp: None,
+            first_cut: FirstCut::NextPeriod,
+            pacing_gap: Gap::Rest,
         },
         cnp_interval: Span::from_us(50),
         marking: Some(Marking { kmin_bytes: 5e3, kmax_bytes: 200e3, pmax: 0.01 }),

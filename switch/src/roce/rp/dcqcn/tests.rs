@@ -384,3 +384,52 @@ fn wrong_parameters_are_refused_by_name() {
     ok.set("increase_period_us", 55.5).unwrap();
     assert_eq!((ok.byte_counter_bytes, ok.increase_period), (None, Span::from_ns(55_500)));
 }
+
+#[test]
+fn words_set_what_numbers_cannot() {
+    let word = |text: &str| Setting::Word(text.to_owned());
+    let mut p = params("hpcc_dcqcn_paper", LINE);
+    for (name, value) in [
+        ("law", "paper"),
+        ("clamp_target", "always"),
+        ("fast_recovery", "inclusive"),
+        ("first_cut", "at_once"),
+        ("pacing_gap", "kept"),
+    ] {
+        p.apply(name, &word(value)).unwrap();
+    }
+    assert_eq!((p.law, p.clamp_target), (Law::Paper, ClampTarget::Always));
+    assert_eq!((p.first_cut, p.fast_recovery_inclusive), (FirstCut::AtOnce, true));
+    assert_eq!(p.pacing_gap, crate::roce::rp::pacer::Gap::Kept);
+    p.apply("g", &Setting::Number(0.5)).unwrap();
+    assert_eq!(p.g, 0.5);
+    let wrong = p.apply("law", &word("papre")).unwrap_err();
+    assert_eq!(wrong.to_string(), "law is `papre`, expected one of paper, ns3, sampled");
+    assert!(p.apply("g", &word("half")).is_err());
+}
+
+/// HPCC waits a period and cuts by an alpha that has decayed by then or not; at once, it is as with the paper.
+#[test]
+fn the_first_cut_waits_or_not() {
+    let rate = |p: DcqcnParams, at: u64| {
+        let mut rp = start(p);
+        rp.on_cnp(us(10));
+        rp.poll(us(at));
+        rp.rate_bps()
+    };
+    let hpcc = params("hpcc_dcqcn_paper", LINE);
+    assert_eq!((rate(hpcc.clone(), 10), rate(hpcc.clone(), 59)), (LINE, LINE));
+    assert!(rate(hpcc.clone(), 60) <= 0.51 * LINE);
+    let at_once = DcqcnParams { first_cut: FirstCut::AtOnce, ..hpcc };
+    assert_eq!(rate(at_once.clone(), 10), LINE / 2.0);
+    assert_eq!(rate(at_once, 60), LINE / 2.0, "one CNP, one cut");
+    // A part of the rate instead of a cut by alpha, with the laws that cut at once.
+    for name in ["dcqcn", "ns3_rdma_config"] {
+        let p = DcqcnParams { rate_on_first_cnp: Some(0.25), ..params(name, LINE) };
+        let mut rp = start(p.clone());
+        rp.on_cnp(us(10));
+        assert_eq!((rp.rate_bps(), rp.state().target_bps), (LINE / 4.0, LINE / 4.0), "{name}");
+        rp.on_cnp(us(11));
+        assert!(rp.rate_bps() < LINE / 4.0, "{name}: the second is like any other");
+    }
+}
