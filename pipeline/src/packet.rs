@@ -19,6 +19,7 @@
 #![allow(unsafe_code)]
 
 mod depot;
+mod promise;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub use promise::{NotPromised, Promise};
 use region::Region;
 
 /// Bits of a [`Buf`] that are the chunk index; the rest is the tag of the region.

@@ -74,8 +74,10 @@ pub use statistics::Statistics;
 
 /// Bursts that one poll receives from a port that obeys pauses: a ring of AF_XDP.
 const BURSTS_MAX: usize = 32;
-/// Frames that wait for a port that finds no room; more are dropped as `tx_full`.
+/// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
+/// so that ports that take nothing do not take the memory of the others.
 const BACKLOG_MAX: usize = 1024;
+const BACKLOG_LEAST: usize = 16;
 
 /// The same sink for a shorter time.
 fn lend<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn TraceSink> {
@@ -159,6 +161,8 @@ pub struct Core {
     rx: Vec<RxFrame>,
     /// Ports with something to send.
     active: SlotSet,
+    /// Ports whose descriptors are readable, while [`Core::poll_readable`] asks them.
+    readable: SlotSet,
     generators: Vec<Generator>,
     /// The other workers, if there are any.
     crew: Option<Crew>,
@@ -173,6 +177,10 @@ pub struct Core {
     copies_made: usize,
     /// Numbers of the ports that are there, in slot order.
     numbers: Vec<u16>,
+    /// How often ports came or went.
+    port_changes: u64,
+    /// Frames that may wait for each of them.
+    backlog_max: usize,
     /// Copies that a program's groups and sessions make.
     pub replication: Replication,
     /// Source addresses of ports' own frames, where they were given.
@@ -209,12 +217,15 @@ impl Core {
             slots: Vec::new(),
             slot_of: Vec::new(),
             numbers: Vec::new(),
+            port_changes: 0,
+            backlog_max: BACKLOG_MAX,
             replication: Replication::default(),
             device: DeviceState::default(),
             mac_control: MacControlPolicy::default(),
             mark_all: false,
             manager,
             active: SlotSet::default(),
+            readable: SlotSet::default(),
             macs: BTreeMap::new(),
             frames: Frames::shared().unwrap_or_else(|why| unreachable!("tested: {why}")),
             now: Time::ZERO,
@@ -296,6 +307,7 @@ impl Core {
         self.slot_of[number as usize] = slot as u16;
         self.list_numbers();
         self.active.grow(slot + 1);
+        self.readable.grow(slot + 1);
         self.tell_link(slot);
         Ok(())
     }
@@ -395,6 +407,28 @@ impl Core {
             self.take_in_all(slot, &mut progress, lend(&mut trace));
         }
         self.end_turn(progress, trace)
+    }
+
+    /// The same, but a port with a descriptor is asked only if it is one of `readable`, has frames that it holds itself, or wants
+    /// to be asked always.
+    pub fn poll_readable(&mut self, now: Time, readable: &[u16]) -> Progress {
+        let mut progress = self.begin_turn(now);
+        for &number in readable {
+            if let Some(slot) = self.slot(number) {
+                self.readable.insert(slot);
+            }
+        }
+        for slot in 0..self.slots.len() {
+            let place = &mut self.slots[slot];
+            if place.is_always_polled
+                || self.readable.contains(slot)
+                || place.port.next_arrival().is_some_and(|at| at <= now)
+            {
+                self.take_in(slot, &mut progress, None);
+            }
+        }
+        self.readable.clear();
+        self.end_turn(progress, None)
     }
 
     /// The same, but looks for frames only on this port: for a caller who knows where one arrived. The traffic manager may keep its

@@ -1,7 +1,7 @@
 //! The loop of a live switch: time of day in, sleep when nothing happens, signals, clean end.
 //!
-//! It polls the device while packets come, spins a moment when they stop, and then sleeps on the
-//! ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
+//! It polls the device while packets come, spins a moment when packets that came close together stop, and then
+//! sleeps on the ports, so that an idle switch costs nearly nothing and a busy one never waits. It has no
 //! forwarding rule and prints nothing itself: messages go to the caller.
 
 pub mod assembly;
@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod port_file;
 pub mod private;
 pub mod progress;
+mod ready;
 mod workers;
 
 use std::io;
@@ -25,8 +26,9 @@ use crate::core::{Core, Progress};
 use crate::ports::{self, Opened, PortError, PortSpec};
 pub use workers::Workers;
 
-/// Empty polls before the loop sleeps: about 50 us of spinning.
-const SPINS: u32 = 64;
+/// How long the loop spins after a frame that came as soon after the one before. Behind a frame that came alone it sleeps at once:
+/// spinning would find nothing, and on a processor that it shares with the receiver it delays the frame by as much.
+const SPIN_FOR: Span = Span::from_us(50);
 /// Longest sleep: how late a message about a link may be.
 const LONGEST_SLEEP: Span = Span::from_ms(100);
 /// Shorter waits are spent awake: the system takes so long to wake anybody.
@@ -134,8 +136,11 @@ fn attach_opened(
 /// When a loop looks at links, spins and sleeps.
 #[derive(Debug, Default)]
 struct Pace {
-    idle: u32,
     check_at: Time,
+    /// When frames came last.
+    came_at: Time,
+    /// They came soon after those before.
+    is_busy: bool,
 }
 
 impl Pace {
@@ -149,13 +154,22 @@ impl Pace {
     }
 
     /// How long to sleep after a turn; `None`: not at all. `wait` is how long nothing will happen.
-    fn rest(&mut self, progress: &Progress, wait: impl FnOnce() -> Span) -> Option<Span> {
-        if progress.received + progress.handed + progress.sent > 0 {
-            self.idle = 0;
+    fn rest(
+        &mut self,
+        now: Time,
+        progress: &Progress,
+        wait: impl FnOnce() -> Span,
+    ) -> Option<Span> {
+        let since = now.since(self.came_at);
+        if progress.received + progress.handed > 0 {
+            self.is_busy = since < SPIN_FOR;
+            self.came_at = now;
             return None;
         }
-        self.idle += 1;
-        let sleep = if self.idle < SPINS { Span::ZERO } else { wait() };
+        if progress.sent > 0 {
+            return None;
+        }
+        let sleep = if self.is_busy && since < SPIN_FOR { Span::ZERO } else { wait() };
         if sleep < SPIN_BELOW {
             std::hint::spin_loop();
             return None;
@@ -192,15 +206,16 @@ pub fn run_until(
 ) -> Result<(), String> {
     let end = duration.map_or(Time::MAX, |span| workers.shared().now() + span);
     core.set_time_of_day(workers.shared().began_ns());
+    let failed = |error: io::Error| error.to_string();
     let mut pace = Pace::default();
+    let mut ready = workers.shared().ready(0).map_err(failed)?;
     while !signals.is_stopped() && !workers.shared().is_stopped() {
         let shared = workers.shared();
         let now = shared.now();
         if now >= end {
             break;
         }
-        let progress = core.poll(now, None);
-        shared.wake(core.take_rung());
+        let progress = shared.poll(0, core, now, &mut ready).map_err(failed)?;
         if signals.counters.swap(false, Ordering::Relaxed) {
             tell(Event::Counters(core), workers);
         }
@@ -209,6 +224,7 @@ pub fn run_until(
         }
         if pace.is_check_due(now) {
             core.check_links(now);
+            ready.watch(core, true).map_err(failed)?;
             core.age(now);
             if shared.finished(0, core.is_finished(now)) {
                 break;
@@ -222,9 +238,9 @@ pub fn run_until(
         if stop {
             break;
         }
-        let sleep = pace.rest(&progress, || next_wait(core, now).min(end.since(now)));
+        let sleep = pace.rest(now, &progress, || next_wait(core, now).min(end.since(now)));
         if let Some(sleep) = sleep {
-            shared.sleep(0, core, sleep).map_err(|error| error.to_string())?;
+            shared.sleep(0, core, sleep, &mut ready).map_err(failed)?;
         }
     }
     workers.finish(core)

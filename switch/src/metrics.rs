@@ -92,6 +92,11 @@ const PORT: &[Family<PortReport>] = &[
         }),
     ),
     family(
+        "port_received_large_frames",
+        "Frames of several segments that the port cut.",
+        Counter(|p| p.medium.rx_segmented),
+    ),
+    family(
         "port_receive_waits",
         "Times that receiving stopped for want of packet memory.",
         Counter(|p| p.medium.rx_no_memory),

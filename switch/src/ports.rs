@@ -16,6 +16,7 @@ mod offload;
 mod open;
 pub mod pnet;
 pub mod raw;
+mod segments;
 pub mod spec;
 mod stats;
 pub mod sys;
@@ -304,9 +305,16 @@ pub trait Port: Send {
         None
     }
 
-    /// A descriptor that becomes readable when frames wait; `None` if there is nothing to sleep on.
+    /// A descriptor that becomes readable when frames wait; `None` if there is nothing to sleep on, and the port is to be asked
+    /// in every poll.
     fn poll_fd(&self) -> Option<RawFd> {
         None
+    }
+
+    /// True for a port with a descriptor that is to be asked in every poll nevertheless: asking it takes no system call, or it
+    /// has to do more than its descriptor tells.
+    fn is_always_polled(&self) -> bool {
+        false
     }
 
     /// The counters, the kernel's included.

@@ -17,6 +17,7 @@ use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 
 use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
+use crate::config::room::{Holders, Room};
 use crate::core::{Core, Crew};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
@@ -269,12 +270,15 @@ impl Loaded {
         })
     }
 
-    /// The packet memory of a live switch with these ports: as much as its queues hold, and from now on they hold no more.
-    pub fn size_memory(&mut self, numbers: &[u16]) -> MemoryConfig {
-        let Some(config) = &mut self.config else { return MemoryConfig::default() };
-        let Some(room) = config.room(numbers) else { return MemoryConfig::default() };
-        config.qos.get_or_insert_default().packet_slots = Some(room.packets);
-        room.memory()
+    /// What a live switch with these ports keeps its packets in: its queues hold no more from now on.
+    pub fn size_memory(&mut self, numbers: &[u16], holders: &Holders) -> Room {
+        let config = self.config.as_mut();
+        let room = config.and_then(|config| {
+            let room = config.room(numbers, Some(holders))?;
+            config.qos.get_or_insert_default().packet_slots = Some(room.packets);
+            Some(room)
+        });
+        room.unwrap_or_else(|| Room::plain(holders))
     }
 
     /// What is weak in the queues of a switch with these ports.

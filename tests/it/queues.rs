@@ -124,7 +124,7 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     let hardware = check(&hardware, &["--json"]).out;
     let hardware: serde_json::Value = serde_json::from_str(&hardware).unwrap();
     assert_eq!(hardware["queues"]["groups"][0]["headroom_bytes"], 50_176, "{hardware:#}");
-    assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 2 * 4096, "{json:#}");
+    assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 2 * 2048, "{json:#}");
     // Of 96,000 B only the pools in use count; without `qos:` nothing is said.
     let few = "ports: { 1: { rate: 1Gbps } }\nqos: { cell: 96 B, buffer_pools: { \
                ingress_lossy_pool: { direction: ingress, size: 96 KB }, other: { direction: ingress, size: 1 MB } } }\n";

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::depot::Depot;
+use super::promise::Shares;
 use super::{
     BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, MemoryConfig, MemoryError, READABLE_BEHIND_BYTES,
     REGION_ALIGN_BYTES, RegionLayout,
@@ -38,6 +39,7 @@ pub(super) struct Region {
     pub(super) depot: Depot,
     /// How often a chunk was asked for and none was free.
     pub(super) refused: AtomicU64,
+    pub(super) shares: Shares,
     tag: NonZeroU32,
     base: NonNull<u8>,
     allocation: NonNull<u8>,
@@ -83,9 +85,9 @@ impl Region {
         // SAFETY: `skip` is less than the alignment by which, and more, the allocation is longer.
         let base = unsafe { allocation.add(skip) };
         let refs = (0..chunks).map(|_| AtomicU32::new(0)).collect();
-        let depot = Depot::full(chunks, batch);
+        let (depot, shares) = (Depot::full(chunks, batch), Shares::of(chunks));
         let refused = AtomicU64::new(0);
-        Ok(Region { config, refs, depot, refused, tag, base, allocation, layout })
+        Ok(Region { config, refs, depot, refused, shares, tag, base, allocation, layout })
     }
 
     pub(super) fn layout(&self) -> RegionLayout {

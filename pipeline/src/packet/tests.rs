@@ -173,3 +173,27 @@ fn shares_freed_by_several_workers_free_the_chunk_once() {
     }
     assert_eq!(std::iter::from_fn(|| mem.alloc()).count(), 64);
 }
+
+#[test]
+fn promises_leave_others_their_share() {
+    let mem = memory(1000);
+    mem.divide(200, 4);
+    assert_eq!(mem.kept(), 200);
+    let held: Vec<Promise> = (0..3).map(|_| mem.promise(64, 512).unwrap()).collect();
+    assert!(held.iter().all(|promise| promise.chunks() == 200));
+    let small = mem.promise(64, 128).unwrap();
+    assert_eq!(small.chunks(), 128);
+    // 72 are left: one more has its least, and the next is refused with the numbers.
+    let last = mem.promise(64, 512).unwrap();
+    assert_eq!(last.chunks(), 72);
+    assert_eq!(mem.worker().promise(1, 512).unwrap_err(), NotPromised { left: 0, all: 1000 });
+    drop(small);
+    assert_eq!(mem.promise(129, 512).unwrap_err(), NotPromised { left: 128, all: 1000 });
+    assert_eq!(mem.promise(1, 512).unwrap().chunks(), 128);
+    let mut shrunk = mem.promise(100, 512).unwrap();
+    shrunk.keep(500);
+    shrunk.keep(100);
+    assert_eq!((shrunk.chunks(), mem.promise(1, 512).unwrap().chunks()), (100, 28));
+    mem.divide(5000, 0);
+    assert_eq!(mem.promise(1, 512).unwrap_err().left, 0);
+}

@@ -353,6 +353,9 @@ pub struct RunArgs {
     /// Workers, each with a processor core and ports of its own, which they get in turns.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
+    /// Packet memory, as in 256MiB; default: what ports and queues need.
+    #[arg(long, value_name = "SIZE")]
+    pub packet_memory: Option<crate::units::Bytes>,
     /// Stop after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<f64>,

@@ -96,7 +96,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     if let Some(Ok(report)) = &mut queues {
         report.warnings.extend(marks);
     }
-    let room = loaded.config.as_ref().and_then(|config| config.room(&[]));
+    let room = loaded.config.as_ref().and_then(|config| config.room(&[], None));
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })
 }
 
@@ -118,7 +118,7 @@ fn check_config(path: &Path) -> Result<Checked, Failure> {
     let queues = queues_of(&config);
     let with = if queues.is_some() { "with queues" } else { "without queues" };
     let summary = format!("{}: {} ports, {with}", path.display(), config.ports.len());
-    Ok(Checked { summary, warnings: found, files, queues, room: config.room(&[]) })
+    Ok(Checked { summary, warnings: found, files, queues, room: config.room(&[], None) })
 }
 
 fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {

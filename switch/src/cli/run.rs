@@ -6,6 +6,7 @@ use super::args::RunArgs;
 use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
+use crate::config::room::Holders;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
@@ -54,14 +55,23 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
-    let memory = loaded.size_memory(&numbers);
+    let workers = usize::from(args.workers);
+    let holders = Holders {
+        workers: u32::from(args.workers),
+        memory: args.packet_memory,
+        ..Holders::of(&specs, file.is_some())
+    };
+    let room = loaded.size_memory(&numbers, &holders);
+    let memory = room.memory();
     let options = DeviceOptions { background: true, memory, ..DeviceOptions::live() };
     for warning in loaded.queue_warnings(&numbers) {
         say(&format!("warning: {warning}"));
     }
-    let workers = usize::from(args.workers);
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
+    if let Some(core) = cores.first_mut() {
+        core.memory().divide(room.kept, holders.ring_ports);
+    }
     assembly.build(&loaded, &mut cores, &mut say)?;
     let mut name =
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));

@@ -3,6 +3,8 @@
 //! What a port does is in [`ports`](crate::ports); how ports come and go is in `removal`. Here a link that went down or is blocked
 //! is told to the traffic manager, so that what waits for it has a fate and others lose nothing.
 
+use std::os::fd::RawFd;
+
 use wireyard_tables::time::Time;
 
 use super::manager::port_id;
@@ -10,13 +12,16 @@ use super::{Core, PASSES_MAX};
 use crate::ports::{LinkState, PortError};
 
 impl Core {
-    /// Looks at the links; messages tell what changed.
+    /// Looks at the links; messages tell what changed, and what ports found out since they were opened.
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
         for index in 0..self.slots.len() {
             if let Some(message) = self.slots[index].check_link(now) {
                 self.port_messages.push(message);
             }
+            let number = self.slots[index].number;
+            let notices = self.slots[index].port.notices().into_iter();
+            self.port_messages.extend(notices.map(|notice| format!("port {number}: {notice}")));
             self.tell_link(index);
         }
         self.handle_events();
@@ -65,9 +70,19 @@ impl Core {
         self.slots[slot].port.next_arrival()
     }
 
-    /// Descriptors to sleep on.
-    pub fn poll_fds(&self) -> Vec<std::os::fd::RawFd> {
-        self.slots.iter().filter_map(|slot| slot.port.poll_fd()).collect()
+    /// Numbers and descriptors of the ports that have one: what to sleep on, and what tells [`Core::poll_readable`] whom to ask.
+    pub fn poll_fds(&self) -> impl Iterator<Item = (u16, RawFd)> {
+        self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
+    }
+
+    /// True if every port is asked in every poll, whatever its descriptor tells.
+    pub fn polls_always(&self) -> bool {
+        self.slots.iter().all(|slot| slot.is_always_polled)
+    }
+
+    /// How often ports came or went: who waits on their descriptors has to look again.
+    pub fn port_changes(&self) -> u64 {
+        self.port_changes
     }
 
     /// Sends what waits and closes the ports.

@@ -6,7 +6,7 @@
 use wireyard_tables::time::Time;
 
 use super::manager::port_id;
-use super::{Core, Crew};
+use super::{BACKLOG_LEAST, BACKLOG_MAX, Core, Crew};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{Port, PortError};
 use crate::stats::{DeviceReason, Ledger, LedgerReport};
@@ -45,6 +45,7 @@ impl Core {
         self.drop_waiting(slot);
         let place = Box::new(AbsentPort::like(self.slots[slot].port.as_ref()));
         let mut port = std::mem::replace(&mut self.slots[slot].port, place);
+        self.slots[slot].is_always_polled = true;
         self.slots[slot].recorded = None;
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
@@ -72,9 +73,12 @@ impl Core {
 
     /// Lists the ports that are there again.
     pub(super) fn list_numbers(&mut self) {
+        self.port_changes += 1;
         self.numbers.clear();
         let there = self.slots.iter().filter(|slot| slot.present);
         self.numbers.extend(there.map(|slot| slot.number));
+        let each = self.mem.kept() as usize / self.numbers.len().max(1);
+        self.backlog_max = each.clamp(BACKLOG_LEAST, BACKLOG_MAX);
     }
 
     /// The part of the ledger that ports had which were removed; `None` when there is none.

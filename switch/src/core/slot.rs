@@ -19,6 +19,8 @@ pub(super) struct Slot {
     /// The worker it belongs to, where that is another one.
     pub(super) worker: Option<u8>,
     link: LinkType,
+    /// It is asked in every poll, whatever its descriptor tells.
+    pub(super) is_always_polled: bool,
     /// False once it was removed.
     pub(super) present: bool,
     /// The traffic manager was told that the port takes no more.
@@ -62,6 +64,7 @@ impl Slot {
         Slot {
             number,
             present: true,
+            is_always_polled: port.poll_fd().is_none() || port.is_always_polled(),
             link: port.caps().link,
             port,
             worker: None,
@@ -168,6 +171,19 @@ impl SlotSet {
         }
     }
 
+    #[inline]
+    pub(super) fn contains(&self, slot: usize) -> bool {
+        self.words.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+
+    /// Leaves no member.
+    pub(super) fn clear(&mut self) {
+        if self.count > 0 {
+            self.words.fill(0);
+            self.count = 0;
+        }
+    }
+
     pub(super) fn remove(&mut self, slot: usize) {
         if let Some(word) = self.words.get_mut(slot / 64) {
             let bit = 1 << (slot % 64);
@@ -217,5 +233,9 @@ mod tests {
         set.insert(500);
         [3, 63, 199].into_iter().for_each(|slot| set.remove(slot));
         assert!(set.next(0).is_none() && set.is_empty());
+        set.insert(70);
+        assert!(set.contains(70) && !set.contains(71) && !set.contains(500));
+        set.clear();
+        assert!(!set.contains(70) && set.is_empty());
     }
 }

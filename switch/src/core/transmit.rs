@@ -12,7 +12,7 @@ use wireyard_tables::time::Time;
 
 use super::dispatch::is_ended;
 use super::manager::{OWN, port_id, slot_of};
-use super::{BACKLOG_MAX, Core, lend};
+use super::{Core, lend};
 use crate::device::notify::Half;
 use crate::ports::TxFrame;
 use crate::stats::DeviceReason;
@@ -299,7 +299,7 @@ impl Core {
 
     /// Drops the newest frames over the limit of the backlog.
     fn shed(&mut self, slot: usize) {
-        while self.slots[slot].backlog.len() > BACKLOG_MAX {
+        while self.slots[slot].backlog.len() > self.backlog_max {
             let port = &mut self.slots[slot];
             let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
                 return;

@@ -5,7 +5,6 @@
 //! taken while all stand still, so that they add up.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,10 +12,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use wireyard_tables::time::{Span, Time};
 
+use super::ready::Ready;
 use super::{Pace, next_wait};
-use crate::core::{Core, Statistics};
+use crate::core::{Core, Progress, Statistics};
 use crate::ports::sys::bell::Bell;
-use crate::ports::sys::poll;
 
 /// What one worker shows the others.
 #[derive(Debug)]
@@ -199,19 +198,48 @@ impl Shared {
         }
     }
 
+    /// What tells a worker which of its ports have frames.
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub(super) fn ready(&self, me: usize) -> io::Result<Ready> {
+        Ready::with(self.bell(me)?)
+    }
+
+    fn bell(&self, me: usize) -> io::Result<&Bell> {
+        self.seats.get(me).map(|seat| &seat.bell).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Moves what is there now on the ports that have something.
+    pub(super) fn poll(
+        &self,
+        me: usize,
+        core: &mut Core,
+        now: Time,
+        ready: &mut Ready,
+    ) -> io::Result<Progress> {
+        ready.watch(core, false)?;
+        let progress = core.poll_readable(now, ready.numbers(self.bell(me)?)?);
+        self.wake(core.take_rung());
+        Ok(progress)
+    }
+
     /// Sleeps until a frame arrives, another worker rings, or the time is over.
-    pub(super) fn sleep(&self, me: usize, core: &mut Core, most: Span) -> io::Result<()> {
+    pub(super) fn sleep(
+        &self,
+        me: usize,
+        core: &mut Core,
+        most: Span,
+        ready: &mut Ready,
+    ) -> io::Result<()> {
         let Some(seat) = self.seats.get(me) else { return Ok(()) };
         core.rest();
         seat.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !core.has_mail() && !self.asked.load(Ordering::Relaxed) && !self.is_stopped() {
-            let mut fds = core.poll_fds();
-            fds.push(seat.bell.as_raw_fd());
-            poll::wait(&fds, Duration::from_nanos(most.as_ns()))?;
+            ready.sleep(&seat.bell, Duration::from_nanos(most.as_ns()))?;
         }
         seat.asleep.store(false, Ordering::Relaxed);
-        seat.bell.quiet();
         Ok(())
     }
 
@@ -261,14 +289,14 @@ fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), String>
 }
 
 fn turns(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
-    let mut pace = Pace::default();
+    let (mut pace, mut ready) = (Pace::default(), shared.ready(me)?);
     while !shared.is_stopped() {
         let now = shared.now();
-        let progress = core.poll(now, None);
-        shared.wake(core.take_rung());
+        let progress = shared.poll(me, core, now, &mut ready)?;
         shared.answer(me, core);
         if pace.is_check_due(now) {
             core.check_links(now);
+            ready.watch(core, true)?;
             shared.finished(me, core.is_finished(now));
         }
         let messages = core.take_messages();
@@ -276,8 +304,8 @@ fn turns(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
             lock(&shared.messages).extend(messages);
             shared.has_messages.store(true, Ordering::Relaxed);
         }
-        if let Some(sleep) = pace.rest(&progress, || next_wait(core, now)) {
-            shared.sleep(me, core, sleep)?;
+        if let Some(sleep) = pace.rest(now, &progress, || next_wait(core, now)) {
+            shared.sleep(me, core, sleep, &mut ready)?;
         }
     }
     Ok(())

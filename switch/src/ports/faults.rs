@@ -282,6 +282,11 @@ impl Port for FaultyPort {
         self.inner.poll_fd()
     }
 
+    /// What had no room waits for the next poll.
+    fn is_always_polled(&self) -> bool {
+        true
+    }
+
     fn stats(&mut self) -> PortStats {
         self.inner.stats()
     }

@@ -122,6 +122,15 @@ pub(super) fn ones_complement_sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
+/// The ones'-complement sum of sums.
+pub(super) fn sum_of(sums: &[u16]) -> u16 {
+    let mut sum: u32 = sums.iter().map(|sum| u32::from(*sum)).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

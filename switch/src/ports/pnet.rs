@@ -3,7 +3,7 @@
 //! pnet reads with recvfrom, so a VLAN tag that the kernel took out of the frame is lost, and frames
 //! over its buffer are cut silently. It is given sockets that we prepared: one that sends, one that
 //! receives what has no tag, with the kernel's `virtio_net_hdr` in front (pnet takes it for data), so
-//! that unfinished checksums can be finished. Frames with a tag come by a packet socket of our own
+//! that unfinished checksums can be finished and frames of several segments cut. Frames with a tag come by a packet socket of our own
 //! beside it. Among frames with a tag, and among those without, the order is kept.
 //!
 //! One system call for each frame, and a poll before it: the portable port, not the fast one.
@@ -19,7 +19,8 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::offload::TAG_BYTES;
-use super::raw::{Burst, RawRx, finish, gso_notice};
+use super::raw::{Burst, RawRx, begin_cutting, finish, give, gso_notice, segment};
+use super::segments::Cutting;
 use super::sys::packet::{self, Received, RxOptions, VNET_HEADER_BYTES};
 use super::sys::poll::Waiter;
 use super::transmit::{Sending, drop_all};
@@ -37,6 +38,9 @@ pub struct PnetPort {
     channels: Channels,
     /// A chunk for the next frame: pnet reads before we know whether there is one.
     spare: Option<Buf>,
+    /// A frame of several segments, of which some were handed out.
+    large: Box<[u8]>,
+    cutting: Option<Cutting>,
     late: Option<PortError>,
     stats: PortStats,
     notices: Vec<String>,
@@ -117,6 +121,8 @@ impl PnetPort {
             caps: PortCaps { link, mtu_bytes: Some(found.mtu_bytes) },
             channels,
             spare: None,
+            large: vec![0; READ_BYTES].into_boxed_slice(),
+            cutting: None,
             late: None,
             stats: PortStats::default(),
             notices,
@@ -129,8 +135,7 @@ impl PnetPort {
             return false;
         };
         let old = std::mem::replace(&mut self.channels, channels);
-        // The chunks that wait in the old receiver wait in the new one.
-        self.channels.tagged.take_spare(old.tagged);
+        self.channels.tagged.take_over(old.tagged);
         self.caps.mtu_bytes = Some(found.mtu_bytes);
         self.watch.works();
         true
@@ -147,6 +152,11 @@ impl PnetPort {
             self.stats.rx_no_memory += 1;
             return Ok(Burst::Last);
         };
+        let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
+        if self.cutting.is_some() {
+            self.cut(mem, buf, offset, now, out);
+            return Ok(Burst::More);
+        }
         let read = match self.channels.receiver.next() {
             Ok(read) => read,
             Err(error) => {
@@ -158,7 +168,6 @@ impl PnetPort {
                 };
             }
         };
-        let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
         let mut received = Received::default();
         let Some((header, frame)) = read.split_first_chunk::<VNET_HEADER_BYTES>() else {
             self.spare = Some(buf);
@@ -167,21 +176,52 @@ impl PnetPort {
         };
         packet::read_vnet_header(header, &mut received);
         received.len = frame.len() as u32;
+        received.truncated = read.len() >= READ_BYTES;
+        self.cutting = begin_cutting(frame, &received);
+        if let (Some(_), Some(place)) = (&self.cutting, self.large.get_mut(..frame.len())) {
+            place.copy_from_slice(frame);
+            self.spare = Some(buf);
+            return Ok(Burst::More);
+        }
         let end = offset + frame.len();
         match mem.bytes_mut(&mut buf).and_then(|chunk| chunk.get_mut(offset..end)) {
             Some(place) => place.copy_from_slice(frame),
             None => received.truncated = true,
         }
-        received.truncated |= read.len() >= READ_BYTES;
         match finish(mem, buf, offset, &received, now, &mut self.stats) {
-            Ok(frame) => {
-                self.stats.rx_frames += 1;
-                self.stats.rx_bytes += u64::from(frame.len);
-                out.push(frame);
-            }
+            Ok(frame) => give(frame, out, &mut self.stats),
             Err(buf) => self.spare = Some(buf),
         }
         Ok(Burst::More)
+    }
+
+    /// The next segment of the large frame, in `buf`.
+    fn cut(
+        &mut self,
+        mem: &PacketMemory,
+        mut buf: Buf,
+        offset: usize,
+        now: Time,
+        out: &mut Vec<RxFrame>,
+    ) {
+        let Some(mut cutting) = self.cutting.take() else { return self.spare = Some(buf) };
+        let made = match cutting.write(mem, [&self.large, &[]], &mut buf, offset) {
+            Some(len) => segment(mem, buf, offset, len, None, now),
+            None => Err(buf),
+        };
+        match made {
+            Ok(frame) => give(frame, out, &mut self.stats),
+            Err(buf) => {
+                self.spare = Some(buf);
+                self.stats.rx_gso += 1;
+                return;
+            }
+        }
+        if cutting.is_done() {
+            self.stats.rx_segmented += 1;
+        } else {
+            self.cutting = Some(cutting);
+        }
     }
 
     /// Frames without a tag first, then those with one.
@@ -271,6 +311,10 @@ impl Port for PnetPort {
 
     fn poll_fd(&self) -> Option<RawFd> {
         Some(self.channels.waiter.as_raw_fd())
+    }
+
+    fn next_arrival(&mut self) -> Option<Time> {
+        (self.cutting.is_some() || self.channels.tagged.holds()).then_some(Time::ZERO)
     }
 
     fn stats(&mut self) -> PortStats {

@@ -2,8 +2,8 @@
 //!
 //! Bursts of recvmmsg and sendmmsg straight into and out of packet memory. One socket receives (and
 //! ignores what leaves by the interface, ours and others'), one sends. VLAN tags come back from the
-//! auxiliary data, unfinished checksums are finished where `virtio_net_hdr` says. Segments that the
-//! sender left to its card to cut (GSO) are dropped and explained.
+//! auxiliary data, unfinished checksums are finished where `virtio_net_hdr` says. Frames of several segments
+//! (GSO), which the sender left to its card to cut, are cut in [`segments`](super::segments).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -12,7 +12,8 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::offload::{TAG_BYTES, finish_checksum, insert_tag};
-use super::sys::packet::{self, BATCH_MAX, Batch, Received, RxOptions};
+use super::segments::{Cutting, Gso};
+use super::sys::packet::{self, BATCH_MAX, Batch, LARGE_BYTES, Received, RxOptions};
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
@@ -129,6 +130,10 @@ impl Port for RawPort {
         Some(self.rx.fd.as_raw_fd())
     }
 
+    fn next_arrival(&mut self) -> Option<Time> {
+        self.rx.holds().then_some(Time::ZERO)
+    }
+
     fn stats(&mut self) -> PortStats {
         self.stats.rx_kernel_drops += packet::kernel_drops(&self.rx.fd);
         self.stats
@@ -150,11 +155,11 @@ impl Port for RawPort {
     }
 }
 
-/// What a sender has to do whose frames come in segments.
+/// What a sender has to do whose frames of several segments are not cut here.
 pub(super) fn gso_notice(watch: &Watch) -> String {
     format!(
-        "{}: frames of several segments (GSO) arrive and are dropped, because the sender counts on a \
-         network card to cut them. On the sending side of {}: ethtool -K INTERFACE tx off gso off tso off",
+        "{}: frames of several segments (GSO) arrive that this port does not cut (in a tunnel, or of another protocol than TCP \
+         and UDP), and are dropped. On the sending side of {}: ethtool -K INTERFACE gso off tso off tx-udp_tnl-segmentation off",
         watch.port(),
         watch.interface()
     )
@@ -167,23 +172,55 @@ pub(super) enum Burst {
     Last,
 }
 
+/// Messages that a call asks for at least, where the last one brought few: each takes a chunk for as long.
+const WANT_MIN: usize = 8;
+
 /// The receiving half.
 pub(super) struct RawRx {
     pub(super) fd: OwnedFd,
     batch: Box<Batch>,
-    /// Chunks for the next call.
-    spare: Vec<Buf>,
+    /// What of a message did not fit its chunk. Pages are taken from the system when a large frame first lies there.
+    overflow: Box<[u8]>,
+    /// Chunks of messages that are not handed out yet, the next one last. None is held between two bursts, unless a burst was full.
+    chunks: Vec<Buf>,
+    /// Number of the next message.
+    next: usize,
+    /// Messages to ask for.
+    want: usize,
+    /// The last call brought as many as were asked for.
+    was_full: bool,
+    cutting: Option<(Cutting, Large)>,
+}
+
+/// The frame that is being cut.
+struct Large {
+    buf: Buf,
+    message: usize,
+    vlan: Option<(u16, u16)>,
 }
 
 impl RawRx {
     /// `tagged`: only frames with, or without, a VLAN tag.
     pub(super) fn open(index: u32, tagged: Option<bool>) -> io::Result<RawRx> {
         let options = RxOptions { tagged, aux_data: true, vnet_header: true };
-        let fd = packet::rx_socket(index, options)?;
-        Ok(RawRx { fd, batch: Batch::new(), spare: Vec::with_capacity(BATCH_MAX) })
+        Ok(RawRx {
+            fd: packet::rx_socket(index, options)?,
+            batch: Batch::new(),
+            overflow: vec![0; BATCH_MAX * LARGE_BYTES].into_boxed_slice(),
+            chunks: Vec::with_capacity(BATCH_MAX),
+            next: 0,
+            want: WANT_MIN,
+            was_full: false,
+            cutting: None,
+        })
     }
 
-    /// One system call.
+    /// True while received frames wait here for the next burst: the socket does not tell of them.
+    pub(super) fn holds(&self) -> bool {
+        self.cutting.is_some() || !self.chunks.is_empty()
+    }
+
+    /// One system call at most.
     pub(super) fn burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -192,42 +229,154 @@ impl RawRx {
         max: usize,
         stats: &mut PortStats,
     ) -> io::Result<Burst> {
-        let want = max.min(BATCH_MAX);
-        while self.spare.len() < want {
-            let Some(buf) = mem.alloc() else { break };
-            self.spare.push(buf);
-        }
-        let want = want.min(self.spare.len());
-        if want == 0 {
-            stats.rx_no_memory += 1;
-            return Ok(Burst::Last);
-        }
         // Room for the tag even if the memory was made without headroom.
         let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
-        let bufs = self.spare.get_mut(..want).unwrap_or_default();
-        let count = self.batch.receive(&self.fd, mem, bufs, offset)?.min(want);
-        for (i, buf) in self.spare.drain(..count).enumerate() {
-            let received = self.batch.received(i);
+        let end = out.len().saturating_add(max);
+        if !self.holds() {
+            self.receive(mem, offset, max, stats)?;
+        }
+        while out.len() < end {
+            if self.cutting.is_some() {
+                self.cut(mem, now, offset, out, end, stats);
+                continue;
+            }
+            let Some(buf) = self.chunks.pop() else {
+                return Ok(if self.was_full { Burst::More } else { Burst::Last });
+            };
+            let message = self.next;
+            self.next += 1;
+            let received = self.batch.received(message);
+            let cutting =
+                begin_cutting(mem.bytes(&buf).get(offset..).unwrap_or_default(), &received);
+            if let Some(cutting) = cutting {
+                self.want = WANT_MIN;
+                self.cutting = Some((cutting, Large { buf, message, vlan: received.vlan }));
+                continue;
+            }
             match finish(mem, buf, offset, &received, now, stats) {
-                Ok(frame) => {
-                    stats.rx_frames += 1;
-                    stats.rx_bytes += u64::from(frame.len);
-                    out.push(frame);
-                }
+                Ok(frame) => give(frame, out, stats),
                 Err(buf) => mem.free(buf),
             }
         }
-        Ok(if count == want { Burst::More } else { Burst::Last })
+        Ok(Burst::More)
     }
 
-    /// Takes over the chunks of a receiver that is given up.
-    pub(super) fn take_spare(&mut self, mut old: RawRx) {
-        self.spare.append(&mut old.spare);
+    /// Asks the kernel. Chunks that it did not fill are free again at once, so that a port without frames holds none.
+    fn receive(
+        &mut self,
+        mem: &mut PacketMemory,
+        offset: usize,
+        max: usize,
+        stats: &mut PortStats,
+    ) -> io::Result<()> {
+        self.was_full = false;
+        let want = max.min(self.want);
+        while self.chunks.len() < want {
+            let Some(buf) = mem.alloc() else { break };
+            self.chunks.push(buf);
+        }
+        let asked = self.chunks.len();
+        if asked == 0 {
+            stats.rx_no_memory += 1;
+            return Ok(());
+        }
+        let overflow = &mut self.overflow;
+        let received = self.batch.receive(&self.fd, mem, &mut self.chunks, offset, overflow);
+        let count = received.as_ref().map_or(0, |count| *count).min(asked);
+        self.chunks.drain(count..).for_each(|buf| mem.free(buf));
+        self.chunks.reverse();
+        self.next = 0;
+        self.was_full = count == asked;
+        self.want = (2 * count).clamp(WANT_MIN, BATCH_MAX);
+        received.map(drop)
+    }
+
+    /// Cuts segments off the large frame until the burst is full.
+    fn cut(
+        &mut self,
+        mem: &mut PacketMemory,
+        now: Time,
+        offset: usize,
+        out: &mut Vec<RxFrame>,
+        end: usize,
+        stats: &mut PortStats,
+    ) {
+        let Some((mut cutting, large)) = self.cutting.take() else { return };
+        let tail = self.overflow.chunks(LARGE_BYTES).nth(large.message).unwrap_or_default();
+        while out.len() < end && !cutting.is_done() {
+            let Some(mut buf) = mem.alloc() else {
+                // It is not kept for later: it holds a chunk itself, and so might every port.
+                stats.rx_no_memory += 1;
+                stats.rx_gso += 1;
+                return mem.free(large.buf);
+            };
+            let head = mem.bytes(&large.buf).get(offset..).unwrap_or_default();
+            let Some(len) = cutting.write(mem, [head, tail], &mut buf, offset) else {
+                stats.rx_gso += 1;
+                mem.free(buf);
+                return mem.free(large.buf);
+            };
+            match segment(mem, buf, offset, len, large.vlan, now) {
+                Ok(frame) => give(frame, out, stats),
+                Err(buf) => mem.free(buf),
+            }
+        }
+        if cutting.is_done() {
+            stats.rx_segmented += 1;
+            mem.free(large.buf);
+        } else {
+            self.cutting = Some((cutting, large));
+        }
+    }
+
+    /// Goes on with what an older receiver, which is given up, has not handed out.
+    pub(super) fn take_over(&mut self, mut old: RawRx) {
+        std::mem::swap(&mut old.fd, &mut self.fd);
+        *self = old;
     }
 
     pub(super) fn close(&mut self, mem: &mut PacketMemory) {
-        self.spare.drain(..).for_each(|buf| mem.free(buf));
+        self.chunks.drain(..).for_each(|buf| mem.free(buf));
+        self.cutting.take().into_iter().for_each(|(_, large)| mem.free(large.buf));
     }
+}
+
+/// Hands a frame out and counts it.
+pub(super) fn give(frame: RxFrame, out: &mut Vec<RxFrame>, stats: &mut PortStats) {
+    stats.rx_frames += 1;
+    stats.rx_bytes += u64::from(frame.len);
+    out.push(frame);
+}
+
+/// How a received frame is cut that begins with `head`; `None` if it is one segment, or cannot be cut.
+pub(super) fn begin_cutting(head: &[u8], received: &Received) -> Option<Cutting> {
+    let (kind, segment_bytes) = received.gso.filter(|_| !received.truncated)?;
+    let checksum_from = received.unfinished_checksum.map(|(from, _)| from);
+    let len = received.len as usize;
+    let head = head.get(..len).unwrap_or(head);
+    let cutting = Cutting::of(head, len, Gso { kind, segment_bytes, checksum_from })?;
+    Some(cutting)
+}
+
+/// A segment that was written at `offset`, as a frame.
+pub(super) fn segment(
+    mem: &PacketMemory,
+    mut buf: Buf,
+    offset: usize,
+    len: u32,
+    vlan: Option<(u16, u16)>,
+    now: Time,
+) -> Result<RxFrame, Buf> {
+    let (mut start, mut len) = (offset, len);
+    if let Some(tag) = vlan {
+        let moved =
+            mem.bytes_mut(&mut buf).and_then(|chunk| insert_tag(chunk, offset, len as usize, tag));
+        let Some(moved) = moved else { return Err(buf) };
+        start = moved;
+        len += TAG_BYTES as u32;
+    }
+    let checksum = ChecksumStatus::FinishedByPort;
+    Ok(RxFrame { buf, data_off: start as u16, len, wire_len: len, timestamp: now, checksum })
 }
 
 /// Makes what the kernel delivered at `offset` the frame that was sent; gives the chunk back if that
@@ -240,16 +389,16 @@ pub(super) fn finish(
     now: Time,
     stats: &mut PortStats,
 ) -> Result<RxFrame, Buf> {
-    if received.gso {
+    if received.gso.is_some() {
         stats.rx_gso += 1;
         return Err(buf);
     }
-    if received.truncated {
+    let room = mem.config().chunk_bytes as usize - offset;
+    if received.truncated || received.len as usize > room {
         stats.rx_too_long += 1;
         return Err(buf);
     }
-    let mut len = received.len;
-    let mut start = offset;
+    let len = received.len;
     let mut checksum = ChecksumStatus::AsReceived;
     if let Some((from, at)) = received.unfinished_checksum {
         let frame = mem.frame_mut(&mut buf, offset as u16, len);
@@ -258,17 +407,13 @@ pub(super) fn finish(
             stats.rx_checksums_finished += 1;
         }
     }
-    if let Some(tag) = received.vlan {
-        let moved =
-            mem.bytes_mut(&mut buf).and_then(|chunk| insert_tag(chunk, offset, len as usize, tag));
-        let Some(moved) = moved else {
+    match segment(mem, buf, offset, len, received.vlan, now) {
+        Ok(frame) => Ok(RxFrame { checksum, ..frame }),
+        Err(buf) => {
             stats.rx_errors += 1;
-            return Err(buf);
-        };
-        start = moved;
-        len += TAG_BYTES as u32;
+            Err(buf)
+        }
     }
-    Ok(RxFrame { buf, data_off: start as u16, len, wire_len: len, timestamp: now, checksum })
 }
 
 /// The sending half.

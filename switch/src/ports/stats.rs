@@ -14,8 +14,10 @@ pub struct PortStats {
     pub rx_kernel_drops: u64,
     /// Frames longer than a chunk of packet memory: dropped.
     pub rx_too_long: u64,
-    /// Segments of more than the MTU that the sender left to its card (GSO): dropped.
+    /// Frames of several segments, which the sender left to its card to cut (GSO), and which could not be cut here: dropped.
     pub rx_gso: u64,
+    /// Frames of several segments that were cut here; the segments are among `rx_frames`.
+    pub rx_segmented: u64,
     /// Frames that could not be read for another reason: dropped.
     pub rx_errors: u64,
     /// Times that receiving stopped for want of a free chunk; no frame is lost by it here.
@@ -38,13 +40,14 @@ pub struct PortStats {
 
 impl PortStats {
     /// Every counter with its name, in a fixed order.
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 15] {
         [
             ("rx_frames", self.rx_frames),
             ("rx_bytes", self.rx_bytes),
             ("rx_kernel_drops", self.rx_kernel_drops),
             ("rx_too_long", self.rx_too_long),
             ("rx_gso", self.rx_gso),
+            ("rx_segmented", self.rx_segmented),
             ("rx_errors", self.rx_errors),
             ("rx_no_memory", self.rx_no_memory),
             ("rx_checksums_finished", self.rx_checksums_finished),

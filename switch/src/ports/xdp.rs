@@ -10,6 +10,7 @@
 //! handle is kept here until it comes back.
 
 mod held;
+pub(crate) mod rings;
 mod shape;
 mod start;
 
@@ -19,11 +20,11 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
 use held::Held;
+use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
 use start::Live;
 
 use super::offload::{finish_unmarked_checksum, insert_tag};
-use super::raw::gso_notice;
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
 use super::sys::xsk::Part;
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
@@ -41,6 +42,7 @@ pub struct XdpPort {
     queue: u32,
     caps: PortCaps,
     shape: Shape,
+    rings: Rings,
     /// `None` while the interface is gone.
     live: Option<Live>,
     receiving: Held,
@@ -62,6 +64,16 @@ struct Partial {
     too_long: bool,
 }
 
+/// What a sender has to do whose frames come in segments.
+fn gso_notice(watch: &Watch) -> String {
+    let interface = watch.interface();
+    format!(
+        "{}: frames of several segments (GSO) arrive and are dropped: AF_XDP does not say how to cut them. Take raw:{interface}, or \
+         on the sending side of {interface}: ethtool -K INTERFACE tx off gso off tso off",
+        watch.port(),
+    )
+}
+
 impl XdpPort {
     /// Opens the interface of a specification.
     ///
@@ -72,7 +84,9 @@ impl XdpPort {
         let (watch, found) = Watch::open(&name, &spec.target)?;
         let shape =
             Shape::of(mem).map_err(|why| PortError::Unsupported { port: name.clone(), why })?;
-        let (live, notices) = start::start(&watch, &found, spec.queue, mem, &shape)?;
+        let rings = Rings::on(mem, spec)?;
+        let (live, notices) =
+            start::start(&watch, &found, spec.queue, mem, &shape, rings.entries())?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let chunks = mem.config().chunks as usize;
         let mut port = XdpPort {
@@ -81,6 +95,7 @@ impl XdpPort {
             queue: spec.queue,
             caps: PortCaps { link, mtu_bytes: Some(found.mtu_bytes) },
             shape,
+            rings,
             live: Some(live),
             receiving: Held::new(chunks),
             sending: Held::new(chunks),
@@ -125,9 +140,9 @@ impl XdpPort {
 
     fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
         let Some(found) = self.watch.look_again(now) else { return };
-        let Ok((live, _)) = start::start(&self.watch, &found, self.queue, mem, &self.shape) else {
-            return;
-        };
+        let entries = self.rings.entries();
+        let live = start::start(&self.watch, &found, self.queue, mem, &self.shape, entries);
+        let Ok((live, _)) = live else { return };
         self.live = Some(live);
         self.index = found.index;
         self.caps.mtu_bytes = Some(found.mtu_bytes);
@@ -155,7 +170,8 @@ impl XdpPort {
     /// Offers free chunks to the kernel.
     fn refill(&mut self, mem: &mut PacketMemory) {
         let Some(live) = &mut self.live else { return };
-        let room = live.xsk.fill_room();
+        // Chunks of received frames that were not taken yet are among those held.
+        let room = live.xsk.fill_room().min(self.rings.room(&self.receiving));
         if room == 0 {
             return;
         }
@@ -288,7 +304,7 @@ impl XdpPort {
     /// How many frames from the front find room in the ring.
     fn fitting(&mut self, frames: &[TxFrame]) -> usize {
         let Some(live) = &mut self.live else { return 0 };
-        let mut room = live.xsk.tx_room();
+        let mut room = live.xsk.tx_room().min(self.rings.room(&self.sending));
         let mut count = 0;
         for frame in frames {
             // A frame that is copied to the front of a chunk needs no more parts than in its place.
@@ -411,6 +427,11 @@ impl Port for XdpPort {
 
     fn poll_fd(&self) -> Option<RawFd> {
         self.live.as_ref().map(|live| live.xsk.fd().as_raw_fd())
+    }
+
+    /// Its rings are memory.
+    fn is_always_polled(&self) -> bool {
+        true
     }
 
     fn stats(&mut self) -> PortStats {

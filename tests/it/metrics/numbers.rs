@@ -48,6 +48,7 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         rx_kernel_drops: next(),
         rx_too_long: next(),
         rx_gso: next(),
+        rx_segmented: next(),
         rx_errors: next(),
         rx_no_memory: next(),
         rx_checksums_finished: next(),

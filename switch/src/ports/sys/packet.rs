@@ -12,6 +12,8 @@ use crate::ports::TxFrame;
 pub const BATCH_MAX: usize = 64;
 /// Bytes of `struct virtio_net_hdr` (virtio 1.x, 5.1.6; without num_buffers).
 pub const VNET_HEADER_BYTES: usize = 10;
+/// Bytes of the longest frame of several segments, beyond what a chunk takes of it.
+pub const LARGE_BYTES: usize = 65_536;
 /// Room for one `tpacket_auxdata` control message.
 const CONTROL_BYTES: usize = 64;
 const SOCKET_BUFFER_BYTES: libc::c_int = 16 << 20;
@@ -134,14 +136,14 @@ pub struct Received {
     pub vlan: Option<(u16, u16)>,
     /// Where the checksum starts to sum, and where it is stored, if the sender left it unfinished.
     pub unfinished_checksum: Option<(u16, u16)>,
-    /// More than one segment of a transport protocol.
-    pub gso: bool,
+    /// More than one segment of a transport protocol: `gso_type` and `gso_size`.
+    pub gso: Option<(u8, u16)>,
 }
 
 /// Buffers of the batched calls, allocated once.
 pub struct Batch {
     messages: [libc::mmsghdr; BATCH_MAX],
-    parts: [[libc::iovec; 2]; BATCH_MAX],
+    parts: [[libc::iovec; 3]; BATCH_MAX],
     headers: [[u8; VNET_HEADER_BYTES]; BATCH_MAX],
     controls: [Control; BATCH_MAX],
 }
@@ -160,8 +162,9 @@ impl Batch {
         Box::new(unsafe { std::mem::zeroed() })
     }
 
-    /// Receives into `bufs` from byte `offset` of each chunk on, and gives the number of frames; what
-    /// they are tells [`Batch::received`]. The socket has a `virtio_net_hdr` and auxiliary data.
+    /// Receives into `bufs` from byte `offset` of each chunk on, what is longer goes on in `overflow` ([`LARGE_BYTES`] for each
+    /// message), and gives the number of frames; what they are tells [`Batch::received`]. The socket has a `virtio_net_hdr`
+    /// and auxiliary data.
     ///
     /// # Errors
     /// The kernel's; `WouldBlock` when nothing waits.
@@ -171,20 +174,22 @@ impl Batch {
         mem: &PacketMemory,
         bufs: &mut [Buf],
         offset: usize,
+        overflow: &mut [u8],
     ) -> io::Result<usize> {
         let mut count = 0;
-        for (i, buf) in bufs.iter_mut().enumerate().take(BATCH_MAX) {
+        let behind = overflow.chunks_mut(LARGE_BYTES);
+        for (i, (buf, behind)) in bufs.iter_mut().zip(behind).enumerate().take(BATCH_MAX) {
             let room = mem.bytes_mut(buf).and_then(|chunk| chunk.get_mut(offset..));
             let Some(room) = room else { break };
-            self.parts[i] = [part(&mut self.headers[i]), part(room)];
+            self.parts[i] = [part(&mut self.headers[i]), part(room), part(behind)];
             let header = &mut self.messages[i].msg_hdr;
             header.msg_iov = self.parts[i].as_mut_ptr();
-            header.msg_iovlen = 2;
+            header.msg_iovlen = 3;
             header.msg_control = self.controls[i].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL_BYTES;
             count += 1;
         }
-        // SAFETY: the first `count` messages point at this struct and at chunks whose handles are
+        // SAFETY: the first `count` messages point at this struct, at `overflow` and at chunks whose handles are
         // borrowed exclusively through the call, so that the kernel alone writes them.
         let received = checked(unsafe {
             libc::recvmmsg(
@@ -268,8 +273,8 @@ fn part(bytes: &mut [u8]) -> libc::iovec {
 /// `virtio_net_hdr` in the byte order of the host, as packet sockets give it.
 pub fn read_vnet_header(header: &[u8; VNET_HEADER_BYTES], received: &mut Received) {
     const NEEDS_CHECKSUM: u8 = 1;
-    let [flags, gso_type, _, _, _, _, s0, s1, o0, o1] = *header;
-    received.gso = gso_type != 0;
+    let [flags, gso_type, _, _, g0, g1, s0, s1, o0, o1] = *header;
+    received.gso = (gso_type != 0).then(|| (gso_type, u16::from_ne_bytes([g0, g1])));
     if flags & NEEDS_CHECKSUM != 0 {
         received.unfinished_checksum =
             Some((u16::from_ne_bytes([s0, s1]), u16::from_ne_bytes([o0, o1])));

@@ -1,4 +1,4 @@
-//! One descriptor that waits for several (epoll(7)), and sleeps (poll(2), prctl(2)).
+//! One descriptor that waits for several and tells which (epoll(7)), and sleeps (poll(2), prctl(2)).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -19,16 +19,49 @@ impl Waiter {
         // SAFETY: no pointers; the descriptor is new and ours.
         let waiter =
             unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-        for fd in fds {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            // SAFETY: the kernel reads the event during the call.
-            checked(unsafe {
-                libc::epoll_ctl(waiter.as_raw_fd(), libc::EPOLL_CTL_ADD, *fd, &raw mut event)
-            })?;
+        let waiter = Waiter(waiter);
+        fds.iter().try_for_each(|fd| waiter.add(*fd, 0))?;
+        Ok(waiter)
+    }
+
+    /// Waits on `fd` too, which has this name in [`Waiter::readable`]. One that it waits on already stays as it is.
+    ///
+    /// # Errors
+    /// Too many descriptors.
+    pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: name };
+        // SAFETY: the kernel reads the event during the call.
+        let added = checked(unsafe {
+            libc::epoll_ctl(self.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
+        });
+        match added {
+            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
+            _ => Ok(()),
         }
-        Ok(Waiter(waiter))
+    }
+
+    /// Appends the names of descriptors that are readable or have an error now, at most [`READABLE_MAX`]: the others come next
+    /// time. Does not wait.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn readable(&self, names: &mut Vec<u64>) -> io::Result<()> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; READABLE_MAX];
+        // SAFETY: the kernel writes at most READABLE_MAX events.
+        let result = checked(unsafe {
+            libc::epoll_wait(self.as_raw_fd(), events.as_mut_ptr(), READABLE_MAX as libc::c_int, 0)
+        });
+        let count = match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            result => result? as usize,
+        };
+        names.extend(events.iter().take(count).map(|event| event.u64));
+        Ok(())
     }
 }
+
+/// Most descriptors that one call tells of.
+pub const READABLE_MAX: usize = 64;
 
 /// Sleeps until one of the descriptors is readable, a signal comes, or the time is over.
 ///

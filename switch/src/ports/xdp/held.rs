@@ -21,6 +21,11 @@ impl Held {
         self.count > 0
     }
 
+    /// References that are held.
+    pub(super) fn count(&self) -> u32 {
+        self.count as u32
+    }
+
     pub(super) fn put(&mut self, buf: Buf) {
         self.count += 1;
         match self.slots.get_mut(buf.index() as usize) {

@@ -52,6 +52,7 @@ pub(super) fn start(
     queue: u32,
     mem: &PacketMemory,
     shape: &Shape,
+    ring_entries: u32,
 ) -> Result<(Live, Vec<String>), PortError> {
     let longest = found.mtu_bytes.saturating_add(HEADER_BYTES);
     if longest > shape.frame_bytes_max() {
@@ -62,7 +63,15 @@ pub(super) fn start(
         if !frags && longest > shape.one_part_bytes() {
             continue;
         }
-        match try_mode(mem, found.index, queue, shape, mode, frags) {
+        let config = XskConfig {
+            index: found.index,
+            queue,
+            ring_entries,
+            umem_chunk_bytes: shape.umem_chunk_bytes,
+            extra_headroom_bytes: shape.extra_headroom_bytes,
+            multi_buffer: frags,
+        };
+        match try_mode(mem, &config, mode) {
             Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
                 return Err(tags_are_lost(watch));
             }
@@ -93,30 +102,15 @@ pub(super) fn start(
 
 type Failure = (&'static str, io::Error);
 
-fn try_mode(
-    mem: &PacketMemory,
-    index: u32,
-    queue: u32,
-    shape: &Shape,
-    mode: XdpMode,
-    frags: bool,
-) -> Result<Live, Failure> {
+fn try_mode(mem: &PacketMemory, config: &XskConfig, mode: XdpMode) -> Result<Live, Failure> {
     let at = |step| move |error| (step, error);
-    // Each ring takes up to an eighth of the memory, so that several ports can share it.
-    let entries = (mem.config().chunks / 8).clamp(16, 2048);
-    let config = XskConfig {
-        index,
-        queue,
-        ring_entries: 1 << entries.ilog2(),
-        umem_chunk_bytes: shape.umem_chunk_bytes,
-        extra_headroom_bytes: shape.extra_headroom_bytes,
-        multi_buffer: frags,
-    };
-    let xsk = open_patiently(mem, &config)?;
+    let XskConfig { index, queue, multi_buffer, .. } = *config;
+    let xsk = open_patiently(mem, config)?;
     let map = SocketMap::new(queue + 1).map_err(at("make the map of AF_XDP sockets"))?;
     map.set(queue, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
-    let attachment = attach(&map, index, mode, frags).map_err(at("attach the XDP program"))?;
-    Ok(Live { attachment, _map: map, xsk, multi_buffer: frags })
+    let attachment =
+        attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
+    Ok(Live { attachment, _map: map, xsk, multi_buffer })
 }
 
 fn open_patiently(mem: &PacketMemory, config: &XskConfig) -> Result<Xsk, Failure> {
