@@ -305,7 +305,7 @@ impl Loaded {
             return None;
         };
         let place = format!("program {}", self.program.name);
-        Some(Problem { place, message: message.to_owned() })
+        Some(Problem::new(&place, message.to_owned()))
     }
 
     /// Gives a device the queues and generators that the configuration describes, for these ports.

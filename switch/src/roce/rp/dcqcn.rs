@@ -311,7 +311,8 @@ impl RateControl for Dcqcn {
     fn on_cnp(&mut self, now: Time) {
         // What is due at this very instant comes after the CNP, which restarts those timers.
         self.advance(now, false);
-        match self.params.law {
+        let law = self.params.law;
+        match law {
             Law::Paper | Law::Ns3Rdma if !self.limited && self.set_on_first_cnp() => {
                 self.raise_alpha();
                 self.increase_at = now + self.params.increase_period;
