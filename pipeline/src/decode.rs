@@ -108,7 +108,7 @@ impl Decoder {
         let state = State::new(&program, options).map_err(|error| error.to_string())?;
         let config =
             MemoryConfig { chunks: 1, chunk_bytes: PACKET_BYTES_MAX as u32, headroom_bytes: 0 };
-        let mut memory = PacketMemory::new(config).map_err(|error| error.to_string())?;
+        let mut memory = PacketMemory::of_device(config).map_err(|error| error.to_string())?;
         let buf = memory.alloc();
         let worker = state.worker(0);
         let engine = Interp::new(Arc::clone(&program));

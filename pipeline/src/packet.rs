@@ -19,6 +19,7 @@
 #![allow(unsafe_code)]
 
 mod depot;
+mod guard;
 mod promise;
 mod region;
 #[cfg(test)]
@@ -153,12 +154,14 @@ pub struct NoMemory;
 /// Where generated code and the kernel find the chunks. Valid while a handle of the memory lives.
 #[derive(Clone, Copy, Debug)]
 pub struct RegionLayout {
-    /// First byte of chunk 0, aligned to [`REGION_ALIGN_BYTES`] and to the chunk size.
+    /// First byte of chunk 0, aligned to the chunk size, and to [`REGION_ALIGN_BYTES`] where there are no guards.
     pub base: *mut u8,
-    /// Bytes of the region.
+    /// Bytes from there to the end of the last chunk.
     pub bytes: usize,
-    /// log2 of the chunk size: chunk `i` starts at `base + (i << chunk_shift)`.
+    /// log2 of the distance between chunks: chunk `i` starts at `base + (i << chunk_shift)`.
     pub chunk_shift: u32,
+    /// Chunks lie side by side, so that the distance is their size.
+    pub is_contiguous: bool,
     /// Number of chunks.
     pub chunks: u32,
     /// References to each chunk, by its index.
@@ -177,21 +180,40 @@ pub struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// Makes a region and its first handle.
+    /// Makes a region and its first handle. Chunks lie side by side, as the kernel wants them.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub fn new(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        PacketMemory::with_batch(config, depot::BATCH_MAX)
+        Ok(PacketMemory::on(Arc::new(Region::new(config, depot::BATCH_MAX, false)?)))
     }
 
-    /// The same, where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take turns on one
-    /// thread, so that a chunk is used again while it is in the cache.
+    /// [`PacketMemory::of_device`], where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take
+    /// turns on one thread, so that a chunk is used again while it is in the cache.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub fn with_batch(config: MemoryConfig, batch: u32) -> Result<PacketMemory, MemoryError> {
-        Ok(PacketMemory::on(Arc::new(Region::new(config, batch)?)))
+        let region = Region::new(config, batch, cfg!(debug_assertions))?;
+        Ok(PacketMemory::on(Arc::new(region)))
+    }
+
+    /// The same with a page on both sides of each chunk that nobody can write, at twice the addresses: a write
+    /// outside of a chunk ends the process. For tests; the first 1,024 chunks are guarded.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn guarded(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
+        Ok(PacketMemory::on(Arc::new(Region::new(config, depot::BATCH_MAX, true)?)))
+    }
+
+    /// [`PacketMemory::guarded`] in builds with debug assertions, as tests are; otherwise [`PacketMemory::new`]. For
+    /// devices whose ports do not share memory with the kernel.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn of_device(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
+        PacketMemory::with_batch(config, depot::BATCH_MAX)
     }
 
     /// A handle on the same region for another worker.
@@ -259,6 +281,9 @@ impl PacketMemory {
             refs.store(0, Ordering::Relaxed);
         } else if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
+        }
+        if cfg!(debug_assertions) {
+            self.region.check(buf.index());
         }
         self.cache.push(buf.index());
         if self.cache.len() >= 2 * self.region.depot.batch() {
@@ -366,6 +391,15 @@ impl PacketMemory {
     /// How often a chunk was asked for and none was free, over all workers.
     pub fn refused(&self) -> u64 {
         self.region.refused.load(Ordering::Relaxed)
+    }
+
+    /// Looks at what is in front of chunks that are shorter than a page ([`PacketMemory::guarded`]). Builds with debug
+    /// assertions do so for each chunk that is given back.
+    ///
+    /// # Panics
+    /// If somebody wrote there.
+    pub fn check_guards(&self) {
+        (0..self.region.config.chunks).for_each(|index| self.region.check(index));
     }
 
     /// Chunks without an owner, over all workers. Counts every chunk: for reports and tests.

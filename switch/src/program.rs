@@ -357,7 +357,7 @@ impl Loaded {
     /// # Errors
     /// A table or an entry that cannot be as it is declared, or no memory.
     pub fn device(&self, options: DeviceOptions) -> Result<Core, String> {
-        let memory = PacketMemory::new(options.memory).map_err(|error| error.to_string())?;
+        let memory = PacketMemory::of_device(options.memory).map_err(|error| error.to_string())?;
         self.device_on(memory, options)
     }
 

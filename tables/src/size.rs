@@ -15,8 +15,6 @@ use crate::shape::{EngineKind, TableShape};
 const WORD: u64 = 8;
 /// Bytes that a prefix takes of a trie: its part of a bucket or of a node and its copy with numbers.
 const PREFIX_BYTES: u64 = 128;
-/// Filings of an entry of a tuple space: most have one, ranges two.
-const FILINGS: u64 = 2;
 
 /// Bytes of a table with all the entries that it has room for, counted by so many workers. A declaration that is
 /// wrong takes nothing.
@@ -36,7 +34,11 @@ pub fn table_bytes(spec: &TableSpec, lanes: usize) -> u64 {
             (2 * capacity).next_power_of_two() * cell
         }
         EngineKind::Lpm => capacity * (PREFIX_BYTES + record) + (1 << 18),
-        EngineKind::Ternary => capacity * (FILINGS * (row + 4 + 2) * WORD + record + 8),
+        EngineKind::Ternary => {
+            // A range is filed under two prefixes as a rule, everything else under one.
+            let filings = 1 + u64::from(!shape.ranges.is_empty());
+            capacity * (filings * (row + 4 + 2) * WORD + record + 8)
+        }
     };
     let store = capacity * (row + 1 + data + 2 + 2) * WORD;
     let counters = if spec.direct_counter { counter_bytes(spec.capacity, lanes) } else { 0 };

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use wireyard_tests::differ::run::{Outcome, run};
+use wireyard_tests::differ::run::{Outcome, Seen, run};
 use wireyard_tests::differ::{Case, file, generate, shrink};
 
 /// A panic is a difference too.
@@ -26,7 +26,7 @@ fn outcome(case: &Case) -> Outcome {
 #[derive(Default)]
 struct Totals {
     executions: u64,
-    forwarded: u64,
+    seen: Seen,
     agreed: u64,
     refused: BTreeMap<String, u64>,
     differed: Vec<u64>,
@@ -66,10 +66,10 @@ fn main() -> ExitCode {
             );
         }
     }
-    let Totals { executions, forwarded, agreed, refused, differed } = &totals;
+    let Totals { executions, seen, agreed, refused, differed } = &totals;
     println!(
-        "seeds {first} to {}: {agreed} programs agree in {executions} executions \
-         ({forwarded} packets left), {} were refused, {} differ: {differed:?}",
+        "seeds {first} to {}: {agreed} programs agree in {executions} executions, {} were refused, {} differ: \
+         {differed:?}\n{seen:?}",
         first + count - 1,
         refused.values().sum::<u64>(),
         differed.len(),
@@ -85,9 +85,9 @@ fn main() -> ExitCode {
 fn one(seed: u64, packets: Option<usize>, folder: &std::path::Path, totals: &mut Totals) {
     let case = generate::case_of(seed, packets);
     match outcome(&case) {
-        Outcome::Agree { executions, forwarded } => {
+        Outcome::Agree { executions, seen } => {
             totals.executions += executions;
-            totals.forwarded += forwarded;
+            totals.seen += seen;
             totals.agreed += 1;
         }
         Outcome::Refused(why) => {

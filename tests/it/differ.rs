@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use wireyard_tests::differ::run::{Outcome, run};
-use wireyard_tests::differ::{file, generate};
+use wireyard_tests::differ::run::{Outcome, Seen, run};
+use wireyard_tests::differ::{At, Case, How, file, generate};
 use wireyard_tests::workspace_root;
 
 /// How long the machine runs here. `cargo run --example differ` runs it for long.
@@ -14,10 +14,12 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
     let first: u64 = std::env::var("WIREYARD_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let start = Instant::now();
     let (mut agreed, mut refused, mut executions) = (0, 0, 0);
+    let mut all = Seen::default();
     for seed in first.. {
         match run(&generate::case(seed)) {
-            Outcome::Agree { executions: more, .. } => {
+            Outcome::Agree { executions: more, seen } => {
                 agreed += 1;
+                all += seen;
                 executions += more;
             }
             Outcome::Refused(_) => refused += 1,
@@ -27,9 +29,74 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
             break;
         }
     }
-    println!("{agreed} programs agree in {executions} executions, {refused} were refused");
+    println!("{agreed} programs agree in {executions} executions, {refused} were refused: {all:?}");
     assert!(agreed >= 5, "only {agreed} programs ran, {refused} were refused");
+    assert!(all.in_place > 0 && all.forwarded > 0 && all.held > 0, "{all:?}");
     assert!(refused * 10 <= agreed, "{refused} of {agreed} programs were refused");
+}
+
+/// What the language has is in the programs, and what may happen to packets in the cases.
+#[test]
+fn random_programs_have_all_there_is() {
+    let cases: Vec<_> = (0..400).map(generate::case).collect();
+    let words = [
+        "\"parsers\":",
+        "\"bind\":",
+        "\"extract(",
+        "\"extract_at(",
+        "\"body_end(",
+        "\"verify(",
+        "\"word\":{\"bits\":8,",
+        "\"word\":{\"bits\":16,",
+        "\"word\":{\"bits\":32,",
+        "\"word\":{\"bits\":64,",
+        "\"params\":{\"width\":8,",
+        "\"params\":{\"width\":16,",
+        "\"params\":{\"width\":24,",
+        "\"params\":{\"width\":32,",
+        "\"params\":{\"width\":64,",
+        "\"c1\":{\"field\":",
+        "\"ones\":",
+        "\"rest\"",
+        "\"fields\":[\"h",
+        "\"pad\"]",
+        "\"name\":\"pad",
+        "\"tail2\"",
+        "\"discard\":",
+        "\"size\":4,",
+        "\"size\":300,",
+        "\"idle_timeout_ms\":",
+        "\"meter\":{\"type\":\"srtcm\",\"unit\":\"packets\"}",
+        "\"meter\":{\"type\":\"trtcm\",\"unit\":\"packets\"}",
+        "\"meter\":{\"type\":\"srtcm\",\"unit\":\"bytes\"}",
+        "\"learn\":",
+        "\"selector\":",
+        "\"pcp\":",
+    ];
+    let texts: Vec<String> = cases.iter().map(|case| case.program.to_string()).collect();
+    for word in words {
+        let count = texts.iter().filter(|text| text.contains(word)).count();
+        assert!(count >= 4, "{word}: in {count} of 400 programs");
+    }
+    let entries: Vec<String> =
+        cases.iter().flat_map(|case| &case.entries).map(|e| e.to_string()).collect();
+    let groups = entries.iter().filter(|text| text.contains("\"8\":[") || text.contains("\"8\":{"));
+    assert!(groups.count() >= 4, "groups above two");
+    for at in [At::Headroom, At::Start, At::End] {
+        let some = |case: &&Case| case.packets.iter().any(|p| p.at == at);
+        assert!(cases.iter().filter(some).count() >= 100, "{at:?}");
+    }
+    let count = |what: fn(&Case) -> bool| cases.iter().filter(|case| what(case)).count();
+    assert!(count(|case| case.packets.iter().any(|p| p.held)) >= 100);
+    assert!(count(|case| case.workers > 1) >= 100);
+    for how in [How::Insert, How::Modify, How::Delete] {
+        let some = |case: &&Case| case.changes.iter().any(|change| change.how == how);
+        assert!(cases.iter().filter(some).count() >= 30, "{how:?}");
+    }
+    for key in ["entries", "defaults", "members", "groups", "value_sets", "registers", "meters"] {
+        let some = |case: &&Case| case.changes.iter().any(|c| c.entries.get(key).is_some());
+        assert!(cases.iter().filter(some).count() >= 4, "{key}");
+    }
 }
 
 #[test]

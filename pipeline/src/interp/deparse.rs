@@ -120,7 +120,9 @@ impl Pass<'_> {
         let rest = at.valid.end - at.body_at;
         let need = total.max(headers + rest);
         let spare = (config.chunk_bytes as usize).checked_sub(need).ok_or_else(too_long)?;
-        let body_at = headers + spare.min(config.headroom_bytes as usize);
+        // The offset of a packet has 16 bits; `headers` is no more than that.
+        let most = usize::from(u16::MAX) - headers;
+        let body_at = headers + spare.min(config.headroom_bytes as usize).min(most);
         let no_memory = || End::Drop(BuiltinReason::NoMemory.id());
         let mut new = self.memory.alloc().ok_or_else(no_memory)?;
         let old = self.packet.buf.take();

@@ -28,6 +28,8 @@ const KEY_WORDS_MAX: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Fetch {
     tables: Vec<Fetched>,
+    /// Tables that are declared too small to be worth it ever.
+    small: Vec<Fetched>,
     least_bytes: usize,
 }
 
@@ -58,15 +60,15 @@ impl Fetch {
             Term::Apply { table, .. } => Some(*table),
             _ => None,
         });
-        let mut tables: Vec<Fetched> = Vec::new();
+        let (mut tables, mut small): (Vec<Fetched>, Vec<Fetched>) = (Vec::new(), Vec::new());
         for id in applied {
             let known = &facts.tables[id.index()];
             let keys = &program.tables[id].keys;
             let is_laid_out = matches!(known.layout, Layout::Exact { .. } | Layout::Lpm { .. });
             let table = wireyard_tables::TableId(id.index() as u32);
-            let is_large = program.tables[id].size > SMALL_SIZE;
-            let is_known = tables.iter().any(|other| other.table == table);
-            if !is_laid_out || !is_large || is_known || known.key_words > KEY_WORDS_MAX {
+            let into = if program.tables[id].size > SMALL_SIZE { &mut tables } else { &mut small };
+            let is_known = into.iter().any(|other| other.table == table);
+            if !is_laid_out || is_known || known.key_words > KEY_WORDS_MAX {
                 continue;
             }
             let source = |key: &crate::ir::Key| source(program, &starts, key.value);
@@ -74,15 +76,18 @@ impl Fetch {
             let parts: Option<Vec<_>> =
                 parts.map(|(key, place)| Some((source(key)?, *place))).collect();
             if let Some(parts) = parts {
-                tables.push(Fetched { table, parts });
+                into.push(Fetched { table, parts });
             }
         }
-        Fetch { tables, least_bytes: LEAST_BYTES }
+        Fetch { tables, small, least_bytes: LEAST_BYTES }
     }
 
-    /// Tables that search less memory are left alone from now on.
+    /// Tables that search less memory are left alone from now on. With 0 none is, however small it is declared.
     pub(super) fn set_least_bytes(&mut self, bytes: usize) {
         self.least_bytes = bytes;
+        if bytes == 0 {
+            self.tables.append(&mut self.small);
+        }
     }
 
     /// Asks for the lines that these packets will need.

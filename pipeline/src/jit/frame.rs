@@ -65,7 +65,9 @@ pub(super) struct Frame {
     pub(super) chunks: *mut u8,
     pub(super) chunk_refs: *const u32,
     pub(super) chunk_shift: u64,
-    pub(super) chunk_bytes: u64,
+    /// A packet that ends in front of this offset of its chunk is done in place: what is behind its headers then begins inside
+    /// the chunk, also when headers are all there is, and at an offset of 16 bits.
+    pub(super) chunk_reach: u64,
     /// The handle of chunk 0: a handle less this is an index, and one of another region is none.
     pub(super) chunk_first: u64,
     pub(super) chunk_count: u64,
@@ -168,6 +170,11 @@ impl Scratch {
     }
 }
 
+/// See [`Frame::chunk_reach`].
+fn reach(memory: &PacketMemory) -> u64 {
+    u64::from(memory.config().chunk_bytes).min(1 << 16)
+}
+
 impl Inner {
     #[inline]
     fn is_at(&self, home: &Home<'_>) -> bool {
@@ -188,7 +195,7 @@ impl Inner {
         frame.chunks = region.base;
         frame.chunk_refs = region.refs.cast();
         frame.chunk_shift = region.chunk_shift.into();
-        frame.chunk_bytes = 1 << region.chunk_shift;
+        frame.chunk_reach = reach(home.memory);
         frame.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
         frame.chunk_count = region.chunks.into();
         (frame.interp, frame.ops) = (home.interp, home.ops);
@@ -270,7 +277,7 @@ impl Frame {
             chunks: null_mut(),
             chunk_refs: null(),
             chunk_shift: 0,
-            chunk_bytes: 0,
+            chunk_reach: 0,
             chunk_first: 0,
             chunk_count: 0,
             open: null(),
@@ -322,7 +329,8 @@ mod tests {
             let worker = &mut rig.worker;
             let frame = worker.compiled.frame(&rig.state, &snapshot, &mut worker.bench, &home);
             let layout = memory.region_layout();
-            assert_eq!((frame.chunks, frame.chunk_bytes), (layout.base, 1 << layout.chunk_shift));
+            assert_eq!(frame.chunks, layout.base);
+            assert_eq!(frame.chunk_reach, u64::from(memory.config().chunk_bytes));
             assert_eq!(frame.chunk_shift, u64::from(layout.chunk_shift));
             assert_eq!(
                 (frame.chunk_refs, frame.chunk_count),

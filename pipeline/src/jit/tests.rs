@@ -6,8 +6,8 @@ use super::{Codes, Jit, Options};
 use crate::check::{ExternRegistry, compile};
 use crate::exec::{Context, NoDevice};
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
-use crate::ir::{BinOp, BuiltinError, ExprKind, ParserOp, Program, StdField, Term};
-use crate::packet::MemoryConfig;
+use crate::ir::{BinOp, BuiltinError, ExprKind, Op, ParserOp, Program, StdField, Term};
+use crate::packet::{MemoryConfig, PacketMemory};
 use crate::source::{Loader, parse_program};
 use proptest::prelude::*;
 use random::Random;
@@ -36,9 +36,36 @@ impl Pair {
         self.in_place[usize::from(egress)]
     }
 
+    fn new_in(program: Program, level: u8, memory: MemoryConfig) -> Pair {
+        let mut pair = Pair::new(program, level);
+        for rig in [&mut pair.interp, &mut pair.jit] {
+            rig.memory = PacketMemory::guarded(memory).expect("memory");
+        }
+        pair
+    }
+
     /// One packet through ingress and egress of both, compared after each.
     fn packet(&mut self, bytes: &[u8], mark: bool) {
-        let (mut a, mut b) = (self.interp.packet(bytes), self.jit.packet(bytes));
+        let packets = (self.interp.packet(bytes), self.jit.packet(bytes));
+        self.both(packets, mark);
+    }
+
+    /// The same for a packet that begins at this offset of its chunk.
+    fn packet_at(&mut self, bytes: &[u8], offset: u16) {
+        let place = |rig: &mut Rig| {
+            let mut after = rig.packet(&[]);
+            let packet = &mut after.packet;
+            (packet.data_off, packet.len) = (offset, bytes.len() as u32);
+            let buf = packet.buf.as_mut().expect("a chunk");
+            let frame = rig.memory.frame_mut(buf, offset, bytes.len() as u32);
+            frame.expect("inside the chunk").copy_from_slice(bytes);
+            after
+        };
+        let packets = (place(&mut self.interp), place(&mut self.jit));
+        self.both(packets, false);
+    }
+
+    fn both(&mut self, (mut a, mut b): (After, After), mark: bool) {
         for egress in [false, true] {
             for (rig, after) in [(&mut self.interp, &mut a), (&mut self.jit, &mut b)] {
                 after.meta.now_ns = 1_000_000;
@@ -189,6 +216,53 @@ fn the_cursor_is_the_same_in_place() {
         assert!(level == 0 || pair.is_in_place(false));
         for len in [0, 3, 4, 5, 255] {
             pair.packet(&[len, 1, 2, 3, 4, 5, 6, 7], false);
+        }
+        pair.compare_state();
+    }
+}
+
+/// A header of 8 bytes is taken off in ingress, another one of so many is added in egress.
+fn pop_then_push(bytes: u32) -> Program {
+    let mut build = Build::new();
+    let old = build.header("old", &[("kind", 8), ("rest", 56)]);
+    let fields: Vec<(String, u32)> = (0..bytes / 8).map(|n| (format!("f{n}"), 64)).collect();
+    let fields: Vec<(&str, u32)> = fields.iter().map(|(name, bits)| (&**name, *bits)).collect();
+    let new = build.header("new", &fields);
+    build.accept(vec![ParserOp::Extract(old)]);
+    build.emit(&[old, new]);
+    let forward = build.set_std(StdField::EgressPort, 1);
+    build.ingress(vec![Op::SetInvalid(old), forward]);
+    let value = build.num(0x0102_0304_0506_0708, 64);
+    let set = build.set(new, "f0", value);
+    build.egress(vec![Op::SetValid(new), set]);
+    build.program
+}
+
+/// Nothing is left of a frame that ends with its chunk: what is added in egress goes in front of that end, and not to the
+/// chunk below.
+#[test]
+fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
+    for (level, bytes) in [(0, 8), (1, 8), (1, 256), (2, 8), (2, 256)] {
+        let memory = MemoryConfig { chunks: 8, chunk_bytes: 2048, headroom_bytes: 128 };
+        let mut pair = Pair::new_in(pop_then_push(bytes), level, memory);
+        assert!(level == 0 || pair.is_in_place(true));
+        for offset in 2000..=2040 {
+            pair.packet_at(&[1; 8], offset);
+        }
+        pair.interp.memory.check_guards();
+        pair.jit.memory.check_guards();
+        pair.compare_state();
+    }
+}
+
+/// The offset of a packet has 16 bits, also in chunks that are longer.
+#[test]
+fn headers_are_taken_off_where_the_offset_would_not_fit() {
+    for level in 0..=2 {
+        let memory = MemoryConfig { chunks: 4, chunk_bytes: 1 << 17, headroom_bytes: 128 };
+        let mut pair = Pair::new_in(pop_then_push(8), level, memory);
+        for offset in 65_500..=u16::MAX {
+            pair.packet_at(&[3; 60], offset);
         }
         pair.compare_state();
     }

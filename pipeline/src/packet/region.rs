@@ -1,4 +1,6 @@
 //! The memory itself: mapping, reference counts, and the tag that tells regions apart.
+//!
+//! Chunks lie side by side, or each behind a guard ([`super::guard`]); an address is a shift and an addition in both layouts.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroU32;
@@ -7,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::depot::Depot;
+use super::guard::Guards;
 use super::promise::Shares;
 use super::{
     BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, MemoryConfig, MemoryError, READABLE_BEHIND_BYTES,
@@ -41,6 +44,9 @@ pub(super) struct Region {
     pub(super) refused: AtomicU64,
     pub(super) shares: Shares,
     tag: NonZeroU32,
+    /// log2 of the distance from one chunk to the next.
+    stride_shift: u32,
+    guards: Option<Guards>,
     base: NonNull<u8>,
     allocation: NonNull<u8>,
     layout: Layout,
@@ -53,7 +59,11 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    pub(super) fn new(config: MemoryConfig, batch: u32) -> Result<Region, MemoryError> {
+    pub(super) fn new(
+        config: MemoryConfig,
+        batch: u32,
+        guarded: bool,
+    ) -> Result<Region, MemoryError> {
         let MemoryConfig { chunks, chunk_bytes, headroom_bytes } = config;
         if !chunk_bytes.is_power_of_two() || !(512..=4 << 20).contains(&chunk_bytes) {
             return Err(MemoryError::ChunkBytes(chunk_bytes));
@@ -64,12 +74,17 @@ impl Region {
         if headroom_bytes > 32_768 || headroom_bytes > chunk_bytes / 2 {
             return Err(MemoryError::Headroom(headroom_bytes));
         }
-        let bytes = u64::from(chunks) * u64::from(chunk_bytes);
-        let out_of_memory = MemoryError::OutOfMemory(bytes);
+        // With guards: a guard of a page at least, then the chunk, which ends with its stride.
+        let stride = match guarded {
+            true => (chunk_bytes as usize).max(REGION_ALIGN_BYTES) * 2,
+            false => chunk_bytes as usize,
+        };
+        let bytes = u64::from(chunks) * stride as u64;
+        let out_of_memory = MemoryError::OutOfMemory(u64::from(chunks) * u64::from(chunk_bytes));
         // Longer and aligned by hand: `calloc` gives pages that the system zeroes when they are
         // touched, an aligned allocation would touch them all now. Every chunk starts at a multiple of
         // its size, and behind the last one are bytes that generated code may read.
-        let align = REGION_ALIGN_BYTES.max(chunk_bytes as usize);
+        let align = REGION_ALIGN_BYTES.max(stride);
         let layout = usize::try_from(bytes)
             .ok()
             .and_then(|b| b.checked_add(align + READABLE_BEHIND_BYTES))
@@ -83,18 +98,42 @@ impl Region {
         };
         let skip = allocation.as_ptr().align_offset(align) % align;
         // SAFETY: `skip` is less than the alignment by which, and more, the allocation is longer.
-        let base = unsafe { allocation.add(skip) };
+        let first = unsafe { allocation.add(skip) };
+        let guards = guarded.then(|| Guards::new(first, stride, chunk_bytes as usize, chunks));
+        // SAFETY: a chunk is at the end of its stride, which is inside the allocation.
+        let base = unsafe { first.add(stride - chunk_bytes as usize) };
         let refs = (0..chunks).map(|_| AtomicU32::new(0)).collect();
         let (depot, shares) = (Depot::full(chunks, batch), Shares::of(chunks));
         let refused = AtomicU64::new(0);
-        Ok(Region { config, refs, depot, refused, shares, tag, base, allocation, layout })
+        let stride_shift = stride.trailing_zeros();
+        Ok(Region {
+            config,
+            refs,
+            depot,
+            refused,
+            shares,
+            tag,
+            stride_shift,
+            guards,
+            base,
+            allocation,
+            layout,
+        })
+    }
+
+    /// Looks at the bytes in front of a chunk, where no page guards them.
+    pub(super) fn check(&self, index: u32) {
+        if let Some(guards) = &self.guards {
+            guards.check(index);
+        }
     }
 
     pub(super) fn layout(&self) -> RegionLayout {
         RegionLayout {
             base: self.base.as_ptr(),
-            bytes: self.chunk_len() * self.config.chunks as usize,
-            chunk_shift: self.config.chunk_bytes.trailing_zeros(),
+            bytes: ((self.config.chunks as usize - 1) << self.stride_shift) + self.chunk_len(),
+            chunk_shift: self.stride_shift,
+            is_contiguous: self.guards.is_none(),
             refs: self.refs.as_ptr(),
             chunks: self.config.chunks,
             tag: self.tag.get(),
@@ -129,7 +168,7 @@ impl Region {
         debug_assert!(index < self.config.chunks);
         // SAFETY: handles of this region have an index below `chunks` (`handle` is called with
         // indices of the depot only), so the offset stays inside the allocation.
-        unsafe { self.base.as_ptr().add(index as usize * self.chunk_len()) }
+        unsafe { self.base.as_ptr().add((index as usize) << self.stride_shift) }
     }
 
     pub(super) fn free_chunks(&self) -> u32 {
@@ -147,6 +186,8 @@ impl Drop for Region {
         if self.free_chunks() == self.config.chunks {
             give_tag(self.tag);
         }
+        // The pages can be written again before they are given back.
+        self.guards = None;
         // SAFETY: allocated in `new` with this layout; no worker handle is left, hence no slice.
         unsafe { dealloc(self.allocation.as_ptr(), self.layout) };
     }

@@ -42,6 +42,68 @@ fn chunks_are_aligned_and_do_not_overlap() {
     }
 }
 
+/// With guards, chunks are where their handles say, aligned to their size, and can be written from end to end.
+#[test]
+fn guarded_chunks_are_chunks() {
+    for chunk_bytes in [512, 1024, 2048, 4096, 16384] {
+        let config = MemoryConfig { chunks: 20, chunk_bytes, headroom_bytes: 64 };
+        for _ in 0..2 {
+            let mut mem = PacketMemory::guarded(config).unwrap();
+            let layout = mem.region_layout();
+            assert!(!layout.is_contiguous);
+            assert!((layout.base as usize).is_multiple_of(chunk_bytes as usize));
+            let mut bufs: Vec<Buf> = std::iter::from_fn(|| mem.alloc()).collect();
+            assert_eq!(bufs.len(), 20);
+            for (i, buf) in bufs.iter_mut().enumerate() {
+                let bytes = mem.bytes_mut(buf).unwrap();
+                assert_eq!(bytes.len(), chunk_bytes as usize);
+                bytes.fill(i as u8);
+            }
+            for (i, buf) in bufs.into_iter().enumerate() {
+                assert!(mem.bytes(&buf).iter().all(|b| *b == i as u8));
+                let at = layout.base as usize + ((buf.index() as usize) << layout.chunk_shift);
+                assert_eq!(mem.bytes(&buf).as_ptr() as usize, at);
+                mem.free(buf);
+            }
+            mem.check_guards();
+            assert_eq!(mem.free_chunks(), 20);
+        }
+    }
+}
+
+/// What is in front of a short chunk is looked at; what is in front of a long one, and behind both, cannot be written.
+#[test]
+#[cfg_attr(miri, ignore = "writes outside of a chunk, for which there are no pages to protect")]
+fn a_write_outside_of_a_guarded_chunk_is_found() {
+    let write = |chunk_bytes: u32, at: isize| {
+        let config = MemoryConfig { chunks: 4, chunk_bytes, headroom_bytes: 64 };
+        let mut mem = PacketMemory::guarded(config).unwrap();
+        let buf = mem.alloc().unwrap();
+        // SAFETY: the bytes belong to the memory; it is the layout that is tested.
+        unsafe { mem.bytes(&buf).as_ptr().cast_mut().offset(at).write(1) };
+        mem.free(buf);
+        mem.check_guards();
+    };
+    let found = std::panic::catch_unwind(|| write(1024, -1));
+    assert!(found.is_err());
+    write(1024, 0);
+    write(1024, 1023);
+    // Faults: in a process of their own, which this test starts.
+    let name = "a_write_outside_of_a_guarded_chunk_is_found";
+    if let Ok(case) = std::env::var("WIREYARD_GUARD") {
+        let (chunk_bytes, at) = case.split_once(' ').unwrap();
+        write(chunk_bytes.parse().unwrap(), at.parse().unwrap());
+        return;
+    }
+    for case in ["1024 1024", "4096 -1", "4096 4096", "16384 -256", "16384 16384"] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args([name, "--nocapture"]).env("WIREYARD_GUARD", case);
+        let status = child.output().unwrap().status;
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        assert_eq!(signal, Some(11), "{case}: {status}");
+    }
+}
+
 #[test]
 fn the_first_writer_copies() {
     let mut mem = memory(4);

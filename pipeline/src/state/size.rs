@@ -6,7 +6,7 @@ use crate::ir::Program;
 use wireyard_tables::size::{counter_bytes, meter_bytes, profile_bytes, table_bytes};
 
 /// Most bytes of a program's state, unless somebody asks for more.
-pub const STATE_BYTES_MAX: u64 = 768 << 20;
+pub const STATE_BYTES_MAX: u64 = 1 << 30;
 
 /// A declaration that keeps something between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

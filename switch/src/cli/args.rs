@@ -146,7 +146,7 @@ pub struct LabArgs {
 /// What a program may take.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LimitArgs {
-    /// Most memory of a program's tables (when full), registers, counters and meters [default: 768 MiB].
+    /// Most memory of a program's tables (when full), registers, counters and meters [default: 1 GiB].
     #[arg(long, value_name = "SIZE")]
     pub max_state: Option<crate::units::Bytes>,
 }

@@ -74,7 +74,7 @@ struct Bare {
 
 impl Bare {
     fn open(host: usize) -> Result<Bare, String> {
-        let mut memory = PacketMemory::new(MEMORY).map_err(|error| error.to_string())?;
+        let mut memory = PacketMemory::of_device(MEMORY).map_err(|error| error.to_string())?;
         let port = cables::open_host(host, &mut memory)?.port;
         Ok(Bare { port, memory, frames: Vec::new(), received: Vec::new() })
     }

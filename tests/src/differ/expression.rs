@@ -131,7 +131,11 @@ impl Gen {
                 (format!("lookahead({bits}, {})", self.random.below(20)), bits)
             }
             11 if scope.place == Place::Parser => ("cursor".into(), 32),
-            12 if self.trailer => ("tail.crc".into(), 32),
+            12 if !self.trailers.is_empty() => {
+                let trailer = self.random.pick(&self.trailers.clone());
+                let (field, bits) = self.random.pick(&trailer.fields);
+                (format!("{}.{field}", trailer.name), bits)
+            }
             _ => {
                 let (field, bits) = self.random.pick(&header.fields);
                 (format!("{}.{field}", header.name), bits)

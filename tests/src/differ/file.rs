@@ -4,20 +4,26 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Case, Packet};
+use super::{At, Case, Change, How, Packet};
+
+const HOWS: [(&str, How); 3] =
+    [("insert", How::Insert), ("modify", How::Modify), ("delete", How::Delete)];
 
 /// The text of a case, with a note about where it comes from.
 pub fn write(case: &Case, note: &str) -> String {
-    let packets: Vec<String> = case
-        .packets
-        .iter()
-        .map(|p| format!("{} {} {}", p.port, if p.mark { "mark" } else { "-" }, hex(&p.bytes)))
-        .collect();
+    let packets: Vec<String> = case.packets.iter().map(line).collect();
+    let how = |how: How| HOWS.iter().find(|(_, known)| *known == how).map(|(name, _)| *name);
+    let change =
+        |c: &Change| json!({ "before": c.before, "how": how(c.how), "entries": c.entries });
+    let changes: Vec<Value> = case.changes.iter().map(change).collect();
     let file = json!({
         "note": note,
         "burst": case.burst,
         "traced": case.traced,
         "through": case.through,
+        "workers": case.workers,
+        "step_ns": case.step_ns,
+        "changes": changes,
         "packets": packets,
         "program": case.program,
         "entries": case.entries,
@@ -25,7 +31,19 @@ pub fn write(case: &Case, note: &str) -> String {
     format!("{file:#}\n")
 }
 
-/// Reads what [`write()`] wrote.
+fn line(packet: &Packet) -> String {
+    let place = match packet.at {
+        At::Headroom => None,
+        At::Start => Some("start"),
+        At::End => Some("end"),
+    };
+    let words = [packet.mark.then_some("mark"), place, packet.held.then_some("held")];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    let words = if words.is_empty() { "-".into() } else { words.join(",") };
+    format!("{} {words} {}", packet.port, hex(&packet.bytes))
+}
+
+/// Reads what [`write()`] wrote. What is not there is as simple as can be.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -37,8 +55,13 @@ pub fn read(path: &Path) -> Result<Case, String> {
     let lines = file["packets"].as_array().ok_or_else(|| failed(&"no packets"))?;
     let packets = lines.iter().map(|line| line.as_str().and_then(packet));
     let packets: Option<Vec<Packet>> = packets.collect();
+    let changes = file["changes"].as_array().into_iter().flatten();
+    let changes: Option<Vec<Change>> = changes.map(change).collect();
     Ok(Case {
-        packets: packets.ok_or_else(|| failed(&"a packet is not `port mark|- hex`"))?,
+        packets: packets.ok_or_else(|| failed(&"a packet is not `port words|- hex`"))?,
+        changes: changes.ok_or_else(|| failed(&"a change is not `before`, `how`, `entries`"))?,
+        workers: number("workers").max(1),
+        step_ns: file["step_ns"].as_u64().unwrap_or(1),
         burst: number("burst"),
         traced: number("traced"),
         through: file["through"].as_bool().unwrap_or(false),
@@ -47,14 +70,31 @@ pub fn read(path: &Path) -> Result<Case, String> {
     })
 }
 
+fn change(value: &Value) -> Option<Change> {
+    let how = value["how"].as_str()?;
+    let how = HOWS.iter().find(|(name, _)| *name == how).map(|(_, how)| *how)?;
+    let before = value["before"].as_u64()? as usize;
+    Some(Change { before, how, entries: value["entries"].clone() })
+}
+
 fn packet(line: &str) -> Option<Packet> {
     let mut parts = line.split(' ');
     let port = parts.next()?.parse().ok()?;
-    let mark = parts.next()? == "mark";
+    let (mut mark, mut at, mut held) = (false, At::Headroom, false);
+    for word in parts.next()?.split(',') {
+        match word {
+            "mark" => mark = true,
+            "start" => at = At::Start,
+            "end" => at = At::End,
+            "held" => held = true,
+            "-" => {}
+            _ => return None,
+        }
+    }
     let digits = parts.next().unwrap_or("");
     let byte = |n: usize| u8::from_str_radix(digits.get(n..n + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
-    Some(Packet { port, mark, bytes: bytes? })
+    Some(Packet { port, mark, at, held, bytes: bytes? })
 }
 
 /// Bytes as hexadecimal digits.
@@ -71,7 +111,7 @@ mod tests {
     fn a_case_is_what_its_file_says() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("case.json");
-        for seed in 0..20 {
+        for seed in 0..40 {
             let case = generate::case(seed);
             std::fs::write(&path, write(&case, "a note")).expect("writes");
             assert_eq!(read(&path), Ok(case));

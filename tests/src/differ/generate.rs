@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::random::Random;
-use super::{Case, Packet};
+use super::rig::MEMORY;
+use super::{At, Case, Packet};
 
 /// A header instance as expressions see it.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Header {
     pub array: Option<(u32, u32)>,
     /// It has a field `sum` for a checksum.
     pub sum: bool,
+    /// Bits of its field `crc`.
+    pub crc: Option<u32>,
     /// Another instance of the same type.
     pub twin: Option<String>,
 }
@@ -79,6 +82,14 @@ pub struct Table {
     pub actions: Vec<Action>,
     /// Widths of its keys when the data plane may insert into it.
     pub learnable: Option<Vec<u32>>,
+    /// Keys by name, kind and width, when entries may change.
+    pub keys: Option<Vec<(String, &'static str, u32)>>,
+    /// Its entries at the start.
+    pub entries: Vec<Value>,
+    /// Members and groups stand for actions.
+    pub selects: bool,
+    /// Its default may change.
+    pub has_default: bool,
 }
 
 /// A program under construction.
@@ -86,12 +97,19 @@ pub struct Gen {
     pub(super) random: Random,
     pub(super) headers: Vec<Header>,
     pub(super) stack: Option<Stack>,
-    pub(super) trailer: bool,
+    /// Headers behind the body.
+    pub(super) trailers: Vec<Header>,
+    /// Names of pads in front of them.
+    pub(super) pads: Vec<String>,
+    /// Headers that do not leave.
+    pub(super) discarded: Vec<String>,
     pub(super) metas: Vec<(String, u32)>,
     pub(super) register: Vec<u32>,
     pub(super) actions: Vec<Action>,
     pub(super) tables: Vec<Table>,
-    pub(super) crc: Option<String>,
+    pub(super) crcs: Vec<String>,
+    pub(super) two_rates: bool,
+    pub(super) per_packet: bool,
     pub(super) entries: Map<String, Value>,
     pub(super) names: usize,
     /// Nothing that keeps the compiled engine from working in place.
@@ -111,31 +129,45 @@ pub fn case_of(seed: u64, packets: Option<usize>) -> Case {
         random,
         headers: Vec::new(),
         stack: None,
-        trailer: false,
+        trailers: Vec::new(),
+        pads: Vec::new(),
+        discarded: Vec::new(),
         metas: Vec::new(),
         register: Vec::new(),
         actions: Vec::new(),
         tables: Vec::new(),
-        crc: None,
+        crcs: Vec::new(),
+        two_rates: true,
+        per_packet: false,
         entries: Map::new(),
         names: 0,
         simple,
     };
     let program = generator.program();
     let entries = (!generator.entries.is_empty()).then(|| Value::Object(generator.entries.clone()));
+    let count = packets;
+    let changes = if generator.random.chance(40) { generator.changes() } else { Vec::new() };
     let random = &mut generator.random;
     let burst = random.pick(&[1, 3, 16]);
     let traced = if random.chance(25) { 3 } else { 0 };
     let few = random.pick(&[30, 60, 120]);
     let through = random.chance(50);
-    let packets = (0..packets.unwrap_or(few)).map(|_| packet(random)).collect();
-    Case { program, entries, packets, burst, traced, through }
+    let workers = random.pick(&[1, 1, 1, 2, 3]);
+    let step_ns = random.pick(&[1_000, 1_000, 100_000, 2_000_000]);
+    // Some programs get no such packets at all: they are slow, and most code asks where a packet lies once.
+    let odd = random.chance(60);
+    let packets = (0..count.unwrap_or(few)).map(|_| packet(random, odd)).collect();
+    Case { program, entries, packets, burst, traced, through, workers, step_ns, changes }
 }
 
-fn packet(random: &mut Random) -> Packet {
-    let len = match random.below(4) {
-        0 => random.below(40),
-        1 => random.below(20),
+fn packet(random: &mut Random, odd: bool) -> Packet {
+    let (chunk, headroom) = (MEMORY.chunk_bytes as usize, MEMORY.headroom_bytes as usize);
+    let long = odd && random.chance(1);
+    let len = match random.below(8) {
+        _ if long => random.pick(&[chunk - headroom, chunk, chunk - 1]),
+        0 | 1 => random.below(40),
+        2 => random.below(20),
+        3 => random.below(8),
         _ => 30 + random.below(150),
     };
     let few = random.chance(70);
@@ -147,7 +179,12 @@ fn packet(random: &mut Random) -> Packet {
         true => Vec::new(),
         false => (0..len.max(1)).map(|_| byte(random)).collect(),
     };
-    Packet { port: 1 + random.below(3) as u16, mark: random.chance(30), bytes }
+    let at = match odd && random.chance(20) {
+        true => random.pick(&[At::End, At::End, At::Start]),
+        false => At::Headroom,
+    };
+    let held = odd && random.chance(5);
+    Packet { port: 1 + random.below(3) as u16, mark: random.chance(30), at, held, bytes }
 }
 
 impl Gen {
@@ -163,7 +200,11 @@ impl Gen {
         self.headers(&mut top);
         self.metadata(&mut top);
         self.state(&mut top);
-        top.insert("parser".into(), self.parser());
+        let (parser, parsers) = self.parser();
+        top.insert("parser".into(), parser);
+        if !parsers.is_empty() {
+            top.insert("parsers".into(), Value::Object(parsers));
+        }
         if self.random.chance(25) {
             top.insert("on_parser_error".into(), "drop".into());
         }
@@ -187,10 +228,12 @@ impl Gen {
             let header = self.random.pick(&self.headers.clone());
             let (field, bits) = self.random.pick(&header.fields);
             if bits >= 6 {
-                top.insert(
-                    "qos".into(),
-                    json!({ "dscp": format!("{}.{field}[5:0]", header.name) }),
-                );
+                let mut qos = json!({ "dscp": format!("{}.{field}[5:0]", header.name) });
+                if self.random.chance(50) {
+                    qos["pcp"] =
+                        json!(format!("{}.{field}[{}:{}]", header.name, bits - 1, bits - 3));
+                }
+                top.insert("qos".into(), qos);
             }
         }
         Value::Object(top)
@@ -217,9 +260,15 @@ impl Gen {
             let fields = vec![("kind".into(), 8), ("more".into(), 24)];
             self.stack = Some(Stack { name: "tags".into(), len, fields });
         }
-        self.trailer = !self.simple && self.random.chance(35);
-        if self.trailer {
-            types.insert("tail".into(), json!({ "fields": { "kind": 8, "crc": 32 } }));
+        if !self.simple && self.random.chance(40) {
+            for name in ["tail", "tail2"].into_iter().take(1 + self.random.below(2)) {
+                let bits = self.random.pick(&[8, 16, 24, 32, 32, 64]);
+                types.insert(name.into(), json!({ "fields": { "kind": 8, "crc": bits } }));
+                let fields = vec![("kind".into(), 8), ("crc".into(), bits)];
+                let (array, twin, crc) = (None, None, Some(bits));
+                let name = name.into();
+                self.trailers.push(Header { name, fields, array, sum: false, crc, twin });
+            }
         }
         top.insert("headers".into(), Value::Object(types));
         if !instances.is_empty() {
@@ -244,6 +293,7 @@ impl Gen {
             fields: vec![("kind".into(), 8)],
             array: None,
             sum: false,
+            crc: None,
             twin: None,
         };
         if shape == 0 {
@@ -267,6 +317,12 @@ impl Gen {
             header.fields.push(("sum".into(), 16));
             header.sum = true;
         }
+        if self.random.chance(if self.simple { 4 } else { 15 }) {
+            let bits = self.random.pick(&[8, 16, 24, 32, 64]);
+            fields.insert("crc".into(), bits.into());
+            header.fields.push(("crc".into(), bits));
+            header.crc = Some(bits);
+        }
         match shape {
             7 => {
                 let width = self.random.pick(&[8u32, 12, 4, 64]);
@@ -289,19 +345,47 @@ impl Gen {
         (json!({ "fields": fields }), header)
     }
 
-    /// A header of words with a byte order; some fields lie in two places.
+    /// A header of words with a byte order; fields lie in up to three places.
     fn words(&mut self, header: &mut Header) -> Value {
         let order = self.random.pick(&["little", "big"]);
-        header.fields.extend([("a".into(), 24), ("b".into(), 12), ("c".into(), 20)]);
+        let bits: u32 = self.random.pick(&[8, 16, 32, 32, 64]);
+        let count = self.random.pick(&[2, 3, 4]).max(if bits == 8 { 4 } else { 2 });
+        // Pieces of words, none over another; the first is the key of selects.
+        let mut pieces = Vec::new();
+        for word in 0..count {
+            let mut high = bits;
+            while high > 0 {
+                let low = match word {
+                    0 if high <= 8 => 0,
+                    0 => 8 + self.random.below(high as usize - 8) as u32,
+                    _ => self.random.below(high as usize) as u32,
+                };
+                pieces.push((format!("w{word}[{}:{low}]", high - 1), high - low));
+                high = low;
+            }
+        }
+        let mut fields = Map::new();
+        let key = pieces.iter().position(|(place, _)| place == "w0[7:0]").unwrap_or(0);
+        fields.insert("kind".into(), json!(pieces.remove(key).0));
+        for name in ["a", "b", "c", "d"] {
+            let mut field = Vec::new();
+            let mut width = 0;
+            for _ in 0..1 + self.random.below(3) {
+                if !pieces.is_empty() && width <= 64 {
+                    let (place, more) = pieces.remove(self.random.below(pieces.len()));
+                    field.push(place);
+                    width += more;
+                }
+            }
+            if width > 0 {
+                fields.insert(name.into(), json!(field));
+                header.fields.push((name.into(), width));
+            }
+        }
         json!({
-            "bytes": 8,
-            "word": { "bits": 32, "order": order },
-            "fields": {
-                "kind": if order == "little" { "w0[7:0]" } else { "w0[31:24]" },
-                "a": if order == "little" { json!(["w1[3:0]", "w0[27:8]"]) } else { json!(["w1[3:0]", "w0[19:0]"]) },
-                "b": "w1[15:4]",
-                "c": if order == "little" { json!(["w0[31:28]", "w1[31:16]"]) } else { json!(["w0[23:20]", "w1[31:16]"]) },
-            },
+            "bytes": count * bits / 8,
+            "word": { "bits": bits, "order": order },
+            "fields": fields,
         })
     }
 
@@ -330,6 +414,7 @@ impl Gen {
         top.insert("counters".into(), json!({ "cnt": { "size": 8 } }));
         let kind = self.random.pick(&["trtcm", "srtcm"]);
         let unit = self.random.pick(&["bytes", "packets"]);
+        (self.two_rates, self.per_packet) = (kind == "trtcm", unit == "packets");
         top.insert("meters".into(), json!({ "mtr": { "size": 4, "type": kind, "unit": unit } }));
         let scope = self.scope(Place::Both);
         let values: Map<String, Value> =
@@ -340,17 +425,24 @@ impl Gen {
             "value_sets".into(),
             json!({ "vs": { "bits": 8, "size": 4, "values": values } }),
         );
-        let (slow, fast) = if unit == "bytes" { ("1MB/s", "3MB/s") } else { ("1kpps", "3kpps") };
-        let (small, large) = match unit {
-            "bytes" => (json!("300B"), json!("600B")),
-            _ => (json!(3), json!(6)),
-        };
-        let rates = match kind {
-            "trtcm" => json!({ "cir": slow, "cbs": small, "pir": fast, "pbs": large }),
-            _ => json!({ "cir": slow, "cbs": small, "ebs": large }),
-        };
+        let rates = self.rates(kind == "trtcm", unit == "packets");
         if self.random.chance(60) {
             self.entries.insert("meters".into(), json!({ "mtr": { "0": rates, "1": rates } }));
+        }
+    }
+
+    /// Rates of a meter.
+    pub(super) fn rates(&mut self, two_rates: bool, packets: bool) -> Value {
+        let times = self.random.pick(&[1, 1, 1000]);
+        let (slow, fast, small, large) = match packets {
+            false => {
+                (format!("{times}MB/s"), format!("{}MB/s", 3 * times), json!("300B"), json!("600B"))
+            }
+            true => (format!("{times}kpps"), format!("{}kpps", 3 * times), json!(3), json!(6)),
+        };
+        match two_rates {
+            true => json!({ "cir": slow, "cbs": small, "pir": fast, "pbs": large }),
+            false => json!({ "cir": slow, "cbs": small, "ebs": large }),
         }
     }
 
@@ -367,27 +459,60 @@ impl Gen {
             emit.rotate_left(by);
         }
         let mut deparser = Map::new();
+        if self.random.chance(if self.simple { 5 } else { 15 }) && emit.len() > 1 {
+            let at = self.random.below(emit.len());
+            self.discarded.push(emit.remove(at));
+            deparser.insert("discard".into(), json!(self.discarded));
+        }
         deparser.insert("emit".into(), json!(emit));
-        if self.trailer {
-            let mut after = Vec::new();
+        let mut after = Vec::new();
+        for trailer in self.trailers.clone() {
             if self.random.chance(60) {
-                let pad = self.random.pick(&[
-                    "(4 - (std.emit_length & 3)) & 3",
-                    "3",
-                    "(8 - ((std.emit_length + 5) & 7)) & 7",
-                ]);
-                let mut pad = json!({ "pad": pad, "fill": self.random.below(3) });
-                if self.random.chance(50) {
-                    pad["when"] = json!("tail.valid");
-                }
-                after.push(pad);
+                after.push(self.pad(Some(&trailer.name)));
             }
-            after.push(json!("tail"));
+            after.push(json!(trailer.name));
+        }
+        if !self.simple && self.random.chance(15) {
+            after.push(self.pad(None));
+        }
+        if !after.is_empty() {
             deparser.insert("after".into(), json!(after));
         }
         if self.random.chance(30) {
             deparser.insert("slack".into(), "strip".into());
         }
         top.insert("deparser".into(), Value::Object(deparser));
+    }
+
+    fn pad(&mut self, of: Option<&str>) -> Value {
+        let bytes = self.random.pick(&[
+            "(4 - (std.emit_length & 3)) & 3",
+            "3",
+            "(8 - ((std.emit_length + 5) & 7)) & 7",
+            "std.body_length & 15",
+        ]);
+        let mut pad = json!({ "pad": bytes, "fill": self.random.below(3) });
+        match of {
+            Some(header) if self.random.chance(50) => {
+                pad["when"] = json!(format!("{header}.valid"))
+            }
+            _ if self.random.chance(30) => {
+                // What egress finds again: no fields of trailers, and metadata may not be carried.
+                let header = self.random.pick(&self.headers.clone()).name;
+                let n = self.random.below(3);
+                pad["when"] = json!(format!("({header}.kind != {n})"));
+            }
+            _ => {}
+        }
+        let name = match self.random.chance(50) {
+            true => {
+                let name = self.name("pad");
+                pad["name"] = json!(name);
+                name
+            }
+            false => "pad".into(),
+        };
+        self.pads.push(name);
+        pad
     }
 }

@@ -7,28 +7,79 @@ use serde_json::{Map, Value, json};
 use super::generate::{Gen, Place};
 
 impl Gen {
-    /// A state for each header, with edges forward, and back where a stack or an error stops them.
-    pub(super) fn parser(&mut self) -> Value {
-        let mut names: Vec<String> = self.headers.iter().map(|h| h.name.clone()).collect();
-        names.extend(self.stack.iter().map(|stack| stack.name.clone()));
+    /// A state for each header, with edges forward, and back where a stack or an error stops them; and the
+    /// sub-parsers that some of them call.
+    pub(super) fn parser(&mut self) -> (Value, Map<String, Value>) {
+        let headers: Vec<(String, Option<String>)> =
+            self.headers.iter().map(|h| (h.name.clone(), h.twin.clone())).collect();
+        let mut names = headers.clone();
+        names.extend(self.stack.iter().map(|stack| (stack.name.clone(), None)));
         let count = names.len();
-        let mut states = Map::new();
-        for (n, name) in names.iter().enumerate() {
-            let state = self.parser_state(name, n, count);
-            states.insert(state_name(n), state);
+        let (mut states, mut parsers) = (Map::new(), Map::new());
+        for (n, (name, twin)) in names.iter().enumerate() {
+            // Of twins, the first one has the sub-parser, and the second one stands for it.
+            let first = twin.as_ref().is_none_or(|twin| *twin > *name);
+            let base = if first { name } else { twin.as_ref().unwrap_or(name) };
+            let sub = format!("p_{base}");
+            let is_header = n < headers.len();
+            if is_header && first && self.random.chance(if twin.is_some() { 60 } else { 12 }) {
+                let parser = self.sub_parser(base);
+                parsers.insert(sub.clone(), parser);
+            }
+            let mut state = match parsers.contains_key(&sub) && is_header {
+                true if first => Map::from_iter([("call".into(), json!(sub))]),
+                true => {
+                    let bind = json!({ base: name });
+                    Map::from_iter([("call".into(), json!(sub)), ("bind".into(), bind)])
+                }
+                false => self.parser_state(name),
+            };
+            self.transition(&mut state, name, n, count);
+            states.insert(state_name(n), Value::Object(state));
         }
+        (Value::Object(states), parsers)
+    }
+
+    /// The header, and now and then a second state.
+    fn sub_parser(&mut self, header: &str) -> Value {
+        let mut start = self.parser_state(header);
+        let mut states = Map::new();
+        if self.random.chance(60) {
+            let other = self.random.pick(&["accept", "reject(odd)"]);
+            let cases = json!([
+                { "match": [self.random.below(4)], "next": "more" },
+                { "match": [4 + self.random.below(250)], "next": other },
+            ]);
+            start.insert("select".into(), json!([format!("{header}.kind")]));
+            start.insert("cases".into(), cases);
+            start.insert("default".into(), json!(self.random.pick(&["accept", "more"])));
+            let scope = self.scope(Place::Parser);
+            let (meta, bits) = self.random.pick(&self.metas.clone());
+            let mut more = vec![json!(format!("{meta} = {}", self.expr(&scope, bits, 1)))];
+            if self.random.chance(30) {
+                more.push(json!(format!("verify({}, bad)", self.expr(&scope, 1, 1))));
+            }
+            states.insert("more".into(), json!({ "do": more }));
+        }
+        states.insert("start".into(), Value::Object(start));
         Value::Object(states)
     }
 
-    fn parser_state(&mut self, header: &str, n: usize, count: usize) -> Value {
+    fn parser_state(&mut self, header: &str) -> Map<String, Value> {
         let scope = self.scope(Place::Parser);
         let mut state = Map::new();
-        state.insert("extract".into(), json!(header));
-        if self.random.chance(20) {
-            let condition = self.expr(&scope, 1, 2);
-            state.insert("verify".into(), json!({ condition: self.random.pick(&["odd", "bad"]) }));
-        }
         let mut statements = Vec::new();
+        match self.random.chance(15) {
+            true => statements.push(json!(format!("extract({header})"))),
+            false => _ = state.insert("extract".into(), json!(header)),
+        }
+        if self.random.chance(20) {
+            let (condition, error) = (self.expr(&scope, 1, 2), self.random.pick(&["odd", "bad"]));
+            match self.random.chance(50) {
+                true => _ = state.insert("verify".into(), json!({ condition: error })),
+                false => statements.push(json!(format!("verify({condition}, {error})"))),
+            }
+        }
         if self.random.chance(25) {
             let (meta, bits) = self.random.pick(&self.metas.clone());
             let value = self.expr(&scope, bits, 2);
@@ -38,25 +89,38 @@ impl Gen {
             let skip = self.random.pick(&["8", "16", "bit<32>(std.ingress_port & 3) * 8"]);
             statements.push(json!(format!("advance({skip})")));
         }
-        if !statements.is_empty() {
-            state.insert("do".into(), json!(statements));
-        }
-        if self.trailer && self.random.chance(50) {
+        let mut offsets = Map::new();
+        for trailer in self.trailers.clone() {
+            if !self.random.chance(50) {
+                continue;
+            }
             let end = self.random.pick(&[
                 "std.packet_length - 5",
                 "std.packet_length - 7",
+                "std.packet_length - 12",
                 "cursor + 10",
                 "cursor",
             ]);
             if self.random.chance(75) {
-                state.insert("extract_at".into(), json!({ "tail": end }));
+                match self.random.chance(40) {
+                    true => statements.push(json!(format!("extract_at({}, {end})", trailer.name))),
+                    false => _ = offsets.insert(trailer.name, json!(end)),
+                }
             }
             if self.random.chance(75) {
-                state.insert("body_end".into(), json!(end));
+                match self.random.chance(40) {
+                    true => statements.push(json!(format!("body_end({end})"))),
+                    false => _ = state.insert("body_end".into(), json!(end)),
+                }
             }
         }
-        self.transition(&mut state, header, n, count);
-        Value::Object(state)
+        if !statements.is_empty() {
+            state.insert("do".into(), json!(statements));
+        }
+        if !offsets.is_empty() {
+            state.insert("extract_at".into(), Value::Object(offsets));
+        }
+        state
     }
 
     fn transition(&mut self, state: &mut Map<String, Value>, header: &str, n: usize, count: usize) {
@@ -153,27 +217,50 @@ impl Gen {
         if !checksums.is_empty() {
             top.insert("checksums".into(), json!(checksums));
         }
-        if !self.trailer || !self.random.chance(80) {
-            return;
+        let mut crcs = Map::new();
+        let mut owners = self.headers.clone();
+        owners.extend(self.trailers.clone());
+        for header in owners {
+            let Some(bits) = header.crc.filter(|_| self.random.chance(80)) else { continue };
+            let name = format!("c{}", crcs.len());
+            let crc = self.crc(&header.name, bits);
+            crcs.insert(name.clone(), crc);
+            self.crcs.push(name);
         }
+        if !crcs.is_empty() {
+            top.insert("crcs".into(), Value::Object(crcs));
+        }
+    }
+
+    fn crc(&mut self, header: &str, bits: u32) -> Value {
+        let poly = match bits {
+            8 => self.random.pick(&["0x07", "0x9b"]),
+            16 => self.random.pick(&["0x1021", "0x8005"]),
+            24 => self.random.pick(&["0x864cfb", "0x5d6dcb"]),
+            32 => self.random.pick(&["0x04c11db7", "0x1edc6f41"]),
+            _ => self.random.pick(&["0x42f0e1eba9ea3693", "0x1b"]),
+        };
+        let ones = format!("{:#x}", u128::MAX >> (128 - bits));
+        let (verify, update): (&[&str], &[&str]) = match self.simple {
+            true => (&["off"], &["on_request", "never"]),
+            false => (&["off", "count", "drop"], &["on_request", "always", "never"]),
+        };
         let over = self.over("");
-        let crc = json!({
-            "field": "tail.crc",
+        json!({
+            "field": format!("{header}.crc"),
             "params": {
-                "width": 32,
-                "poly": self.random.pick(&["0x04c11db7", "0x1edc6f41"]),
-                "init": self.random.pick(&["0xffffffff", "0"]),
+                "width": bits,
+                "poly": poly,
+                "init": self.random.pick(&[ones.as_str(), "0", "0x5a"]),
                 "reflect": self.random.chance(50),
-                "xor_out": self.random.pick(&["0xffffffff", "0"]),
+                "xor_out": self.random.pick(&[ones.as_str(), "0", "1"]),
                 "store": self.random.pick(&["little", "big"]),
             },
             "over": over,
-            "when": "tail.valid",
-            "verify": self.random.pick(&["off", "count", "drop"]),
-            "update": self.random.pick(&["on_request", "always", "never"]),
-        });
-        self.crc = Some("c0".into());
-        top.insert("crcs".into(), json!({ "c0": crc }));
+            "when": format!("{header}.valid"),
+            "verify": self.random.pick(verify),
+            "update": self.random.pick(update),
+        })
     }
 
     fn over(&mut self, own: &str) -> Vec<Value> {
@@ -182,9 +269,9 @@ impl Gen {
             over.push(json!(own));
         }
         let scope = self.scope(Place::Both);
-        for _ in 0..self.random.below(3) {
+        for _ in 0..self.random.below(4) {
             let header = self.random.pick(&self.headers.clone());
-            over.push(match self.random.below(4) {
+            over.push(match self.random.below(7) {
                 0 => {
                     let bits = self.random.pick(&[8, 16, 24, 128]);
                     json!({ "value": self.expr(&scope, bits, 2) })
@@ -193,11 +280,21 @@ impl Gen {
                     let (field, _) = self.random.pick(&header.fields);
                     json!({ header.name: { "mask": [field] } })
                 }
+                2 => json!({ "ones": 1 + self.random.below(if own.is_empty() { 9 } else { 4 }) }),
+                3 => {
+                    let whole = header.fields.iter().filter(|(_, bits)| bits % 8 == 0);
+                    let whole = whole.map(|(field, _)| json!(format!("{}.{field}", header.name)));
+                    json!({ "fields": whole.take(2).collect::<Vec<_>>() })
+                }
+                4 if !self.pads.is_empty() => json!(self.random.pick(&self.pads.clone())),
                 _ => json!(header.name),
             });
         }
         if own.is_empty() || (!self.simple && self.random.chance(40)) {
-            over.push(json!("body"));
+            over.push(json!(if self.random.chance(40) { "rest" } else { "body" }));
+            if !self.pads.is_empty() && self.random.chance(40) {
+                over.push(json!(self.random.pick(&self.pads.clone())));
+            }
         }
         over
     }

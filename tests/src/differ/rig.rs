@@ -1,5 +1,6 @@
-//! One engine with its own state and packet memory.
+//! One engine with its own state, workers and packet memory.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,16 +10,25 @@ use wireyard_pipeline::ids::{DigestId, ExternId};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit::{Jit, Options};
-use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::packet::{Buf, MemoryConfig, PacketMemory};
 use wireyard_pipeline::passes;
 use wireyard_pipeline::state::{State, StateOptions, Worker};
 use wireyard_pipeline::trace::{Event, TraceSink};
-use wireyard_tables::TableId;
 use wireyard_tables::counter::CounterArray;
 use wireyard_tables::time::Time;
+use wireyard_tables::{TableId, Update};
+
+use super::{At, How, Packet};
 
 /// Little headroom, so that headers that grow need another chunk now and then.
-const MEMORY: MemoryConfig = MemoryConfig { chunks: 256, chunk_bytes: 1024, headroom_bytes: 48 };
+pub const MEMORY: MemoryConfig =
+    MemoryConfig { chunks: 512, chunk_bytes: 1024, headroom_bytes: 48 };
+
+thread_local! {
+    /// Memories of rigs that ended with all chunks free: what is in the chunks is of other packets, and different for
+    /// each engine, so that a byte that nobody wrote is seen.
+    static MEMORIES: RefCell<Vec<PacketMemory>> = const { RefCell::new(Vec::new()) };
+}
 
 /// An engine at a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,24 +96,34 @@ pub enum Pass {
     Through,
 }
 
+/// A reference to a chunk whose bytes must stay as they are.
+struct Held {
+    buf: Buf,
+    bytes: Vec<u8>,
+}
+
 /// An engine, its state, its memory.
 pub struct Rig {
     /// Which engine at which level.
     pub way: Way,
     /// The state of the program.
     pub state: State,
-    /// Packet memory.
-    pub memory: PacketMemory,
     /// What the program told the device.
     pub heard: Heard,
+    /// Compiled code works on packets in place, in a control at least.
+    pub in_place: bool,
     engine: Box<dyn Engine>,
-    worker: Worker,
+    /// Each with its handle on the packet memory.
+    workers: Vec<(Worker, PacketMemory)>,
+    /// Packet memory. `Some` until the rig ends.
+    memory: Option<PacketMemory>,
+    held: Vec<Held>,
     /// Ports that packets leave by at once; programs send them to 0 to 3, and elsewhere.
     open: OpenPorts,
 }
 
 impl Rig {
-    /// An engine for a program with its entries.
+    /// An engine for a program with its entries, and so many workers.
     ///
     /// # Errors
     /// A state that cannot be as declared, or no machine code.
@@ -111,39 +131,54 @@ impl Rig {
         program: &Arc<Program>,
         entries: Option<&Resolved>,
         way: Way,
+        workers: usize,
     ) -> Result<Rig, String> {
-        let options = StateOptions { seed: 7, workers: 1, ..StateOptions::default() };
+        let options = StateOptions { seed: 7, workers, ..StateOptions::default() };
         let state = State::new(program, options).map_err(|e| e.to_string())?;
         if let Some(entries) = entries {
             entries.apply(&state)?;
         }
         let optimised = Arc::new(passes::optimised(program, way.level));
+        let mut in_place = false;
         let engine: Box<dyn Engine> = if way.jit {
             let jit = Jit::new(&optimised, &state, Options { level: way.level });
-            Box::new(jit.map_err(|refused| format!("{way}: {refused}"))?)
+            let mut jit = jit.map_err(|refused| format!("{way}: {refused}"))?;
+            // Tables here are never as large as those that are worth it.
+            jit.set_fetch_least_bytes(0);
+            in_place = jit.is_in_place(false) || jit.is_in_place(true);
+            Box::new(jit)
         } else {
             Box::new(Interp::new(optimised))
         };
-        let memory = PacketMemory::new(MEMORY).map_err(|e| e.to_string())?;
-        let worker = state.worker(0);
+        let memory = match MEMORIES.with_borrow_mut(Vec::pop) {
+            Some(memory) => memory,
+            None => PacketMemory::guarded(MEMORY).map_err(|e| e.to_string())?,
+        };
+        let workers = (0..workers).map(|n| (state.worker(n), memory.worker())).collect();
         let mut open = OpenPorts::default();
         [0, 2].into_iter().for_each(|port| open.set(port, true));
-        Ok(Rig { way, engine, worker, state, memory, heard: Heard::default(), open })
+        let (heard, held, memory) = (Heard::default(), Vec::new(), Some(memory));
+        Ok(Rig { way, state, heard, in_place, engine, workers, memory, held, open })
     }
 
-    /// A burst through a pass, or two; returns the story of what was traced.
+    /// A burst through a pass, or two, on a worker; returns the story of what was traced.
     pub fn run(
         &mut self,
+        worker: usize,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
         pass: Pass,
         traced: usize,
     ) -> Vec<Event> {
         let mut story = Story { every: traced, events: Vec::new() };
+        let count = self.workers.len();
+        let Some((worker, memory)) = self.workers.get_mut(worker % count) else {
+            return Vec::new();
+        };
         let mut cx = Context {
             state: &self.state,
-            worker: &mut self.worker,
-            memory: &mut self.memory,
+            worker: &mut *worker,
+            memory,
             device: &mut self.heard,
             trace: if traced > 0 { Some(&mut story) } else { None },
         };
@@ -152,26 +187,124 @@ impl Rig {
             Pass::Egress => self.engine.egress(&mut cx, packets, meta),
             Pass::Through => self.engine.through(&mut cx, packets, meta, &self.open),
         }
+        // A worker that learns waits for the others, and here nobody else runs.
+        worker.release();
         story.events
     }
 
     /// A packet just received, if there is memory.
-    pub fn receive(&mut self, bytes: &[u8], port: u16, now_ns: u64) -> Option<Descriptor> {
-        let buf = self.memory.alloc_frame(bytes)?;
-        let offset = MEMORY.headroom_bytes as u16;
-        Some(Descriptor::received(buf, offset, bytes.len() as u32, port, now_ns))
+    pub fn receive(&mut self, packet: &Packet, bytes: &[u8], now_ns: u64) -> Option<Descriptor> {
+        let chunk = MEMORY.chunk_bytes as usize;
+        let bytes = bytes.get(..chunk).unwrap_or(bytes);
+        let room = chunk - bytes.len();
+        let offset = match packet.at {
+            At::Headroom => room.min(MEMORY.headroom_bytes as usize),
+            At::Start => 0,
+            At::End => room,
+        } as u16;
+        let memory = self.memory.as_mut()?;
+        let (mut buf, len) = (memory.alloc()?, bytes.len() as u32);
+        memory.frame_mut(&mut buf, offset, len)?.copy_from_slice(bytes);
+        if packet.held {
+            let bytes = memory.bytes(&buf).to_vec();
+            self.held.push(Held { buf: memory.share(&buf)?, bytes });
+        }
+        Some(Descriptor::received(buf, offset, len, packet.port, now_ns))
+    }
+
+    /// Gives back what was held.
+    ///
+    /// # Errors
+    /// Somebody wrote into it.
+    pub fn release_held(&mut self) -> Result<(), String> {
+        let Some(memory) = &mut self.memory else { return Ok(()) };
+        for held in self.held.drain(..) {
+            let same = memory.bytes(&held.buf) == held.bytes;
+            memory.free(held.buf);
+            if !same {
+                return Err(format!("{}: a chunk was written that is shared", self.way));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another reference to a packet's bytes, as copies of it have.
+    pub fn copy(&self, packet: &Descriptor) -> Option<Descriptor> {
+        let buf = self.memory.as_ref()?.share(packet.buf.as_ref()?)?;
+        Some(packet.with_buf(buf))
+    }
+
+    /// Changes the tables one by one, and everything else; says what became of each change.
+    pub fn change(&mut self, change: &Resolved, how: How, now: Time) -> Vec<String> {
+        self.release();
+        let mut told = Vec::new();
+        for update in &change.updates {
+            let done = self.state.tables().batch(&[with(update, how)], now);
+            told.push(format!("{done:?}"));
+        }
+        let rest = Resolved { updates: Vec::new(), ..change.clone() };
+        told.push(format!("{:?}", rest.apply(&self.state)));
+        told
+    }
+
+    /// Removes entries that were not hit for long; says which.
+    pub fn age(&mut self, now: Time) -> Vec<String> {
+        self.release();
+        let tables = 0..self.state.program().tables.len();
+        let ids = tables.filter(|n| self.state.program().tables.iter().nth(*n).is_some_and(ages));
+        let old = ids.map(|n| self.state.tables().age_out(TableId(n as u32), now, usize::MAX));
+        let none = |old: &Result<Vec<_>, _>| old.as_ref().is_ok_and(Vec::is_empty);
+        old.filter(|old| !none(old)).map(|old| format!("{old:?}")).collect()
+    }
+
+    /// How often nothing more could be learned.
+    pub fn learn_failures(&self) -> u64 {
+        let array = &self.state.tallies().learn_failures;
+        (0..array.size()).filter_map(|n| array.read(n)).map(|count| count.packets).sum()
+    }
+
+    /// The program has entries that age.
+    pub fn may_age(&self) -> bool {
+        self.state.program().tables.iter().any(ages)
+    }
+
+    /// Lets go of the tables, as a worker that sleeps does.
+    fn release(&mut self) {
+        self.workers.iter_mut().for_each(|(worker, _)| worker.release());
+    }
+
+    /// All chunks are free, and nothing was written beside them.
+    ///
+    /// # Errors
+    /// How many are lost.
+    pub fn end(&mut self) -> Result<(), String> {
+        self.workers.clear();
+        let Some(memory) = self.memory.take() else { return Ok(()) };
+        memory.check_guards();
+        let (free, foreign) = (memory.free_chunks(), memory.foreign_handles());
+        if free != MEMORY.chunks || foreign != 0 {
+            return Err(format!("{}: {free} chunks are free, {foreign} were foreign", self.way));
+        }
+        MEMORIES.with_borrow_mut(|memories| memories.push(memory));
+        Ok(())
     }
 
     /// The bytes of a packet.
     pub fn bytes<'r>(&'r self, packet: &'r Descriptor) -> &'r [u8] {
+        let Some(memory) = &self.memory else { return &[] };
         let buf = packet.buf.as_ref();
-        buf.map_or(&[], |buf| self.memory.frame(buf, packet.data_off, packet.len))
+        buf.map_or(&[], |buf| memory.frame(buf, packet.data_off, packet.len))
+    }
+
+    /// Bytes of a chunk.
+    pub fn frame<'r>(&'r self, buf: &'r Buf, offset: u16, len: u32) -> &'r [u8] {
+        self.memory.as_ref().map_or(&[], |memory| memory.frame(buf, offset, len))
     }
 
     /// Gives a packet's memory back.
     pub fn free(&mut self, mut packet: Descriptor) {
-        if let Some(buf) = packet.buf.take() {
-            self.memory.free(buf);
+        if let (Some(buf), Some(memory)) = (packet.buf.take(), &mut self.memory) {
+            memory.free(buf);
         }
     }
 
@@ -214,10 +347,35 @@ impl Rig {
             if let Some(counters) = view.counters() {
                 all.push((format!("counters of {}", table.name), counts(counters)));
             }
-            let entries = state.tables().entries(TableId(n as u32));
-            all.push((format!("entries of {}", table.name), format!("{entries:?}")));
+            let id = TableId(n as u32);
+            let (entries, default) =
+                (state.tables().entries(id), state.tables().default_action(id));
+            all.push((format!("entries of {}", table.name), format!("{entries:?} {default:?}")));
         }
         all.push(("messages".into(), format!("{:?}", self.heard)));
         all
+    }
+}
+
+fn ages(table: &wireyard_pipeline::ir::Table) -> bool {
+    table.idle_timeout_ms.is_some()
+}
+
+/// The change that an entries file asks for when what it names is there already.
+fn with(update: &Update, how: How) -> Update {
+    match (how, update.clone()) {
+        (How::Modify, Update::Insert(table, entry)) => Update::Modify(table, entry),
+        (How::Modify, Update::InsertMember(profile, id, call)) => {
+            Update::ModifyMember(profile, id, call)
+        }
+        (How::Modify, Update::InsertGroup(profile, id, members)) => {
+            Update::ModifyGroup(profile, id, members)
+        }
+        (How::Delete, Update::Insert(table, entry)) => {
+            Update::Delete(table, entry.matches, entry.priority)
+        }
+        (How::Delete, Update::InsertMember(profile, id, _)) => Update::DeleteMember(profile, id),
+        (How::Delete, Update::InsertGroup(profile, id, _)) => Update::DeleteGroup(profile, id),
+        (_, update) => update,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Case;
+use super::{At, Case};
 
 /// Most cases that are tried.
 const TRIALS_MAX: usize = 4_000;
@@ -45,6 +45,14 @@ impl Work<'_> {
         self.keep(|case| case.traced = 0);
         self.keep(|case| case.through = false);
         self.keep(|case| case.burst = 1);
+        self.keep(|case| case.workers = 1);
+        self.keep(|case| case.step_ns = 1);
+        for n in (0..self.best.changes.len()).rev() {
+            self.keep(|case| _ = case.changes.remove(n));
+        }
+        for n in 0..self.best.changes.len() {
+            self.keep(|case| case.changes[n].before = 0);
+        }
         let mut size = self.best.packets.len();
         while size > 0 {
             let mut at = self.best.packets.len();
@@ -67,6 +75,8 @@ impl Work<'_> {
                 self.keep(|case| case.packets[n].bytes[at] = 0);
             }
             self.keep(|case| case.packets[n].mark = false);
+            self.keep(|case| case.packets[n].held = false);
+            self.keep(|case| case.packets[n].at = At::Headroom);
         }
     }
 
@@ -86,6 +96,15 @@ impl Work<'_> {
             collect(&entries, &mut Vec::new(), depth, &mut places);
             for place in places.into_iter().rev() {
                 self.keep(|case| case.entries.iter_mut().for_each(|e| remove(e, &place)));
+            }
+        }
+        for n in 0..self.best.changes.len() {
+            for depth in 2..6 {
+                let mut places = Vec::new();
+                collect(&self.best.changes[n].entries, &mut Vec::new(), depth, &mut places);
+                for place in places.into_iter().rev() {
+                    self.keep(|case| remove(&mut case.changes[n].entries, &place));
+                }
             }
         }
     }

@@ -127,6 +127,11 @@ impl Gen {
         let header = self.random.pick(&self.headers.clone());
         let stack = self.stack.clone();
         Some(match self.random.below(15) {
+            0 if !self.trailers.is_empty() && self.random.chance(40) => {
+                let trailer = self.random.pick(&self.trailers.clone());
+                let set = self.random.pick(&["set_valid", "set_invalid"]);
+                format!("{set}({})", trailer.name)
+            }
             0 | 1 => format!("set_valid({})", header.name),
             2 | 3 => format!("set_invalid({})", header.name),
             4 => format!("{} = {}", header.name, header.twin?),
@@ -140,17 +145,22 @@ impl Gen {
             }
             8 => match self.random.chance(50) {
                 true => format!("truncate({})", self.random.below(120)),
-                false => format!("truncate({})", self.expr(scope, 32, 1)),
+                false => format!("truncate({})", self.leaf(scope, 32)),
             },
             9 => format!("clone({})", 1 + self.random.below(5)),
             10 => "digest(dig)".into(),
             11 if scope.place == Place::Ingress && self.random.chance(30) => "resubmit()".into(),
             12 if self.random.chance(30) => "recirculate()".into(),
-            13 => format!("update_crc({})", self.crc.clone()?),
-            _ => format!(
-                "tail.crc = {}",
-                if self.trailer { self.expr(scope, 32, 2) } else { return None }
-            ),
+            13 => {
+                let known = (!self.crcs.is_empty()).then(|| self.random.pick(&self.crcs.clone()));
+                format!("update_crc({})", known?)
+            }
+            _ => {
+                let known = !self.trailers.is_empty();
+                let trailer = known.then(|| self.random.pick(&self.trailers.clone()))?;
+                let (field, bits) = self.random.pick(&trailer.fields);
+                format!("{}.{field} = {}", trailer.name, self.expr(scope, bits, 2))
+            }
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::generate::{Action, Gen, Place, Scope, Table};
+use super::{Change, How};
 
 impl Gen {
     pub(super) fn actions_and_tables(&mut self, top: &mut Map<String, Value>) {
@@ -53,7 +54,7 @@ impl Gen {
         let scope = self.scope(place);
         let style = self.random.below(6);
         let mut keys = Vec::new();
-        let mut kinds: Vec<(String, &str, u32)> = Vec::new();
+        let mut kinds: Vec<(String, &'static str, u32)> = Vec::new();
         let count = if style == 0 { 1 } else { 1 + self.random.below(3) };
         for n in 0..count {
             let bits = self.random.pick(&[1, 8, 8, 12, 32, 48, 64, 100, 128]);
@@ -72,7 +73,7 @@ impl Gen {
             kinds.push((key, kind, bits));
         }
         if style == 5 {
-            return self.selector_table(name, place, actions, keys, &kinds);
+            return self.selector_table(name, place, actions, keys, kinds);
         }
         let mut table = Map::new();
         table.insert("key".into(), json!(keys));
@@ -80,43 +81,81 @@ impl Gen {
         table.insert("actions".into(), json!(names));
         let default = self.random.pick(actions);
         table.insert("default".into(), json!(self.call_of(&default)));
-        table.insert("size".into(), 64.into());
+        // Few slots, so that learners find none; or many, so that a search is long.
+        let size = self.random.pick(&[4, 8, 64, 64, 64, 300]);
+        table.insert("size".into(), size.into());
         if self.random.chance(40) {
             table.insert("counters".into(), true.into());
         }
-        if self.random.chance(15) {
-            table.insert("meter".into(), json!({ "type": "trtcm", "unit": "bytes" }));
+        let meter =
+            self.random.chance(20).then(|| (self.random.chance(50), self.random.chance(50)));
+        if let Some((two_rates, packets)) = meter {
+            let kind = if two_rates { "trtcm" } else { "srtcm" };
+            let unit = if packets { "packets" } else { "bytes" };
+            table.insert("meter".into(), json!({ "type": kind, "unit": unit }));
         }
-        if self.random.chance(15) {
-            table.insert("idle_timeout_ms".into(), 1000.into());
+        let ages = self.random.chance(20);
+        if ages {
+            table.insert("idle_timeout_ms".into(), self.random.pick(&[1, 5, 40]).into());
         }
-        let mut entries = self.entries_of(&kinds, actions);
-        if table.contains_key("meter") {
-            let rates = json!({ "cir": "1MB/s", "cbs": "300B", "pir": "3MB/s", "pbs": "600B" });
-            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-                if self.random.chance(70) {
-                    entry.insert("meter".into(), rates.clone());
-                }
+        let count = match size {
+            300 => self.random.pick(&[70, 150, 290]),
+            _ => self.random.pick(&[0, 3, 7, 20]),
+        };
+        let mut entries = self.entries_of(&kinds, actions, count.min(size));
+        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some((two_rates, packets)) = meter
+                && self.random.chance(70)
+            {
+                entry.insert("meter".into(), self.rates(two_rates, packets));
+            }
+            if ages && self.random.chance(30) {
+                entry.insert("idle_timeout_ms".into(), self.random.pick(&[0, 1, 100]).into());
             }
         }
         let exact = kinds.iter().all(|(_, kind, _)| *kind == "exact");
-        let constant = self.random.chance(50);
-        if constant {
+        let (mut constant, mut has_default) = (false, true);
+        if self.random.chance(50) {
+            constant = true;
+            has_default = self.random.chance(30);
             table.insert("const_entries".into(), true.into());
-            table.insert("const_default".into(), self.random.chance(70).into());
+            table.insert("const_default".into(), (!has_default).into());
         }
-        table.insert("entries".into(), json!(entries));
+        let mut changing = Vec::new();
+        // What is declared cannot change, and leaves no room for what is added.
+        let declares = self.random.chance(40);
+        if constant || declares {
+            table.insert("entries".into(), json!(entries));
+        } else {
+            let section = self.entries.entry("entries").or_insert_with(|| json!({}));
+            section[name] = json!(entries);
+            changing = entries;
+        }
         let learnable = (exact && !constant).then(|| kinds.iter().map(|k| k.2).collect());
-        let actions = actions.to_vec();
-        self.tables.push(Table { name: name.into(), place, actions, learnable });
+        let keys = (!constant && !declares).then_some(kinds);
+        self.tables.push(Table {
+            name: name.into(),
+            place,
+            actions: actions.to_vec(),
+            learnable,
+            keys,
+            entries: changing,
+            selects: false,
+            has_default,
+        });
         Value::Object(table)
     }
 
-    fn entries_of(&mut self, kinds: &[(String, &str, u32)], actions: &[Action]) -> Vec<Value> {
+    fn entries_of(
+        &mut self,
+        kinds: &[(String, &str, u32)],
+        actions: &[Action],
+        count: usize,
+    ) -> Vec<Value> {
         let mut seen = BTreeSet::new();
         let mut entries = Vec::new();
         let priorities = kinds.iter().any(|k| ["ternary", "range", "optional"].contains(&k.1));
-        for n in 0..self.random.pick(&[0, 3, 7, 20]) {
+        for n in 0..count {
             let fields: Map<String, Value> = kinds
                 .iter()
                 .map(|(name, kind, bits)| (name.clone(), json!(self.pattern(kind, *bits))))
@@ -164,7 +203,7 @@ impl Gen {
         place: Place,
         actions: &[Action],
         mut keys: Vec<Value>,
-        kinds: &[(String, &str, u32)],
+        kinds: Vec<(String, &'static str, u32)>,
     ) -> Value {
         let scope = self.scope(place);
         let bits = self.random.pick(&[8, 32, 70]);
@@ -172,45 +211,151 @@ impl Gen {
         keys.push(json!({ "value": value, "kind": "selector", "name": "s" }));
         let hash = self.random.pick(&["crc16", "crc32", "toeplitz", "xor16"]);
         let names: Vec<&str> = actions.iter().map(|action| action.name.as_str()).collect();
-        let members: Map<String, Value> = (1..=3)
-            .map(|n| {
-                let action = self.random.pick(actions);
-                (n.to_string(), json!(self.call_of(&action)))
-            })
-            .collect();
+        let count = self.random.pick(&[3, 5, 8]);
+        let members = self.members(actions, count);
+        let groups = self.groups(count);
         let mut seen = BTreeSet::new();
         let mut entries = Vec::new();
-        for _ in 0..6 {
+        for _ in 0..8 {
             let fields: Map<String, Value> = kinds
                 .iter()
                 .map(|(name, kind, bits)| (name.clone(), json!(self.pattern(kind, *bits))))
                 .collect();
             if seen.insert(format!("{fields:?}")) {
-                let target = self.random.pick(&["group(1)", "group(2)", "member(1)", "member(3)"]);
+                let target = match self.random.chance(70) {
+                    true => format!("group({})", 1 + self.random.below(groups.len())),
+                    false => format!("member({})", 1 + self.random.below(count)),
+                };
                 entries.push(json!({ "match": fields, "action": target }));
             }
         }
         for (key, value) in [
-            ("members", json!(members)),
-            ("groups", json!({ "1": [1, 2], "2": { "1": 3, "3": 1 } })),
+            ("members", Value::Object(members)),
+            ("groups", Value::Object(groups)),
             ("entries", json!(entries)),
         ] {
             let section = self.entries.entry(key).or_insert_with(|| json!({}));
             section[name] = value;
         }
-        let actions = actions.to_vec();
         self.tables.push(Table {
             name: name.into(),
             place,
-            actions: actions.clone(),
+            actions: actions.to_vec(),
             learnable: None,
+            keys: Some(kinds),
+            entries,
+            selects: true,
+            has_default: false,
         });
         json!({
             "key": keys,
-            "selector": { "hash": hash, "members": 8, "groups": 4 },
+            "selector": { "hash": hash, "members": 8, "groups": 8 },
             "actions": names,
             "size": 16,
             "counters": self.random.chance(50),
         })
+    }
+
+    fn members(&mut self, actions: &[Action], count: usize) -> Map<String, Value> {
+        let member = |n: usize| {
+            let action = self.random.pick(actions);
+            (n.to_string(), json!(self.call_of(&action)))
+        };
+        (1..=count).map(member).collect()
+    }
+
+    /// Up to eight groups of members 1 to `members`, with weights and without.
+    fn groups(&mut self, members: usize) -> Map<String, Value> {
+        let count = self.random.pick(&[2, 4, 8]);
+        let group = |n: usize| {
+            let first = self.random.below(members);
+            let size = 1 + self.random.below(members);
+            let ids: Vec<usize> = (0..size).map(|at| 1 + (first + at) % members).collect();
+            let value = match self.random.chance(50) {
+                true => json!(ids),
+                false => {
+                    let weights = ids.iter().map(|id| {
+                        let weight = self.random.pick(&[1, 2, 3, 60]);
+                        (id.to_string(), json!(weight))
+                    });
+                    Value::Object(weights.collect())
+                }
+            };
+            (n.to_string(), value)
+        };
+        (1..=count).map(group).collect()
+    }
+
+    /// What changes while packets come: entries, defaults, members, groups, sets, registers, meters.
+    pub(super) fn changes(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut before = 0;
+        for _ in 0..1 + self.random.below(6) {
+            before += self.random.below(30);
+            let table = self.random.pick(&self.tables.clone());
+            let mut how = self.random.pick(&[How::Insert, How::Modify, How::Modify, How::Delete]);
+            let mut file = Map::new();
+            match self.random.below(6) {
+                0 => _ = file.insert("value_sets".into(), json!({ "vs": self.set() })),
+                1 => {
+                    let (cell, index) = (self.random.below(2), self.random.below(8));
+                    let value = self.random.value(self.register[cell]);
+                    let (index, cell) = (index.to_string(), format!("x{cell}"));
+                    let value = format!("{value:#x}");
+                    file.insert("registers".into(), json!({ "reg": { index: { cell: value } } }));
+                }
+                2 => {
+                    let rates = self.rates(self.two_rates, self.per_packet);
+                    let index = self.random.below(4).to_string();
+                    file.insert("meters".into(), json!({ "mtr": { index: rates } }));
+                }
+                3 if table.has_default => {
+                    let action = self.random.pick(&table.actions);
+                    let call = self.call_of(&action);
+                    file.insert("defaults".into(), json!({ table.name: call }));
+                }
+                _ if table.selects => {
+                    // All of it again, with other actions and members.
+                    how = How::Modify;
+                    let members = self.members(&table.actions, 8);
+                    let groups = self.groups(8);
+                    let (mut all, name) = (Map::new(), &table.name);
+                    for (key, value) in [("members", members), ("groups", groups)] {
+                        all.insert(key.into(), json!({ name: value }));
+                    }
+                    file = all;
+                }
+                _ => {
+                    let entries = self.changed(&table, how);
+                    file.insert("entries".into(), json!({ table.name: entries }));
+                }
+            }
+            if table.keys.is_some() || !file.contains_key("entries") {
+                changes.push(Change { before, how, entries: Value::Object(file) });
+            }
+        }
+        changes
+    }
+
+    fn set(&mut self) -> Vec<u64> {
+        let first = self.random.below(4) as u64;
+        (first..first + self.random.below(4) as u64).collect()
+    }
+
+    /// Entries that are added, or some that are there with other actions.
+    fn changed(&mut self, table: &Table, how: How) -> Vec<Value> {
+        let Some(keys) = &table.keys else { return Vec::new() };
+        if how == How::Insert || table.entries.is_empty() {
+            return self.entries_of(keys, &table.actions, 3);
+        }
+        let mut entries = table.entries.clone();
+        while entries.len() > 3 {
+            entries.remove(self.random.below(entries.len()));
+        }
+        for entry in &mut entries {
+            let action = self.random.pick(&table.actions);
+            entry["action"] = json!(self.call_of(&action));
+        }
+        entries
     }
 }

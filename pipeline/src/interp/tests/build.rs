@@ -269,7 +269,7 @@ impl Rig {
             engine: Box::new(Interp::new(program)),
             worker: state.worker(0),
             state,
-            memory: PacketMemory::new(memory).expect("memory"),
+            memory: PacketMemory::guarded(memory).expect("memory"),
         }
     }
 

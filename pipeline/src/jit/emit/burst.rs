@@ -171,15 +171,15 @@ impl Emit<'_> {
         let off = self.load_word(packet, descriptor!(data_off), 2);
         let len = self.load_word(packet, descriptor!(len), 4);
         let stop = self.b.ins().iadd(off, len);
-        let size = self.fixed64(frame, frame_offset!(chunk_bytes));
-        let over = self.compare(IntCC::UnsignedGreaterThan, stop, size);
+        let reach = self.fixed64(frame, frame_offset!(chunk_reach));
+        let over = self.compare(IntCC::UnsignedGreaterThanOrEqual, stop, reach);
         self.leave_if(over, 0);
         let shift = self.fixed64(frame, frame_offset!(chunk_shift));
         let chunks = self.fixed64(frame, frame_offset!(chunks));
         let start = self.b.ins().ishl(chunk, shift);
         let start = self.b.ins().iadd(chunks, start);
-        // Not added: chunks start at multiples of their size, and an address that is a sum would be
-        // taken apart again, with two registers for every use of it.
+        // Not added: chunks start at multiples of their size and the offset is less than that, and an address that is a
+        // sum would be taken apart again, with two registers for every use of it.
         (self.b.ins().bor(start, off), len)
     }
 
@@ -401,8 +401,9 @@ impl Emit<'_> {
     ) -> Result<(), Refused> {
         self.in_place = Some(InPlace { valid: mask, ..before.clone() });
         self.mutable = 0;
-        if !self.egress && !self.lists.left.contains(&mask) {
-            self.lists.left.push(mask);
+        let leaving = self.leaving(mask);
+        if !self.egress && !self.lists.left.contains(&leaving) {
+            self.lists.left.push(leaving);
         }
         self.checksums_after(before)?;
         self.new_checksums(before.valid)?;
@@ -432,7 +433,7 @@ impl Emit<'_> {
         }
         let packet = self.packet;
         let headers = self.emitted_bytes(path.valid);
-        let (valid, headers) = (self.num(path.valid), self.num(headers.into()));
+        let (valid, headers) = (self.num(self.leaving(path.valid)), self.num(headers.into()));
         self.b.ins().store(flags(), valid, packet, descriptor!(valid));
         self.store_word(headers, packet, descriptor!(body_off), 2);
         let body = self.path_body_length();

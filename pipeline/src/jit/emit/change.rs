@@ -166,6 +166,12 @@ impl Emit<'_> {
         self.program.headers[self.program.instances[instance].header].fixed_bytes
     }
 
+    /// Those of these headers that leave; a header may be discarded.
+    pub(super) fn leaving(&self, valid: u64) -> u64 {
+        let emitted = self.program.deparser.emit.iter();
+        valid & emitted.fold(0, |mask, instance| mask | bit(*instance))
+    }
+
     /// Bytes of the headers that leave with this mask.
     pub(super) fn emitted_bytes(&self, valid: u64) -> u32 {
         let emitted = self.program.deparser.emit.iter().filter(|i| valid & bit(**i) != 0);

@@ -79,7 +79,7 @@ impl Emit<'_> {
         let start = i64::from(path.cursor) - i64::from(self.emitted_bytes(path.valid));
         let data = self.b.ins().iadd_imm_s(path.data, start);
         let len = self.b.ins().iadd_imm_s(path.len, -start);
-        let entry = self.entry(path.valid);
+        let entry = self.entry(self.leaving(path.valid));
         self.b.ins().jump(entry, &[data.into(), len.into()]);
         self.b.switch_to_block(stay);
         self.must_be_decided(drop);

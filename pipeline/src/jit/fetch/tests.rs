@@ -86,7 +86,7 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
         lines
     };
     assert!(lines(&fetch).is_empty(), "empty tables are small");
-    fetch.set_least_bytes(0);
+    fetch.set_least_bytes(1);
     let of = |name: &str, values: &[u128]| {
         let view = snapshot.table(table(name)).expect("a table");
         view.prefetch_address(&view.shape().layout().pack(values))
@@ -98,6 +98,8 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     let mut expected = vec![hosts, flows, routes];
     expected.sort();
     assert_eq!(lines(&fetch), expected);
+    fetch.set_least_bytes(0);
+    assert!(names(&fetch).contains(&"few".to_owned()), "with 0, all are");
     let [packet] = packets;
     memory.free(packet.buf.expect("the chunk"));
 }

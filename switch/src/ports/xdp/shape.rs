@@ -35,6 +35,9 @@ impl Shape {
         let config = mem.config();
         let umem_chunk_bytes = config.chunk_bytes.min(UMEM_CHUNK_BYTES_MAX);
         let extra_headroom_bytes = config.headroom_bytes.saturating_sub(XDP_HEADROOM_BYTES);
+        if !mem.region_layout().is_contiguous {
+            return Err("AF_XDP needs chunks side by side, packet memory has guards".into());
+        }
         if umem_chunk_bytes < UMEM_CHUNK_BYTES_MIN {
             return Err(format!(
                 "AF_XDP needs chunks of at least {UMEM_CHUNK_BYTES_MIN} bytes, packet memory has {}",
