@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use pnet_datalink::{Channel, Config, interfaces};
 use wireyard_pipeline::packet::{Buf, MemoryConfig, PacketMemory};
+use wireyard_switch::config::room::Holders;
 use wireyard_switch::core::Core;
 use wireyard_switch::live::{self, Event, Workers};
 use wireyard_switch::ports::sys::bpf::{LiveFrames, SocketMap, XdpMode, attach};
@@ -350,7 +351,8 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     let program = programs.join("rocev2_lossless");
     let place = Place { program, entries: Some(entries), ..Place::default() };
     let mut loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let memory = loaded.size_memory(&[1, 2]);
+    let holders = Holders::of_any(2);
+    let memory = loaded.size_memory(&[1, 2], &holders).memory();
     let options = DeviceOptions { engine: EngineKind::Jit, memory, ..DeviceOptions::default() };
     let mut core: Core = loaded.device(options).unwrap();
     for (number, name) in [(1, "in"), (2, "out")] {

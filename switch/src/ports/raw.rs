@@ -307,7 +307,7 @@ impl RawRx {
             let Some(mut buf) = mem.alloc() else {
                 // It is not kept for later: it holds a chunk itself, and so might every port.
                 stats.rx_no_memory += 1;
-                stats.rx_gso += 1;
+                stats.rx_errors += 1;
                 return mem.free(large.buf);
             };
             let head = mem.bytes(&large.buf).get(offset..).unwrap_or_default();

@@ -67,7 +67,9 @@ fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
     let link = *link.ok_or("the bottleneck has no link")?;
     let rate = fabric.links[link].setup.rate;
     if scenario.is_mixed() {
-        return Err("hosts or flows have settings of their own, the fluid model has equal flows".into());
+        return Err(
+            "hosts or flows have settings of their own, the fluid model has equal flows".into()
+        );
     }
     let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
     let ways: Vec<Vec<usize>> = ways.filter(|way| way.contains(&link)).collect();
