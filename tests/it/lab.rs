@@ -322,7 +322,9 @@ fn a_folder_that_is_used_again_holds_the_last_run_alone() {
     let listed = String::from_utf8_lossy(&swept["files.txt"]);
     assert_eq!(listed.lines().count() + 2, swept.len(), "all but itself and the notes");
     let spread = String::from_utf8_lossy(&swept["seeds.csv"]);
-    assert!(spread.starts_with("figure,least,mean,largest,deviation") && spread.contains("flows."));
+    let columns = spread.lines().next().expect("names of columns");
+    assert!(columns.starts_with("figure,unit,seed "), "{columns}");
+    assert!(columns.ends_with(",least,mean,largest,deviation") && spread.contains("flows."));
     // A list that was changed leads nowhere else.
     fs::write(out.join("files.txt"), "../scenario.yaml\nseeds.csv\n").expect("writes");
     lab(&[&path, "-o", &out_text]).expect(0, &[]);
