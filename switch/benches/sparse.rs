@@ -5,7 +5,7 @@
 //! as one from before a change. Delay is from the send call of one packet socket to the receipt by another that spins; processor time is
 //! that of the switch's threads, less what it takes idle. Only ratios of one run mean something.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -122,7 +122,7 @@ impl Running {
     }
 }
 
-fn through_switch(binary: &PathBuf, kind: &str, ports: usize) -> (Vec<f64>, f64) {
+fn through_switch(binary: &Path, kind: &str, ports: usize) -> (Vec<f64>, f64) {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/rocev2_lossless");
     let mut command = Command::new(binary);
     command.args(["run", program]).stdout(Stdio::null()).stderr(Stdio::null());

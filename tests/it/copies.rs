@@ -98,7 +98,10 @@ fn a_live_switch_forwards_on_and_ends_when_told() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             let ended = switch.end("TERM");
             let total = total(ended.expect(0, &[]));
-            assert!(drops(&total) > Some(0), "{total:#}");
+            // Of the rounds, more may wait at the end than half a second passes on.
+            let is_bounded = drops(&total) > Some(0) || egress == ROUNDS;
+            assert!(is_bounded, "{total:#}");
+            assert!(total["generated"].as_u64() <= Some(200 * 4096), "{total:#}");
             assert_eq!(total["balanced"], true, "{total:#}");
         }
     }

@@ -167,7 +167,8 @@ fn check_prints_thresholds_and_refuses_contradictions() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let ended = alone(good);
+    let hardware = good.replace("azure }", "azure, port_defaults: { peer: hardware } }");
+    let (ended, shown) = (alone(&hardware), check(&hardware, &[]).expect(0, &[]).out.clone());
     assert_eq!(queues(&ended.expect(0, &[]).out), queues(&shown), "as with a program");
     assert!(
         ended.out.ends_with("switch.yaml: 2 ports, with queues; 0 warnings\n"),
