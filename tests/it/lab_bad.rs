@@ -66,8 +66,8 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ),
     (
         "dcqcn }",
-        "ns3_rdma_code, parameters: { rate_on_first_cnp: 0.5 } }",
-        &["`ns3_rdma_code` does not use `rate_on_first_cnp`"],
+        "ns3_rdma_code, parameters: { decrease_period_us: 5 } }",
+        &["`ns3_rdma_code` does not use `decrease_period_us`"],
     ),
     (
         "dcqcn }",

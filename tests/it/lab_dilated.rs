@@ -17,7 +17,7 @@ switch:
   qos:
     preset: onyx_roce
     wred_profiles: { ROCE: { green: { kmin: 5 KB, kmax: 2000 KB, pmax: 10 % } } }
-host: { program: PROGRAMS/roce_nic, rate_control: dcqcn, parameters: { additive_increase_bps: 1e9 } }
+host: { program: PROGRAMS/roce_nic, rate_control: dcqcn, parameters: { additive_increase_bps: 7.5e8 } }
 flows: { from: senders, to: sink }
 ";
 

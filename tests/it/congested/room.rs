@@ -103,7 +103,7 @@ impl Rig {
 fn a_buffer_full_of_small_frames_is_held() {
     const COUNT: u32 = 20_000;
     let test = "a_buffer_full_of_small_frames_is_held";
-    let Some(mut rig) = Rig::new(test, "\n  packet_slots: 24000") else { return };
+    let Some(mut rig) = Rig::new(test, "\n  packet_slots: 28000") else { return };
     rig.fill(COUNT);
     let waiting = queue(&ask(&rig.switch), 1, 0)["waiting"].as_u64().unwrap();
     assert!(waiting > 19_000, "{waiting} wait");
@@ -116,7 +116,7 @@ fn a_buffer_full_of_small_frames_is_held() {
     }
 }
 
-/// Beyond the bound packets are refused by name, packet memory does not run out, and what goes elsewhere is not held up.
+/// Beyond the bound, which is three quarters where a port is lossless, packets are refused by name, packet memory does not run out, and what goes elsewhere is not held up.
 #[test]
 fn more_packets_than_slots_are_refused_by_name() {
     const COUNT: u32 = 9_000;
@@ -126,7 +126,7 @@ fn more_packets_than_slots_are_refused_by_name() {
     rig.hosts[0].send(&elsewhere);
     assert!(rig.hosts[2].receive(200) == elsewhere, "what passes needs no slot");
     let refused = dropped(&ask(&rig.switch), Some("no_slot"));
-    assert!(refused > 0 && refused <= u64::from(COUNT - 8_192), "{refused} refused");
+    assert!(refused > 0 && refused <= u64::from(COUNT - 8_192 * 3 / 4), "{refused} refused");
     rig.drain(u64::from(COUNT) - refused);
     let report = counters(&rig.switch.end("INT"));
     assert_eq!(dropped(&report, None), refused, "{report:#}");

@@ -23,7 +23,7 @@ pub(super) fn read(
     decoder: &mut Decoder<'_>,
     node: Option<&Node>,
 ) -> Option<HostSetup> {
-    let setup = HostSetup {
+    let mut setup = HostSetup {
         transport: Transport::default(),
         program: None,
         qos: None,
@@ -44,6 +44,10 @@ pub(super) fn read(
     };
     let Some(node) = node else { return Some(setup) };
     let fields = decoder.map(node, &shapes::HOST)?;
+    if let Some(node) = fields.get("transport") {
+        let name = decoder.choice(node, Transport::NAMES)?;
+        setup.transport = Transport::by_name(&name.value)?;
+    }
     fill(reader, decoder, &fields, setup)
 }
 
@@ -87,10 +91,6 @@ fn fill(
     if let Some(node) = fields.get("ack_every") {
         setup.ack_every =
             bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))? as u32;
-    }
-    if let Some(node) = fields.get("transport") {
-        let name = decoder.choice(node, Transport::NAMES)?;
-        setup.transport = Transport::by_name(&name.value)?;
     }
     if let Some(node) = fields.get("qos") {
         setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);

@@ -24,19 +24,22 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// Waits on `fd` too, which has this name in [`Waiter::readable`]. One that it waits on already stays as it is.
+    /// Waits on `fd` too, which has this name in [`Waiter::readable`] from now on.
     ///
     /// # Errors
     /// Too many descriptors.
     pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: name };
-        // SAFETY: the kernel reads the event during the call.
-        let added = checked(unsafe {
-            libc::epoll_ctl(self.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
-        });
-        match added {
-            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => Err(error),
-            _ => Ok(()),
+        let mut control = |operation| {
+            // SAFETY: the kernel reads the event during the call.
+            checked(unsafe { libc::epoll_ctl(self.as_raw_fd(), operation, fd, &raw mut event) })
+        };
+        match control(libc::EPOLL_CTL_ADD) {
+            // A port that was given another number brings its descriptor along.
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                control(libc::EPOLL_CTL_MOD).map(drop)
+            }
+            added => added.map(drop),
         }
     }
 
