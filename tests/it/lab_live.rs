@@ -31,9 +31,11 @@ fn figure(report: &Value, name: &str) -> f64 {
     report["figures"][name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}"))
 }
 
+/// Verdicts that were judged.
 fn verdicts(report: &Value) -> impl Iterator<Item = (&str, bool, &str)> {
     let text = |value: &'_ Value| value.is_string();
-    report["verdicts"].as_array().expect("verdicts").iter().map(move |verdict| {
+    let all = report["verdicts"].as_array().expect("verdicts").iter();
+    all.filter(|verdict| verdict["skipped"] != true).map(move |verdict| {
         assert!(text(&verdict["name"]) && text(&verdict["found"]), "{verdict}");
         let (name, found) = (&verdict["name"], &verdict["found"]);
         let passed = verdict["passed"].as_bool().expect("a verdict");

@@ -35,14 +35,14 @@ fn background_traffic_has_a_class_and_a_rate_of_its_own() {
     let report = report(MIXED);
     let rate = |host: &str| figure(&report, &format!("flow.{host}.sink.throughput"));
     assert!(rate("h3") > 1.7e9 && rate("h3") < 2e9, "{}", rate("h3"));
-    // The class of the background is served as the other is, whatever it offers.
+    // Both classes are served, whatever the background offers.
     assert!(rate("h4") > 4e9, "{}", rate("h4"));
-    assert!(rate("h1") + rate("h2") > 6e9, "{} and {}", rate("h1"), rate("h2"));
+    assert!(rate("h1") + rate("h2") > 3e9, "{} and {}", rate("h1"), rate("h2"));
     // Only its class loses.
     assert!(figure(&report, "drops.total") > 0.0);
     assert_eq!(figure(&report, "drops.lossless"), 0.0);
     let facts = report["facts"].to_string();
-    assert!(facts.contains("1 hosts and 1 flows; no theory"), "{facts}");
+    assert!(facts.contains("1 hosts and 1 flows"), "{facts}");
     assert!(report["figures"]["theory.marking_probability"]["value"].is_null());
 }
 
@@ -52,7 +52,7 @@ fn settings_that_cannot_be_are_refused_at_their_place() {
     for (right, wrong, told) in [
         ("of: h3", "of: h9", "there is no host `h9`"),
         ("{ of: h3,", "{ of: [h3, h3],", "`h3` is in `hosts` twice"),
-        ("of: h3,", "of: h3, transport: rocev1,", "unknown key `transport`"),
+        ("of: h3,", "of: h3, transport: rocev1,", "has no key `transport`"),
         ("rate_control: fixed, dscp", "parameters: { g: 0.1 }, dscp", "rate_control"),
         ("dscp: 0", "dscp: 64", "a DSCP"),
         ("dscp: 0", "window: 0", "messages under way"),

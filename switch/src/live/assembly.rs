@@ -124,8 +124,10 @@ impl<'a> Assembly<'a> {
 /// without one drops what is for it. A link whose peer is down is not waited for longer.
 fn await_carriers(cores: &mut [Core]) {
     for _ in 0..CARRIER_LOOKS {
-        if !cores.iter_mut().fold(false, |waits, core| core.waits_for_carrier(Time::ZERO) || waits)
-        {
+        // Every port is asked each time: the question is what makes it look at its carrier.
+        let waiting =
+            cores.iter_mut().filter_map(|core| core.waits_for_carrier(Time::ZERO).then_some(()));
+        if waiting.count() == 0 {
             return;
         }
         thread::sleep(CARRIER_LOOK);
