@@ -20,7 +20,7 @@
 //! **Clones.** An ingress pass that asked for a clone leaves one more reference to the bytes as they
 //! were received in [`Intrinsic::original`], which the device takes (or frees), once for all
 //! clones, also when the packet itself drops; the descriptor of a clone is the packet's after
-//! [`Descriptor::forget_headers`], and carries its metadata; egress parses it, if it does anything. Egress clones are copies
+//! [`Descriptor::forget_headers`], and carries its metadata; egress parses it, if there is one. Egress clones are copies
 //! of the packet as the pass leaves it, with the metadata that it leaves: the device shares `buf`.
 //!
 //! # Helpers of generated code

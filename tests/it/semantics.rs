@@ -223,6 +223,17 @@ deparser: { emit: [ethernet, a, b] }
     let left = outcome(program, entries, &[frame(1, &[5, 9])]);
     let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
     assert_eq!(sent, [(2, vec![0x1111]), (3, vec![0x105, 6]), (3, vec![0x200])]);
+    // Whatever passes make of an egress that does nothing: the copy is parsed and put together.
+    let idle = "
+instances: { a: mark, b: mark }
+parser: { start: { extract: [ethernet, a, b] } }
+ingress: [ std.egress_port = 2, clone(7) ]
+egress: [ let unread = a.value ]
+deparser: { emit: [ethernet, b], discard: [a] }
+";
+    let left = outcome(idle, entries, &[frame(1, &[5, 9])]);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(2, vec![9]), (3, vec![9])]);
     // A frame that the parser does not know is mirrored as far as it was parsed.
     let mut other = frame(1, &[5, 9]);
     (other[12], other[13]) = (0x88, 0xb6);

@@ -236,7 +236,7 @@ impl Pass<'_> {
         let packet = &*self.packet;
         let body_end = u64::from(packet.body_off) + u64::from(packet.body_len);
         let slack_goes = self.program.deparser.strip_slack && body_end < packet.len.into();
-        self.engine.quiet_egress && self.sink.is_none() && !slack_goes
+        self.engine.quiet_egress && self.sink.is_none() && !slack_goes && !self.is_unparsed()
     }
 
     /// Egress of a program that changes nothing there: only where the headers are is told.
@@ -276,7 +276,8 @@ impl Pass<'_> {
     /// A copy of the packet as it was received, whose headers nobody has looked for.
     fn is_unparsed(&self) -> bool {
         let is_copy = self.packet.path == PacketPath::CloneIngress as u8;
-        is_copy && self.packet.valid == 0 && !self.engine.quiet_egress
+        // Passes leave a control that is there at least one block.
+        is_copy && self.packet.valid == 0 && !self.program.egress.blocks.is_empty()
     }
 
     /// The parser, in egress. Its errors end parsing and are not counted twice; of metadata only what is carried stays.

@@ -224,7 +224,7 @@ fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig
     let ecn = if setup.ecn { 2 } else { 0 };
     let plain = Classes::default();
     let classes = Classes {
-        data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, ..plain.data },
+        data: Class { dscp: setup.data_dscp, ecn, pcp: setup.data_pcp, vl: setup.data_pcp },
         ..plain
     };
     let cnp =
