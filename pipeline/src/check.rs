@@ -34,7 +34,8 @@
 //! where it is used (W0103), is a warning: it reads as zero.
 //!
 //! Resources: header instances, states, tables, actions, arrays and metadata stay in their limits
-//! (E0123), what crosses the queue fits (E0124). Declarations of the program's own file that nothing
+//! (E0123), what crosses the queue fits (E0124), tables, registers, counters and meters take no more
+//! memory than is allowed (E0142). Declarations of the program's own file that nothing
 //! uses (W0106) and metadata read in egress that is always zero there (W0107) are warnings.
 //!
 //! Not checked: that a header is valid on every path to a read (reading an invalid one gives 0); that
@@ -66,6 +67,7 @@ mod rates;
 mod reads;
 mod registry;
 mod scope;
+mod state;
 mod stmt;
 mod table;
 mod uses;
@@ -75,9 +77,10 @@ pub use entries::resolve_entries;
 pub use registry::ExternRegistry;
 
 use crate::ast::Unit;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, codes};
 use crate::ir::{BuiltinReason, Program};
 use crate::source::Parsed;
+use crate::state::size::STATE_BYTES_MAX;
 use cx::Cx;
 use scope::Scope;
 use uses::Uses;
@@ -96,10 +99,31 @@ pub struct Compiled {
 /// # Errors
 /// Everything that is wrong, warnings too.
 pub fn compile(parsed: &Parsed, externs: &ExternRegistry) -> Result<Compiled, Diagnostics> {
+    compile_within(parsed, externs, STATE_BYTES_MAX)
+}
+
+/// The same with another bound on the memory of its tables, registers, counters and meters, in bytes.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_within(
+    parsed: &Parsed,
+    externs: &ExternRegistry,
+    max_state: u64,
+) -> Result<Compiled, Diagnostics> {
     let units: Vec<&Unit> = parsed.units.iter().collect();
     let units = units.as_slice();
     let mut report = Diagnostics::new();
     let scope = Scope::collect(units, &mut report);
+    if scope.is_full {
+        return Err(report);
+    }
+    for external in externs.signatures().iter() {
+        if let Some((_, Some(span))) = scope.symbols.get(external.name.as_str()) {
+            let text = format!("`{}` is a function of the device", external.name);
+            report.error(codes::RESERVED, *span, text).help("choose another name");
+        }
+    }
     let uses = Uses::of(units, &scope);
     let reasons = BuiltinReason::ALL.iter().map(|reason| reason.name().to_string()).collect();
     let name = units.first().and_then(|unit| unit.name.as_ref()).map(|name| name.value.clone());
@@ -113,6 +137,7 @@ pub fn compile(parsed: &Parsed, externs: &ExternRegistry) -> Result<Compiled, Di
     cx.report = report;
     cx.embedded = parsed.embedded;
     cx.lower();
+    cx.check_state(max_state);
     let Cx { report, ir, .. } = cx;
     if report.has_errors() {
         return Err(report);
@@ -159,6 +184,20 @@ impl Cx<'_> {
         }
         if let Some(body) = &root.egress {
             self.ir.egress = self.control_body(&body.value);
+        }
+        // A block that nobody calls is lowered for its errors, and left out.
+        for index in 0..self.scope.controls.len() {
+            let Some(item) = self.scope.controls.get(index).copied() else { continue };
+            if item.unit == 0 && !self.called_controls.contains(&index) {
+                let (exprs, reasons) = (self.ir.exprs.len(), self.ir.reasons.len());
+                self.controls.push(index);
+                self.lowers_alone = true;
+                self.control_body(item.decl);
+                self.lowers_alone = false;
+                self.controls.pop();
+                self.ir.exprs.truncate(exprs);
+                self.ir.reasons.truncate(reasons);
+            }
         }
     }
 }

@@ -6,8 +6,10 @@
 //! the files and happens at the edge; nothing here prints.
 
 pub mod codes;
+mod excerpt;
 pub mod json;
 pub mod render;
+pub mod safe;
 pub mod suggest;
 
 pub use codes::Code;
@@ -18,6 +20,13 @@ use crate::ir::{SourceFile, SourceSpan};
 
 /// The files that spans refer to.
 pub type Files = IdVec<FileId, SourceFile>;
+
+/// Most diagnostics that are shown; the others are counted.
+pub const SHOWN_MAX: usize = 100;
+/// Most errors, and most warnings, that are kept to choose from.
+const KEPT_MAX: usize = 1000;
+/// Longest message, label, note or help, in bytes: names and values come from files.
+const TEXT_BYTES_MAX: usize = 2000;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +82,8 @@ pub struct Diagnostic {
     pub helps: Vec<String>,
     /// Ways out as edits.
     pub fixes: Vec<Fix>,
+    /// It is counted and not kept, so that nothing more is to be found out about it.
+    is_counted_only: bool,
 }
 
 impl Diagnostic {
@@ -80,12 +91,13 @@ impl Diagnostic {
     pub fn new(code: Code, span: Option<SourceSpan>, message: impl Into<String>) -> Self {
         Diagnostic {
             code,
-            message: message.into(),
+            message: cut(message.into()),
             primary: span.map(|span| Label { span, text: String::new() }),
             secondary: Vec::new(),
             notes: Vec::new(),
             helps: Vec::new(),
             fixes: Vec::new(),
+            is_counted_only: false,
         }
     }
 
@@ -97,26 +109,28 @@ impl Diagnostic {
     /// Words at the caret itself.
     pub fn here(&mut self, text: impl Into<String>) -> &mut Self {
         if let Some(primary) = &mut self.primary {
-            primary.text = text.into();
+            primary.text = cut(text.into());
         }
         self
     }
 
     /// Another place.
     pub fn label(&mut self, span: SourceSpan, text: impl Into<String>) -> &mut Self {
-        self.secondary.push(Label { span, text: text.into() });
+        if !self.is_counted_only {
+            self.secondary.push(Label { span, text: cut(text.into()) });
+        }
         self
     }
 
     /// A fact.
     pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
-        self.notes.push(text.into());
+        self.notes.push(cut(text.into()));
         self
     }
 
     /// A way out in words.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
-        self.helps.push(text.into());
+        self.helps.push(cut(text.into()));
         self
     }
 
@@ -137,6 +151,9 @@ impl Diagnostic {
         found: &str,
         candidates: impl IntoIterator<Item = &'c str>,
     ) -> &mut Self {
+        if self.is_counted_only {
+            return self;
+        }
         if let Some(near) = suggest(found, candidates) {
             let title = format!("did you mean `{near}`?");
             match self.primary.as_ref().map(|primary| primary.span) {
@@ -155,9 +172,16 @@ impl Diagnostic {
 }
 
 /// Everything that was found so far.
+///
+/// The first thousand errors and warnings are kept, those behind them counted: a file may be wrong
+/// in every byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+    /// The last one that was only counted.
+    surplus: Option<Box<Diagnostic>>,
 }
 
 impl Diagnostics {
@@ -198,15 +222,28 @@ impl Diagnostics {
     }
 
     /// Adds a diagnostic; returns it.
-    pub fn push(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+    pub fn push(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
+        let count = match diagnostic.severity() {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        if *count > KEPT_MAX {
+            diagnostic.is_counted_only = true;
+            return self.surplus.insert(Box::new(diagnostic));
+        }
         let at = self.items.len();
         self.items.push(diagnostic);
         &mut self.items[at]
     }
 
     /// Takes over what another stage found.
-    pub fn append(&mut self, mut other: Diagnostics) {
-        self.items.append(&mut other.items);
+    pub fn append(&mut self, other: Diagnostics) {
+        let (errors, warnings) = (self.errors + other.errors, self.warnings + other.warnings);
+        other.items.into_iter().for_each(|item| {
+            self.push(item);
+        });
+        (self.errors, self.warnings) = (errors, warnings);
     }
 
     /// True when nothing was found.
@@ -216,13 +253,12 @@ impl Diagnostics {
 
     /// True when the program must be refused.
     pub fn has_errors(&self) -> bool {
-        self.items.iter().any(|item| item.severity() == Severity::Error)
+        self.errors > 0
     }
 
     /// How many errors, and how many warnings.
     pub fn counts(&self) -> (usize, usize) {
-        let errors = self.items.iter().filter(|item| item.severity() == Severity::Error).count();
-        (errors, self.items.len() - errors)
+        (self.errors, self.warnings)
     }
 
     /// `1 error, 2 warnings`; what there is none of is left out.
@@ -234,18 +270,58 @@ impl Diagnostics {
         words.join(", ")
     }
 
-    /// All of them, in the order found.
+    /// Those that are kept, in the order found.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }
 
-    /// All of them by file and place, the same finding once. This is the order of every output.
+    /// Those that are kept by file and place, the same finding once. This is the order of every output.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut items: Vec<&Diagnostic> = self.items.iter().collect();
         items.sort_by(|a, b| a.order().cmp(&b.order()));
         items.dedup();
         items
     }
+
+    /// Those that are shown, in the order of [`Diagnostics::sorted`], and how many more there are: at most
+    /// [`SHOWN_MAX`], errors before warnings.
+    pub fn shown(&self) -> (Vec<&Diagnostic>, usize) {
+        let mut items = self.sorted();
+        let kept = items.len();
+        let is_error = |item: &&Diagnostic| item.severity() == Severity::Error;
+        let errors = items.iter().filter(|item| is_error(item)).count().min(SHOWN_MAX);
+        let (mut errors, mut warnings) = (errors, SHOWN_MAX - errors);
+        items.retain(|item| {
+            let left = if is_error(item) { &mut errors } else { &mut warnings };
+            let shown = *left > 0;
+            *left -= usize::from(shown);
+            shown
+        });
+        let uncounted = self.errors + self.warnings - self.items.len();
+        let more = kept - items.len() + uncounted;
+        (items, more)
+    }
+}
+
+/// The text, or its beginning.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
+}
+
+/// Says that there are so many more than are shown.
+fn more(count: usize) -> String {
+    format!("{count} more, which are not shown")
+}
+
+/// Line and column of the starts of spans, both from 1; the column counts characters. They come in order of place, so
+/// that a long line is counted through once.
+pub fn line_columns(files: &Files, spans: &[SourceSpan]) -> Vec<(usize, usize)> {
+    let mut lines = excerpt::Lines::new(files);
+    spans.iter().map(|span| lines.line_column(span.file, span.start)).collect()
 }
 
 /// A number of things: `1 warning`, `2 warnings`.

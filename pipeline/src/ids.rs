@@ -114,6 +114,11 @@ impl<I: Id, T> IdVec<I, T> {
         I::new(self.items.len())
     }
 
+    /// Leaves the first so many; ids of the others mean nothing from then on.
+    pub fn truncate(&mut self, len: usize) {
+        self.items.truncate(len);
+    }
+
     /// How many items there are.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -16,7 +16,7 @@ mod yaml;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use load::{DATA_BYTES_MAX, Loader, PROGRAM_BYTES_MAX, ReadError};
+pub use load::{CONFIG_BYTES_MAX, DATA_BYTES_MAX, Loader, PROGRAM_BYTES_MAX, ReadError, read_text};
 pub use yaml::{ALIAS_NODES_MAX, NESTING_MAX};
 
 use crate::ast::Unit;
@@ -84,7 +84,7 @@ pub fn parse_entries(
     diagnostics: &mut Diagnostics,
 ) -> Option<EntriesFile> {
     let before = diagnostics.counts().0;
-    let node = read_yaml(path, loader, files, diagnostics)?;
+    let node = read_data(path, loader, DATA_BYTES_MAX, files, diagnostics)?;
     if node.kind == node::NodeKind::Null {
         return Some(EntriesFile::default());
     }
@@ -92,7 +92,7 @@ pub fn parse_entries(
     (diagnostics.counts().0 == before).then_some(found)
 }
 
-/// Reads a YAML file of at most [`DATA_BYTES_MAX`] bytes into a tree for [`decode`]. `None`: the
+/// Reads a YAML file of at most [`CONFIG_BYTES_MAX`] bytes into a tree for [`decode`]. `None`: the
 /// errors are in `diagnostics`.
 pub fn read_yaml(
     path: &Path,
@@ -100,7 +100,17 @@ pub fn read_yaml(
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> Option<Node> {
-    let bytes = loader.read(path, DATA_BYTES_MAX);
+    read_data(path, loader, CONFIG_BYTES_MAX, files, diagnostics)
+}
+
+fn read_data(
+    path: &Path,
+    loader: &Loader,
+    most: u64,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Node> {
+    let bytes = loader.read(path, most);
     let name = path.display().to_string();
     let text = include::text(&name, bytes, None, files, diagnostics)?;
     decode::from_text(&name, &text, files, diagnostics)

@@ -9,6 +9,7 @@
 
 mod load;
 mod register;
+pub mod size;
 mod worker;
 
 #[cfg(test)]

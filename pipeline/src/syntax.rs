@@ -7,6 +7,7 @@
 
 mod expression;
 mod lexer;
+pub(crate) mod p4;
 mod pattern;
 mod statement;
 
@@ -16,6 +17,7 @@ use crate::ast::{AstExpr, Name, PathPart, PatternDecl, Sp, StmtKind, WordSlice};
 use crate::diag::{Code, codes};
 use crate::ir::SourceSpan;
 use expression::Parser;
+pub(crate) use pattern::not_a_difference;
 
 /// Deepest nesting of parentheses, indices, calls and signs of one operand.
 pub const DEPTH_MAX: u32 = 64;
@@ -66,20 +68,30 @@ pub type Parsed<T> = Result<T, SyntaxError>;
 
 /// `ipv4.ttl - 1`.
 pub fn expression(text: Text<'_>) -> Parsed<AstExpr> {
-    let mut parser = Parser::new(text)?;
-    let found = parser.expression()?;
-    parser.end("an operator or the end of the expression")?;
-    Ok(found)
+    let whole = |mut parser: Parser<'_>| {
+        let found = parser.expression()?;
+        parser.end("an operator or the end of the expression")?;
+        Ok(found)
+    };
+    advised(text, Parser::new(text).and_then(whole))
+}
+
+/// The same, where a text that cannot be read has a way out if it says something in P4.
+fn advised<T>(text: Text<'_>, read: Parsed<T>) -> Parsed<T> {
+    read.map_err(|error| match p4::help(text).filter(|_| error.code == codes::SYNTAX) {
+        Some(help) => SyntaxError { help: Some(help), ..error },
+        None => error,
+    })
 }
 
 /// `ipv4.ttl = ipv4.ttl - 1`, `drop ttl_expired`, `route(3)`.
 pub fn statement(text: Text<'_>) -> Parsed<StmtKind> {
-    statement::parse(text)
+    advised(text, statement::parse(text))
 }
 
 /// `0x0800 &&& 0xff00`, `1..5`, `10.0.0.0/8`, `_`, `@known`, or an expression.
 pub fn pattern(text: Text<'_>) -> Parsed<Sp<PatternDecl>> {
-    pattern::parse(text)
+    advised(text, pattern::parse(text))
 }
 
 /// `w2[11:8]` or `w2[3]`.

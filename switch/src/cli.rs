@@ -24,6 +24,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use args::{Cli, Command};
+use wireyard_pipeline::diag::safe::escape;
+
+use crate::terminal;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +82,7 @@ fn exit(status: Status) -> ExitCode {
 
 /// Prints a result.
 fn print(text: &str) {
-    let mut out = io::stdout().lock();
-    note_written(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    note_written(terminal::out(text));
 }
 
 /// Remembers output that was lost, and says so once; a reader that went away (`| head`) has what it wanted.
@@ -96,25 +98,20 @@ fn note_written(written: io::Result<()>) {
 /// Prints JSON.
 fn print_json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => print(&(text + "\n")),
+        Ok(text) => note_written(terminal::out_json(&(text + "\n"))),
         Err(error) => note_written(Err(error.into())),
     }
 }
 
-/// Writes to standard error. Who closed it wants to hear nothing: that ends no run.
-fn tell(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
-}
-
 /// A message for the user.
 fn say(text: &str) {
-    tell(&format!("wireyard: {text}\n"));
+    terminal::err(&format!("wireyard: {text}\n"));
 }
 
 /// An error for the user.
 fn complain(text: &str) {
     let (on, off) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    tell(&format!("{on}error{off}: {text}\n"));
+    terminal::styled(&format!("{on}error{off}: {}\n", escape(text)));
 }
 
 /// True when standard error wants colours (https://no-color.org).

@@ -3,6 +3,7 @@
 pub mod generators;
 mod node;
 pub mod notification;
+mod places;
 pub mod qos;
 pub mod room;
 
@@ -19,6 +20,7 @@ use wireyard_pipeline::source::{Loader, read_yaml};
 use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
 use notification::Notification;
+use places::Places;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
 static SWITCH: MapShape = MapShape {
@@ -47,6 +49,9 @@ static PORT: MapShape = MapShape {
         key("mac", Shape::Text, "Source address of its own frames: pauses."),
     ],
 };
+
+/// Most ports: what is checked of each pair of them stays short.
+const PORTS_MAX: usize = 1024;
 
 const LINKS: &[&str] = &["ethernet", "infiniband", "opa", "erf"];
 
@@ -78,6 +83,8 @@ pub struct SwitchConfig {
     pub notification: Notification,
     /// The `generators:` section.
     pub generators: Vec<GeneratorSection>,
+    /// Where what it says is written.
+    places: Places,
 }
 
 impl SwitchConfig {
@@ -99,7 +106,12 @@ impl SwitchConfig {
         }
         let all: BTreeSet<u16> = numbers.iter().chain(self.ports.keys()).copied().collect();
         let link = |number: u16| PortLink { name: number.to_string(), rate: None };
-        Some(config.resolve(&all.into_iter().map(link).collect::<Vec<_>>()))
+        let mut queues = config.resolve(&all.into_iter().map(link).collect::<Vec<_>>());
+        match &mut queues {
+            Ok(qos) => self.places.fill(&mut qos.report),
+            Err(report) => self.places.fill(report),
+        }
+        Some(queues)
     }
 
     /// Generators feed ports that are there.
@@ -132,10 +144,12 @@ impl SwitchConfig {
     ) -> Option<SwitchConfig> {
         let before = found.counts().0;
         let node = read_yaml(path, loader, files, found)?;
+        let mut config =
+            SwitchConfig { places: Places::of(&node, files), ..SwitchConfig::default() };
         let mut decoder = Decoder::new(files, found);
-        let mut config = SwitchConfig::default();
         if node.kind != NodeKind::Null {
             let fields = decoder.map(&node, &SWITCH)?;
+            let mut of_ports = Vec::new();
             let folder = path.parent().unwrap_or(Path::new(""));
             let mut file = |name| {
                 let word = fields.get(name).and_then(|node| decoder.word(node))?;
@@ -144,7 +158,7 @@ impl SwitchConfig {
             config.program = file("program");
             config.entries = file("entries");
             if let Some(ports) = fields.get("ports") {
-                config.ports = read_ports(&mut decoder, ports)?;
+                config.ports = read_ports(&mut decoder, ports, &mut of_ports)?;
             }
             let notification = fields.get("congestion_notification");
             config.notification =
@@ -153,6 +167,13 @@ impl SwitchConfig {
             config.generators =
                 generators.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
+            let section = fields.get("qos");
+            // Without the section that could not be read nothing is known of what it defines.
+            if config.qos.is_some() || section.is_none() {
+                let own = config.qos.clone().unwrap_or_default();
+                let of_ports: Vec<&Node> = of_ports.iter().collect();
+                qos::names::check(&own, section, &of_ports, decoder.diagnostics);
+            }
         }
         (found.counts().0 == before).then_some(config)
     }
@@ -171,10 +192,21 @@ pub(crate) fn is_port(number: u16) -> bool {
     (1..=PORT_MAX).contains(&number)
 }
 
-fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, ConfiguredPort>> {
+/// `of_queues` gets what each port says about its queues.
+fn read_ports(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    of_queues: &mut Vec<Node>,
+) -> Option<BTreeMap<u16, ConfiguredPort>> {
     let mut ports = BTreeMap::new();
     let mut taken: Vec<(u16, PortSpec)> = Vec::new();
-    for (key, value) in decoder.pairs(node, "ports by number")? {
+    let pairs = decoder.pairs(node, "ports by number")?;
+    if let Some((surplus, _)) = pairs.get(PORTS_MAX) {
+        let message = format!("a switch has at most {PORTS_MAX} ports, not {}", pairs.len());
+        decoder.diagnostics.error(codes::LIMIT, surplus.span, message);
+        return None;
+    }
+    for (key, value) in pairs {
         let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
         let Some(number) = number else {
             let text = key.scalar.text.as_str();
@@ -191,8 +223,9 @@ fn read_ports(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, Co
         let link = link.and_then(|link| LinkType::ALL.into_iter().find(|l| l.name() == link.value));
         let mac = fields.get("mac").and_then(|node| read_mac(decoder, node));
         let has_qos = matches!(&qos.kind, NodeKind::Map(map) if !map.pairs.is_empty());
-        let qos = has_qos.then(|| node::read(&qos, decoder.diagnostics)).flatten();
-        ports.insert(number, ConfiguredPort { interface, link, mac, qos });
+        let section = has_qos.then(|| node::read(&qos, decoder.diagnostics)).flatten();
+        of_queues.push(qos);
+        ports.insert(number, ConfiguredPort { interface, link, mac, qos: section });
     }
     Some(ports)
 }
@@ -290,5 +323,69 @@ mod tests {
             let queues = config.queues(&numbers).expect("the example has queues");
             assert!(queues.is_ok(), "{text}");
         }
+    }
+
+    fn read(text: &str) -> (Option<SwitchConfig>, Diagnostics, Files) {
+        let loader = Loader::in_memory([("switch.yaml", text)], &[]);
+        let (mut files, mut found) = (Files::new(), Diagnostics::new());
+        let read = SwitchConfig::read(Path::new("switch.yaml"), &loader, &mut files, &mut found);
+        (read, found, files)
+    }
+
+    #[test]
+    fn a_wrong_name_in_qos_is_one_error_at_its_place() {
+        let wrong = [
+            ("queue_wred: { 0-7: roce_ecm }", "roce_ecm", "`roce_ecn`", "WRED profile"),
+            ("priority_groups: { 3: losless }", "losless", "`lossless`", "buffer profile"),
+            ("queue_buffers: { 3: egres }", "egres", "`egress`", "buffer profile"),
+            ("queue_schedulers: { 3: strikt }", "strikt", "`strict`", "scheduler"),
+            ("dscp_to_tc_map: mapp", "mapp", "`map`", "DSCP to traffic class map"),
+            ("tc_to_pg_map: groupz", "groupz", "`groups`", "traffic class to priority group map"),
+        ];
+        for (section, name, meant, what) in wrong {
+            let qos = "qos:\n  buffer_pools: { in: { direction: ingress, size: 1 MB } }\n  \
+                 buffer_profiles:\n    lossless: { pool: in, pool_alpha: 1 }\n    \
+                 egress: { pool: in, pool_alpha: 1 }\n  \
+                 wred_profiles: { roce_ecn: {} }\n  schedulers: { strict: { type: strict } }\n  \
+                 dscp_to_tc_maps: { map: { 1: 1 } }\n  \
+                 tc_to_priority_group_maps: { groups: { 1: 1 } }\n";
+            for text in [
+                format!("{qos}  port_defaults: {{ {section} }}\nports: {{ 1: , 2: , 3: }}\n"),
+                format!("{qos}ports:\n  1: {{ {section} }}\n  2:\n"),
+                format!("{qos}  ports: {{ 1: {{ {section} }} }}\nports: {{ 1: , 2: }}\n"),
+            ] {
+                let (config, found, files) = read(&text);
+                let shown = wireyard_pipeline::diag::render::plain(&found, &files);
+                assert!(config.is_none() && found.counts() == (1, 0), "{text}\n{shown}");
+                assert!(shown.contains(&format!("there is no {what} `{name}`")), "{shown}");
+                assert!(shown.contains(&format!("did you mean {meant}")), "{shown}");
+                let span = found.iter().next().and_then(|one| one.primary.as_ref()).unwrap().span;
+                assert_eq!(&text[span.start as usize..span.end as usize], name);
+            }
+        }
+        let (_, found, _) =
+            read("qos: { buffer_profiles: { a: { pool: imgress, pool_alpha: 1 } } }\n");
+        assert_eq!(found.counts(), (1, 0), "a pool");
+        let (_, found, files) = read("qos: { preset: onyx_rose }\n");
+        let shown = wireyard_pipeline::diag::render::plain(&found, &files);
+        assert!(shown.contains("switch.yaml:1:16") && shown.contains("`onyx_roce`"), "{shown}");
+        let (_, found, _) = read("qos: { ports: { swp1: { rate: 1Gbps } } }\nports: { 1: }\n");
+        assert_eq!(found.counts(), (1, 0), "a port");
+    }
+
+    #[test]
+    fn contradictions_have_a_place() {
+        let text = "ports: { 1: { rate: 10Gbps } }\nqos:\n  preset: onyx_roce\n  packet_slots: 0\n";
+        let (config, found, _) = read(text);
+        let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
+        let report = config.queues(&[]).expect("queues").expect_err("no packet fits");
+        let shown = report.to_string();
+        assert!(shown.contains("packet_slots") && shown.contains("(switch.yaml:4:3)"), "{shown}");
+        let text = "ports:\n  1: { rate: 10Gbps }\nqos:\n  preset: onyx_roce\n  buffer_pools:\n    \
+                    tiny: { direction: ingress, size: 0 B }\n";
+        let (config, found, _) = read(text);
+        let config = config.unwrap_or_else(|| panic!("{:?}", found.sorted()));
+        let shown = config.queues(&[]).expect("queues").expect_err("no bytes").to_string();
+        assert!(shown.contains("pool tiny") && shown.contains("(switch.yaml:6:5)"), "{shown}");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use wireyard_pipeline::check::compile;
+use wireyard_pipeline::check::{compile, compile_within};
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
@@ -12,12 +12,14 @@ use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::source::{Loader, Parsed, parse_entries, parse_program};
 use wireyard_pipeline::state::StateOptions;
+use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 
 use crate::config::SwitchConfig;
 use crate::config::qos::Part;
 use crate::core::{Core, Crew};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
+use crate::terminal;
 
 /// Where a program is, and what goes with it.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +34,8 @@ pub struct Place {
     pub no_entries: bool,
     /// The switch configuration; by default `switch.yaml` of the folder, if it is there.
     pub config: Option<PathBuf>,
+    /// Most bytes of its tables, registers, counters and meters; by default [`STATE_BYTES_MAX`].
+    pub max_state: Option<u64>,
 }
 
 /// A program that was read and checked.
@@ -49,6 +53,8 @@ pub struct Loaded {
     pub warnings: Diagnostics,
     /// Every file that was read; that of the configuration is last.
     pub files: Files,
+    /// Most bytes of a device's state.
+    max_state: u64,
     /// Machine code of its devices.
     codes: Arc<jit::Codes>,
 }
@@ -75,7 +81,8 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         None => place.program.clone(),
     };
     let parsed = parse_program(&program_path, &loader)?;
-    let compiled = compile(&parsed, &device::externs())
+    let max_state = place.max_state.unwrap_or(STATE_BYTES_MAX);
+    let compiled = compile_within(&parsed, &device::externs(), max_state)
         .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
     let program = Arc::new(compiled.program);
     let (mut files, mut warnings) = (parsed.files.clone(), compiled.warnings);
@@ -100,7 +107,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
         files.push(file.clone());
     }
     let codes = Arc::default();
-    Ok(Loaded { parsed, program, entries, config, warnings, files, codes })
+    Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
 }
 
 /// Programs of `programs/` that are inside the binary, for commands that need no file.
@@ -123,7 +130,8 @@ pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
             .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
         let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
         let codes = Arc::default();
-        Ok(Loaded { parsed, program, entries: None, config: None, warnings, files, codes })
+        let (entries, config, max_state) = (None, None, STATE_BYTES_MAX);
+        Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
     }))
 }
 
@@ -196,7 +204,9 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
             let name = program.name.clone();
             let complain = move |best: Option<u8>, refused: jit::Refused| match best {
                 None => tell(&name, &refused),
-                Some(best) => eprintln!("wireyard: code of level {best} runs {name}: {refused}"),
+                Some(best) => terminal::err(&format!(
+                    "wireyard: code of level {best} runs {name}: {refused}\n"
+                )),
             };
             jit::background(program, state, level, Box::new(complain))
         });
@@ -216,7 +226,8 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
 }
 
 fn tell(program: &str, refused: &jit::Refused) {
-    eprintln!("wireyard: the interpreter runs {program}: no machine code: {refused}");
+    let text = format!("wireyard: the interpreter runs {program}: no machine code: {refused}\n");
+    terminal::err(&text);
 }
 
 impl Loaded {
@@ -244,6 +255,7 @@ impl Loaded {
             config: None,
             warnings: Diagnostics::new(),
             files: self.files.clone(),
+            max_state: self.max_state,
             codes: Arc::clone(&self.codes),
         })
     }
@@ -342,6 +354,7 @@ impl Loaded {
         options: DeviceOptions,
         workers: usize,
     ) -> Result<Vec<Core>, String> {
+        self.check_state(workers)?;
         let state = StateOptions { seed: options.seed, workers, ..StateOptions::default() };
         let make = maker(options, &self.codes);
         let generations = Generations::new(Arc::clone(&self.program), state, make)
@@ -358,6 +371,22 @@ impl Loaded {
         let others = (1..workers).map(|_| memory.worker()).collect::<Vec<_>>();
         let memories = std::iter::once(memory).chain(others).enumerate();
         memories.map(|(lane, memory)| self.worker(memory, generations.executor(lane))).collect()
+    }
+
+    /// Counters have a lane for each worker: with several, a state may be more than one that was let in.
+    fn check_state(&self, workers: usize) -> Result<(), String> {
+        let parts = size::parts(&self.program, workers);
+        let total = size::total(&parts);
+        if total <= self.max_state {
+            return Ok(());
+        }
+        Err(format!(
+            "the state of {} takes {total} bytes with {workers} workers, and {} are allowed: {}; use \
+             fewer workers, or --max-state",
+            self.program.name,
+            self.max_state,
+            size::largest(&parts)
+        ))
     }
 
     fn worker(&self, memory: PacketMemory, executor: Executor) -> Result<Core, String> {

@@ -93,6 +93,7 @@ mod replica;
 mod scan;
 pub mod selector;
 mod shape;
+pub mod size;
 mod store;
 mod tables;
 mod ternary;

@@ -1,4 +1,5 @@
 //! Integration tests of the whole product.
+mod budget;
 mod captures;
 mod changeover;
 mod cli;
@@ -13,6 +14,7 @@ mod errors;
 mod faults;
 mod frames;
 mod generators;
+mod hostile;
 mod hotplug;
 mod idle;
 mod ir;

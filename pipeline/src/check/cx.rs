@@ -16,6 +16,11 @@ use indexmap::IndexMap;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Names with which a path of the language begins: a local of that name would hide what is behind it.
+const ROOTS: [&str; 7] = ["std", "meta", "error", "link", "path", "cursor", "CPU_PORT"];
+/// Most local names of a block.
+const LOCALS_MAX: usize = 2048;
+
 /// What an instance name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstanceRef {
@@ -147,8 +152,11 @@ pub(crate) struct Cx<'a> {
     /// Nesting of the expression, and of the statements, that are being lowered.
     pub(crate) depth: usize,
     pub(crate) nesting: usize,
-    /// Controls that are being inlined.
+    /// Controls that are being inlined, and those that were.
     pub(crate) controls: Vec<usize>,
+    pub(crate) called_controls: BTreeSet<usize>,
+    /// The control that is lowered is looked at by itself: what it calls is looked at elsewhere.
+    pub(crate) lowers_alone: bool,
     /// Names in the conditions around the code that is being lowered.
     pub(crate) guards: Vec<String>,
     /// Sub-parsers that were called, and those that are being copied.
@@ -193,6 +201,8 @@ impl<'a> Cx<'a> {
             depth: 0,
             nesting: 0,
             controls: Vec::new(),
+            called_controls: BTreeSet::new(),
+            lowers_alone: false,
             guards: Vec::new(),
             called: BTreeSet::new(),
             calls: Vec::new(),
@@ -228,6 +238,11 @@ impl<'a> Cx<'a> {
 
     /// Declares a local name; twice in one block is an error.
     pub(crate) fn bind_local(&mut self, name: &Name, binding: Binding) {
+        if ROOTS.contains(&name.value.as_str()) {
+            let text = format!("`{}` is a word of the language", name.value);
+            self.report.error(codes::RESERVED, name.span, text).help("choose another name");
+            return;
+        }
         if self.env.blocks.is_empty() {
             self.env.open();
         }
@@ -238,6 +253,10 @@ impl<'a> Cx<'a> {
                 self.report
                     .error(codes::TWICE, name.span, text)
                     .label(first, "first declared here");
+            }
+            None if block.len() == LOCALS_MAX => {
+                let text = format!("a block has at most {LOCALS_MAX} local names");
+                self.report.error(codes::LIMITS, name.span, text);
             }
             None => block.push((name.value.clone(), binding, name.span)),
         }
@@ -252,7 +271,7 @@ impl<'a> Cx<'a> {
     pub(crate) fn no_such(&mut self, name: &Name, wanted: &str, is_wanted: fn(Symbol) -> bool) {
         let found = self.scope.symbol(&name.value);
         let known = self.scope.symbols.iter().filter(|(_, (symbol, _))| is_wanted(*symbol));
-        let names: Vec<&str> = known.map(|(name, _)| *name).collect();
+        let names = known.map(|(name, _)| *name);
         match found {
             Some(symbol) => {
                 let text = format!("`{}` is {}, not {wanted}", name.value, symbol.kind());

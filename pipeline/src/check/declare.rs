@@ -12,11 +12,19 @@ use crate::ids::*;
 use crate::ir::code::Local;
 use crate::ir::decl::{CARRIED_BYTES_MAX, INSTANCES_MAX};
 use crate::ir::*;
+use crate::syntax;
+use std::collections::BTreeSet;
 
 /// Most elements of a header stack.
 pub(crate) const STACK_MAX: u64 = 32;
 /// Most bytes of metadata.
 const METADATA_BYTES_MAX: u64 = 1024;
+/// Most fields of a digest.
+const DIGEST_FIELDS_MAX: usize = 32;
+/// Most cells of a register.
+const CELLS_MAX: usize = 16;
+/// Most members of a value set.
+const VALUE_SET_MAX: u64 = 4096;
 /// Most entries of a register, counter or meter array.
 pub(crate) const ARRAY_MAX: u64 = 1 << 24;
 
@@ -255,6 +263,12 @@ impl Cx<'_> {
     fn declare_register(&mut self, index: usize) -> Option<RegisterId> {
         let item = self.scope.registers.get(index).copied()?;
         let mut cells: Vec<Local> = Vec::new();
+        if !(1..=CELLS_MAX).contains(&item.decl.cells.len()) {
+            let text =
+                format!("a register has 1 to {CELLS_MAX} cells, not {}", item.decl.cells.len());
+            self.report.error(codes::LIMITS, item.name.span, text);
+            return None;
+        }
         // A register with a cell that cannot be is not made, so that no use of the cell is an error too.
         let mut good = true;
         for (name, ty) in &item.decl.cells {
@@ -278,11 +292,6 @@ impl Cx<'_> {
         if !good {
             return None;
         }
-        if cells.is_empty() || cells.len() > 16 {
-            let text = format!("a register has 1 to 16 cells, not {}", item.decl.cells.len());
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
-        }
         let size = self.array_size(&item.decl.size);
         Some(self.ir.registers.push(Register { name: item.name.value.clone(), cells, size }))
     }
@@ -303,29 +312,48 @@ impl Cx<'_> {
         }
     }
 
+    /// Reports `5000-5999` where a value is listed: nobody means the difference.
+    pub(crate) fn is_dashed_range(&mut self, value: &AstExpr) -> bool {
+        let files = &self.ir.files;
+        let source = |span: SourceSpan| {
+            let text = files.get(span.file).map_or("", |file| file.text.as_str());
+            text.get(span.start as usize..span.end as usize).unwrap_or_default()
+        };
+        let Err(error) = syntax::not_a_difference(value, source) else { return false };
+        let help = "a list has single values; ranges (`low..high`) belong to `cases:` of a parser and to \
+                    tables with keys of kind `range`";
+        self.report.error(error.code, error.span, error.message).help(help);
+        true
+    }
+
     fn declare_value_set(&mut self, index: usize) -> Option<ValueSetId> {
         let item = self.scope.value_sets.get(index).copied()?;
         let bits = self.scalar_width(&item.decl.ty)?.bits as u32;
         let size = &item.decl.size;
-        if !(1..=4096).contains(&size.value) {
-            let text = format!("a value set has 1 to 4096 members, not {}", size.value);
+        if !(1..=VALUE_SET_MAX).contains(&size.value) {
+            let text = format!("a value set has 1 to {VALUE_SET_MAX} members, not {}", size.value);
             self.report.error(codes::LIMITS, size.span, text);
             return None;
         }
+        if item.decl.values.len() as u64 > size.value {
+            let found = item.decl.values.len();
+            let text = format!("{found} members do not fit in a set of {}", size.value);
+            self.report.error(codes::TOO_MANY_ENTRIES, item.name.span, text);
+            return None;
+        }
         self.env = Env::at(Place::Data);
-        let mut initial = Vec::new();
+        let (mut initial, mut seen) = (Vec::new(), BTreeSet::new());
         for value in &item.decl.values {
+            if self.is_dashed_range(value) {
+                continue;
+            }
             let Some(number) = self.const_value(value, Some(bits)) else { continue };
-            if initial.contains(&number) {
+            if !seen.insert(number) {
                 let text = format!("{number:#x} is in the set already");
                 self.report.error(codes::TWICE, value.span, text);
                 continue;
             }
             initial.push(number);
-        }
-        if initial.len() as u64 > size.value {
-            let text = format!("{} members do not fit in a set of {}", initial.len(), size.value);
-            self.report.error(codes::TOO_MANY_ENTRIES, item.name.span, text);
         }
         let name = item.name.value.clone();
         Some(self.ir.value_sets.push(ValueSet { name, bits, size: size.value as u32, initial }))
@@ -358,6 +386,11 @@ impl Cx<'_> {
 
     fn declare_digest(&mut self, index: usize) -> Option<DigestId> {
         let item = self.scope.digests.get(index).copied()?;
+        if item.decl.len() > DIGEST_FIELDS_MAX {
+            let text = format!("a digest has at most {DIGEST_FIELDS_MAX} fields");
+            self.report.error(codes::LIMITS, item.name.span, text);
+            return None;
+        }
         self.env = Env::at(Place::Control);
         let (mut fields, mut values): (Vec<Param>, Vec<ExprId>) = (Vec::new(), Vec::new());
         for (name, value) in item.decl {
@@ -369,10 +402,6 @@ impl Cx<'_> {
             let (bits, display) = (self.bits(id), self.display_of(id));
             fields.push(Param { name: name.value.clone(), bits, display });
             values.push(id);
-        }
-        if fields.len() > 32 {
-            let text = "a digest has at most 32 fields";
-            self.report.error(codes::LIMITS, item.name.span, text);
         }
         let name = item.name.value.clone();
         Some(self.ir.digests.push(Digest { name, fields, values }))

@@ -158,8 +158,19 @@ impl<'a> Resolver<'a> {
     }
 
     fn group_members(&mut self, id: TableId, members: &[GroupMember]) -> Option<Vec<Member>> {
-        let known = self.members.get(&id).cloned().unwrap_or_default();
+        let known = self.members.remove(&id).unwrap_or_default();
+        let list = self.listed_members(&known, members);
+        self.members.insert(id, known);
+        list
+    }
+
+    fn listed_members(
+        &mut self,
+        known: &BTreeSet<u64>,
+        members: &[GroupMember],
+    ) -> Option<Vec<Member>> {
         let mut list: Vec<Member> = Vec::new();
+        let mut seen = BTreeSet::new();
         let mut good = true;
         for member in members {
             let number = &member.member;
@@ -169,7 +180,7 @@ impl<'a> Resolver<'a> {
                 good = false;
                 continue;
             }
-            if list.iter().any(|known| u64::from(known.member) == number.value) {
+            if !seen.insert(number.value) {
                 self.twice(number, "member");
                 good = false;
                 continue;
@@ -281,6 +292,7 @@ impl<'a> Resolver<'a> {
             let Some((id, set)) = found else { continue };
             self.fits(members.len(), set.size as usize, name, "members");
             let mut values = Vec::new();
+            let mut seen = BTreeSet::new();
             for member in members {
                 let PatternDecl::Value(value) = &member.value else {
                     let text = "a value set has single values";
@@ -288,7 +300,7 @@ impl<'a> Resolver<'a> {
                     continue;
                 };
                 let Some(value) = self.cx.const_value(value, Some(set.bits)) else { continue };
-                if values.contains(&value) {
+                if !seen.insert(value) {
                     let text = format!("{value:#x} is in the set already");
                     self.cx.report.error(codes::TWICE, member.span, text);
                     continue;

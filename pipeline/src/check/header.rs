@@ -13,6 +13,15 @@ pub(crate) const HEADER_BITS_MAX: u64 = 2048;
 /// Most bits of a variable field.
 const VARIABLE_BITS_MAX: u64 = 65_536;
 
+/// Types that the language has by itself.
+pub(crate) const BUILTIN: [(&str, u64, Display); 5] = [
+    ("mac", 48, Display::Mac),
+    ("ipv4", 32, Display::Ipv4),
+    ("ipv6", 128, Display::Ipv6),
+    ("port", 16, Display::Decimal),
+    ("bool", 1, Display::Decimal),
+];
+
 /// A width with the way people read it.
 #[derive(Clone, Copy)]
 pub(crate) struct Width {
@@ -44,13 +53,6 @@ impl Cx<'_> {
     }
 
     fn builtin_type(&mut self, name: &Name) -> Option<Width> {
-        const BUILTIN: [(&str, u64, Display); 5] = [
-            ("mac", 48, Display::Mac),
-            ("ipv4", 32, Display::Ipv4),
-            ("ipv6", 128, Display::Ipv6),
-            ("port", 16, Display::Decimal),
-            ("bool", 1, Display::Decimal),
-        ];
         if let Some((_, bits, display)) = BUILTIN.iter().find(|(known, ..)| *known == name.value) {
             return Some(Width { bits: *bits, display: *display });
         }
@@ -76,6 +78,10 @@ impl Cx<'_> {
     /// Lays a header type out. A wrong field is left out, and the header counts as broken.
     pub(crate) fn header(&mut self, name: &Name, decl: &HeaderDecl) -> (Header, bool) {
         let errors = self.report.counts().0;
+        if let Some((surplus, _)) = decl.fields.get(HEADER_BITS_MAX as usize) {
+            let text = format!("header `{}` has more than {HEADER_BITS_MAX} fields", name.value);
+            self.report.error(codes::HEADER_SIZE, surplus.span, text);
+        }
         let mut header = Header {
             name: name.value.clone(),
             fields: IdVec::new(),
@@ -96,7 +102,8 @@ impl Cx<'_> {
     fn run_layout(&mut self, decl: &HeaderDecl, header: &mut Header, name: &Name) {
         let mut bit = 0u64;
         let mut whole = true;
-        for (position, (field_name, field)) in decl.fields.iter().enumerate() {
+        let fields = decl.fields.iter().take(HEADER_BITS_MAX as usize);
+        for (position, (field_name, field)) in fields.enumerate() {
             self.check_field_name(header, field_name);
             let last = position + 1 == decl.fields.len();
             // Behind a field that is wrong nobody knows where the next one begins.

@@ -4,6 +4,7 @@
 //! one space. Types, parser errors, metadata (`meta.`) and CRCs are spaces of their own, because
 //! where one is meant nothing else can be. Sub-parsers belong to their unit.
 
+use super::header::BUILTIN;
 use crate::ast::*;
 use crate::diag::Diagnostics;
 use crate::diag::codes;
@@ -119,6 +120,9 @@ pub(crate) const RESERVED: &[&str] = &[
     "body",
 ];
 
+/// Most names that a program declares with its libraries, states of parsers apart.
+const NAMES_MAX: usize = 8192;
+
 /// Every declared name.
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
@@ -138,6 +142,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) metadata: IndexMap<&'a str, Item<'a, MetaDecl>>,
     pub(crate) crcs: IndexMap<&'a str, Item<'a, CrcDecl>>,
     pub(crate) errors: IndexMap<&'a str, (usize, SourceSpan)>,
+    /// More is declared than a program may have, and that was said.
+    pub(crate) is_full: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -155,8 +161,24 @@ impl<'a> Scope<'a> {
             scope.collect_code(unit, decls, report);
             scope.collect_state(unit, decls, report);
             scope.collect_own_spaces(unit, decls, report);
+            scope.count(decls, report);
         }
         scope
+    }
+
+    /// What follows looks at all names for each: there is a bound on them.
+    fn count(&mut self, decls: &Unit, report: &mut Diagnostics) {
+        let own = self.types.len() + self.metadata.len() + self.crcs.len() + self.errors.len();
+        if self.is_full || self.symbols.len() + own <= NAMES_MAX {
+            return;
+        }
+        self.is_full = true;
+        let text = format!("a program declares at most {NAMES_MAX} names, with its libraries");
+        let last = self.symbols.values().rev().find_map(|(_, span)| *span);
+        match last.or(decls.name.as_ref().map(|name| name.span)) {
+            Some(span) => report.error(codes::LIMITS, span, text),
+            None => report.error_without_place(codes::LIMITS, text),
+        };
     }
 
     fn collect_headers(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
@@ -240,7 +262,15 @@ impl<'a> Scope<'a> {
 
     fn collect_own_spaces(&mut self, unit: usize, decls: &'a Unit, report: &mut Diagnostics) {
         for (name, decl) in &decls.types {
-            if own(&self.types, name, report) {
+            if BUILTIN.iter().any(|(known, ..)| *known == name.value) {
+                let text = format!("`{}` is a type of the language", name.value);
+                let why =
+                    "every header that has a field of it would change, those of libraries too";
+                report
+                    .error(codes::RESERVED, name.span, text)
+                    .note(why)
+                    .help("choose another name");
+            } else if own(&self.types, name, report) {
                 self.types.insert(&name.value, Item { unit, name, decl });
             }
         }

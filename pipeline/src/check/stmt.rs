@@ -16,6 +16,7 @@ use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{Body, BuiltinReason, LValue, Op, SourceSpan, Term};
+use std::collections::BTreeMap;
 
 /// Deepest nesting of statements, called controls included.
 const NESTING_MAX: usize = 64;
@@ -168,19 +169,21 @@ impl Cx<'_> {
         let value_id = self.sized(value);
         let bits = value_id.map(|id| self.bits(id));
         let mut targets: Vec<(u128, BlockId)> = Vec::new();
+        let mut seen: BTreeMap<u128, SourceSpan> = BTreeMap::new();
         let mut bodies = Vec::new();
         for (case, body) in cases {
             let block = flow.block();
             bodies.push((block, body.as_slice()));
+            if self.is_dashed_range(case) {
+                continue;
+            }
             let Some(number) = self.const_value(case, bits) else { continue };
-            match targets.iter().position(|(known, _)| *known == number) {
-                Some(at) => {
+            match seen.insert(number, case.span) {
+                Some(first) => {
                     let text = format!("case {number} is there already");
-                    let first = cases.get(at).map(|(first, _)| first.span);
-                    let note = self.report.error(codes::DUPLICATE_CASE, case.span, text);
-                    if let Some(first) = first {
-                        note.label(first, "first here");
-                    }
+                    self.report
+                        .error(codes::DUPLICATE_CASE, case.span, text)
+                        .label(first, "first here");
                 }
                 None => targets.push((number, block)),
             }
@@ -293,8 +296,12 @@ impl Cx<'_> {
                 .note("a packet's work is bounded: there are no loops outside the parser");
             return;
         }
+        if self.lowers_alone {
+            return;
+        }
         let Some(item) = self.scope.controls.get(index).copied() else { return };
         self.controls.push(index);
+        self.called_controls.insert(index);
         let outer = std::mem::replace(&mut self.env, Env::at(Place::Control));
         let after = flow.block();
         flow.returns.push(after);

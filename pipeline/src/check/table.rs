@@ -15,6 +15,8 @@ use wireyard_tables::MatchKind;
 /// Most tables and actions of a program.
 const TABLES_MAX: usize = 256;
 const ACTIONS_MAX: usize = 1024;
+/// Most keys of a table.
+const KEYS_MAX: usize = 256;
 /// Most entries of a table.
 const ENTRIES_MAX: u64 = 1 << 24;
 /// Most parameters of an action.
@@ -51,6 +53,11 @@ impl Cx<'_> {
             self.report.error(codes::LIMITS, item.name.span, text);
             return None;
         }
+        if item.decl.params.len() > PARAMS_MAX {
+            let text = format!("an action has at most {PARAMS_MAX} parameters");
+            self.report.error(codes::LIMITS, item.name.span, text);
+            return None;
+        }
         let mut params: Vec<Param> = Vec::new();
         for (name, ty) in &item.decl.params {
             if params.iter().any(|param| param.name == name.value) {
@@ -62,11 +69,6 @@ impl Cx<'_> {
             let width = self.scalar_width(ty).unwrap_or(Width { bits: 1, display: Display::Hex });
             let (name, bits) = (name.value.clone(), width.bits as u32);
             params.push(Param { name, bits, display: width.display });
-        }
-        if params.len() > PARAMS_MAX {
-            let text = format!("an action has at most {PARAMS_MAX} parameters");
-            self.report.error(codes::LIMITS, item.name.span, text);
-            return None;
         }
         let (name, span) = (item.name.value.clone(), Some(item.name.span));
         Some(self.ir.actions.push(Action { name, params, body: Body::default(), span }))
@@ -153,7 +155,11 @@ impl Cx<'_> {
     fn keys(&mut self, decl: &TableDecl) -> (Vec<Key>, Vec<ExprId>) {
         let (mut keys, mut selector): (Vec<Key>, Vec<ExprId>) = (Vec::new(), Vec::new());
         let mut lpm: Option<SourceSpan> = None;
-        for key in &decl.key {
+        if let Some(surplus) = decl.key.get(KEYS_MAX) {
+            let text = format!("a table has at most {KEYS_MAX} keys, not {}", decl.key.len());
+            self.report.error(codes::LIMITS, surplus.value.span, text);
+        }
+        for key in decl.key.iter().take(KEYS_MAX) {
             let value = self.sized(&key.value);
             if key.kind.value == "selector" {
                 selector.extend(value);

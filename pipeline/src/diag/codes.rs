@@ -130,6 +130,7 @@ codes! {
     CRC_PARAMS = "E0139", "CRC parameters that make no CRC";
     ACCESS = "E0140", "intrinsic metadata used where it is not known";
     METER = "E0141", "meter rates that do not fit their meter";
+    STATE = "E0142", "more state than is allowed";
     SCENARIO = "E0200", "a scenario that cannot be run";
     UNREACHABLE_CODE = "W0100", "a statement that is never reached";
     UNREACHABLE_STATE = "W0101", "a parser state that is never reached";

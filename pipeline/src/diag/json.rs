@@ -1,10 +1,12 @@
 //! Diagnostics as JSON, for `check --json` and editors.
 //!
 //! Lines and columns count from 1, columns in characters; offsets are bytes of the file without a
-//! byte order mark.
+//! byte order mark. Of more than are shown there is a last object of severity `note` with their number
+//! in `more`.
 
 use serde::Serialize;
 
+use super::excerpt::Lines;
 use super::{Diagnostic, Diagnostics, Files, Label};
 use crate::ir::SourceSpan;
 
@@ -50,55 +52,67 @@ struct Edit<'a> {
 
 /// A list with an object for each diagnostic, in the order of [`Diagnostics::sorted`].
 pub fn to_json(diagnostics: &Diagnostics, files: &Files) -> serde_json::Value {
-    let items: Vec<Item> = diagnostics.sorted().iter().map(|one| item(one, files)).collect();
-    serde_json::to_value(items).unwrap_or_default()
-}
-
-fn item<'a>(diagnostic: &'a Diagnostic, files: &'a Files) -> Item<'a> {
-    let place_of = |label: &'a Label| place(label.span, &label.text, files);
-    Item {
-        code: diagnostic.code.id,
-        severity: diagnostic.severity().word(),
-        message: &diagnostic.message,
-        place: diagnostic.primary.as_ref().and_then(place_of),
-        labels: diagnostic.secondary.iter().filter_map(place_of).collect(),
-        notes: &diagnostic.notes,
-        helps: &diagnostic.helps,
-        fixes: diagnostic
-            .fixes
-            .iter()
-            .map(|fix| Fix {
-                title: &fix.title,
-                edits: fix
-                    .edits
-                    .iter()
-                    .map(|(span, text)| Edit { at: place(*span, "", files), text })
-                    .collect(),
-            })
-            .collect(),
+    let (shown, more) = diagnostics.shown();
+    let mut places = Places { files, lines: Lines::new(files) };
+    let mut items: Vec<serde_json::Value> = shown
+        .iter()
+        .map(|one| serde_json::to_value(places.item(one)).unwrap_or_default())
+        .collect();
+    if more > 0 {
+        items.push(serde_json::json!({
+            "code": null, "severity": "note", "message": super::more(more), "place": null,
+            "labels": [], "notes": [], "helps": [], "fixes": [], "more": more,
+        }));
     }
+    items.into()
 }
 
-fn place<'a>(span: SourceSpan, label: &'a str, files: &'a Files) -> Option<Place<'a>> {
-    let file = files.get(span.file)?;
-    let (line, column) = line_column(&file.text, span.start);
-    let (end_line, end_column) = line_column(&file.text, span.end);
-    Some(Place {
-        file: &file.name,
-        line,
-        column,
-        end_line,
-        end_column,
-        start_byte: span.start,
-        end_byte: span.end,
-        label,
-    })
+/// Spans to places.
+struct Places<'a> {
+    files: &'a Files,
+    lines: Lines<'a>,
 }
 
-/// Line and column, both from 1, of a byte offset; the column counts characters.
-pub fn line_column(text: &str, offset: u32) -> (usize, usize) {
-    let before = text.get(..offset as usize).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line = before.matches('\n').count() + 1;
-    (line, before[line_start..].chars().count() + 1)
+impl<'a> Places<'a> {
+    fn item(&mut self, diagnostic: &'a Diagnostic) -> Item<'a> {
+        let place = diagnostic.primary.as_ref().and_then(|label| self.label(label));
+        let labels = diagnostic.secondary.iter().filter_map(|label| self.label(label)).collect();
+        let mut fixes = Vec::new();
+        for fix in &diagnostic.fixes {
+            let edits = fix.edits.iter();
+            let edits =
+                edits.map(|(span, text)| Edit { at: self.place(*span, ""), text }).collect();
+            fixes.push(Fix { title: &fix.title, edits });
+        }
+        Item {
+            code: diagnostic.code.id,
+            severity: diagnostic.severity().word(),
+            message: &diagnostic.message,
+            place,
+            labels,
+            notes: &diagnostic.notes,
+            helps: &diagnostic.helps,
+            fixes,
+        }
+    }
+
+    fn label(&mut self, label: &'a Label) -> Option<Place<'a>> {
+        self.place(label.span, &label.text)
+    }
+
+    fn place(&mut self, span: SourceSpan, label: &'a str) -> Option<Place<'a>> {
+        let file = self.files.get(span.file)?;
+        let (line, column) = self.lines.line_column(span.file, span.start);
+        let (end_line, end_column) = self.lines.line_column(span.file, span.end);
+        Some(Place {
+            file: &file.name,
+            line,
+            column,
+            end_line,
+            end_column,
+            start_byte: span.start,
+            end_byte: span.end,
+            label,
+        })
+    }
 }

@@ -1,13 +1,20 @@
 //! Diagnostics as text, in the layout of rustc: title, file:line:col, source line, caret.
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet};
+use std::ops::Range;
 
-use super::{Diagnostic, Diagnostics, Files, Label, Severity};
+use annotate_snippets::{
+    Annotation, AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet,
+};
+
+use super::excerpt::{Lines, NEAR_BYTES};
+use super::safe::escape;
+use super::{Diagnostic, Diagnostics, Files, Fix, Label, Severity};
 use crate::ids::FileId;
-use crate::ir::SourceSpan;
 
 /// Columns of a rendered line; longer source lines are cut around the caret.
 const WIDTH_COLUMNS: usize = 120;
+/// Longest replacement that is shown as one.
+const PATCH_BYTES_MAX: usize = 400;
 
 /// Without colour, for files and pipes. The same input gives the same bytes.
 pub fn plain(diagnostics: &Diagnostics, files: &Files) -> String {
@@ -21,88 +28,134 @@ pub fn coloured(diagnostics: &Diagnostics, files: &Files) -> String {
 
 /// One diagnostic without colour.
 pub fn one(diagnostic: &Diagnostic, files: &Files) -> String {
-    Renderer::plain().term_width(WIDTH_COLUMNS).render(&groups(diagnostic, files))
+    let renderer = Renderer::plain().term_width(WIDTH_COLUMNS);
+    rendered(diagnostic, files, &renderer, &mut Lines::new(files))
 }
 
 fn text(diagnostics: &Diagnostics, files: &Files, renderer: &Renderer) -> String {
+    let (shown, more) = diagnostics.shown();
+    let mut lines = Lines::new(files);
     let mut out = String::new();
-    for diagnostic in diagnostics.sorted() {
-        out.push_str(&renderer.render(&groups(diagnostic, files)));
+    for diagnostic in shown {
+        out.push_str(&rendered(diagnostic, files, renderer, &mut lines));
         out.push_str("\n\n");
+    }
+    if more > 0 {
+        out.push_str(&format!("... and {}\n\n", super::more(more)));
     }
     out
 }
 
-fn groups<'a>(diagnostic: &'a Diagnostic, files: &'a Files) -> Vec<Group<'a>> {
+fn rendered<'a>(
+    diagnostic: &'a Diagnostic,
+    files: &'a Files,
+    renderer: &Renderer,
+    lines: &mut Lines<'a>,
+) -> String {
+    let mut places = Vec::new();
+    let mut out = renderer.render(&groups(diagnostic, files, lines, &mut places));
+    for (found, place) in places {
+        out = out.replacen(&found, &place, 1);
+    }
+    out
+}
+
+/// `places` gets the places that the renderer counts in a window, and what they are in the file.
+fn groups<'a>(
+    diagnostic: &'a Diagnostic,
+    files: &'a Files,
+    lines: &mut Lines<'a>,
+    places: &mut Vec<(String, String)>,
+) -> Vec<Group<'a>> {
     let level = match diagnostic.severity() {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code.id);
+    let title = level.primary_title(escape(&diagnostic.message)).id(diagnostic.code.id);
     let mut main = Group::with_title(title);
     if let Some(primary) = &diagnostic.primary {
-        for file in files_of(primary, &diagnostic.secondary) {
-            if let Some(snippet) = snippet(diagnostic, primary, file, files) {
-                main = main.element(snippet);
-            }
+        for labels in by_excerpt(primary, &diagnostic.secondary) {
+            main = snippet(main, &labels, files, lines, places);
         }
     }
-    main = main.elements(diagnostic.notes.iter().map(|note| Level::NOTE.message(note.as_str())));
-    main = main.elements(diagnostic.helps.iter().map(|help| Level::HELP.message(help.as_str())));
+    main = main.elements(diagnostic.notes.iter().map(|note| Level::NOTE.message(escape(note))));
+    main = main.elements(diagnostic.helps.iter().map(|help| Level::HELP.message(escape(help))));
     let mut groups = vec![main];
-    for fix in &diagnostic.fixes {
-        let Some((span, _)) = fix.edits.first() else { continue };
-        let Some(file) = files.get(span.file) else { continue };
-        let patches =
-            fix.edits.iter().map(|(at, new)| Patch::new(range(*at, &file.text), new.as_str()));
-        let snippet = Snippet::source(file.text.as_str()).path(file.name.as_str()).patches(patches);
-        groups.push(Level::HELP.secondary_title(fix.title.as_str()).element(snippet));
-    }
+    groups.extend(diagnostic.fixes.iter().filter_map(|fix| suggestion(fix, files, lines)));
     groups
 }
 
-/// The file of the caret first, then the others in order.
-fn files_of(primary: &Label, secondary: &[Label]) -> Vec<FileId> {
-    let mut files = vec![primary.span.file];
-    for label in secondary {
-        if !files.contains(&label.span.file) {
-            files.push(label.span.file);
-        }
-    }
-    files
-}
-
-fn snippet<'a>(
-    diagnostic: &'a Diagnostic,
+/// Labels that are shown together: those near the caret first, then those of other files in order, and
+/// each that is far away by itself.
+fn by_excerpt<'a>(
     primary: &'a Label,
-    file: FileId,
-    files: &'a Files,
-) -> Option<annotate_snippets::Element<'a>> {
-    let source = files.get(file)?;
-    if source.text.is_empty() {
-        return Some(Origin::path(source.name.as_str()).into());
+    secondary: &'a [Label],
+) -> Vec<Vec<(AnnotationKind, &'a Label)>> {
+    let mut found = vec![vec![(AnnotationKind::Primary, primary)]];
+    for label in secondary {
+        let near = |group: &&mut Vec<(AnnotationKind, &Label)>| {
+            group.iter().all(|(_, known)| {
+                known.span.file == label.span.file
+                    && known.span.start.abs_diff(label.span.start) as usize <= NEAR_BYTES
+            })
+        };
+        match found.iter_mut().find(near) {
+            Some(group) => group.push((AnnotationKind::Context, label)),
+            None => found.push(vec![(AnnotationKind::Context, label)]),
+        }
     }
-    let annotate = |kind: AnnotationKind, label: &'a Label| {
-        let annotation = kind.span(range(label.span, &source.text));
-        if label.text.is_empty() { annotation } else { annotation.label(label.text.as_str()) }
-    };
-    let mut snippet = Snippet::source(source.text.as_str()).path(source.name.as_str());
-    if primary.span.file == file {
-        snippet = snippet.annotation(annotate(AnnotationKind::Primary, primary));
-    }
-    let others = diagnostic.secondary.iter().filter(|label| label.span.file == file);
-    Some(snippet.annotations(others.map(|label| annotate(AnnotationKind::Context, label))).into())
+    found
 }
 
-/// The bytes of a span, made safe for a text it may not come from: inside the text, on characters.
-fn range(span: SourceSpan, text: &str) -> std::ops::Range<usize> {
-    let floor = |at: u32| {
-        let mut at = (at as usize).min(text.len());
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let start = floor(span.start);
-    start..floor(span.end).max(start)
+/// Adds the lines of some labels of one file.
+fn snippet<'a>(
+    group: Group<'a>,
+    labels: &[(AnnotationKind, &'a Label)],
+    files: &'a Files,
+    lines: &mut Lines<'a>,
+    counted: &mut Vec<(String, String)>,
+) -> Group<'a> {
+    let Some((_, first)) = labels.first() else { return group };
+    let file = first.span.file;
+    let Some(source) = files.get(file) else { return group };
+    let name = escape(&source.name);
+    if source.text.is_empty() {
+        return group.element(Origin::path(name));
+    }
+    let places: Vec<Range<usize>> =
+        labels.iter().map(|(_, label)| lines.range(label.span)).collect();
+    let excerpt = lines.excerpt(file, &places);
+    if excerpt.is_cut {
+        let (line, column) = lines.line_column(file, first.span.start);
+        counted.push((
+            format!("{name}:{line}:{}", excerpt.column()),
+            format!("{name}:{line}:{column}"),
+        ));
+    }
+    let mut snippet = Snippet::source(excerpt.text).line_start(excerpt.first_line);
+    for ((kind, label), place) in labels.iter().zip(excerpt.places) {
+        snippet = snippet.annotation(annotation(*kind, label, place));
+    }
+    group.element(snippet.path(name))
+}
+
+fn annotation<'a>(kind: AnnotationKind, label: &'a Label, place: Range<usize>) -> Annotation<'a> {
+    let annotation = kind.span(place);
+    if label.text.is_empty() { annotation } else { annotation.label(escape(&label.text)) }
+}
+
+/// A fix with the lines as they would be; one with a long replacement by its title alone.
+fn suggestion<'a>(fix: &'a Fix, files: &'a Files, lines: &mut Lines<'a>) -> Option<Group<'a>> {
+    let file: FileId = fix.edits.first()?.0.file;
+    let source = files.get(file)?;
+    let group = Group::with_title(Level::HELP.secondary_title(escape(&fix.title)));
+    if fix.edits.iter().any(|(_, new)| new.len() > PATCH_BYTES_MAX) {
+        return Some(group.element(Origin::path(escape(&source.name))));
+    }
+    let places: Vec<Range<usize>> = fix.edits.iter().map(|(at, _)| lines.range(*at)).collect();
+    let excerpt = lines.excerpt(file, &places);
+    let patches = fix.edits.iter().zip(excerpt.places);
+    let patches = patches.map(|((_, new), place)| Patch::new(place, escape(new)));
+    let snippet = Snippet::source(excerpt.text).line_start(excerpt.first_line);
+    Some(group.element(snippet.path(escape(&source.name)).patches(patches)))
 }

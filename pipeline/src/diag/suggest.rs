@@ -1,13 +1,30 @@
 //! The nearest name to a misspelt one.
 
+/// Longest name that is looked at, in bytes: nobody misspells a longer one by a letter.
+const NAME_BYTES_MAX: usize = 64;
+/// Most pairs of letters that are compared for one name: some hundred names of usual length. Behind
+/// them the best so far is the answer.
+const WORK_MAX: usize = 250_000;
+
 /// The candidate that looks most like `found`, if one is near enough to be meant: the same but for
 /// upper and lower case or `-` and `_`, or at most a third of the letters wrong, missing, extra or
 /// swapped. Of equals the first wins.
 pub fn suggest<'c>(found: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    if found.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let found = fold(found);
+    let mut work = 0;
     let limit = (found.len() / 3).max(1);
     let mut best: Option<(usize, &'c str)> = None;
     for candidate in candidates {
+        if candidate.len() > NAME_BYTES_MAX {
+            continue;
+        }
+        work += 1 + found.len() * candidate.len();
+        if work > WORK_MAX {
+            break;
+        }
         let folded = fold(candidate);
         if folded.len().abs_diff(found.len()) > limit {
             continue;

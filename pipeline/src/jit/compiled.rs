@@ -256,6 +256,16 @@ fn executable_memory() -> Result<(), Refused> {
     unsafe { region::protect(start, bytes, region::Protection::READ_EXECUTE) }.map_err(system)
 }
 
+/// True for a program with so much code that the time of the backtracking allocator, which grows with the square of
+/// it, would be seconds: ten times what any program here has.
+fn is_large(program: &Program) -> bool {
+    const BLOCKS_MAX: usize = 4000;
+    let actions = program.actions.iter().map(|action| &action.body);
+    let bodies = actions.chain([&program.ingress, &program.egress]);
+    let cases = program.parser.states.iter().map(|state| state.next.targets().len());
+    bodies.map(|body| body.blocks.len()).chain(cases).sum::<usize>() > BLOCKS_MAX
+}
+
 impl<'p> Builder<'p> {
     fn new(
         program: &'p Program,
@@ -266,6 +276,7 @@ impl<'p> Builder<'p> {
         let mut flags = settings::builder();
         let (level, allocator) = match options.level {
             0 | 1 => ("none", "single_pass"),
+            _ if is_large(program) => ("none", "single_pass"),
             _ => ("speed", "backtracking"),
         };
         for (name, value) in [

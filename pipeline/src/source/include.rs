@@ -65,7 +65,10 @@ impl<'l> Reading<'l> {
         let Some(found) = program::file(&mut decoder, &node, library) else { return };
         self.units.push(found.unit);
         self.chain.push((name, by));
-        for include in &found.include {
+        if let Some(surplus) = found.include.get(FILES_MAX) {
+            self.too_many(surplus);
+        }
+        for include in found.include.iter().take(FILES_MAX) {
             self.include(include);
         }
         self.chain.pop();
@@ -84,13 +87,16 @@ impl<'l> Reading<'l> {
             return;
         }
         if self.files.len() >= FILES_MAX || self.chain.len() > INCLUDE_LEVELS_MAX {
-            let message = format!(
-                "a program has at most {FILES_MAX} files, {INCLUDE_LEVELS_MAX} levels deep"
-            );
-            self.diagnostics.error(codes::LIMIT, include.span, message);
+            self.too_many(include);
             return;
         }
         self.file(found.name, found.bytes, Some(&include.value), Some(include.span));
+    }
+
+    fn too_many(&mut self, include: &Name) {
+        let message =
+            format!("a program has at most {FILES_MAX} files, {INCLUDE_LEVELS_MAX} levels deep");
+        self.diagnostics.error(codes::LIMIT, include.span, message);
     }
 
     fn not_found(&mut self, include: &Name) {
@@ -141,9 +147,8 @@ pub(super) fn text(
                 return None;
             }
         },
-        Err(ReadError::NotFound) => (codes::FILE_NOT_READ, "there is no such file".to_owned()),
-        Err(ReadError::TooLarge(most)) => (codes::LIMIT, format!("it is larger than {most} bytes")),
-        Err(ReadError::Other(why)) => (codes::FILE_NOT_READ, why),
+        Err(why @ ReadError::TooLarge(_)) => (codes::LIMIT, why.to_string()),
+        Err(why) => (codes::FILE_NOT_READ, why.to_string()),
     };
     diagnostics.push(Diagnostic::new(code, by, format!("cannot read {name}: {why}")));
     None

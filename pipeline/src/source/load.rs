@@ -1,12 +1,19 @@
 //! Where files come from: the disk, a map in memory for tests, libraries inside the binary.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::Read as _;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 /// Most bytes of a program or library.
 pub const PROGRAM_BYTES_MAX: u64 = 1 << 20;
-/// Most bytes of an entries or configuration file.
+/// Most bytes of a configuration or scenario.
+pub const CONFIG_BYTES_MAX: u64 = 8 << 20;
+/// Most bytes of an entries file.
 pub const DATA_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads files and finds libraries.
@@ -28,6 +35,18 @@ pub enum ReadError {
     /// What the system says.
     Other(String),
 }
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotFound => f.write_str("there is no such file"),
+            ReadError::TooLarge(most) => write!(f, "it is larger than {most} bytes"),
+            ReadError::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
 
 /// A file that was found: its name for people, and its bytes.
 #[derive(Clone, Debug)]
@@ -111,12 +130,44 @@ fn read_from_disk(path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => ReadError::NotFound,
         _ => ReadError::Other(error.to_string()),
     };
-    let kind = std::fs::metadata(path).map_err(other)?;
-    if kind.is_dir() {
-        return Err(ReadError::Other("it is a folder".into()));
+    let file = open(path).map_err(other)?;
+    // Asked of what is open: the name may mean another file by now.
+    let kind = file.metadata().map_err(other)?.file_type();
+    if let Some(why) = refused(kind) {
+        return Err(ReadError::Other(why.into()));
     }
-    let file = std::fs::File::open(path).map_err(other)?;
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(other)?;
     Ok(bytes)
+}
+
+/// Opens without waiting: the other end of a FIFO may never come.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    OpenOptions::new().read(true).custom_flags(flags as i32).open(path)
+}
+
+/// Why something that is no regular file is not read.
+fn refused(kind: std::fs::FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("it is a folder")
+    } else if kind.is_fifo() {
+        Some(
+            "it is a pipe, and only files are read: write what comes from it (`<(..)`, `| ..`) into a \
+             file first",
+        )
+    } else {
+        Some("it is a device or a socket, and only files are read")
+    }
+}
+
+/// Reads a text file of at most so many bytes from the disk.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
+    let bytes = Loader::new(Vec::new(), &[]).read(path, most)?;
+    String::from_utf8(bytes).map_err(|_| ReadError::Other("it is not UTF-8 text".into()))
 }

@@ -120,7 +120,7 @@ fn entry(declared: &ir::TableEntry, target: Target) -> Entry {
     }
 }
 
-fn table_spec(
+pub(super) fn table_spec(
     program: &Program,
     table: &ir::Table,
     profile: Option<ProfileId>,
@@ -145,7 +145,7 @@ fn table_spec(
     Ok(spec)
 }
 
-fn profile_spec(
+pub(super) fn profile_spec(
     program: &Program,
     table: &ir::Table,
     selector: &ir::Selector,

@@ -115,6 +115,13 @@ impl<'t> Parser<'t> {
         self.text.text.get(token.start..token.end).unwrap_or_default()
     }
 
+    /// The text of a span; of one that is not exact, the whole.
+    pub(super) fn source_of(&self, span: SourceSpan) -> &'t str {
+        let Some(start) = self.text.start else { return self.text.text };
+        let at = |offset: u32| offset.saturating_sub(start) as usize;
+        self.text.text.get(at(span.start)..at(span.end)).unwrap_or_default()
+    }
+
     /// Nothing may follow.
     pub(super) fn end(&self, what: &str) -> Parsed<()> {
         let token = self.peek();

@@ -8,8 +8,9 @@ use nom::{IResult, Parser as _};
 use super::expression::{Parser, join};
 use super::lexer::Kind;
 use super::{Parsed, SyntaxError, Text, shown, trimmed_span};
-use crate::ast::{PatternDecl, Sp, WordSlice};
+use crate::ast::{Ast, AstBin, AstExpr, PatternDecl, Sp, WordSlice};
 use crate::diag::codes;
+use crate::ir::SourceSpan;
 
 /// One pattern and nothing behind it.
 pub(super) fn parse(text: Text<'_>) -> Parsed<Sp<PatternDecl>> {
@@ -57,7 +58,31 @@ fn value(parser: &mut Parser<'_>) -> Parsed<Sp<PatternDecl>> {
         let length = Sp::new(length as u64, span);
         return Ok(Sp::new(PatternDecl::Prefix(first, length), join(start, span)));
     }
+    if parser.peek().kind == Kind::End {
+        not_a_difference(&first, |span| parser.source_of(span))?;
+    }
     Ok(Sp::new(PatternDecl::Value(first), start))
+}
+
+/// Refuses `5000-5999`: a number minus a number is a range that is written as people write it. In parentheses it
+/// is what it is.
+pub(crate) fn not_a_difference<'t>(
+    value: &AstExpr,
+    source: impl Fn(SourceSpan) -> &'t str,
+) -> Parsed<()> {
+    let Ast::Binary(AstBin::Sub, low, high) = &value.value else { return Ok(()) };
+    let is_number = |expr: &AstExpr| matches!(expr.value, Ast::Number { .. });
+    let in_parentheses = value.span.start < low.span.start;
+    if !is_number(low) || !is_number(high) || in_parentheses {
+        return Ok(());
+    }
+    let (low, high) = (source(low.span), source(high.span));
+    Err(SyntaxError {
+        code: codes::BAD_PATTERN,
+        span: value.span,
+        message: format!("`{low}-{high}` is a subtraction and not a range"),
+        help: Some(format!("write `{low}..{high}`")),
+    })
 }
 
 /// `w2[11:8]` or `w2[3]`.

@@ -130,12 +130,30 @@ pub struct LabArgs {
     /// [default: 15].
     #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15")]
     pub compare: Option<f64>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub limits: LimitArgs,
     /// No progress line.
     #[arg(long, short)]
     pub quiet: bool,
     /// The report as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What a program may take.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LimitArgs {
+    /// Most memory of a program's tables (when full), registers, counters and meters [default: 1 GiB].
+    #[arg(long, value_name = "SIZE")]
+    pub max_state: Option<crate::units::Bytes>,
+}
+
+impl LimitArgs {
+    /// The limit in bytes, where one is given.
+    pub fn max_state(&self) -> Option<u64> {
+        self.max_state.map(crate::units::Bytes::get)
+    }
 }
 
 /// The program under work.
@@ -149,6 +167,9 @@ pub struct ProgramArgs {
     /// Table entries; default: entries.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub limits: LimitArgs,
 }
 
 /// How packets are run.
@@ -217,10 +238,13 @@ pub struct CheckArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub engine: EngineArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub limits: LimitArgs,
     /// Warnings fail the check.
     #[arg(long)]
     pub strict: bool,
-    /// Diagnostics as JSON: a list, or with queues in the configuration `{diagnostics, queues}`.
+    /// Diagnostics as JSON: a list (of more than 100 the last object says how many), or with queues in the configuration `{diagnostics, queues}`.
     #[arg(long)]
     pub json: bool,
 }
@@ -464,6 +488,9 @@ pub struct TestArgs {
     /// At every optimisation level.
     #[arg(long, conflicts_with = "opt_level")]
     pub every_level: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub limits: LimitArgs,
     /// Results as JSON.
     #[arg(long)]
     pub json: bool,

@@ -68,6 +68,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         include: args.include.clone(),
         entries: args.entries.clone(),
         config: args.config.clone(),
+        max_state: args.limits.max_state(),
         ..Place::default()
     };
     let rejected = |rejected| Failure::Rejected(Box::new(rejected));

@@ -1,5 +1,6 @@
 //! `decode`: what is in a capture file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
@@ -7,12 +8,14 @@ use std::path::Path;
 
 use serde_json::json;
 use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::diag::safe::{escape, escape_json};
 
 use super::args::DecodeArgs;
 use super::load::show;
-use super::{Status, complain, note_written, tell};
+use super::{Status, complain, note_written};
 use crate::decode::{Decoded, Dissector, Frame, Place, Sums};
 use crate::pcap::{PcapReader, Record};
+use crate::terminal::styled;
 
 /// Files from this size on show their progress on a terminal.
 const PROGRESS_BYTES: u64 = 16 << 20;
@@ -175,7 +178,7 @@ impl Job<'_> {
         if tell {
             self.shown += 1;
             let text = text(self.args, &decoded, place);
-            self.out.write_all(text.as_bytes())?;
+            self.out.write_all(shown(self.args, &text).as_bytes())?;
         }
         Ok(())
     }
@@ -187,10 +190,15 @@ impl Job<'_> {
                 true => json!({ "whole_file": whole, "sums": self.sums.json() }).to_string() + "\n",
                 false => self.sums.text(),
             };
-            self.out.write_all(text.as_bytes())?;
+            self.out.write_all(shown(self.args, &text).as_bytes())?;
         }
         self.out.flush()
     }
+}
+
+/// Text without what a terminal obeys.
+fn shown<'t>(args: &DecodeArgs, text: &'t str) -> Cow<'t, str> {
+    if args.json { escape_json(text) } else { escape(text) }
 }
 
 fn text(args: &DecodeArgs, decoded: &Decoded<'_>, place: Place) -> String {
@@ -223,13 +231,13 @@ impl Progress {
         let percent = offset.saturating_mul(100) / self.bytes.max(1);
         if percent > self.percent {
             self.percent = percent;
-            tell(&format!("\r{percent:>3} %, {packets} packets"));
+            styled(&format!("\r{percent:>3} %, {packets} packets"));
         }
     }
 
     fn clear(&mut self) {
         if self.on && self.percent > 0 {
-            tell("\r\x1b[K");
+            styled("\r\x1b[K");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::args::{DemoArgs, EngineChoice};
-use super::{Status, complain, print, print_json, say, tell};
+use super::{Status, complain, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Tell};
@@ -13,6 +13,7 @@ use crate::live::Signals;
 use crate::ports::files;
 use crate::program::EngineKind;
 use crate::report::{Unit, html, json, text};
+use crate::terminal::styled;
 
 /// Width of the bar.
 const BAR: usize = 24;
@@ -35,7 +36,7 @@ impl Progress {
         if self.is_terminal {
             let done = (part * BAR as f64) as usize;
             let bar = format!("{}{}", "#".repeat(done), ".".repeat(BAR - done));
-            tell(&format!("\r\x1b[K{} [{bar}] {rest}", self.phase));
+            styled(&format!("\r\x1b[K{} [{bar}] {rest}", self.phase));
             self.is_open = true;
         } else if part >= self.told + QUIET_PART {
             self.told = part;
@@ -45,7 +46,7 @@ impl Progress {
 
     fn close(&mut self) {
         if self.is_open {
-            tell("\n");
+            styled("\n");
             self.is_open = false;
         }
     }

@@ -8,6 +8,7 @@ use wireyard_pipeline::source::Loader;
 use super::args::{EngineChoice, LabArgs};
 use super::load::show;
 use super::{Status, complain, print, print_json, say};
+use crate::folder::Folder;
 use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
@@ -24,7 +25,7 @@ const FIGURES_SHOWN: usize = 16;
 
 pub(super) fn run(args: &LabArgs) -> Status {
     let loader = Loader::new(Vec::new(), LIBRARIES);
-    let (scenario, files) = match scenario::read(&args.scenario, &loader) {
+    let (mut scenario, files) = match scenario::read(&args.scenario, &loader) {
         Ok(read) => read,
         Err(rejected) => {
             show(&rejected.diagnostics, &rejected.files);
@@ -32,6 +33,7 @@ pub(super) fn run(args: &LabArgs) -> Status {
             return Status::Wrong;
         }
     };
+    scenario.max_state = args.limits.max_state();
     match start(args, Arc::new(scenario).with_seed(args.seed), &files) {
         Ok(status) => status,
         Err(message) => {
@@ -191,13 +193,14 @@ fn write(args: &LabArgs, runs: &[Run]) -> Result<(), String> {
     let Some(folder) = &args.output else { return Ok(()) };
     output::clear(folder)?;
     let mut all = Vec::new();
+    let open = Folder::make(folder)?;
     for run in runs {
-        let own = match args.seeds {
-            1 => folder.clone(),
-            _ => folder.join(format!("seed-{}", run.seed)),
+        let below = match args.seeds {
+            1 => String::new(),
+            _ => format!("seed-{}/", run.seed),
         };
-        let written = output::write(&own, run)?;
-        say(&format!("{} files in {}", written.len(), own.display()));
+        let written = output::write(&open, &below, run)?;
+        say(&format!("{} files in {}", written.len(), folder.join(&below).display()));
         all.extend(written);
     }
     if args.seeds > 1 {

@@ -3,9 +3,10 @@
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
-use super::{colours, complain, tell};
+use super::{colours, complain};
 use crate::core::{Core, MacControlPolicy};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
+use crate::terminal;
 
 /// Where the arguments say the program is.
 pub(super) fn place(args: &ProgramArgs) -> Place {
@@ -13,6 +14,7 @@ pub(super) fn place(args: &ProgramArgs) -> Place {
         program: args.program.clone(),
         include: args.include.clone(),
         entries: args.entries.clone(),
+        max_state: args.limits.max_state(),
         ..Place::default()
     }
 }
@@ -47,7 +49,7 @@ pub(super) fn show(diagnostics: &Diagnostics, files: &Files) {
     } else {
         render::plain(diagnostics, files)
     };
-    tell(&format!("{text}\n"));
+    terminal::styled(&format!("{text}\n"));
 }
 
 /// A device for a loaded program, as the arguments say.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::args::TestArgs;
 use super::{Status, complain, print, print_json};
 use crate::program::EngineKind;
-use crate::stf::run::{Outcome, run_file};
+use crate::stf::run::{Outcome, run_file_within};
 use wireyard_pipeline::passes::LEVEL_MAX;
 
 pub(super) fn run(args: &TestArgs) -> Status {
@@ -26,7 +26,10 @@ pub(super) fn run(args: &TestArgs) -> Status {
     let mut rows = Vec::new();
     for script in &scripts {
         for (engine, level) in &ways {
-            let outcome = run_file(script, *engine, *level, &args.include);
+            let outcome = {
+                let max_state = args.limits.max_state();
+                run_file_within(script, *engine, *level, &args.include, max_state)
+            };
             let name = format!("{} [{} at level {level}]", script.display(), engine.name());
             let text = match &outcome {
                 Outcome::Passed { packets } => {

@@ -18,6 +18,7 @@ mod check;
 mod dilate;
 pub mod headroom;
 mod key;
+pub(super) mod names;
 mod part;
 mod preset;
 mod report;

@@ -121,17 +121,21 @@ fn memory(scenario: &Scenario) -> MemoryConfig {
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
-    program(scenario.switch.program.as_deref(), "rocev2_lossless")
+    program(scenario.switch.program.as_deref(), "rocev2_lossless", scenario.max_state)
         .map_err(|rejected| rejected.to_string())
 }
 
 /// A program of a scenario, without entries: the one at `path`, or the one of this name that is inside the binary.
-pub(super) fn program(path: Option<&Path>, inside: &str) -> Result<Loaded, Rejected> {
+pub(super) fn program(
+    path: Option<&Path>,
+    inside: &str,
+    max_state: Option<u64>,
+) -> Result<Loaded, Rejected> {
     match (path, program::embedded(inside)) {
         (None, Some(loaded)) => loaded,
         (path, _) => {
             let program = path.unwrap_or(Path::new(inside)).to_owned();
-            program::load(&Place { program, no_entries: true, ..Place::default() })
+            program::load(&Place { program, no_entries: true, max_state, ..Place::default() })
         }
     }
 }

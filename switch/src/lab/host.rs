@@ -138,7 +138,7 @@ fn end_of(core: &mut Core) -> Option<&mut EndPointPort> {
 
 /// The adapter's program, read once.
 pub(super) fn load(scenario: &Scenario) -> Result<Loaded, String> {
-    super::build::program(scenario.host.program.as_deref(), "roce_nic")
+    super::build::program(scenario.host.program.as_deref(), "roce_nic", scenario.max_state)
         .map_err(|rejected| rejected.to_string())
 }
 
@@ -186,8 +186,8 @@ pub(super) fn queues_config(host: &HostSetup) -> Result<QosConfig, String> {
 pub(super) fn queues(host: &HostSetup, link: &LinkSetup) -> Result<Qos, Vec<Problem>> {
     let (rate, mtu) = (link.rate, link.mtu);
     let cable = super::build::cable(link.delay);
-    let mut config = queues_config(host)
-        .map_err(|message| vec![Problem { place: "queues".to_owned(), message }])?;
+    let mut config =
+        queues_config(host).map_err(|message| vec![Problem::new("queues", message)])?;
     let longest = Some(Bytes::new(mtu.get() + 4));
     let overhead = wire_overhead(host.transport);
     let wire = PortSection { cable: Some(cable), mtu: longest, ..overhead.clone() };

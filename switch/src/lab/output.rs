@@ -3,37 +3,33 @@
 //! A folder holds one run, or one sweep: what the one before it wrote, which `files.txt` lists, is removed before the next is
 //! written, and nothing else is.
 
-use std::fs;
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
-use crate::ports::files::can_write;
+use crate::folder::Folder;
 use crate::report::{Table, csv, html, json, parquet, text};
+
+/// The list of what was written, beside it.
+const LIST: &str = "files.txt";
+/// Most bytes of that list.
+const LIST_BYTES_MAX: u64 = 64 << 20;
 
 /// Makes the folder and sees that files can be written there, before a run that takes long.
 ///
 /// # Errors
 /// What the system says, with the file.
 pub fn prepare(folder: &Path) -> Result<(), String> {
-    let told = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(folder).map_err(|error| told(folder, error))?;
-    let first = folder.join("report.html");
-    can_write(&first).map_err(|error| told(&first, error))
+    Folder::make(folder)?.can_write("report.html")
 }
 
-/// Writes everything into a folder, which is made; gives the names of the files.
+/// Writes everything into an open folder, or one below it (`seed-3/`); gives the names of the files.
 ///
 /// # Errors
 /// What the system says, with the file.
-pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
+pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, String> {
     let mut written = Vec::new();
     let mut put = |name: String, bytes: &[u8]| {
-        let path = folder.join(name);
-        let result = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let result: io::Result<()> = result.and_then(|()| fs::write(&path, bytes));
-        result.map_err(|error| format!("{}: {error}", path.display()))?;
-        written.push(path);
+        written.push(folder.write(&format!("{below}{name}"), bytes)?);
         Ok::<(), String>(())
     };
     let report = &run.report;
@@ -57,33 +53,23 @@ pub fn write(folder: &Path, run: &Run) -> Result<Vec<PathBuf>, String> {
     Ok(written)
 }
 
-/// The list of what was written, beside it.
-const LIST: &str = "files.txt";
-
 /// Removes what the last run wrote into this folder, and the folders that are empty then.
 ///
 /// # Errors
 /// What the system says, with the file.
 pub fn clear(folder: &Path) -> Result<(), String> {
-    let list = folder.join(LIST);
-    let Ok(text) = fs::read_to_string(&list) else { return Ok(()) };
+    let folder = Folder::make(folder)?;
+    let Some(text) = folder.read(LIST, LIST_BYTES_MAX) else { return Ok(()) };
     // The list is only a file: it leads nowhere but into the folder.
-    let is_below = |name: &&str| {
-        let mut parts = Path::new(name).components().peekable();
-        parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
-    };
-    for path in text.lines().filter(is_below).map(|name| folder.join(name)).chain([list.clone()]) {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(format!("{}: {error}", path.display()));
-            }
-            _ => {}
-        }
-        // A folder that still holds something stays.
-        let above = path.ancestors().skip(1).take_while(|above| *above != folder);
-        above.take_while(|above| fs::remove_dir(above).is_ok()).for_each(drop);
-    }
-    Ok(())
+    text.lines()
+        .chain([LIST])
+        .filter(|name| is_below(name))
+        .try_for_each(|name| folder.remove(name))
+}
+
+fn is_below(name: &str) -> bool {
+    let mut parts = Path::new(name).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// Writes the list of what was written into a folder.
@@ -93,8 +79,7 @@ pub fn clear(folder: &Path) -> Result<(), String> {
 pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
     let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
     let text: String = names.map(|name| format!("{}\n", name.display())).collect();
-    let path = folder.join(LIST);
-    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    Folder::make(folder)?.write(LIST, text.as_bytes()).map(drop)
 }
 
 /// Writes the figures of all seeds; gives the file.
@@ -102,10 +87,7 @@ pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
 /// # Errors
 /// What the system says, with the file.
 pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, String> {
-    let path = folder.join("seeds.csv");
-    let told = |error: io::Error| format!("{}: {error}", path.display());
-    fs::write(&path, csv::table(seeds)).map_err(told)?;
-    Ok(path)
+    Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())
 }
 
 fn pretty(value: &serde_json::Value) -> String {

@@ -97,10 +97,10 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
 
 /// Adds what is wrong with one device; what was there already is counted.
 fn add(found: &mut Vec<(Problem, usize)>, name: &str, problems: Vec<Problem>) {
-    for Problem { place, message } in problems {
+    for Problem { place, message, .. } in problems {
         match found.iter_mut().find(|(known, _)| known.message == message) {
             Some((_, times)) => *times += 1,
-            None => found.push((Problem { place: format!("{name}, {place}"), message }, 1)),
+            None => found.push((Problem::new(&format!("{name}, {place}"), message), 1)),
         }
     }
 }
@@ -138,7 +138,7 @@ fn too_small(qos: &Qos, scenario: &Scenario) -> Vec<Problem> {
                     Bytes::new(holds),
                     frame
                 );
-                found.push(Problem { place: format!("port {}, {what}", port.name), message });
+                found.push(Problem::new(&format!("port {}, {what}", port.name), message));
             }
         }
     }

@@ -283,6 +283,8 @@ pub struct Scenario {
     pub path: PathBuf,
     /// Seed of everything random.
     pub seed: u64,
+    /// Most bytes of the state of a device's program; absent as everywhere.
+    pub max_state: Option<u64>,
     /// How long it runs.
     pub duration: Span,
     /// Figures count from here on.

@@ -17,6 +17,9 @@ use wireyard_pipeline::syntax::{self, SyntaxError, Text};
 use super::script::EntryText;
 use wireyard_tables::Update;
 
+/// The one file that places of a statement are in.
+const SCRIPT: FileId = FileId(0);
+
 /// Members and groups by table, as they are when a statement is read.
 pub(super) type Known = BTreeMap<String, (Vec<u32>, Vec<u32>)>;
 
@@ -24,8 +27,7 @@ pub(super) type Known = BTreeMap<String, (Vec<u32>, Vec<u32>)>;
 pub(super) struct Statement<'p> {
     program: &'p Program,
     known: &'p Known,
-    files: Files,
-    file: FileId,
+    script: &'p SourceFile,
     /// The bytes of the script that the statement is.
     line: Range<usize>,
     /// What is placed next is behind this, or in front.
@@ -33,25 +35,22 @@ pub(super) struct Statement<'p> {
 }
 
 impl<'p> Statement<'p> {
-    /// The statement in the line with this number, from 1.
+    /// The statement in the line that begins at this byte of the script.
     pub(super) fn new(
         program: &'p Program,
         known: &'p Known,
-        script: &SourceFile,
-        number: usize,
+        script: &'p SourceFile,
+        start: usize,
     ) -> Statement<'p> {
-        let mut files = Files::new();
-        let file = files.push(script.clone());
-        let start = script.text.split_inclusive('\n').take(number - 1).map(str::len).sum();
         let line = script.text[start..].lines().next().unwrap_or_default().trim_end();
         let line = start..start + line.len();
-        Statement { program, known, files, file, cursor: line.start, line }
+        Statement { program, known, script, cursor: line.start, line }
     }
 
     /// Where a text is in the statement, as a word or several; the whole statement where it is not as it is
     /// written there, and then not exact.
     fn place(&mut self, text: &str) -> (SourceSpan, bool) {
-        let whole = &self.files[self.file].text;
+        let whole = &self.script.text;
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let find = |from: usize| {
             let mut found = whole[from..self.line.end].match_indices(text);
@@ -67,7 +66,7 @@ impl<'p> Statement<'p> {
         };
         let found = find(self.cursor).or_else(|| find(self.line.start));
         let span = |range: Range<usize>| SourceSpan {
-            file: self.file,
+            file: SCRIPT,
             start: range.start as u32,
             end: range.end as u32,
         };
@@ -87,7 +86,10 @@ impl<'p> Statement<'p> {
     ) -> Result<T, String> {
         let (span, is_exact) = self.place(text);
         let read = how(Text { text, whole: span, start: is_exact.then_some(span.start) });
-        read.map_err(|error| format!("`{text}`: {}", error.message))
+        read.map_err(|error| match error.help {
+            Some(help) => format!("`{text}`: {}; {help}", error.message),
+            None => format!("`{text}`: {}", error.message),
+        })
     }
 
     fn name(&mut self, text: &str) -> Name {
@@ -280,7 +282,10 @@ impl<'p> Statement<'p> {
         let mut found = Diagnostics::new();
         let resolved = resolve(&file, self.program, &mut found);
         resolved.filter(|_| !found.has_errors()).ok_or_else(|| {
-            let messages = found.sorted().into_iter().map(|d| render::one(d, &self.files));
+            let mut files = Files::new();
+            files.push(self.script.clone());
+            let (shown, _) = found.shown();
+            let messages = shown.into_iter().map(|d| render::one(d, &files));
             messages.collect::<Vec<_>>().join("\n")
         })
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
+use wireyard_pipeline::source::read_text;
 use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
@@ -19,6 +20,8 @@ use crate::program::{DeviceOptions, EngineKind, Place, load};
 use crate::replicate::Member;
 use crate::sandbox::Sandbox;
 
+/// Most bytes of a script.
+const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 /// Ports that a script has when it names none.
 const PORTS: u16 = 8;
 
@@ -54,6 +57,7 @@ struct How<'a> {
     engine: EngineKind,
     level: u8,
     include: &'a [PathBuf],
+    max_state: Option<u64>,
     /// The text of the script, under the name that it was given by.
     source: &'a Arc<SourceFile>,
     /// Tell the story of every packet. A packet that is traced is done by the interpreter, so that a
@@ -63,8 +67,19 @@ struct How<'a> {
 
 /// Runs a script file on one engine at one optimisation level.
 pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf]) -> Outcome {
+    run_file_within(path, engine, level, include, None)
+}
+
+/// The same with another bound on the memory of the program's state.
+pub fn run_file_within(
+    path: &Path,
+    engine: EngineKind,
+    level: u8,
+    include: &[PathBuf],
+    max_state: Option<u64>,
+) -> Outcome {
     let shown = path.display();
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path, SCRIPT_BYTES_MAX) {
         Ok(text) => text,
         Err(error) => return Outcome::Malformed(format!("{shown}: {error}")),
     };
@@ -73,7 +88,7 @@ pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf])
         Err(error) => return Outcome::Malformed(format!("{shown}:{error}")),
     };
     let source = &Arc::new(SourceFile { name: shown.to_string(), text });
-    let how = How { engine, level, include, source, told: false };
+    let how = How { engine, level, include, max_state, source, told: false };
     match run_lines(path, &lines, how) {
         Ok(packets) => Outcome::Passed { packets },
         Err((line, Stop::Failed(report))) => {
@@ -104,6 +119,12 @@ fn run_lines(path: &Path, lines: &[Line], how: How<'_>) -> Result<u64, (usize, S
     Ok(script.packets)
 }
 
+/// The first byte of each line.
+fn starts(text: &str) -> Vec<usize> {
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(ends).collect()
+}
+
 /// A packet that went to the CPU port.
 struct Punted {
     reason: String,
@@ -122,6 +143,8 @@ struct Script {
     generation: Arc<Generation>,
     now: Time,
     source: Arc<SourceFile>,
+    /// Where each line of the script begins.
+    lines: Vec<usize>,
     line: usize,
     packets: u64,
     expected: Vec<(TestPort, PatternBytes, usize)>,
@@ -138,12 +161,13 @@ struct Script {
 
 impl Script {
     fn start(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, Stop> {
-        let How { engine, level, include, source, told } = how;
+        let How { engine, level, include, max_state, source, told } = how;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
             include: include.to_vec(),
             entries: Some(folder.join("entries.yaml")).filter(|file| file.is_file()),
+            max_state,
             ..Place::default()
         };
         let mut ports: Vec<u16> = (1..=PORTS).collect();
@@ -180,6 +204,7 @@ impl Script {
             generation,
             now: Time::ZERO,
             source: Arc::clone(source),
+            lines: starts(&source.text),
             line: 0,
             packets: 0,
             expected: Vec::new(),

@@ -67,6 +67,19 @@ pub enum CounterName {
     Direct(EntryText),
 }
 
+/// As a script writes it: `hits(3)`, `fib ipv4.dst:10.0.0.0/8`.
+impl fmt::Display for CounterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterName::Indexed(name, index) => write!(f, "{name}({index})"),
+            CounterName::Direct(entry) => {
+                f.write_str(&entry.table)?;
+                entry.keys.iter().try_for_each(|(key, value)| write!(f, " {key}:{value}"))
+            }
+        }
+    }
+}
+
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {

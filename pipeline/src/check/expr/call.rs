@@ -5,6 +5,7 @@ use crate::ast::{Ast, AstExpr, Name};
 use crate::check::cx::{Cx, Place};
 use crate::diag::codes;
 use crate::ir::{ExprKind, HashAlgorithm, SourceSpan};
+use crate::syntax::p4;
 
 /// Calls that have an effect: they stand alone on the right side of an assignment.
 const EFFECTS: &[&str] = &["random", "execute"];
@@ -28,7 +29,10 @@ impl Cx<'_> {
                 };
                 let names = ["hash", "lookahead", "random", "execute", "signed"];
                 let note = self.report.error(codes::UNKNOWN, name.span, text);
-                note.did_you_mean(other, names.iter().copied());
+                match p4::name(other, None) {
+                    Some(help) => note.help(help),
+                    None => note.did_you_mean(other, names.iter().copied()),
+                };
                 Val::Poison
             }
         }

@@ -12,6 +12,7 @@ use crate::diag::codes;
 use crate::exec::PacketPath;
 use crate::ids::*;
 use crate::ir::{CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
+use crate::syntax::p4;
 
 /// What a path names.
 pub(crate) enum Target {
@@ -291,8 +292,13 @@ impl Cx<'_> {
         let is_meta = rest.is_empty() && self.scope.metadata.contains_key(first.value.as_str());
         let is_std = rest.is_empty() && StdField::by_name(&first.value).is_some();
         let library = self.library_with(&first.value);
+        let behind = rest.first().and_then(|part| match part {
+            PathPart::Name(name) => Some(name.value.as_str()),
+            PathPart::Index(_) => None,
+        });
+        let p4 = p4::name(&first.value, behind);
         let note = self.report.error(codes::UNKNOWN, first.span, text);
-        if let Some(help) = library {
+        if let Some(help) = library.or(p4) {
             note.help(help);
         } else if is_meta {
             note.help(format!("metadata is written `meta.{}`", first.value));

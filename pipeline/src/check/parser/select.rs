@@ -10,6 +10,9 @@ use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{BuiltinError, Case, Pattern, Target, Transition};
 
+/// Most cases of a state: each is held against those before it.
+const CASES_MAX: usize = 4096;
+
 impl<'a> Cx<'a> {
     pub(super) fn transition(&mut self, scheme: &Scheme<'a>, next: &'a NextDecl) -> Transition {
         let (keys, cases, default) = match next {
@@ -22,6 +25,14 @@ impl<'a> Cx<'a> {
             Some(to) => self.target(scheme, to),
             None => Target::Reject(BuiltinError::NoMatch.id()),
         };
+        if cases.len() > CASES_MAX
+            && let Some(first) = cases.get(CASES_MAX)
+        {
+            let text = format!("a state has at most {CASES_MAX} cases, not {}", cases.len());
+            let help = "one field with many values is a table, or a value set: `@known`";
+            self.report.error(codes::LIMITS, first.span, text).help(help);
+            return Transition::To(default);
+        }
         let mut lowered: Vec<Case> = Vec::new();
         for case in cases {
             let to = self.target(scheme, &case.to);

@@ -9,6 +9,7 @@ use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::{Op, SourceSpan};
+use crate::syntax::p4;
 
 /// Procedures of the language, for suggestions.
 const PROCEDURES: &[&str] = &[
@@ -105,7 +106,11 @@ impl Cx<'_> {
                 let names: Vec<&str> = known.map(|(name, _)| *name).collect();
                 let externs = self.externs.signatures().iter().map(|known| known.name.as_str());
                 let all = names.into_iter().chain(PROCEDURES.iter().copied()).chain(externs);
-                self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, all);
+                let note = self.report.error(codes::UNKNOWN, name.span, text);
+                match p4::name(&name.value, None) {
+                    Some(help) => note.help(help),
+                    None => note.did_you_mean(&name.value, all),
+                };
                 None
             }
         }

@@ -11,6 +11,9 @@ use crate::ids::FileId;
 use crate::ir::SourceSpan;
 use crate::source::node::{Key, Node, NodeKind, Scalar};
 
+/// How much of a line is looked at to guess what was meant: a file may be one line of a MiB.
+const LOOK_BYTES_MAX: usize = 1000;
+
 /// Where YAML gave up.
 pub(super) struct Place<'a> {
     pub(super) file: FileId,
@@ -141,8 +144,28 @@ fn colon(place: &Place<'_>, diagnostics: &mut Diagnostics) -> bool {
             .help("indent the line like the keys it belongs to");
         return true;
     }
+    if key_with_bracket(place, start, diagnostics) {
+        return true;
+    }
     let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, "an unquoted value cannot hold `: `");
+    true
+}
+
+/// `{ vlan[0].id: exact }`: YAML takes `vlan` for the key. False when it is not that.
+fn key_with_bracket(place: &Place<'_>, at: usize, diagnostics: &mut Diagnostics) -> bool {
+    let from = place.text.floor_char_boundary(at.saturating_sub(LOOK_BYTES_MAX));
+    let before = place.text.get(from..at).unwrap_or_default();
+    let is_border = |c: char| c.is_whitespace() || matches!(c, ',' | '{' | '"' | '\'');
+    let start = before.rfind(is_border).map_or(from, |at| from + at + 1);
+    let value = &place.text[start..value_end(place.text, start, true).max(start)];
+    let key = value.split(": ").next().unwrap_or_default().trim_end_matches(':');
+    let in_map = place.open.is_some_and(|open| place.text[open..].starts_with('{'));
+    if !place.flow || !in_map || !key.contains('[') || key.starts_with('[') || key.contains('\n') {
+        return false;
+    }
+    let whole = place.span(start, start + key.len());
+    needs_quotes(diagnostics, whole, place, "a key with `[` inside of `{..}` must be quoted");
     true
 }
 
@@ -151,10 +174,21 @@ fn bracket(place: &Place<'_>, diagnostics: &mut Diagnostics) {
     let found = place.found().unwrap_or_default();
     let message = format!("a value with `{found}` inside of `[..]` or `{{..}}` must be quoted");
     let error = diagnostics.error(codes::NEEDS_QUOTES, place.here(), message);
-    error.help("write it in quotes: \"meta.x[7:0]\"");
-    if let Some(last) = place.last_scalar.filter(|last| last.end as usize <= place.at) {
-        error.label(last, "the value");
-    }
+    // The value goes on behind the bracket; quotes around a part of it would be text behind a quote.
+    let value = place.last_scalar.filter(|last| last.end as usize <= place.at);
+    let Some(last) = value.filter(|last| adjoins(place, *last)) else {
+        error.help("write it in quotes: \"meta.x[7:0]\"");
+        return;
+    };
+    error.label(last, "the value");
+    let end = value_end(place.text, last.start as usize, place.flow).max(place.at);
+    offer_quotes(error, SourceSpan { end: end as u32, ..last }, place.text);
+}
+
+/// Nothing but blanks of one line stands between a value and the place.
+fn adjoins(place: &Place<'_>, value: SourceSpan) -> bool {
+    let between = place.text.get(value.end as usize..place.at);
+    between.is_some_and(|between| between.chars().all(|c| c == ' '))
 }
 
 /// A value whose first sign means something to YAML.
@@ -167,7 +201,14 @@ fn start_of_value(place: &Place<'_>, diagnostics: &mut Diagnostics) {
         Some(found) => format!("a value that begins with `{found}` must be quoted"),
         None => "a value is missing here".to_owned(),
     };
-    let whole = place.span(place.at, value_end(place.text, place.at, place.flow));
+    // `vlan[0].vid`: YAML gave up at the bracket, and the value begins before it.
+    let before = place.last_scalar.filter(|last| last.end as usize == place.at);
+    let start = before.map_or(place.at, |last| last.start as usize);
+    let message = match before {
+        Some(_) => "an unquoted value cannot hold `[` or `{` here".to_owned(),
+        None => message,
+    };
+    let whole = place.span(start, value_end(place.text, start, place.flow));
     needs_quotes(diagnostics, whole, place, &message);
 }
 
@@ -208,6 +249,7 @@ fn quoted(text: &str) -> Option<String> {
 /// flow list or map the next sign of the list outside of brackets.
 fn value_end(text: &str, start: usize, flow: bool) -> usize {
     let rest = text.get(start..).unwrap_or_default();
+    let rest = &rest[..rest.floor_char_boundary(LOOK_BYTES_MAX)];
     let line = rest.lines().next().unwrap_or_default();
     let line = line.find(" #").map_or(line, |at| &line[..at]);
     let mut open = 0usize;

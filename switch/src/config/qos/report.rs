@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use wireyard_pipeline::diag::SHOWN_MAX;
 
 use crate::units::{Bytes, Probability};
 
@@ -15,11 +16,22 @@ pub struct Problem {
     pub place: String,
     /// What, with the numbers and a way out.
     pub message: String,
+    /// File, line and column of it, where it is written in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+impl Problem {
+    /// A problem, before anybody knows where in a file it is.
+    pub fn new(place: &str, message: String) -> Problem {
+        Problem { place: place.to_owned(), message, at: None }
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.place, self.message)?;
+        self.at.iter().try_for_each(|at| write!(f, " ({at})"))
     }
 }
 
@@ -150,11 +162,12 @@ impl fmt::Display for Report {
                 b(queue.limit_bytes)
             )?;
         }
-        for warning in &self.warnings {
-            writeln!(f, "warning: {warning}")?;
-        }
-        for problem in &self.problems {
-            writeln!(f, "error: {problem}")?;
+        let lists = [("warning", &self.warnings), ("error", &self.problems)];
+        for (word, problems) in lists {
+            problems.iter().take(SHOWN_MAX).try_for_each(|one| writeln!(f, "{word}: {one}"))?;
+            if problems.len() > SHOWN_MAX {
+                writeln!(f, "... and {} more, which are not shown", problems.len() - SHOWN_MAX)?;
+            }
         }
         Ok(())
     }

@@ -19,6 +19,10 @@ use super::{ClassKey, ClassMap, PACKET_SLOTS_MAX, PoolSection, PortSection, QosC
 mod classes;
 mod link;
 
+/// Most pools.
+const POOLS_MAX: usize = 256;
+/// Most contradictions that are kept.
+const PROBLEMS_MAX: usize = 1000;
 /// Bucket of a shaper that does not say: one jumbo frame.
 const DEFAULT_BURST: Bytes = Bytes::new(9_216);
 
@@ -137,7 +141,7 @@ impl QosConfig {
         let merged = match self.with_preset() {
             Ok(merged) => merged,
             Err(message) => {
-                let problem = Problem { place: "preset".to_owned(), message };
+                let problem = Problem::new("preset", message);
                 return Err(Box::new(Report { problems: vec![problem], ..Report::default() }));
             }
         };
@@ -149,6 +153,9 @@ impl QosConfig {
             report: Report::default(),
         };
         resolver.check_names(ports);
+        if resolver.pools.len() > POOLS_MAX {
+            return Err(Box::new(resolver.report));
+        }
         let plans: Vec<PortPlan> = ports.iter().map(|link| resolver.port(link)).collect();
         resolver.size_pools(&plans);
         resolver.check(&plans);
@@ -183,16 +190,16 @@ fn shaper(rate: Option<BitsPerSec>, burst: Option<Bytes>) -> Option<ShaperConfig
 impl Resolver<'_> {
     /// Notes a contradiction.
     pub(super) fn refuse(&mut self, place: &str, message: String) {
-        let problem = Problem { place: place.to_owned(), message };
+        let problem = Problem::new(place, message);
         // A profile is wrong once, however many ports use it.
-        if !self.report.problems.contains(&problem) {
+        if self.report.problems.len() < PROBLEMS_MAX && !self.report.problems.contains(&problem) {
             self.report.problems.push(problem);
         }
     }
 
     /// Notes that a lossless promise cannot be kept: refused unless allowed.
     pub(super) fn lossy(&mut self, place: &str, message: String) {
-        let problem = Problem { place: place.to_owned(), message };
+        let problem = Problem::new(place, message);
         match self.config.allow_lossy_headroom {
             true => self.report.warnings.push(problem),
             false => self.report.problems.push(problem),
@@ -201,7 +208,7 @@ impl Resolver<'_> {
 
     /// Notes a weak promise.
     pub(super) fn warn(&mut self, place: &str, message: String) {
-        self.report.warnings.push(Problem { place: place.to_owned(), message });
+        self.report.warnings.push(Problem::new(place, message));
     }
 
     fn check_names(&mut self, ports: &[PortLink]) {
@@ -218,8 +225,9 @@ impl Resolver<'_> {
         {
             self.refuse("packet_slots", format!("{slots}: give 1 to {PACKET_SLOTS_MAX}"));
         }
-        if self.pools.len() > 256 {
-            self.refuse("buffer_pools", format!("{} pools, at most 256", self.pools.len()));
+        if self.pools.len() > POOLS_MAX {
+            let message = format!("{} pools, at most {POOLS_MAX}", self.pools.len());
+            self.refuse("buffer_pools", message);
         }
         for name in self.config.ports.keys() {
             if !ports.iter().any(|link| link.name == *name) {

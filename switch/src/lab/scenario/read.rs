@@ -128,6 +128,7 @@ impl Reader<'_> {
             about: about.map(|about| about.value).unwrap_or_default(),
             path: self.path.to_owned(),
             seed: seed?,
+            max_state: None,
             duration: duration?,
             warm_up: warm_up?,
             sample: sample?,

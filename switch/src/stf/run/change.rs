@@ -2,6 +2,7 @@
 //!
 //! What they say is resolved as an entries file is, so a script accepts what a file does and refuses what it refuses.
 
+use wireyard_pipeline::diag::Files;
 use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::ir::{CPU_PORT, Program};
 use wireyard_tables::{BatchError, EntryError, TableId, Update};
@@ -15,7 +16,8 @@ impl Script {
     /// Changes tables, value sets and registers, and then what is around the program; other statements are questions.
     pub(super) fn change(&mut self, statement: &Statement) -> Result<(), Stop> {
         let known = self.known()?;
-        let entries = || Entries::new(&self.bare, &known, &self.source, self.line);
+        let start = self.line_start();
+        let entries = || Entries::new(&self.bare, &known, &self.source, start);
         let resolved = match statement {
             Statement::Add(entry) => entries().one_entry(entry)?,
             Statement::SetDefault(table, action) => entries().default(table, action)?,
@@ -80,7 +82,12 @@ impl Script {
 
     pub(super) fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {
         let known = self.known()?;
-        Ok(Entries::new(&self.bare, &known, &self.source, self.line).one_entry(entry)?)
+        Ok(Entries::new(&self.bare, &known, &self.source, self.line_start()).one_entry(entry)?)
+    }
+
+    /// The first byte of the line that is run.
+    fn line_start(&self) -> usize {
+        self.lines.get(self.line.saturating_sub(1)).copied().unwrap_or(0)
     }
 
     fn remove(&mut self, entry: &EntryText) -> Result<(), Stop> {
@@ -141,6 +148,8 @@ pub(super) fn refused(table: &str, error: &EntryError) -> String {
 /// A program without entries of its own, all of whose tables can be asked about.
 pub(super) fn bare(program: &Program) -> Program {
     let mut bare = program.clone();
+    // Places of a statement are in its script.
+    bare.files = Files::new();
     for table in bare.tables.iter_mut() {
         table.entries.clear();
         table.const_entries = false;

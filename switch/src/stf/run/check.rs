@@ -12,7 +12,7 @@ impl Script {
     pub(super) fn check(&mut self, statement: &Statement) -> Result<(), Stop> {
         let (what, found, wanted) = match statement {
             Statement::CheckCounter(name, bytes, wanted) => {
-                (format!("{name:?}"), self.counter(name, *bytes)?, *wanted)
+                (format!("counter {name}"), self.counter(name, *bytes)?, *wanted)
             }
             Statement::CheckDrops(reason, wanted) => {
                 self.known_reason(reason)?;

@@ -1,0 +1,88 @@
+//! Text of a file or a name on its way to a person: without characters that a terminal obeys.
+//!
+//! Names and source lines come from files that somebody else may have written. An escape sequence in
+//! them would move the cursor or set a title, and a character that reorders text would show a program
+//! other than the one that is loaded.
+
+use std::borrow::Cow;
+
+/// True for a character that does something else than print itself: the controls of C0 and C1 but
+/// line feed and tab, and the signs that reorder or break lines of text.
+pub fn is_control(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{feff}' => true,
+        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        other => other.is_control(),
+    }
+}
+
+/// The text with every such character as `\u{1b}`.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    // Nearly every text is plain ASCII.
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) || !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_control(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// JSON with every such character as `\u001b`: the standard asks for those below a space alone. They
+/// stand in strings only.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    let is_control = |c| c != '\r' && is_control(c);
+    if !json.contains(is_control) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_control(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The text with another character of as many bytes in the place of each, so that spans stay true.
+pub(super) fn masked(text: &str) -> Cow<'_, str> {
+    // The renderer shows C0 by their symbols.
+    let is_masked = |c: char| is_control(c) && !c.is_ascii();
+    if !text.contains(is_masked) {
+        return Cow::Borrowed(text);
+    }
+    let mask = |c: char| match c.len_utf8() {
+        _ if !is_masked(c) => c,
+        2 => '\u{b7}',
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    Cow::Owned(text.chars().map(mask).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controls_are_shown_and_text_is_left_alone() {
+        assert!(matches!(escape("gr\u{fc}n\tzwei\n"), Cow::Borrowed(_)));
+        assert_eq!(escape("a\u{1b}[31mb\r"), "a\\u{1b}[31mb\\u{d}");
+        assert_eq!(
+            escape("\u{9b}2J\u{202e}x\u{2066}\u{85}"),
+            "\\u{9b}2J\\u{202e}x\\u{2066}\\u{85}"
+        );
+        assert_eq!(escape_json("\"\u{9b}\u{202e}\"\n"), "\"\\u009b\\u202e\"\n");
+        let text = "a\u{9b}b\u{202e}c\u{1b}";
+        assert_eq!(masked(text).len(), text.len());
+        assert!(!masked(text).contains(['\u{9b}', '\u{202e}']));
+    }
+}

@@ -1,0 +1,211 @@
+//! A folder that a command fills: everything is made, written and removed beneath it.
+//!
+//! Somebody else may have put a symbolic link, a FIFO or a device where a file will be written. Each part of a
+//! name is therefore opened from the folder before it, and never through a link: what the kernel's
+//! `openat2` does for `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`, in steps that older kernels and sandboxes
+//! know too. The folder itself is the one that the user named, wherever that leads.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+/// An open folder.
+#[derive(Debug)]
+pub struct Folder {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// How folders on the way are opened.
+const ON_THE_WAY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+impl Folder {
+    /// Makes the folder, if it is not there.
+    ///
+    /// # Errors
+    /// What the system says, with the folder.
+    pub fn make(path: &Path) -> Result<Folder, String> {
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+        Ok(Folder { root, path: path.to_owned() })
+    }
+
+    /// The folder by name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file, in folders that are made; its path.
+    ///
+    /// # Errors
+    /// What the system says, with the file.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+        let file = self.open(name, true);
+        let written = file.and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(bytes)
+        });
+        self.named(name, written)?;
+        Ok(self.path.join(name))
+    }
+
+    /// Sees that a file can be written; what is in it stays, and one that was not there is not there after.
+    ///
+    /// # Errors
+    /// What the system says, with the file.
+    pub fn can_write(&self, name: &str) -> Result<(), String> {
+        let is_new =
+            matches!(self.open(name, false), Err(e) if e.kind() == io::ErrorKind::NotFound);
+        let opened = self.open(name, true).map(drop);
+        self.named(name, opened)?;
+        if is_new { self.remove(name) } else { Ok(()) }
+    }
+
+    /// The text of a file, up to so many bytes; `None` where there is none to be read.
+    pub fn read(&self, name: &str, most: u64) -> Option<String> {
+        let mut text = String::new();
+        let file = self.open(name, false).ok()?;
+        file.take(most).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// Removes a file, or the link that stands in its place, and the folders above it that are empty then. One that is
+    /// not there is no error, nor is one behind a link: that is in another folder.
+    ///
+    /// # Errors
+    /// What the system says, with the file.
+    pub fn remove(&self, name: &str) -> Result<(), String> {
+        let removed = self
+            .parent(name, false)
+            .and_then(|(folder, file)| Ok(rustix::fs::unlinkat(&folder, &file, AtFlags::empty())?));
+        match removed {
+            Err(error) if !is_elsewhere(&error) => return self.named(name, Err(error)),
+            _ => {}
+        }
+        for above in Path::new(name).ancestors().skip(1) {
+            let Some(above) = above.to_str().filter(|above| !above.is_empty()) else { break };
+            let removed = self.parent(above, false).and_then(|(folder, own)| {
+                Ok(rustix::fs::unlinkat(&folder, &own, AtFlags::REMOVEDIR)?)
+            });
+            if removed.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn named(&self, name: &str, result: io::Result<()>) -> Result<(), String> {
+        result.map_err(|error| format!("{}: {error}", self.path.join(name).display()))
+    }
+
+    /// Opens a regular file, to write where `write` says so: then it is made with its folders.
+    fn open(&self, name: &str, write: bool) -> io::Result<File> {
+        let (folder, file) = self.parent(name, write)?;
+        let how = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+        // The other end of a FIFO may never come.
+        let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::from_raw_mode(0o666);
+        let opened =
+            rustix::fs::openat(&folder, &file, flags, mode).map_err(|errno| match errno {
+                Errno::LOOP => linked(),
+                Errno::NXIO => not_a_file(),
+                other => other.into(),
+            })?;
+        let opened = File::from(opened);
+        if opened.metadata()?.is_file() { Ok(opened) } else { Err(not_a_file()) }
+    }
+
+    /// The folder of a file beneath this one, and the file's own name.
+    fn parent(&self, name: &str, make: bool) -> io::Result<(OwnedFd, String)> {
+        let mut folder = self.root.try_clone()?;
+        let mut parts = Path::new(name).components().peekable();
+        while let Some(Component::Normal(part)) = parts.next() {
+            if parts.peek().is_none() {
+                return Ok((folder, part.to_string_lossy().into_owned()));
+            }
+            let open = || rustix::fs::openat(&folder, part, ON_THE_WAY, Mode::empty());
+            let next = match open() {
+                Err(Errno::NOENT) if make => {
+                    rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(0o777))?;
+                    open()
+                }
+                other => other,
+            };
+            folder = next.map_err(|errno| match errno {
+                Errno::LOOP | Errno::NOTDIR => linked(),
+                other => other.into(),
+            })?;
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a name beneath this folder"))
+    }
+}
+
+fn linked() -> io::Error {
+    let text = "a symbolic link, or no folder, stands there: nothing is written through it; remove it first";
+    io::Error::new(io::ErrorKind::NotADirectory, text)
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is there and is no file: remove it first")
+}
+
+/// Nothing of this folder has the name.
+fn is_elsewhere(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_are_written_and_removed_beneath_it_only() {
+        let place = tempfile::tempdir().unwrap();
+        let (out, other) = (place.path().join("out"), place.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("kept.txt"), "kept").unwrap();
+        let folder = Folder::make(&out).unwrap();
+        folder.write("tables/a.csv", b"1").unwrap();
+        folder.write("tables/a.csv", b"22").unwrap();
+        assert_eq!(folder.read("tables/a.csv", 100).unwrap(), "22");
+        // A link on the way, and one in the place of the file.
+        symlink(&other, out.join("linked")).unwrap();
+        symlink(other.join("kept.txt"), out.join("report.html")).unwrap();
+        assert!(folder.write("linked/kept.txt", b"lost").unwrap_err().contains("symbolic link"));
+        assert!(folder.write("report.html", b"lost").unwrap_err().contains("symbolic link"));
+        assert!(folder.can_write("report.html").is_err());
+        folder.remove("linked/kept.txt").unwrap();
+        folder.remove("report.html").unwrap();
+        assert!(!out.join("report.html").exists(), "the link itself is of this folder");
+        assert_eq!(fs::read_to_string(other.join("kept.txt")).unwrap(), "kept");
+        for name in ["../other/kept.txt", "/etc/passwd", "", ".", "a/../b"] {
+            assert!(folder.write(name, b"x").is_err(), "{name}");
+            assert!(folder.read(name, 10).is_none(), "{name}");
+        }
+        folder.remove("tables/a.csv").unwrap();
+        assert!(!out.join("tables").exists(), "an empty folder goes with its last file");
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_blocks_nobody() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::make(place.path()).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(&folder.root, "report.html", kind, mode, 0).unwrap();
+        assert!(folder.write("report.html", b"x").unwrap_err().contains("no file"));
+        assert!(folder.read("report.html", 10).is_none());
+        folder.remove("report.html").unwrap();
+        folder.can_write("report.html").unwrap();
+        assert!(!place.path().join("report.html").exists());
+    }
+}
