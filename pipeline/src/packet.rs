@@ -180,7 +180,16 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn new(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        Ok(PacketMemory::on(Arc::new(Region::new(config)?)))
+        PacketMemory::with_batch(config, depot::BATCH_MAX)
+    }
+
+    /// The same, where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take turns on one
+    /// thread, so that a chunk is used again while it is in the cache.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn with_batch(config: MemoryConfig, batch: u32) -> Result<PacketMemory, MemoryError> {
+        Ok(PacketMemory::on(Arc::new(Region::new(config, batch)?)))
     }
 
     /// A handle on the same region for another worker.
@@ -229,6 +238,7 @@ impl PacketMemory {
     /// Another worker may hold up to two batches (at most 128) of free chunks for itself.
     pub fn alloc(&mut self) -> Option<Buf> {
         if self.cache.is_empty() && !self.region.depot.take(&mut self.cache) {
+            self.region.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let index = self.cache.pop()?;
@@ -349,6 +359,11 @@ impl PacketMemory {
             to.copy_from_slice(frame);
         }
         Some(buf)
+    }
+
+    /// How often a chunk was asked for and none was free, over all workers.
+    pub fn refused(&self) -> u64 {
+        self.region.refused.load(Ordering::Relaxed)
     }
 
     /// Chunks without an owner, over all workers. Counts every chunk: for reports and tests.

@@ -22,6 +22,7 @@ pub mod host;
 mod least;
 pub mod link;
 pub mod live;
+mod memory;
 pub mod output;
 pub mod queues;
 pub mod results;

@@ -94,6 +94,9 @@ use port::Port;
 use queue::Slab;
 use solo::Solo;
 
+/// Events that wait for the caller without an allocation.
+const EVENTS: usize = 64;
+
 /// The traffic manager's own sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -274,7 +277,7 @@ impl<P: Default> Tm<P> {
             shared_free: queue::NONE,
             holds,
             released: Vec::with_capacity(hold::COUNTED_MAX),
-            events: VecDeque::with_capacity(1024),
+            events: VecDeque::with_capacity(EVENTS),
             ready: ReadyPorts::default(),
             deadlines: Deadlines::new(),
             wires: WireEnds::default(),

@@ -25,6 +25,7 @@ mod lab_dilated;
 mod lab_faults;
 mod lab_figures;
 mod lab_live;
+mod lab_lossy;
 mod links;
 mod metrics;
 mod mutations;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most chunks in a chain.
-const BATCH_MAX: u32 = 64;
+pub(super) const BATCH_MAX: u32 = 64;
 
 #[derive(Debug)]
 pub(super) struct Depot {
@@ -20,11 +20,11 @@ pub(super) struct Depot {
 }
 
 impl Depot {
-    /// A depot that holds all `chunks`.
-    pub(super) fn full(chunks: u32) -> Depot {
+    /// A depot that holds all `chunks`, in chains of at most `batch`.
+    pub(super) fn full(chunks: u32, batch: u32) -> Depot {
         let zeros = || (0..chunks).map(|_| AtomicU32::new(0)).collect();
         // A small memory travels in small batches, so that one worker cannot hoard all of it.
-        let batch = (chunks / 16).clamp(1, BATCH_MAX) as usize;
+        let batch = (chunks / 16).clamp(1, batch.clamp(1, BATCH_MAX)) as usize;
         let depot = Depot { head: AtomicU64::new(0), next: zeros(), below: zeros(), batch };
         let mut all: Vec<u32> = (0..chunks).collect();
         while !all.is_empty() {

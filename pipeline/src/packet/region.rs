@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::depot::Depot;
@@ -36,6 +36,8 @@ pub(super) struct Region {
     pub(super) config: MemoryConfig,
     pub(super) refs: Box<[AtomicU32]>,
     pub(super) depot: Depot,
+    /// How often a chunk was asked for and none was free.
+    pub(super) refused: AtomicU64,
     tag: NonZeroU32,
     base: NonNull<u8>,
     allocation: NonNull<u8>,
@@ -49,7 +51,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    pub(super) fn new(config: MemoryConfig) -> Result<Region, MemoryError> {
+    pub(super) fn new(config: MemoryConfig, batch: u32) -> Result<Region, MemoryError> {
         let MemoryConfig { chunks, chunk_bytes, headroom_bytes } = config;
         if !chunk_bytes.is_power_of_two() || !(512..=4 << 20).contains(&chunk_bytes) {
             return Err(MemoryError::ChunkBytes(chunk_bytes));
@@ -81,7 +83,9 @@ impl Region {
         // SAFETY: `skip` is less than the alignment by which, and more, the allocation is longer.
         let base = unsafe { allocation.add(skip) };
         let refs = (0..chunks).map(|_| AtomicU32::new(0)).collect();
-        Ok(Region { config, refs, depot: Depot::full(chunks), tag, base, allocation, layout })
+        let depot = Depot::full(chunks, batch);
+        let refused = AtomicU64::new(0);
+        Ok(Region { config, refs, depot, refused, tag, base, allocation, layout })
     }
 
     pub(super) fn layout(&self) -> RegionLayout {

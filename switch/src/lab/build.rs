@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
@@ -13,6 +13,7 @@ use super::cable::{CablePort, Cabling};
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
 use super::link::{self, Direction};
+use super::memory;
 use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
@@ -22,12 +23,6 @@ use crate::ports::{LinkType, Port};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 use crate::units::Length;
 
-/// Bytes in front of a frame in packet memory.
-const HEADROOM: u32 = 256;
-/// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
-pub const HEADERS_MAX: u64 = 128;
-/// Chunks of packet memory: at least so many, and at most.
-const CHUNKS: (u64, u64) = (1 << 14, 1 << 20);
 /// A cable delays by 5 ns a metre.
 const PS_PER_METRE: u64 = 5_000;
 
@@ -65,7 +60,7 @@ pub(super) fn devices(
     cabling: Option<&Cabling>,
 ) -> Result<Devices, String> {
     let seed = options.seed.unwrap_or(scenario.seed);
-    let memory = PacketMemory::new(memory(scenario)).map_err(|error| error.to_string())?;
+    let memory = memory::make(scenario)?;
     let (base, adapter) = (load_program(scenario)?, host::load(scenario)?);
     let ways = Ways::new(&scenario.fabric);
     let mut devices = Devices {
@@ -107,17 +102,6 @@ pub(super) fn devices(
         devices.flows.push(flow);
     }
     Ok(devices)
-}
-
-/// Room for what the buffers can hold, in chunks that hold the longest frame.
-fn memory(scenario: &Scenario) -> MemoryConfig {
-    let frame = scenario.host.path_mtu.get() + HEADERS_MAX;
-    let switches = scenario.fabric.switches().count() as u64;
-    let hosts = scenario.fabric.hosts().count() as u64;
-    let pools = scenario.switch.qos.buffer_pools.values().map(|pool| pool.size.get());
-    let buffer = pools.max().unwrap_or(16 << 20);
-    let chunks = (switches * buffer / frame.max(512) + 1024 * hosts).clamp(CHUNKS.0, CHUNKS.1);
-    MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM)
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
@@ -210,6 +194,10 @@ fn switch(
     let mut qos =
         switch_qos(scenario, node).map_err(|report| format!("queues of {name}:\n{report}"))?;
     qos.tm.seed = seed.wrapping_mul(1 << 16).wrapping_add(node as u64);
+    if scenario.switch.qos.packet_slots.is_none() {
+        // Its pools say what it holds, and packet memory whether there is room.
+        qos.tm.packet_slots = core.memory().config().chunks;
+    }
     core.set_qos(&qos)?;
     for (number, port) in numbers.into_iter().zip(ports) {
         core.set_mac(number, port_mac(node, number));

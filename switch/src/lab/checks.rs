@@ -4,7 +4,7 @@
 //! * lossless: nothing of a lossless class is dropped while the sender honours its pause;
 //! * pauses: XOFF and XON alternate;
 //! * rates: no link carries more than its rate, no reaction point leaves its bounds;
-//! * order: on a fabric without faults no flow is overtaken by itself;
+//! * order: where no link reorders and no way changes, no packet of a flow comes before one that was sent earlier; a gap is none;
 //! * marking: nothing is marked that did not say it can be;
 //! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
 
@@ -215,15 +215,19 @@ impl Lab {
 
     /// All flows, or those of one node.
     fn check_flows(&mut self, only: Option<usize>) -> Result<(), Violation> {
-        let clean = is_clean(&self.scenario);
+        let ordered = keeps_order(&self.scenario);
         for (number, (spec, flow)) in self.scenario.flows.iter().zip(&self.flows).enumerate() {
             if only.is_some_and(|node| node != spec.from && node != spec.to) {
                 continue;
             }
             let status = flow.status(&mut self.cores);
             let name = flow_name(&self.scenario.fabric, spec.from, spec.to, number);
-            if clean && status.out_of_order > 0 {
-                let what = format!("{name}: {} packets came out of order", status.out_of_order);
+            // Where packets are lost, the sender goes back: only what came behind a later one more often was overtaken.
+            if ordered && status.steps_back > status.rewinds {
+                let what = format!(
+                    "{name}: {} packets came behind one that was sent later",
+                    status.steps_back - status.rewinds
+                );
                 return Err(self.violation("order", what));
             }
             if !self.scenario.host.ecn && status.cnps > 0 {
@@ -262,10 +266,16 @@ impl Lab {
         // Who has just begun has not waited.
         let begun = statuses.iter().filter(|flow| is_open(flow)).filter_map(|flow| flow.started);
         let since = begun.min().unwrap_or(now).max(self.checks.delivered.1);
-        if now.since(since) < patience(&self.scenario) {
+        let waited = now.since(since);
+        if waited < self.standstill() {
             return Ok(());
         }
-        let why = match self.deadlock() {
+        // A circle stays, whatever is sent again.
+        let circle = self.deadlock();
+        if circle.is_none() && waited < self.patience() {
+            return Ok(());
+        }
+        let why = match circle {
             Some(circle) => format!("a deadlock of pauses: {circle}"),
             None => self.who_waits(),
         };
@@ -348,6 +358,28 @@ fn standstill(scenario: &Scenario) -> Span {
 }
 
 impl Lab {
+    /// How long nothing may be delivered where nothing is lost.
+    fn standstill(&self) -> Span {
+        let scenario = &self.scenario;
+        // On slow links nothing arrives for a while although everything goes well.
+        let hop = |link: &super::fabric::Link| {
+            link.setup.delay + link.setup.rate.time_for(link.setup.mtu) + link.setup.reorder_by
+        };
+        let slowest = scenario.fabric.links.iter().map(hop).max().unwrap_or(Span::ZERO);
+        let slow = Span::from_ps(slowest.as_ps().saturating_mul(FRAMES_ON_THE_WAY));
+        standstill(scenario) + slow
+    }
+
+    /// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
+    fn patience(&self) -> Span {
+        let (scenario, standstill) = (&self.scenario, self.standstill());
+        if is_clean(scenario) && self.checks.dropped.iter().all(|dropped| *dropped == 0) {
+            return standstill;
+        }
+        let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
+        standstill + timeout + timeout + timeout + timeout
+    }
+
     /// What links did, where no device is to blame.
     fn lost_on_links(&self) -> String {
         let counters = self.links.iter().flatten().map(|direction| direction.counters());
@@ -376,21 +408,14 @@ impl Lab {
     }
 }
 
-/// How long nothing may be delivered. Where packets are lost, one that is lost again and again waits for its timer.
-fn patience(scenario: &Scenario) -> Span {
-    let timeout = Span::from_ps(4_096_000u64 << scenario.host.ack_timeout.min(31));
-    // On slow links nothing arrives for a while although everything goes well.
-    let hop = |link: &super::fabric::Link| {
-        link.setup.delay + link.setup.rate.time_for(link.setup.mtu) + link.setup.reorder_by
-    };
-    let slowest = scenario.fabric.links.iter().map(hop).max().unwrap_or(Span::ZERO);
-    let slow = Span::from_ps(slowest.as_ps().saturating_mul(FRAMES_ON_THE_WAY));
-    let standstill = standstill(scenario) + slow;
-    if is_clean(scenario) { standstill } else { standstill + timeout + timeout + timeout + timeout }
+/// No link reorders packets, and they stay on their ways.
+fn keeps_order(scenario: &Scenario) -> bool {
+    let zero = crate::units::Probability::ZERO;
+    scenario.fabric.links.iter().all(|link| link.setup.reordering == zero)
 }
 
-/// Nothing in the scenario loses, turns over or overtakes packets.
-pub(super) fn is_clean(scenario: &Scenario) -> bool {
+/// Nothing in the scenario loses, turns over or overtakes packets on links.
+fn is_clean(scenario: &Scenario) -> bool {
     let quiet = |link: &super::fabric::Link| {
         let zero = crate::units::Probability::ZERO;
         link.setup.loss == zero && link.setup.corruption == zero && link.setup.reordering == zero

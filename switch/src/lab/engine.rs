@@ -236,7 +236,8 @@ impl Lab {
     pub(super) fn finish(&mut self, outcome: Outcome) -> Outcome {
         self.settle(self.now);
         self.last = self.statuses();
-        match self.check_all() {
+        let checked = self.check_all();
+        match self.out_of_memory().map_or(checked, Err) {
             Ok(()) => outcome,
             Err(violation) => Outcome::Failed(violation),
         }
@@ -304,6 +305,9 @@ impl Lab {
         }
         self.polls += 1;
         if self.polls > POLLS_MAX {
+            if let Some(full) = self.out_of_memory() {
+                return Err(full);
+            }
             let name = &self.scenario.fabric.nodes[node].name;
             let what = format!("`{name}` wants to be polled again and again without time passing");
             return Err(Violation::new("progress", self.now, what));
@@ -359,7 +363,9 @@ impl Lab {
             self.begin_measurement();
         }
         self.sampler.sample(self.now, &mut self.cores, &self.flows);
-        self.check_sample()
+        // Where there is no memory for a packet, whatever else breaks follows from that.
+        let checked = self.check_sample();
+        self.out_of_memory().map_or(checked, Err)
     }
 
     /// The warm-up is over: figures count from here.

@@ -66,8 +66,13 @@ pub struct FlowStatus {
     pub delivered_bytes: u64,
     /// Packets that its receiver took in.
     pub received_packets: u64,
-    /// Packets that came ahead of their turn.
+    /// Packets that came ahead of their turn: behind a gap, or before one that was sent earlier.
     pub out_of_order: u64,
+    /// Times the sender went back to send again.
+    pub rewinds: u64,
+    /// Packets that came behind one with a later sequence number: one at most for each time the sender went back, where none was
+    /// overtaken.
+    pub steps_back: u64,
     /// State of its reaction point.
     pub rate: Option<RateState>,
 }
@@ -107,6 +112,8 @@ impl Connection {
             delivered_bytes: received.accepted_payload_bytes,
             received_packets: received.received_packets,
             out_of_order: received.out_of_sequence,
+            rewinds: report.qp.rewinds,
+            steps_back: received.steps_back,
             rate: Some(report.rate),
         }
     }
@@ -333,7 +340,7 @@ pub(super) fn connect(
         op: FlowOp::Write(Remote { va: 0, rkey }),
         local,
         messages,
-        depth: if spec.rounds > 1 { 1 } else { DEPTH },
+        depth: depth(spec),
         start: spec.start,
         end: Time::MAX,
     });
@@ -381,6 +388,18 @@ fn join(
     let path = end.add_path(&address).map_err(|error| format!("{error:?}"))?;
     let peer = Peer { qpn: remote, psn: options.psn, path };
     end.connect(local, &peer, options).map_err(|error| error.to_string())
+}
+
+/// Packets of a flow that can be without an acknowledgement.
+pub(super) fn window_packets(scenario: &Scenario, spec: &FlowSpec) -> u64 {
+    let (messages, length) = messages(spec);
+    let under_way = messages.unwrap_or(u64::MAX).min(u64::from(depth(spec)));
+    u64::from(length).div_ceil(scenario.host.path_mtu.get()).max(1).saturating_mul(under_way)
+}
+
+/// Messages of a flow that are under way at a time.
+fn depth(spec: &FlowSpec) -> u32 {
+    if spec.rounds > 1 { 1 } else { DEPTH }
 }
 
 /// Number and length of the messages of a flow; the reader let none pass that is longer than a message can be.

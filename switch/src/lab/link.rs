@@ -104,6 +104,13 @@ impl Direction {
         self.flight().counters
     }
 
+    /// Frames that are on their way, and their bytes.
+    pub(super) fn under_way(&self) -> (u64, u64) {
+        let flight = self.flight();
+        let bytes = flight.frames.iter().map(|frame| u64::from(frame.len)).sum();
+        (flight.frames.len() as u64, bytes)
+    }
+
     /// Cuts the link, or joins it again. What was under way when it was cut is lost.
     pub fn set_up(&self, up: bool, mem: &mut PacketMemory) {
         let mut flight = self.flight();

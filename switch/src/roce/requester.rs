@@ -244,7 +244,8 @@ impl Requester {
     }
 
     /// Moves the send position back to the oldest unacknowledged PSN.
-    fn go_back(&mut self) {
+    fn go_back(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.counters.rewinds += 1;
         self.current = 0;
         self.rd_in_flight = 0;
         self.current_packet = self.front_progress();

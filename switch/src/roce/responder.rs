@@ -45,6 +45,8 @@ const NO_ACCESS: Refusal = Refusal::Nak(NakCode::RemoteAccess, Status::RemoteAcc
 #[derive(Debug)]
 pub(super) struct Responder {
     expected: Psn,
+    /// PSN of the newest request, wherever it was.
+    newest: Psn,
     /// Messages completed, 24 bits.
     msn: u32,
     /// A sequence or RNR NAK is out: silent until the expected packet comes.
@@ -63,6 +65,7 @@ impl Responder {
     pub(super) fn new() -> Self {
         Responder {
             expected: Psn::default(),
+            newest: Psn::default(),
             msn: 0,
             nak_sent: false,
             skipping: false,
@@ -79,6 +82,7 @@ impl Responder {
         let rq = std::mem::take(&mut self.rq);
         *self =
             Responder { expected: rq_psn, max_saved: max_dest_rd_atomic, rq, ..Responder::new() };
+        self.newest = rq_psn.minus(1);
     }
 
     pub(super) fn posted(&self) -> usize {
@@ -119,6 +123,10 @@ impl Responder {
     ) -> Option<Status> {
         let psn = packet.headers.bth.psn;
         let ahead = psn.ahead_of(self.expected);
+        if psn.ahead_of(self.newest) <= 0 {
+            ctx.counters.steps_back += 1;
+        }
+        self.newest = psn;
         if ahead > 0 {
             ctx.counters.out_of_sequence += 1;
             if !self.nak_sent {

@@ -26,8 +26,9 @@ pub(crate) struct Holds {
     /// recognised by their sequence number.
     timed: BinaryHeap<Reverse<(Time, u64, u32)>>,
     counted: Vec<Counted>,
-    /// Sequence number under which a slot waits, by slot; 0 for none.
+    /// Sequence number under which a slot waits, by slot; 0 for none. Empty until a packet waits: most devices never delay one.
     waiting: Vec<u64>,
+    slots: usize,
     next_sequence: u64,
     held: usize,
     capacity: usize,
@@ -37,9 +38,10 @@ impl Holds {
     /// A store of `capacity` packets among `slots` slots.
     pub(crate) fn new(capacity: usize, slots: u32) -> Holds {
         Holds {
-            timed: BinaryHeap::with_capacity(2 * capacity),
-            counted: Vec::with_capacity(COUNTED_MAX.min(capacity)),
-            waiting: vec![0; if capacity == 0 { 0 } else { slots as usize }],
+            timed: BinaryHeap::new(),
+            counted: Vec::new(),
+            waiting: Vec::new(),
+            slots: slots as usize,
             next_sequence: 1,
             held: 0,
             capacity,
@@ -66,6 +68,11 @@ impl Holds {
 
     /// Keeps `slot` until `until`, or until `after.1` packets of group `after.0` passed.
     pub(crate) fn insert(&mut self, slot: u32, until: Time, after: Option<(u32, u32)>) {
+        if self.waiting.is_empty() {
+            self.waiting = vec![0; self.slots];
+            self.timed.reserve_exact(2 * self.capacity);
+            self.counted.reserve_exact(COUNTED_MAX.min(self.capacity));
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         if let Some(waiting) = self.waiting.get_mut(slot as usize) {

@@ -157,8 +157,8 @@ impl Slot {
     }
 }
 
-/// All packet slots. Room for them is reserved at once and made when it is first needed, so that a device that is mostly idle
-/// costs little memory.
+/// All packet slots. Room for all of them is reserved with the first packet that waits, and its pages are touched when they are
+/// first needed: a device that is mostly idle costs little memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<P> {
     slots: Vec<Slot>,
@@ -172,8 +172,7 @@ pub(crate) struct Slab<P> {
 impl<P: Default> Slab<P> {
     pub(crate) fn new(capacity: u32) -> Slab<P> {
         let capacity = capacity.min(OWN_MEMORY - 1) as usize;
-        let (slots, packets) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        Slab { slots, packets, capacity, free: NONE, used: 0 }
+        Slab { slots: Vec::new(), packets: Vec::new(), capacity, free: NONE, used: 0 }
     }
 
     pub(crate) fn used(&self) -> u32 {
@@ -209,6 +208,10 @@ impl<P: Default> Slab<P> {
     fn take_new(&mut self) -> Option<u32> {
         if self.slots.len() == self.capacity {
             return None;
+        }
+        if self.slots.capacity() == 0 {
+            self.slots.reserve_exact(self.capacity);
+            self.packets.reserve_exact(self.capacity);
         }
         self.slots.push(Slot { flags: USED, ..Slot::FREE });
         self.packets.push(P::default());

@@ -206,3 +206,38 @@ fn flows_of_different_hosts_have_different_bytes() {
     let starts = [0, 1, 2].map(|flow| start(flow).expect("a flow has memory"));
     assert!(starts[0] != starts[1] && starts[0] != starts[2] && starts[1] != starts[2]);
 }
+
+/// Links that turn packets over, in a scenario that says they do not: the check sees what was overtaken, also among packets that
+/// are sent again.
+#[test]
+fn an_overtaken_packet_is_found_and_a_gap_is_none() {
+    let ended = |text: &str| {
+        let mut lab = lab(text, 1);
+        let scenario = Arc::make_mut(&mut lab.scenario);
+        for link in &mut scenario.fabric.links {
+            link.setup.reordering = crate::units::Probability::ZERO;
+        }
+        lab.run(&mut |_| true)
+    };
+    let lossy = BUSY.replace(", reordering: 2 %, reorder_by: 3 us", "");
+    assert_eq!(ended(&lossy), Outcome::Complete);
+    match ended(BUSY) {
+        Outcome::Failed(violation) => assert_eq!(violation.check, "order", "{violation:?}"),
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// A device without memory for a packet ends the run, and says who holds it.
+#[test]
+fn a_full_packet_memory_says_who_holds_it() {
+    let mut lab = lab(&BUSY.replace("duration: 300 us", "duration: 3 ms"), 1);
+    let but_100 = lab.mem.config().chunks as usize - 100;
+    let taken: Vec<_> = std::iter::from_fn(|| lab.mem.alloc()).take(but_100).collect();
+    let outcome = lab.run(&mut |_| true);
+    taken.into_iter().for_each(|buf| lab.mem.free(buf));
+    let Outcome::Failed(violation) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(violation.check, "memory");
+    for words in ["chunks of 2048 B hold", "in switches, most in `s1`", "make the messages"] {
+        assert!(violation.what.contains(words), "{words}: {violation:?}");
+    }
+}

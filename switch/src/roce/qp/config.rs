@@ -48,6 +48,11 @@ pub struct QpCounters {
     pub received_packets: u64,
     /// Packets dropped: unknown opcode, wrong service, P_Key, Q_Key or state.
     pub dropped_packets: u64,
+    /// Times the send position went back: for a NAK, a timeout, or a response that was lost.
+    pub rewinds: u64,
+    /// Requests whose PSN is not above that of the request that came before. Each rewind of the peer makes one at most; more are
+    /// packets that were overtaken.
+    pub steps_back: u64,
     /// Requests ahead of the expected PSN (`out_of_sequence`).
     pub out_of_sequence: u64,
     /// Requests behind it (`duplicate_request`).

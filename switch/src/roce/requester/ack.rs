@@ -39,7 +39,7 @@ impl Requester {
             Syndrome::Nak(NakCode::PsnSequence) => {
                 ctx.counters.sequence_naks_received += 1;
                 self.acknowledge(now, psn, ctx);
-                self.retry()
+                self.retry(ctx)
             }
             Syndrome::Nak(code) => {
                 self.acknowledge(now, psn, ctx);
@@ -65,7 +65,7 @@ impl Requester {
             return Ok(());
         }
         ctx.counters.timeouts += 1;
-        self.retry()
+        self.retry(ctx)
     }
 
     fn on_rnr_nak(
@@ -84,15 +84,15 @@ impl Requester {
             self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
         }
         self.rnr_until = now + rnr_wait(code);
-        self.go_back();
+        self.go_back(ctx);
         Ok(())
     }
 
     /// Goes back to the oldest unacknowledged PSN if a retry is left.
-    fn retry(&mut self) -> Result<(), Failed> {
+    fn retry(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
         self.retries_left =
             self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
-        self.go_back();
+        self.go_back(ctx);
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Requester {
     pub(super) fn implied_nak(&mut self, ctx: &mut Ctx<'_>) {
         if !self.implied_nak_done {
             ctx.counters.implied_naks += 1;
-            self.go_back();
+            self.go_back(ctx);
             self.implied_nak_done = true;
         }
     }

@@ -137,6 +137,10 @@ fn one_nak_for_a_gap_then_silence_then_go_back() {
     assert_eq!(pair.bytes(1)[..20 * 256], pair.bytes(0)[8192..8192 + 20 * 256]);
     assert_eq!(pair.sides[0].qp.counters().sequence_naks_received, 1);
     assert_eq!(pair.sides[0].qp.counters().timeouts, 0);
+    // Sixteen packets behind the gap, and one step back for the sender's one.
+    let (sender, receiver) = (pair.sides[0].qp.counters(), pair.sides[1].qp.counters());
+    assert_eq!((sender.rewinds, receiver.steps_back), (1, 1));
+    assert!(receiver.out_of_sequence > 1);
 }
 
 #[test]

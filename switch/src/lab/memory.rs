@@ -1,0 +1,148 @@
+//! Packet memory of a lab: one for all its devices, as large as what the scenario can have under way, and what holds it when it is
+//! full.
+//!
+//! A packet takes a chunk wherever it is: in a queue of a switch or an adapter, or on a link. What limits packets is the window of
+//! each flow, so the memory follows from the flows; pages are taken from the system when a packet first lies there.
+
+use wireyard_pipeline::packet::{BUF_INDEX_MASK, MemoryConfig, MemoryError, PacketMemory};
+
+use super::checks::Violation;
+use super::engine::Lab;
+use super::fabric::NodeKind;
+use super::host;
+use super::scenario::Scenario;
+use crate::units::Bytes;
+
+/// Bytes in front of a frame in packet memory.
+const HEADROOM: u32 = 256;
+/// Headers in front of a payload and CRCs behind it, at most: Ethernet, VLAN, IP, UDP, BTH, RETH, ICRC.
+const HEADERS_MAX: u64 = 128;
+/// Chunks: at least so many, and at most.
+const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
+/// Chunks for each packet of a window: the packet, its repeat, and their answers.
+const PER_PACKET: u64 = 4;
+/// Chunks for each node beside its flows: CNPs, pauses, and what it keeps for itself.
+const PER_NODE: u64 = 256;
+/// Chunks that a node takes or gives back at once. All nodes run on one thread: few, so that a packet lies where one has just been.
+const BATCH: u32 = 4;
+
+/// The packet memory of a scenario.
+///
+/// # Errors
+/// The system has not so much.
+pub(super) fn make(scenario: &Scenario) -> Result<PacketMemory, String> {
+    let frame = scenario.host.path_mtu.get() + HEADERS_MAX;
+    let mut chunks = chunks(scenario);
+    loop {
+        let config = MemoryConfig::for_frames(chunks as u32, frame as u32, HEADROOM);
+        match PacketMemory::with_batch(config, BATCH) {
+            // It is more than most runs touch.
+            Err(MemoryError::OutOfMemory(_)) if chunks > CHUNKS.0 => {
+                chunks = (chunks / 2).max(CHUNKS.0);
+            }
+            made => return made.map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Chunks for all that the flows can have under way.
+fn chunks(scenario: &Scenario) -> u64 {
+    let windows = scenario.flows.iter().map(|flow| host::window_packets(scenario, flow));
+    let packets = windows.fold(0u64, u64::saturating_add);
+    let nodes = scenario.fabric.nodes.len() as u64;
+    packets.saturating_mul(PER_PACKET).saturating_add(PER_NODE * nodes).clamp(CHUNKS.0, CHUNKS.1)
+}
+
+/// Packets, their bytes, and who has most of them.
+#[derive(Default)]
+struct Held {
+    packets: u64,
+    bytes: u64,
+    most: Option<(u64, u64, String)>,
+}
+
+impl Held {
+    fn add(&mut self, name: String, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+        if packets > self.most.as_ref().map_or(0, |most| most.0) {
+            self.most = Some((packets, bytes, name));
+        }
+    }
+
+    fn words(&self, place: &str) -> Option<String> {
+        let (packets, bytes, name) = self.most.as_ref()?;
+        let (all, most) = (Bytes::new(self.bytes), Bytes::new(*bytes));
+        Some(format!(
+            "{} packets ({all}) {place}, most in `{name}`: {packets} ({most})",
+            self.packets
+        ))
+    }
+}
+
+impl Lab {
+    /// What is wrong where a device found no memory for a packet: nothing that comes later has a meaning.
+    pub(super) fn out_of_memory(&self) -> Option<Violation> {
+        (self.mem.refused() > 0).then(|| Violation::new("memory", self.now(), self.who_holds()))
+    }
+
+    fn who_holds(&self) -> String {
+        let fabric = &self.scenario.fabric;
+        let (mut switches, mut adapters) = (Held::default(), Held::default());
+        let mut links = Held::default();
+        for (node, core) in fabric.nodes.iter().zip(&self.cores) {
+            let tm = core.traffic();
+            let ports = (0..tm.port_count() as u16).filter_map(|id| tm.port(crate::tm::PortId(id)));
+            let bytes = ports.flat_map(|port| port.queues).map(|queue| queue.bytes).sum();
+            let held = match node.kind {
+                NodeKind::Switch => &mut switches,
+                NodeKind::Host => &mut adapters,
+            };
+            held.add(node.name.clone(), core.queued() as u64, bytes);
+        }
+        for (link, directions) in self.links.iter().enumerate() {
+            let under_way = directions.iter().map(|direction| direction.under_way());
+            let (packets, bytes) =
+                under_way.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            links.add(fabric.link_name(link), packets, bytes);
+        }
+        let held =
+            [switches.words("in switches"), adapters.words("in adapters"), links.words("on links")];
+        let held: Vec<String> = held.into_iter().flatten().collect();
+        let MemoryConfig { chunks, chunk_bytes, .. } = self.mem.config();
+        format!(
+            "packet memory is full, its {chunks} chunks of {chunk_bytes} B hold {}: make the messages of flows \
+             smaller, buffer pools smaller, links shorter or slower, or packets larger",
+            held.join("; ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use wireyard_pipeline::source::Loader;
+
+    use super::*;
+    use crate::lab::scenario;
+    use crate::library::LIBRARIES;
+
+    #[test]
+    fn memory_follows_the_windows_of_flows() {
+        let with = |flow: &str| {
+            let text = format!(
+                "lab: x\nduration: 1 ms\ntopology: {{ incast: {{ senders: 8 }} }}\nflows: {{ from: senders, to: sink, {flow} }}\n"
+            );
+            let path = Path::new("memory.yaml");
+            let loader = Loader::in_memory([(path, text)], LIBRARIES);
+            scenario::read(path, &loader).expect("the scenario reads").0
+        };
+        let few = with("size: 100 KB");
+        assert_eq!(chunks(&few), CHUNKS.0);
+        let more = with("message: 4 MB");
+        assert_eq!(chunks(&more), 8 * 2 * 3907 * PER_PACKET + 10 * PER_NODE);
+        let most = with("message: 1 GB");
+        assert_eq!(chunks(&most), CHUNKS.1);
+    }
+}
