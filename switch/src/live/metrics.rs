@@ -2,7 +2,7 @@
 //!
 //! The serving thread has no part of the device: it asks for a snapshot by a flag, the run loop looks at the flag once a turn
 //! and sends the snapshot over. The loop waits for nobody; without a request a turn costs one load. What a client may do is
-//! in [`http`].
+//! in `http`.
 
 mod http;
 #[cfg(test)]

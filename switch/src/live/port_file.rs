@@ -2,7 +2,7 @@
 //!
 //! The file says `ports:` as switch.yaml does. What is in it and not in the switch is added, what is not in it any more is removed; what is
 //! written otherwise is both, with the interface kept open where only number, faults or capture differ. All others go on
-//! undisturbed: another thread reads the file and opens and closes ports ([`exchange`]), for which the kernel may take its time.
+//! undisturbed: another thread reads the file and opens and closes ports (`exchange`), for which the kernel may take its time.
 //! A file that cannot be, or a port that cannot be opened, changes nothing.
 
 mod exchange;

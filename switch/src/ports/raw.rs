@@ -3,7 +3,7 @@
 //! Bursts of recvmmsg and sendmmsg straight into and out of packet memory. One socket receives (and
 //! ignores what leaves by the interface, ours and others'), one sends. VLAN tags come back from the
 //! auxiliary data, unfinished checksums are finished where `virtio_net_hdr` says. Frames of several segments
-//! (GSO), which the sender left to its card to cut, are cut in [`segments`](super::segments).
+//! (GSO), which the sender left to its card to cut, are cut in `segments`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
