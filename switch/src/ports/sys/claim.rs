@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use super::interface::Control;
 use super::{checked, get_option, socket};
@@ -19,11 +20,29 @@ pub enum Refused {
     Failed(io::Error),
 }
 
+/// How often, and how long apart, a name that this process has itself is asked for again.
+const OWN_TRIES: u32 = 50;
+const OWN_PAUSE: Duration = Duration::from_millis(10);
+
 /// Claims the interface `index` of the namespace of `control` for one use, until `control` is closed.
+///
+/// A name that this process gave up may be there for a moment longer: a child that another thread forked just then has a copy of
+/// the descriptor until it executes.
 ///
 /// # Errors
 /// See [`Refused`].
 pub fn claim(control: &Control, usage: &str, index: u32) -> Result<(), Refused> {
+    let own = std::process::id();
+    for _ in 0..OWN_TRIES {
+        match claim_once(control, usage, index) {
+            Err(Refused::Taken(Some(process))) if process == own => std::thread::sleep(OWN_PAUSE),
+            claimed => return claimed,
+        }
+    }
+    claim_once(control, usage, index)
+}
+
+fn claim_once(control: &Control, usage: &str, index: u32) -> Result<(), Refused> {
     let name = format!("wireyard/{usage}/{index}");
     let (address, len) = address(&name);
     // SAFETY: the kernel reads `len` bytes of `address`, which is as long at least.
