@@ -4,7 +4,7 @@
 //! place; this is read as any other file. Then come the entries, as lists of whole items ([`Chunk`]), each read by itself with as many empty
 //! lines before it as there are lines before it in the file, so that places are those of the file.
 //!
-//! What is an item is told from the lines, so entries have to be a block list: a `- ` at the start of the line for each entry, below the
+//! What is an item is seen from the lines, so entries have to be a block list: a `- ` at the start of the line for each entry, below the
 //! name of the table, below `entries:`. What is written otherwise is taken with the rest of the file, which has to fit into memory. An alias
 //! cannot repeat what is in another part.
 
@@ -219,7 +219,7 @@ impl Chunks {
         self.ready.pop()
     }
 
-    /// Lets go of texts that no finding points into.
+    /// Frees texts that no finding points into.
     fn forget(&mut self, files: &mut Files, diagnostics: &Diagnostics) {
         for file in self.texts.drain(..) {
             let points = |finding: &crate::diag::Diagnostic| {

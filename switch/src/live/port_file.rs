@@ -121,7 +121,7 @@ impl PortFile {
         Some(outcome)
     }
 
-    /// Takes the ports out whose interfaces others need; goes straight to the end where there are none.
+    /// Takes the ports out whose interfaces others need; does nothing more where there are none.
     fn begin_exchange(
         &mut self,
         core: &mut Core,

@@ -7,7 +7,7 @@ use crate::lab::fabric::{Fabric, NodeKind};
 use crate::lab::sampler::QueueKey;
 use crate::report::{Column, Diagram, Report, Table, Unit};
 
-/// Nodes of a row in the picture; a network with more is told by its links alone.
+/// Nodes of a row in the picture; a network with more is listed by its links alone.
 const ROW_MAX: usize = 32;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKey>) {

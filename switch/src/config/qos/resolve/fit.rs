@@ -1,7 +1,7 @@
 //! `headroom: auto` where the peer is a process: as much of what its delay needs as the pool has room for.
 //!
 //! A process answers in milliseconds, at high rates more bytes than a buffer has. What hardware needs is always given, and what is
-//! missing of the rest is told: half of the pool, or what the thresholds leave of it, is the most.
+//! missing of the rest is reported: half of the pool, or what the thresholds leave of it, is the most.
 
 use crate::tm::{Limit, PoolId};
 use crate::units::Bytes;
