@@ -304,6 +304,15 @@ impl State {
         self.value_sets.get(set).map(|set| set.members.load().to_vec())
     }
 
+    /// Whether these could be the members of a value set.
+    ///
+    /// # Errors
+    /// See [`ValueSetError`].
+    pub fn check_value_set(&self, set: ValueSetId, members: &[u128]) -> Result<(), ValueSetError> {
+        let set = self.value_sets.get(set).ok_or(ValueSetError::NoSuchSet)?;
+        set.sorted(members).map(|_| ())
+    }
+
     /// Replaces the members of a value set, all at once.
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 //! traffic manager does). Every packet it owns is booked in the [`stats`](crate::stats) ledger.
 
 mod bounds;
+mod control;
 mod dispatch;
 mod entry_counters;
 mod generate;
@@ -48,11 +49,12 @@ use wireyard_tables::time::Time;
 
 use crate::config::qos::Qos;
 use crate::config::{PORT_MAX, is_port};
+use crate::control::WorkerLink;
 use crate::device::DeviceState;
 use crate::device::notify::Notifier;
 use crate::frames::Frames;
 use crate::ports::{Port, RxFrame};
-use crate::replicate::{Member, Replication};
+use crate::replicate::{Member, ReplicationReader};
 use crate::stats::{DeviceReason, Ledger, ReasonIndex, Reasons, device_reasons};
 use crate::tm::{PortId, Tm};
 
@@ -181,8 +183,10 @@ pub struct Core {
     port_changes: u64,
     /// Frames that may wait for each of them.
     backlog_max: usize,
-    /// Copies that a program's groups and sessions make.
-    pub replication: Replication,
+    /// Copies that groups and sessions make.
+    pub replication: ReplicationReader,
+    /// What control asks of this worker.
+    control: Option<Box<WorkerLink>>,
     /// Source addresses of ports' own frames, where they were given.
     macs: BTreeMap<u16, [u8; 6]>,
     /// Builders and readers of the device's own frames.
@@ -219,7 +223,8 @@ impl Core {
             numbers: Vec::new(),
             port_changes: 0,
             backlog_max: BACKLOG_MAX,
-            replication: Replication::default(),
+            replication: ReplicationReader::default(),
+            control: None,
             device: DeviceState::default(),
             mac_control: MacControlPolicy::default(),
             mark_all: false,
@@ -402,6 +407,7 @@ impl Core {
 
     /// Moves everything that is there now, at most one burst from each port.
     pub fn poll(&mut self, now: Time, mut trace: Option<&mut dyn TraceSink>) -> Progress {
+        self.serve_control(now);
         let mut progress = self.begin_turn(now);
         for slot in 0..self.slots.len() {
             self.take_in_all(slot, &mut progress, lend(&mut trace));
@@ -412,6 +418,7 @@ impl Core {
     /// The same, but a port with a descriptor is asked only if it is one of `readable`, has frames that it holds itself, or wants
     /// to be asked always.
     pub fn poll_readable(&mut self, now: Time, readable: &[u16]) -> Progress {
+        self.serve_control(now);
         let mut progress = self.begin_turn(now);
         for &number in readable {
             if let Some(slot) = self.slot(number) {

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod control;
 pub mod core;
 pub mod decode;
 pub mod demo;

@@ -24,6 +24,7 @@ use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, Progress};
 use crate::ports::{self, Opened, PortError, PortSpec};
+use workers::Shared;
 pub use workers::Workers;
 
 /// How long the loop spins after a frame that came as soon after the one before. Behind a frame that came alone it sleeps at once:
@@ -206,6 +207,7 @@ pub fn run_until(
 ) -> Result<(), String> {
     let end = duration.map_or(Time::MAX, |span| workers.shared().now() + span);
     core.set_time_of_day(workers.shared().began_ns());
+    Shared::wakes(workers.shared(), 0, core);
     let failed = |error: io::Error| error.to_string();
     let mut pace = Pace::default();
     let mut ready = workers.shared().ready(0).map_err(failed)?;

@@ -18,9 +18,11 @@ use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
 use crate::config::room::{Holders, Room};
+use crate::control::Control;
 use crate::core::{Core, Crew};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
+use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
 
@@ -126,15 +128,27 @@ pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
     let (_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
     let path = PathBuf::from(format!("programs/{name}/program.yaml"));
     let loader = Loader::in_memory([(path.clone(), *text)], LIBRARIES);
-    Some(parse_program(&path, &loader).and_then(|parsed| {
-        let files = parsed.files.clone();
-        let compiled = compile(&parsed, &device::externs())
-            .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
-        let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
-        let codes = Arc::default();
-        let (entries, config, max_state) = (None, None, STATE_BYTES_MAX);
-        Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
-    }))
+    Some(parse_program(&path, &loader).and_then(without_entries))
+}
+
+/// A program from its text, without entries: its libraries are those inside the binary. `name` is for messages.
+///
+/// # Errors
+/// Everything that is wrong with it, with its places.
+pub fn from_text(name: &str, text: &str) -> Result<Loaded, Rejected> {
+    let path = PathBuf::from(name);
+    let loader = Loader::in_memory([(path.clone(), text)], LIBRARIES);
+    parse_program(&path, &loader).and_then(without_entries)
+}
+
+fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
+    let files = parsed.files.clone();
+    let compiled = compile(&parsed, &device::externs())
+        .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
+    let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
+    let codes = Arc::default();
+    let (entries, config, max_state) = (None, None, STATE_BYTES_MAX);
+    Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
 }
 
 /// What runs packets.
@@ -409,9 +423,22 @@ impl Loaded {
         if let Some(entries) = &self.entries {
             entries.apply(&generations.current().state)?;
         }
+        let mut replication = Replication::default();
+        if let Some(entries) = &self.entries {
+            replication.fill(entries)?;
+        }
+        let replication = SharedReplication::new(replication);
+        let executors: Vec<_> = (0..workers).map(|lane| generations.executor(lane)).collect();
+        let (_, links) = Control::new(generations, replication.clone(), workers);
         let others = (1..workers).map(|_| memory.worker()).collect::<Vec<_>>();
-        let memories = std::iter::once(memory).chain(others).enumerate();
-        memories.map(|(lane, memory)| self.worker(memory, generations.executor(lane))).collect()
+        let memories = std::iter::once(memory).chain(others);
+        let cores = memories.zip(executors).zip(links).map(|((memory, executor), link)| {
+            let mut core = self.worker(memory, executor)?;
+            core.replication = replication.reader();
+            core.set_control(link);
+            Ok(core)
+        });
+        cores.collect()
     }
 
     /// Counters have a lane for each worker: with several, a state may be more than one that was let in.
@@ -434,9 +461,6 @@ impl Loaded {
         let mut core = Core::new(memory, executor);
         let notification = self.config.as_ref().map(|config| config.notification.clone());
         core.device.notifier = Some(Notifier::new(&notification.unwrap_or_default())?);
-        if let Some(entries) = &self.entries {
-            core.replication.fill(entries)?;
-        }
         Ok(core)
     }
 }

@@ -1,10 +1,13 @@
 //! Packet replication: multicast groups and mirror sessions (PSA: packet replication engine).
 //!
 //! Configuration only: which copies there are. Making them (sharing packet memory, accounting) is
-//! the core's. Groups and sessions are filled by control and read between packets of one worker.
+//! the core's. Control publishes all groups and sessions as one version ([`SharedReplication`]), which each worker reads
+//! without waiting.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Cache};
 use wireyard_pipeline::entries::{Replica, Resolved};
 
 /// Most packets that are made of one received packet, itself among them.
@@ -104,6 +107,31 @@ impl Replication {
         Ok(())
     }
 
+    /// A group, if it is there.
+    pub fn group(&self, id: u16) -> Option<&Group> {
+        self.groups.get(&id)
+    }
+
+    /// Groups by number.
+    pub fn groups(&self) -> impl Iterator<Item = (u16, &Group)> {
+        self.groups.iter().map(|(id, group)| (*id, group))
+    }
+
+    /// Takes a group away; false if there is none.
+    pub fn remove_group(&mut self, id: u16) -> bool {
+        self.groups.remove(&id).is_some()
+    }
+
+    /// Sessions by number.
+    pub fn sessions(&self) -> impl Iterator<Item = (u16, Session)> {
+        self.sessions.iter().map(|(id, session)| (*id, *session))
+    }
+
+    /// Takes a session away; false if there is none.
+    pub fn remove_session(&mut self, id: u16) -> bool {
+        self.sessions.remove(&id).is_some()
+    }
+
     /// Sets a session.
     pub fn set_session(&mut self, id: u16, session: Session) {
         self.sessions.insert(id, session);
@@ -128,6 +156,69 @@ impl Replication {
             Members::List(list) => out.extend(list.iter().copied().filter(wanted)),
         }
         true
+    }
+}
+
+/// The groups and sessions of a device, as all its workers read them: who changes them publishes a new version, of which a worker sees
+/// all or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct SharedReplication {
+    current: Arc<ArcSwap<Replication>>,
+}
+
+impl SharedReplication {
+    /// These, in one version.
+    pub fn new(replication: Replication) -> SharedReplication {
+        SharedReplication { current: Arc::new(ArcSwap::from_pointee(replication)) }
+    }
+
+    /// The current version.
+    pub fn load(&self) -> Arc<Replication> {
+        self.current.load_full()
+    }
+
+    /// A new version.
+    pub fn publish(&self, replication: Replication) {
+        self.current.store(Arc::new(replication));
+    }
+
+    /// The view of one worker.
+    pub fn reader(&self) -> ReplicationReader {
+        ReplicationReader { cache: Cache::new(Arc::clone(&self.current)) }
+    }
+}
+
+/// One worker's view of groups and sessions: the current version costs one load and a comparison while nothing is published.
+#[derive(Clone, Debug)]
+pub struct ReplicationReader {
+    cache: Cache<Arc<ArcSwap<Replication>>, Arc<Replication>>,
+}
+
+impl Default for ReplicationReader {
+    fn default() -> ReplicationReader {
+        SharedReplication::default().reader()
+    }
+}
+
+impl ReplicationReader {
+    /// The current version.
+    #[inline]
+    pub fn get(&mut self) -> &Replication {
+        self.cache.load()
+    }
+
+    /// Changes groups and sessions, for a device that has no other worker and no [control](crate::control) that changes them meanwhile.
+    ///
+    /// # Errors
+    /// What `change` says; then nothing has changed.
+    pub fn change<E>(
+        &mut self,
+        change: impl FnOnce(&mut Replication) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut replication = self.get().clone();
+        change(&mut replication)?;
+        self.cache.arc_swap().store(Arc::new(replication));
+        Ok(())
     }
 }
 

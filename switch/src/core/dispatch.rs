@@ -134,7 +134,7 @@ impl Core {
     pub(super) fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath) {
         let from = packet.ingress_port;
         self.book(from, |ledger| ledger.generated += 1);
-        let Some(target) = self.replication.session(session) else {
+        let Some(target) = self.replication.get().session(session) else {
             return self.book_drop(from, DeviceReason::NoSuchSession.index());
         };
         let Some(buf) = packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) else {
@@ -216,7 +216,7 @@ impl Core {
     fn multicast(&mut self, mut packet: Descriptor, group: u16, wanted: Wanted) {
         let from = packet.ingress_port;
         let mut copies = std::mem::take(&mut self.copies);
-        if !self.replication.copies(group, from, &self.numbers, &mut copies) {
+        if !self.replication.get().copies(group, from, &self.numbers, &mut copies) {
             self.refuse(packet, DeviceReason::NoSuchGroup.index());
         } else if !self.begin_sharing(&mut packet, copies.len().max(1)) {
             self.refuse(packet, DeviceReason::TooManyCopies.index());

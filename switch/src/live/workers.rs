@@ -85,6 +85,7 @@ impl Workers {
         for (index, mut core) in others.into_iter().enumerate() {
             core.set_time_of_day(workers.shared.began_ns);
             let (shared, me) = (Arc::clone(&workers.shared), index + 1);
+            Shared::wakes(&shared, me, &core);
             let thread = thread::Builder::new()
                 .name(format!("worker {}", me + 1))
                 .spawn(move || work(core, &shared, me))
@@ -94,7 +95,7 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -180,6 +181,12 @@ impl Shared {
         self.seats.iter().filter_map(|seat| lock(&seat.statistics).take()).collect()
     }
 
+    /// Lets the control of a worker's device wake the worker.
+    pub(super) fn wakes(shared: &Arc<Shared>, me: usize, core: &Core) {
+        let shared = Arc::clone(shared);
+        core.wake_by(Box::new(move || shared.wake(1 << me)));
+    }
+
     fn wake_all(&self) {
         self.seats.iter().for_each(|seat| seat.bell.ring());
     }
@@ -236,7 +243,11 @@ impl Shared {
         core.rest();
         seat.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !core.has_mail() && !self.asked.load(Ordering::Relaxed) && !self.is_stopped() {
+        if !core.has_mail()
+            && !core.has_commands()
+            && !self.asked.load(Ordering::Relaxed)
+            && !self.is_stopped()
+        {
             ready.sleep(&seat.bell, Duration::from_nanos(most.as_ns()))?;
         }
         seat.asleep.store(false, Ordering::Relaxed);

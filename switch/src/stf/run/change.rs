@@ -51,8 +51,10 @@ impl Script {
                 }
                 let session =
                     Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
-                self.sandbox.core.replication.set_session(*id, session);
-                Ok(())
+                self.sandbox.core.replication.change(|all| {
+                    all.set_session(*id, session);
+                    Ok(())
+                })
             }
             other => self.check(other),
         }
@@ -133,7 +135,7 @@ impl Script {
     fn publish_group(&mut self, id: u16) -> Result<(), Stop> {
         let Some((prune_ingress, members)) = self.groups.get(&id).cloned() else { return Ok(()) };
         let group = Group { members: Members::List(members), prune_ingress };
-        Ok(self.sandbox.core.replication.set_group(id, group)?)
+        Ok(self.sandbox.core.replication.change(|all| all.set_group(id, group))?)
     }
 }
 

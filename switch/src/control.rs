@@ -1,0 +1,275 @@
+//! Control of a running device: the one thing that code outside the forwarding path holds on it.
+//!
+//! [`Control`] is a handle: clones mean the same device, and any thread may use it while the workers forward. What it reads and
+//! writes are [`Entity`]s: table entries, default actions, members and groups, counters, meters, registers, value sets,
+//! multicast groups and mirror sessions. No network protocol is here: servers and the command line stand on this.
+//!
+//! # Who sees what, and when
+//!
+//! * Tables, members and groups of one batch are published as one version: every worker sees all of it or nothing of it, with its
+//!   next burst.
+//! * Multicast groups and mirror sessions are published the same way, as one version of their own; so is each value set.
+//! * Counters and meters are written at once. A counter is read packets first, then bytes, while packets are counted: they may differ
+//!   by the packets in between.
+//! * Registers belong to the packets: they are read and written by a worker between two bursts ([`Control::write`] and
+//!   [`Control::read`] ask it). With one worker, up to 256 entries that are read together are of one instant; with several, each entry is
+//!   read and written under its lock, so that its cells belong together.
+//!
+//! # Workers
+//!
+//! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
+//! [`Core::poll_readable`]): one load where there is none. Who asks waits for the answer, for two seconds at most, and is then told that
+//! nothing was done; so the thread that polls must not be the one that asks for what belongs to workers. Tables, counters,
+//! meters, groups and sessions need no worker.
+//!
+//! # Example
+//!
+//! ```
+//! use wireyard_switch::control::{Entity, Query, TableEntry};
+//! use wireyard_switch::ports::{LinkType, memory};
+//! use wireyard_switch::program::{DeviceOptions, from_text};
+//! use wireyard_tables::{Match, time::Time};
+//!
+//! const PROGRAM: &str = "
+//! pipeline: wire
+//! include: [ethernet]
+//! parser: { start: { extract: ethernet } }
+//! tables:
+//!   ways: { key: { std.ingress_port: exact }, actions: [out, nop], default: nop, size: 16, counters: true }
+//! actions:
+//!   out: { params: { to: port }, do: [ std.egress_port = to ] }
+//! ingress: [ { apply: ways } ]
+//! egress: []
+//! deparser: { emit: [ethernet] }
+//! ";
+//!
+//! // A device with two ports, whose far ends are ours.
+//! let mut core = from_text("wire.yaml", PROGRAM)?.device(DeviceOptions::small())?;
+//! let (one, mut far_one) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
+//! let (two, mut far_two) = memory::pair(core.memory(), ("2", "far2"), LinkType::Ethernet, 16);
+//! core.add_port(1, Box::new(one))?;
+//! core.add_port(2, Box::new(two))?;
+//!
+//! // What comes in by port 1 leaves by port 2.
+//! let control = core.control().ok_or("a device that was loaded has a handle")?.clone();
+//! let ways = control.table("ways")?;
+//! let to_two = control.call("out", &[2])?;
+//! control.insert(TableEntry::new(ways, vec![Match::Exact(1)], to_two))?;
+//!
+//! far_one.send_bytes(core.memory(), &[0; 60]);
+//! core.poll(Time::from_ns(1000), None);
+//! assert_eq!(far_two.receive_bytes(core.memory()), [[0; 60]]);
+//!
+//! let entries = control.read(&Query::Entries { table: Some(ways) })?;
+//! let [Entity::TableEntry(entry)] = &entries[..] else { panic!("{entries:?}") };
+//! assert_eq!(entry.counter.map(|count| (count.packets, count.bytes)), Some((1, 60)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod command;
+mod entity;
+mod error;
+mod plan;
+mod query;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use wireyard_pipeline::generation::Loader;
+use wireyard_pipeline::ids::{
+    ActionId, CounterId, DigestId, Id, IdVec, MeterId, RegisterId, TableId, ValueSetId,
+};
+use wireyard_pipeline::ir::{ActionCall, Program};
+use wireyard_tables::time::Time;
+
+pub(crate) use command::WorkerLink;
+pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
+pub use error::{ControlError, WriteError};
+
+use crate::core::Core;
+use crate::replicate::SharedReplication;
+use command::WorkerEnd;
+
+/// A running device, to be read and changed. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Control {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Read by all who work on the program that runs; written while it is replaced.
+    loader: RwLock<Loader>,
+    replication: SharedReplication,
+    /// Held by who changes groups and sessions.
+    replicating: Mutex<()>,
+    workers: Vec<WorkerEnd>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let program = &self.loader().current().program.name;
+        f.debug_struct("Shared").field("program", program).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn loader(&self) -> RwLockReadGuard<'_, Loader> {
+        self.loader.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The id of an object of the program by its name.
+fn find<I: Id, T>(
+    objects: &IdVec<I, T>,
+    kind: &str,
+    name: &str,
+    name_of: impl Fn(&T) -> &str,
+) -> Result<I, ControlError> {
+    let found = objects.entries().find(|(_, object)| name_of(object) == name);
+    found.map(|(id, _)| id).ok_or_else(|| {
+        let known: Vec<&str> = objects.iter().map(name_of).collect();
+        ControlError::NotFound(format!(
+            "there is no {kind} {name}; there are: {}",
+            known.join(", ")
+        ))
+    })
+}
+
+impl Control {
+    /// A handle on the device of these workers, and the part of each worker.
+    pub(crate) fn new(
+        loader: Loader,
+        replication: SharedReplication,
+        workers: usize,
+    ) -> (Control, Vec<WorkerLink>) {
+        let (ends, rings): (Vec<_>, Vec<_>) = (0..workers).map(|_| command::ring()).unzip();
+        let (loader, replicating) = (RwLock::new(loader), Mutex::default());
+        let shared = Arc::new(Shared { loader, replication, replicating, workers: ends });
+        let control = Control { shared };
+        let link = |(me, ring)| WorkerLink::new(control.clone(), me, ring);
+        let links = rings.into_iter().enumerate().map(link).collect();
+        (control, links)
+    }
+
+    /// The program that new packets meet.
+    pub fn program(&self) -> Arc<Program> {
+        Arc::clone(&self.shared.loader().current().program)
+    }
+
+    /// How many workers the device has.
+    pub fn workers(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// The time of the device when a worker was polled last.
+    pub fn now(&self) -> Time {
+        self.shared.workers.iter().map(WorkerEnd::now).max().unwrap_or(Time::ZERO)
+    }
+
+    /// Asks a worker, which does `work` between two bursts, and waits for what it returns.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`]: it was not done.
+    pub(crate) fn ask<R: Send + 'static>(
+        &self,
+        worker: usize,
+        work: impl FnOnce(&mut Core, Time) -> R + Send + 'static,
+    ) -> Result<R, ControlError> {
+        let no_worker = || ControlError::NotFound(format!("there is no worker {worker}"));
+        self.shared.workers.get(worker).ok_or_else(no_worker)?.ask(worker, work)
+    }
+
+    /// A table by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn table(&self, name: &str) -> Result<TableId, ControlError> {
+        find(&self.program().tables, "table", name, |table| &table.name)
+    }
+
+    /// An action by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn action(&self, name: &str) -> Result<ActionId, ControlError> {
+        find(&self.program().actions, "action", name, |action| &action.name)
+    }
+
+    /// A counter array by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn counter(&self, name: &str) -> Result<CounterId, ControlError> {
+        find(&self.program().counters, "counter", name, |counter| &counter.name)
+    }
+
+    /// A meter array by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn meter(&self, name: &str) -> Result<MeterId, ControlError> {
+        find(&self.program().meters, "meter", name, |meter| &meter.name)
+    }
+
+    /// A register by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn register(&self, name: &str) -> Result<RegisterId, ControlError> {
+        find(&self.program().registers, "register", name, |register| &register.name)
+    }
+
+    /// A value set by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn value_set(&self, name: &str) -> Result<ValueSetId, ControlError> {
+        find(&self.program().value_sets, "value set", name, |set| &set.name)
+    }
+
+    /// A digest by its name.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn digest(&self, name: &str) -> Result<DigestId, ControlError> {
+        find(&self.program().digests, "digest", name, |digest| &digest.name)
+    }
+
+    /// An action by its name, with its arguments.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]; whether the arguments fit is checked when it is written.
+    pub fn call(&self, action: &str, args: &[u128]) -> Result<ActionCall, ControlError> {
+        Ok(ActionCall { action: self.action(action)?, args: args.to_vec() })
+    }
+
+    /// Makes one new entry.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub fn insert(&self, entry: TableEntry) -> Result<(), ControlError> {
+        self.write_one(Update::Insert(Entity::TableEntry(entry)))
+    }
+
+    /// Gives one entry another action, timeout and rates.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub fn modify(&self, entry: TableEntry) -> Result<(), ControlError> {
+        self.write_one(Update::Modify(Entity::TableEntry(entry)))
+    }
+
+    /// Does one update.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub fn write_one(&self, update: Update) -> Result<(), ControlError> {
+        Ok(self.write(&[update], Mode::Atomic)?)
+    }
+}

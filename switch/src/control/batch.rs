@@ -1,0 +1,392 @@
+//! Writing: a batch is checked whole, then tables are published, then the rest follows.
+
+use wireyard_pipeline::generation::Generation;
+use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, ValueSetId};
+use wireyard_pipeline::ir::layout;
+use wireyard_tables as tables;
+use wireyard_tables::counter::Count;
+use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::time::Time;
+
+use super::error::of_batch;
+use super::plan::{self, Result};
+use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError, lock};
+use crate::replicate::Replication;
+
+/// Updates that [`Mode::Continue`] publishes together at most.
+const TOGETHER: usize = 1024;
+
+/// What follows when the tables are published; it was checked, so it cannot be refused.
+enum Later {
+    DirectCounter(EntryKey, Count),
+    DirectMeter(EntryKey, Option<MeterConfig>),
+    Counter(CounterId, usize, Count),
+    Meter(MeterId, usize, Option<MeterConfig>),
+    Register(RegisterId, u64, Vec<u64>),
+    ValueSet(ValueSetId, Vec<u128>),
+}
+
+/// A batch that was checked as far as that goes without the tables.
+#[derive(Default)]
+struct Plan {
+    tables: Vec<tables::Update>,
+    /// Of each of these, its place in the batch.
+    places: Vec<usize>,
+    later: Vec<Later>,
+}
+
+fn invalid<T>(text: impl Into<String>) -> Result<T> {
+    Err(ControlError::InvalidArgument(text.into()))
+}
+
+/// True for what tables publish as one version.
+fn is_of_tables(update: &Update) -> bool {
+    matches!(
+        update.entity(),
+        Entity::TableEntry(_)
+            | Entity::DefaultAction { .. }
+            | Entity::Member { .. }
+            | Entity::Group { .. }
+    )
+}
+
+/// What is written, for messages.
+fn only_modify<T>(update: &Update, what: &str) -> Result<T> {
+    match update {
+        Update::Insert(_) => invalid(format!("{what} cannot be inserted: modify it")),
+        _ => invalid(format!("{what} cannot be deleted: modify it")),
+    }
+}
+
+impl Control {
+    /// Does a batch of updates, in order. A batch that writes registers needs a worker that is polled meanwhile.
+    ///
+    /// # Errors
+    /// What became of each update. With [`Mode::Atomic`] nothing has changed then; there is one exception: if no worker can be asked for
+    /// registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
+    pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
+        let loader = self.shared.loader();
+        let generation = loader.current();
+        let batch = Batch { control: self, generation: &generation, now: self.now() };
+        let mut results = vec![Ok(()); updates.len()];
+        match mode {
+            Mode::Atomic => {
+                if let Err((at, error)) = batch.all(updates) {
+                    let aborted = format!("not done: update {at} of the batch was refused");
+                    results.fill(Err(ControlError::Aborted(aborted)));
+                    results[at] = Err(error);
+                }
+            }
+            Mode::Continue => batch.each(updates, &mut results),
+        }
+        match results.iter().all(std::result::Result::is_ok) {
+            true => Ok(()),
+            false => Err(WriteError { results }),
+        }
+    }
+}
+
+/// Where a batch is done.
+struct Batch<'a> {
+    control: &'a Control,
+    generation: &'a Generation,
+    now: Time,
+}
+
+impl Batch<'_> {
+    /// Does each on its own; those of tables that follow each other are published together.
+    fn each(&self, updates: &[Update], results: &mut [Result<()>]) {
+        let mut at = 0;
+        while at < updates.len() {
+            let together = updates[at..].iter().take(TOGETHER);
+            let run = together.take_while(|update| is_of_tables(update)).count().max(1);
+            self.run(&updates[at..at + run], &mut results[at..at + run]);
+            at += run;
+        }
+    }
+
+    fn run(&self, updates: &[Update], results: &mut [Result<()>]) {
+        let mut first = 0;
+        while first < updates.len() {
+            let Err((refused, error)) = self.all(&updates[first..]) else { return };
+            results[first + refused] = Err(error);
+            // Those before it are done now; a packet may have learned into their table meanwhile.
+            if let Err((other, error)) = self.all(&updates[first..first + refused]) {
+                results[first + other] = Err(error);
+                self.run(
+                    &updates[first + other + 1..first + refused],
+                    &mut results[first + other + 1..first + refused],
+                );
+                self.run(&updates[first..first + other], &mut results[first..first + other]);
+            }
+            first += refused + 1;
+        }
+    }
+
+    /// Does all or nothing.
+    fn all(&self, updates: &[Update]) -> std::result::Result<(), (usize, ControlError)> {
+        let is_replication =
+            |u: &Update| matches!(u.entity(), Entity::Multicast { .. } | Entity::Mirror { .. });
+        let replicates = updates.iter().any(is_replication);
+        let _replicating = replicates.then(|| lock(&self.control.shared.replicating));
+        let mut replication = replicates.then(|| (*self.control.shared.replication.load()).clone());
+        let mut plan = Plan::default();
+        for (at, update) in updates.iter().enumerate() {
+            let planned = match &mut replication {
+                Some(replication) if is_replication(update) => replicate(replication, update),
+                _ => self.plan(&mut plan, at, &updates[..at], update),
+            };
+            planned.map_err(|error| (at, error))?;
+        }
+        let outcome = self.generation.state.tables().batch(&plan.tables, self.now);
+        outcome.map_err(|error| (plan.places[error.index], of_batch(&error)))?;
+        if let Some(replication) = replication {
+            self.control.shared.replication.publish(replication);
+        }
+        self.follow(plan.later).map_err(|error| (updates.len() - 1, error))
+    }
+
+    fn plan(&self, plan: &mut Plan, at: usize, earlier: &[Update], update: &Update) -> Result<()> {
+        if let Some(change) = self.table_update(update)? {
+            plan.tables.push(change);
+            plan.places.push(at);
+            if let Update::Insert(entity) | Update::Modify(entity) = update
+                && let Entity::TableEntry(entry) = entity
+                && let Some(count) = entry.counter
+            {
+                plan.later.push(Later::DirectCounter(entry.key.clone(), count));
+            }
+            return Ok(());
+        }
+        plan.later.push(self.later(earlier, update)?);
+        Ok(())
+    }
+
+    /// The update of the tables, if it is one.
+    fn table_update(&self, update: &Update) -> Result<Option<tables::Update>> {
+        use tables::Update as To;
+        let program = &self.generation.program;
+        let call = |id, action| plan::call(program, id, action);
+        let profile = |id| plan::profile(program, id);
+        Ok(Some(match (update, update.entity()) {
+            (Update::Insert(_), Entity::TableEntry(entry)) => {
+                To::Insert(plan::table_id(entry.key.table), plan::entry(program, entry)?)
+            }
+            (Update::Modify(_), Entity::TableEntry(entry)) => {
+                To::Modify(plan::table_id(entry.key.table), plan::entry(program, entry)?)
+            }
+            (Update::Delete(_), Entity::TableEntry(entry)) => {
+                let EntryKey { table, matches, priority } = &entry.key;
+                To::Delete(plan::table_id(*table), matches.clone(), *priority)
+            }
+            (Update::Modify(_), Entity::DefaultAction { table, action }) => {
+                let action = action.as_ref().map(|action| call(*table, action)).transpose()?;
+                To::SetDefault(plan::table_id(*table), action)
+            }
+            (_, Entity::DefaultAction { .. }) => return only_modify(update, "a default action"),
+            (Update::Insert(_), Entity::Member { table, id, action }) => {
+                To::InsertMember(profile(*table)?, *id, call(*table, action)?)
+            }
+            (Update::Modify(_), Entity::Member { table, id, action }) => {
+                To::ModifyMember(profile(*table)?, *id, call(*table, action)?)
+            }
+            (Update::Delete(_), Entity::Member { table, id, .. }) => {
+                To::DeleteMember(profile(*table)?, *id)
+            }
+            (Update::Insert(_), Entity::Group { table, id, members }) => {
+                To::InsertGroup(profile(*table)?, *id, members.clone())
+            }
+            (Update::Modify(_), Entity::Group { table, id, members }) => {
+                To::ModifyGroup(profile(*table)?, *id, members.clone())
+            }
+            (Update::Delete(_), Entity::Group { table, id, .. }) => {
+                To::DeleteGroup(profile(*table)?, *id)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// What follows the tables.
+    fn later(&self, earlier: &[Update], update: &Update) -> Result<Later> {
+        let (program, state) = (&self.generation.program, &self.generation.state);
+        let Update::Modify(entity) = update else {
+            return only_modify(update, "what is there always");
+        };
+        let no = |kind: &str, id: u32| ControlError::NotFound(format!("there is no {kind} {id}"));
+        Ok(match entity {
+            Entity::DirectCounter { key, count } => {
+                self.check_entry(earlier, key, "counters", |table| table.counters)?;
+                Later::DirectCounter(key.clone(), *count)
+            }
+            Entity::DirectMeter { key, config } => {
+                self.check_entry(earlier, key, "meters", |table| table.meter.is_some())?;
+                plan::rates("meter", *config)?;
+                Later::DirectMeter(key.clone(), *config)
+            }
+            Entity::Counter { counter, index, count } => {
+                let declared = program.counters.get(*counter);
+                let declared = declared.ok_or_else(|| no("counter", counter.0))?;
+                let size = declared.size as usize;
+                let index = plan::index("counter", &declared.name, *index, size)?;
+                Later::Counter(*counter, index, *count)
+            }
+            Entity::Meter { meter, index, config } => {
+                let declared = program.meters.get(*meter).ok_or_else(|| no("meter", meter.0))?;
+                let size = declared.size as usize;
+                plan::rates(&declared.name, *config)?;
+                Later::Meter(*meter, plan::index("meter", &declared.name, *index, size)?, *config)
+            }
+            Entity::Register { register, index, cells } => {
+                self.check_register(*register, *index, cells)?;
+                Later::Register(*register, *index, cells.clone())
+            }
+            Entity::ValueSet { set, members } => {
+                state.check_value_set(*set, members).map_err(of_value_set)?;
+                Later::ValueSet(*set, members.clone())
+            }
+            other => {
+                return Err(ControlError::Unimplemented(format!("writing of {other:?}")));
+            }
+        })
+    }
+
+    /// The entry is there, or comes with the same batch, and its table has what is written.
+    fn check_entry(
+        &self,
+        earlier: &[Update],
+        key: &EntryKey,
+        what: &str,
+        has: impl Fn(&wireyard_pipeline::ir::Table) -> bool,
+    ) -> Result<()> {
+        let declared = plan::table(&self.generation.program, key.table)?;
+        if !has(declared) {
+            return invalid(format!("table {} has no {what}", declared.name));
+        }
+        let comes = |update: &Update| match update {
+            Update::Insert(Entity::TableEntry(entry)) => entry.key == *key,
+            _ => false,
+        };
+        match earlier.iter().any(comes) {
+            true => Ok(()),
+            false => plan::slot(self.generation, key).map(|_| ()),
+        }
+    }
+
+    fn check_register(&self, id: RegisterId, index: u64, cells: &[u64]) -> Result<()> {
+        let declared = self.generation.program.registers.get(id);
+        let no_register = || ControlError::NotFound(format!("there is no register {}", id.0));
+        let declared = declared.ok_or_else(no_register)?;
+        plan::index("register", &declared.name, index, declared.size as usize)?;
+        let (found, expected) = (cells.len(), declared.cells.len());
+        if found != expected {
+            return invalid(format!(
+                "an entry of register {} has {expected} cells, and {found} were given",
+                declared.name
+            ));
+        }
+        let mut cells = declared.cells.iter().zip(cells);
+        let wide = cells.find(|(cell, value)| u128::from(**value) > layout::ones(cell.bits));
+        wide.map_or(Ok(()), |(cell, value)| {
+            Err(ControlError::OutOfRange(format!(
+                "register {}: {value:#x} does not fit into the {} bits of {}",
+                declared.name, cell.bits, cell.name
+            )))
+        })
+    }
+
+    fn follow(&self, all: Vec<Later>) -> Result<()> {
+        let state = &self.generation.state;
+        let mut registers = Vec::new();
+        for later in all {
+            match later {
+                Later::DirectCounter(key, count) => {
+                    self.beside(&key, |view, slot| {
+                        view.counters().inspect(|counters| counters.set(slot, count));
+                    });
+                }
+                Later::DirectMeter(key, config) => self.beside(&key, |view, slot| {
+                    // The rates were checked.
+                    let _ = view.meters().map(|meters| meters.configure(slot, config, self.now));
+                }),
+                Later::Counter(id, index, count) => {
+                    state.counter(id).inspect(|array| array.set(index, count));
+                }
+                Later::Meter(id, index, config) => {
+                    // As above.
+                    let _ =
+                        state.meter_array(id).map(|array| array.configure(index, config, self.now));
+                }
+                Later::Register(id, index, cells) => registers.push((id, index, cells)),
+                Later::ValueSet(set, members) => {
+                    state.set_value_set(set, &members).map_err(of_value_set)?;
+                }
+            }
+        }
+        if registers.is_empty() { Ok(()) } else { self.control.set_registers(registers) }
+    }
+
+    /// Changes what is kept beside an entry, which a packet or the clock may have removed meanwhile.
+    fn beside(&self, key: &EntryKey, change: impl FnOnce(&tables::TableView, usize)) {
+        let snapshot = self.generation.state.tables().snapshot();
+        if let (Ok(slot), Some(view)) =
+            (plan::slot(self.generation, key), snapshot.table(plan::table_id(key.table)))
+        {
+            change(view, slot);
+        }
+    }
+}
+
+impl Control {
+    fn set_registers(&self, registers: Vec<(RegisterId, u64, Vec<u64>)>) -> Result<()> {
+        self.ask(0, move |core, _| {
+            let Some(generation) = core.generation() else { return };
+            let state = &generation.state;
+            for (id, index, cells) in &registers {
+                let Some(array) = state.register(*id) else { continue };
+                let lock = state.lock(*id, *index);
+                for (cell, value) in cells.iter().enumerate() {
+                    array.store(*index, cell, *value);
+                }
+                lock.inspect(|token| state.unlock(*token));
+            }
+        })
+    }
+}
+
+fn of_value_set(error: wireyard_pipeline::state::ValueSetError) -> ControlError {
+    use wireyard_pipeline::state::ValueSetError;
+    let kind = match error {
+        ValueSetError::NoSuchSet => ControlError::NotFound,
+        ValueSetError::Full { .. } => ControlError::ResourceExhausted,
+        ValueSetError::TooWide { .. } => ControlError::OutOfRange,
+    };
+    kind(error.to_string())
+}
+
+/// Changes a copy of groups and sessions.
+fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
+    let (kind, id, is_there) = match update.entity() {
+        Entity::Multicast { id, .. } => ("multicast group", *id, all.group(*id).is_some()),
+        Entity::Mirror { id, .. } => ("mirror session", *id, all.session(*id).is_some()),
+        _ => return Ok(()),
+    };
+    match (update, is_there) {
+        (Update::Insert(_), true) => {
+            return Err(ControlError::AlreadyExists(format!("{kind} {id} exists already")));
+        }
+        (Update::Modify(_) | Update::Delete(_), false) => {
+            return Err(ControlError::NotFound(format!("there is no {kind} {id}")));
+        }
+        _ => {}
+    }
+    match (update, update.entity()) {
+        (Update::Delete(_), Entity::Multicast { .. }) => _ = all.remove_group(id),
+        (Update::Delete(_), _) => _ = all.remove_session(id),
+        (_, Entity::Multicast { group, .. }) => {
+            all.set_group(id, group.clone()).map_err(ControlError::InvalidArgument)?;
+        }
+        (_, Entity::Mirror { session, .. }) => all.set_session(id, *session),
+        _ => {}
+    }
+    Ok(())
+}

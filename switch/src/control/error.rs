@@ -1,0 +1,116 @@
+//! What can be wrong with a request to a running device, one kind for each status that P4Runtime has for it.
+
+use thiserror::Error;
+use wireyard_tables::{BatchError, EntryError, FieldError};
+
+/// Why a request was refused. Nothing has changed, where the function that returns it does not say otherwise. Each kind is a
+/// status code of P4Runtime with the same name; the text is for people and says what was found and what would work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// There is no such object: table, entry, member, group, session, port.
+    #[error("{0}")]
+    NotFound(String),
+    /// An object that is inserted is there already.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// The request means nothing, whatever the state of the device is.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// A value is wider than its field, or an index beyond the end of its array.
+    #[error("{0}")]
+    OutOfRange(String),
+    /// The table, group or set is full.
+    #[error("{0}")]
+    ResourceExhausted(String),
+    /// The program does not allow it: a constant table, an action that the table does not list.
+    #[error("{0}")]
+    PermissionDenied(String),
+    /// The device is not in a state for it: a member that is in use, no queues, a program that was replaced meanwhile.
+    #[error("{0}")]
+    FailedPrecondition(String),
+    /// Another update of the same atomic batch was refused, so this one was not done.
+    #[error("{0}")]
+    Aborted(String),
+    /// This device cannot do it.
+    #[error("{0}")]
+    Unimplemented(String),
+    /// A worker did not answer in time, or the device has ended.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A defect of this program.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// A batch of which not all was done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", first_of(.results))]
+pub struct WriteError {
+    /// What became of each update of the batch, in its order. After an atomic batch none was done: those that were not
+    /// refused are [`ControlError::Aborted`].
+    pub results: Vec<Result<(), ControlError>>,
+}
+
+impl WriteError {
+    /// The first update that was refused for its own sake: its place in the batch and why.
+    pub fn first(&self) -> Option<(usize, &ControlError)> {
+        let errors = self.results.iter().enumerate();
+        let mut errors = errors.filter_map(|(at, result)| Some((at, result.as_ref().err()?)));
+        errors.find(|(_, error)| !matches!(error, ControlError::Aborted(_)))
+    }
+}
+
+fn first_of(results: &[Result<(), ControlError>]) -> String {
+    let refused = results.iter().filter(|result| result.is_err()).count();
+    let write = WriteError { results: results.to_vec() };
+    match write.first() {
+        Some((at, error)) => {
+            format!("update {at}: {error} ({refused} of {} updates were not done)", results.len())
+        }
+        None => "no update was refused".to_owned(),
+    }
+}
+
+impl From<WriteError> for ControlError {
+    fn from(error: WriteError) -> ControlError {
+        let first = error.first().map(|(_, error)| error.clone());
+        first.unwrap_or_else(|| ControlError::Internal(error.to_string()))
+    }
+}
+
+/// The error of a table or profile of this name.
+pub(super) fn of_entry(name: &str, error: &EntryError) -> ControlError {
+    let text = match name {
+        "" => error.to_string(),
+        name => format!("table {name}: {error}"),
+    };
+    kind_of(error)(text)
+}
+
+fn kind_of(error: &EntryError) -> fn(String) -> ControlError {
+    match error {
+        EntryError::Full { .. } | EntryError::GroupTooLarge { .. } => {
+            ControlError::ResourceExhausted
+        }
+        EntryError::Duplicate => ControlError::AlreadyExists,
+        EntryError::NotFound
+        | EntryError::NoSuchTable(_)
+        | EntryError::NoSuchProfile(_)
+        | EntryError::NoSuchMember(_)
+        | EntryError::NoSuchGroup(_) => ControlError::NotFound,
+        EntryError::Const | EntryError::UnknownAction { .. } => ControlError::PermissionDenied,
+        EntryError::Moved | EntryError::InUse { .. } => ControlError::FailedPrecondition,
+        EntryError::Field { error, .. } => match &**error {
+            FieldError::TooWide { .. } | FieldError::PrefixTooLong { .. } => {
+                ControlError::OutOfRange
+            }
+            _ => ControlError::InvalidArgument,
+        },
+        _ => ControlError::InvalidArgument,
+    }
+}
+
+pub(super) fn of_batch(error: &BatchError) -> ControlError {
+    of_entry(&error.name, &error.error)
+}

@@ -1,0 +1,160 @@
+//! From updates of control to updates of tables, and back: everything that can be checked before anything changes.
+
+use wireyard_pipeline::generation::Generation;
+use wireyard_pipeline::ids::{Id, TableId};
+use wireyard_pipeline::ir::{Action, ActionCall, Param, Program, Table, layout};
+use wireyard_pipeline::state::{action_args, action_words};
+use wireyard_tables as tables;
+use wireyard_tables::meter::{Meter, MeterConfig};
+use wireyard_tables::time::Time;
+
+use super::error::of_entry;
+use super::{ControlError, EntryKey, TableEntry, Target};
+
+pub(super) type Result<T> = std::result::Result<T, ControlError>;
+
+/// A table of the program.
+pub(super) fn table(program: &Program, id: TableId) -> Result<&Table> {
+    let no_table = || ControlError::NotFound(format!("there is no table {}", id.0));
+    program.tables.get(id).ok_or_else(no_table)
+}
+
+/// The id that the tables have for it.
+pub(super) fn table_id(id: TableId) -> tables::TableId {
+    tables::TableId(id.0)
+}
+
+/// The profile of a table with a selector: they are numbered in the order of their tables.
+pub(super) fn profile(program: &Program, id: TableId) -> Result<tables::ProfileId> {
+    let declared = table(program, id)?;
+    if declared.selector.is_none() {
+        let text = format!("table {} has no selector, so no members and groups", declared.name);
+        return Err(ControlError::InvalidArgument(text));
+    }
+    let before = program.tables.iter().take(id.index()).filter(|table| table.selector.is_some());
+    Ok(tables::ProfileId(before.count() as u32))
+}
+
+fn fits(param: &Param, value: u128) -> bool {
+    value <= layout::ones(param.bits)
+}
+
+/// An action and its arguments as the table has them.
+pub(super) fn call(
+    program: &Program,
+    id: TableId,
+    call: &ActionCall,
+) -> Result<tables::ActionCall> {
+    let declared = table(program, id)?;
+    let Some(action) = program.actions.get(call.action) else {
+        let text = format!("table {}: there is no action {}", declared.name, call.action.0);
+        return Err(ControlError::InvalidArgument(text));
+    };
+    let Some(place) = declared.actions.iter().position(|known| *known == call.action) else {
+        let text = format!("table {} does not list action {}", declared.name, action.name);
+        return Err(ControlError::PermissionDenied(text));
+    };
+    let (found, expected) = (call.args.len(), action.params.len());
+    if found != expected {
+        let text =
+            format!("action {} has {expected} parameters, and {found} were given", action.name);
+        return Err(ControlError::InvalidArgument(text));
+    }
+    let mut args = action.params.iter().zip(&call.args);
+    if let Some((param, value)) = args.find(|(param, value)| !fits(param, **value)) {
+        let text = format!(
+            "action {}: {value:#x} does not fit into the {} bits of {}",
+            action.name, param.bits, param.name
+        );
+        return Err(ControlError::OutOfRange(text));
+    }
+    let mut data = Vec::new();
+    action_words(action, &call.args, &mut data);
+    Ok(tables::ActionCall { action: place as u32, data })
+}
+
+/// The inverse of [`call`].
+pub(super) fn call_of(
+    program: &Program,
+    declared: &Table,
+    call: &tables::ActionCall,
+) -> ActionCall {
+    let action = declared.actions.get(call.action as usize).copied().unwrap_or_default();
+    let args = |action: &Action| action_args(action, &call.data).collect();
+    let args = program.actions.get(action).map(args).unwrap_or_default();
+    ActionCall { action, args }
+}
+
+fn target(program: &Program, id: TableId, target: &Target) -> Result<tables::Target> {
+    Ok(match target {
+        Target::Action(action) => tables::Target::Action(call(program, id, action)?),
+        Target::Member(member) => tables::Target::Member(*member),
+        Target::Group(group) => tables::Target::Group(*group),
+    })
+}
+
+/// An entry as the tables have it.
+pub(super) fn entry(program: &Program, entry: &TableEntry) -> Result<tables::Entry> {
+    let EntryKey { table: id, matches, priority } = &entry.key;
+    let declared = table(program, *id)?;
+    if entry.counter.is_some() && !declared.counters {
+        let text = format!("table {} has no counters", declared.name);
+        return Err(ControlError::InvalidArgument(text));
+    }
+    Ok(tables::Entry {
+        matches: matches.clone(),
+        priority: *priority,
+        target: target(program, *id, &entry.target)?,
+        idle_timeout: entry.idle_timeout,
+        meter: entry.meter,
+    })
+}
+
+/// An entry of a table as control has it, with what is kept beside it.
+pub(super) fn entry_of(
+    generation: &Generation,
+    id: TableId,
+    view: &tables::TableView,
+    (slot, entry): (tables::Slot, tables::Entry),
+    now: Time,
+) -> Result<TableEntry> {
+    let program = &generation.program;
+    let declared = table(program, id)?;
+    let target = match entry.target {
+        tables::Target::Action(call) => Target::Action(call_of(program, declared, &call)),
+        tables::Target::Member(member) => Target::Member(member),
+        tables::Target::Group(group) => Target::Group(group),
+    };
+    let index = slot.0 as usize;
+    Ok(TableEntry {
+        key: EntryKey { table: id, matches: entry.matches, priority: entry.priority },
+        target,
+        idle_timeout: entry.idle_timeout,
+        meter: view.meters().and_then(|meters| meters.config(index)),
+        counter: view.counters().and_then(|counters| counters.read(index)),
+        since_hit: view.last_hits().map(|hits| now.since(hits.last(slot))),
+    })
+}
+
+/// Where the entry with this key is.
+pub(super) fn slot(generation: &Generation, key: &EntryKey) -> Result<usize> {
+    let declared = table(&generation.program, key.table)?;
+    let tables = generation.state.tables();
+    let found = tables.entry(table_id(key.table), &key.matches, key.priority);
+    let (slot, _) = found.map_err(|error| of_entry(&declared.name, &error))?;
+    Ok(slot.0 as usize)
+}
+
+/// An index of an array of this name and size.
+pub(super) fn index(kind: &str, name: &str, index: u64, size: usize) -> Result<usize> {
+    let known = usize::try_from(index).ok().filter(|index| *index < size);
+    known.ok_or_else(|| {
+        ControlError::OutOfRange(format!("{kind} {name} has {size} cells and no cell {index}"))
+    })
+}
+
+/// Rates that mean something.
+pub(super) fn rates(name: &str, config: Option<MeterConfig>) -> Result<()> {
+    let wrong = |error| ControlError::InvalidArgument(format!("{name}: {error}"));
+    config.map_or(Ok(()), |config| Meter::new(config, Time::ZERO).map(|_| ()).map_err(wrong))
+}

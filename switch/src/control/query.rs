@@ -1,0 +1,293 @@
+//! Reading what a device has.
+
+use wireyard_pipeline::generation::Generation;
+use wireyard_pipeline::ids::{Id, IdVec, RegisterId, TableId};
+use wireyard_tables::time::Time;
+
+use super::error::of_entry;
+use super::plan::{self, Result};
+use super::{Control, ControlError, Entity, EntryKey, Query};
+
+/// Entries of a register that a worker reads between two bursts.
+const REGISTERS_TOGETHER: u64 = 256;
+
+impl Control {
+    /// What a query finds, as one list; see [`Control::visit`].
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`] for a single object that is not there, [`ControlError::OutOfRange`] for an index beyond the
+    /// end of its array, [`ControlError::Unavailable`] where a worker is asked for registers and none is polled.
+    pub fn read(&self, query: &Query) -> Result<Vec<Entity>> {
+        let mut all = Vec::new();
+        self.visit(query, &mut |entity| all.push(entity))?;
+        Ok(all)
+    }
+
+    /// Gives everything that a query finds to `each`, in the order of ids and indices, entries of a table oldest first.
+    ///
+    /// # Errors
+    /// As [`Control::read`].
+    pub fn visit(&self, query: &Query, each: &mut dyn FnMut(Entity)) -> Result<()> {
+        let loader = self.shared.loader();
+        let generation = loader.current();
+        let read = Reading { control: self, generation: &generation, now: self.now() };
+        match query {
+            Query::Entry(key) => each(read.entry(key)?),
+            Query::Entries { table } => {
+                read.each_table(*table, |id| read.entries(id, each))?;
+            }
+            Query::DefaultActions { table } => {
+                read.each_table(*table, |id| read.default_action(id).map(&mut *each))?;
+            }
+            Query::Members { table, id } => read.members(*table, *id, each)?,
+            Query::Groups { table, id } => read.groups(*table, *id, each)?,
+            Query::Counters { counter, index } => {
+                let arrays = &generation.program.counters;
+                each_cell(
+                    arrays,
+                    "counter",
+                    *counter,
+                    *index,
+                    |declared| (&declared.name, declared.size),
+                    &mut |counter, index| {
+                        let array = generation.state.counter(counter);
+                        let count = array.and_then(|array| array.read(index)).unwrap_or_default();
+                        each(Entity::Counter { counter, index: index as u64, count });
+                    },
+                )?;
+            }
+            Query::Meters { meter, index } => {
+                let arrays = &generation.program.meters;
+                each_cell(
+                    arrays,
+                    "meter",
+                    *meter,
+                    *index,
+                    |declared| (&declared.name, declared.size),
+                    &mut |meter, index| {
+                        let array = generation.state.meter_array(meter);
+                        let config = array.and_then(|array| array.config(index));
+                        each(Entity::Meter { meter, index: index as u64, config });
+                    },
+                )?;
+            }
+            Query::Registers { register, index } => read.registers(*register, *index, each)?,
+            Query::ValueSets { set } => {
+                for id in ids(&generation.program.value_sets, "value set", *set)? {
+                    let members = generation.state.value_set(id).unwrap_or_default();
+                    each(Entity::ValueSet { set: id, members });
+                }
+            }
+            Query::Multicast { id } => {
+                let all = self.shared.replication.load();
+                let found = all.groups().filter(|(group, _)| id.is_none_or(|id| id == *group));
+                let found = found.map(|(id, group)| Entity::Multicast { id, group: group.clone() });
+                give(found, *id, "multicast group", each)?;
+            }
+            Query::Mirrors { id } => {
+                let all = self.shared.replication.load();
+                let found =
+                    all.sessions().filter(|(session, _)| id.is_none_or(|id| id == *session));
+                let found = found.map(|(id, session)| Entity::Mirror { id, session });
+                give(found, *id, "mirror session", each)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives all, of which there is one at least where it was named.
+fn give(
+    found: impl Iterator<Item = Entity>,
+    id: Option<u16>,
+    kind: &str,
+    each: &mut dyn FnMut(Entity),
+) -> Result<()> {
+    let given = found.map(each).count();
+    match id {
+        Some(id) if given == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
+        _ => Ok(()),
+    }
+}
+
+/// One id, or all.
+fn ids<I: Id, T>(objects: &IdVec<I, T>, kind: &str, id: Option<I>) -> Result<Vec<I>> {
+    match id {
+        None => Ok(objects.ids().collect()),
+        Some(id) if objects.get(id).is_some() => Ok(vec![id]),
+        Some(id) => Err(ControlError::NotFound(format!("there is no {kind} {}", id.index()))),
+    }
+}
+
+/// One cell or all, of one array or all.
+fn each_cell<I: Id, T>(
+    arrays: &IdVec<I, T>,
+    kind: &str,
+    id: Option<I>,
+    cell: Option<u64>,
+    shape: impl Fn(&T) -> (&String, u32),
+    each: &mut dyn FnMut(I, usize),
+) -> Result<()> {
+    for id in ids(arrays, kind, id)? {
+        let (name, size) = shape(&arrays[id]);
+        match cell {
+            Some(cell) => each(id, plan::index(kind, name, cell, size as usize)?),
+            None => (0..size as usize).for_each(|cell| each(id, cell)),
+        }
+    }
+    Ok(())
+}
+
+struct Reading<'a> {
+    control: &'a Control,
+    generation: &'a Generation,
+    now: Time,
+}
+
+impl Reading<'_> {
+    fn each_table(
+        &self,
+        table: Option<TableId>,
+        mut each: impl FnMut(TableId) -> Result<()>,
+    ) -> Result<()> {
+        ids(&self.generation.program.tables, "table", table)?.into_iter().try_for_each(&mut each)
+    }
+
+    fn entry(&self, key: &EntryKey) -> Result<Entity> {
+        let declared = plan::table(&self.generation.program, key.table)?;
+        let (tables, id) = (self.generation.state.tables(), plan::table_id(key.table));
+        let found = tables.entry(id, &key.matches, key.priority);
+        let found = found.map_err(|error| of_entry(&declared.name, &error))?;
+        let snapshot = tables.snapshot();
+        let no_table = || ControlError::NotFound(format!("there is no table {}", key.table.0));
+        let view = snapshot.table(id).ok_or_else(no_table)?;
+        plan::entry_of(self.generation, key.table, view, found, self.now).map(Entity::TableEntry)
+    }
+
+    fn entries(&self, table: TableId, each: &mut dyn FnMut(Entity)) -> Result<()> {
+        let declared = plan::table(&self.generation.program, table)?;
+        let (tables, id) = (self.generation.state.tables(), plan::table_id(table));
+        let all = tables.entries(id).map_err(|error| of_entry(&declared.name, &error))?;
+        let snapshot = tables.snapshot();
+        let Some(view) = snapshot.table(id) else { return Ok(()) };
+        for found in all {
+            let entry = plan::entry_of(self.generation, table, view, found, self.now)?;
+            each(Entity::TableEntry(entry));
+        }
+        Ok(())
+    }
+
+    fn default_action(&self, table: TableId) -> Result<Entity> {
+        let program = &self.generation.program;
+        let declared = plan::table(program, table)?;
+        let call = self.generation.state.tables().default_action(plan::table_id(table));
+        let call = call.map_err(|error| of_entry(&declared.name, &error))?;
+        let action = Some(plan::call_of(program, declared, &call));
+        Ok(Entity::DefaultAction { table, action })
+    }
+
+    /// Tables with a profile; the one that was named must have one.
+    fn profiles(&self, table: Option<TableId>) -> Result<Vec<TableId>> {
+        let program = &self.generation.program;
+        if let Some(table) = table {
+            plan::profile(program, table)?;
+        }
+        let mut all = ids(&program.tables, "table", table)?;
+        all.retain(|id| program.tables[*id].selector.is_some());
+        Ok(all)
+    }
+
+    fn members(
+        &self,
+        table: Option<TableId>,
+        id: Option<u32>,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        let program = &self.generation.program;
+        let mut given = 0;
+        for table in self.profiles(table)? {
+            let declared = plan::table(program, table)?;
+            let all = self.generation.state.tables().members(plan::profile(program, table)?);
+            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
+            for (member, call) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
+                let action = plan::call_of(program, declared, &call);
+                each(Entity::Member { table, id: member, action });
+                given += 1;
+            }
+        }
+        found(given, id, "member")
+    }
+
+    fn groups(
+        &self,
+        table: Option<TableId>,
+        id: Option<u32>,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        let program = &self.generation.program;
+        let mut given = 0;
+        for table in self.profiles(table)? {
+            let declared = plan::table(program, table)?;
+            let all = self.generation.state.tables().groups(plan::profile(program, table)?);
+            let all = all.map_err(|error| of_entry(&declared.name, &error))?;
+            for (group, members) in all.into_iter().filter(|(n, _)| id.is_none_or(|id| id == *n)) {
+                each(Entity::Group { table, id: group, members });
+                given += 1;
+            }
+        }
+        found(given, id, "group")
+    }
+
+    fn registers(
+        &self,
+        register: Option<RegisterId>,
+        index: Option<u64>,
+        each: &mut dyn FnMut(Entity),
+    ) -> Result<()> {
+        let registers = &self.generation.program.registers;
+        for register in ids(registers, "register", register)? {
+            let declared = &registers[register];
+            let size = u64::from(declared.size);
+            let (mut next, end) = match index {
+                Some(at) => {
+                    plan::index("register", &declared.name, at, size as usize)?;
+                    (at, at + 1)
+                }
+                None => (0, size),
+            };
+            while next < end {
+                let until = end.min(next + REGISTERS_TOGETHER);
+                let read = self.control.get_registers(register, next..until)?;
+                for (index, cells) in (next..until).zip(read) {
+                    each(Entity::Register { register, index, cells });
+                }
+                next = until;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn found(given: usize, id: Option<u32>, kind: &str) -> Result<()> {
+    match id {
+        Some(id) if given == 0 => Err(ControlError::NotFound(format!("there is no {kind} {id}"))),
+        _ => Ok(()),
+    }
+}
+
+impl Control {
+    fn get_registers(&self, id: RegisterId, range: std::ops::Range<u64>) -> Result<Vec<Vec<u64>>> {
+        self.ask(0, move |core, _| {
+            let Some(generation) = core.generation() else { return Vec::new() };
+            let state = &generation.state;
+            let Some(array) = state.register(id) else { return Vec::new() };
+            let read = |index| {
+                let lock = state.lock(id, index);
+                let cells = (0..array.cells()).filter_map(|cell| array.load(index, cell)).collect();
+                lock.inspect(|token| state.unlock(*token));
+                cells
+            };
+            range.map(read).collect()
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Updates and queries on a device of one worker: what is read back, and which status each wrong request has.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use wireyard_tables::counter::Count;
+use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::time::{Span, Time};
+use wireyard_tables::{GroupMember, Match};
+
+use super::*;
+use crate::program::{DeviceOptions, from_text};
+use crate::replicate::{Group, Member, Members, Session};
+
+const PROGRAM: &str = "
+pipeline: everything
+include: [ethernet]
+value_sets: { kinds: { bits: 16, size: 2, values: [0x0800] } }
+registers: { seen: { bits: 32, size: 600 }, pair: { struct: { a: 8, b: 16 }, size: 2 } }
+counters: { packets: { size: 4 } }
+meters: { rates: { size: 4, type: srtcm, unit: packets } }
+parser:
+  start: { extract: ethernet, select: ethernet.ether_type, cases: [ { match: ['@kinds'], next: accept } ] }
+tables:
+  ways:
+    key: { std.ingress_port: exact }
+    actions: [out, nop]
+    default: nop
+    size: 4
+    counters: true
+    meter: { type: trtcm, unit: bytes }
+    idle_timeout_ms: 1000
+  fixed:
+    key: { ethernet.dst: exact }
+    actions: [nop]
+    default: nop
+    const_default: true
+    const_entries: true
+    size: 4
+    entries: [ { match: { ethernet.dst: 02:00:00:00:00:01 }, action: nop } ]
+  spread:
+    key: { std.ingress_port: exact, ethernet.src: selector }
+    actions: [out, nop]
+    default: nop
+    size: 4
+    selector: { hash: crc16, members: 4, groups: 2 }
+actions:
+  out: { params: { to: port }, do: [ std.egress_port = to ] }
+  other: { do: [ std.egress_port = 1 ] }
+ingress:
+  - apply: ways
+  - apply: fixed
+  - apply: spread
+  - { update: 'seen[0]', as: n, do: [ n = n + 1 ] }
+  - { update: 'pair[0]', as: p, do: [ p.a = 1 ] }
+  - count(packets, 0)
+  - std.color = execute(rates, 0)
+  - if: ethernet.ether_type == 1
+    then: [ other() ]
+deparser: { emit: [ethernet] }
+";
+
+fn device() -> (Core, Control) {
+    let loaded = from_text("everything.yaml", PROGRAM);
+    let loaded = loaded.unwrap_or_else(|rejected| panic!("{rejected}"));
+    let core = loaded.device(DeviceOptions::small()).unwrap();
+    let control = core.control().unwrap().clone();
+    (core, control)
+}
+
+/// Polls the device as long as `work` takes.
+fn while_polled(mut core: Core, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut now = Time::from_ns(1000);
+            while !stop.load(Ordering::Relaxed) {
+                core.poll(now, None);
+                now += Span::from_us(1);
+            }
+        });
+        work();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn entry(control: &Control, port: u128, to: u128) -> TableEntry {
+    let table = control.table("ways").unwrap();
+    TableEntry::new(table, vec![Match::Exact(port)], control.call("out", &[to]).unwrap())
+}
+
+fn entries(control: &Control, table: &str) -> Vec<TableEntry> {
+    let query = Query::Entries { table: Some(control.table(table).unwrap()) };
+    let all = control.read(&query).unwrap().into_iter();
+    all.map(|entity| match entity {
+        Entity::TableEntry(entry) => entry,
+        other => panic!("{other:?}"),
+    })
+    .collect()
+}
+
+#[test]
+fn an_entry_is_read_back_as_it_was_written() {
+    let (_core, control) = device();
+    let mut written = entry(&control, 1, 2);
+    written.idle_timeout = Some(Span::from_ms(5));
+    written.meter = Some(MeterConfig::TwoRate { cir: 1, cbs: 2, pir: 3, pbs: 4 });
+    written.counter = Some(Count { packets: 7, bytes: 700 });
+    control.insert(written.clone()).unwrap();
+    written.since_hit = Some(Span::ZERO);
+    assert_eq!(entries(&control, "ways"), [written.clone()]);
+    assert_eq!(
+        control.read(&Query::Entry(written.key.clone())).unwrap(),
+        [Entity::TableEntry(written.clone())]
+    );
+    // What is not said stays.
+    control.modify(entry(&control, 1, 3)).unwrap();
+    let changed = entries(&control, "ways").remove(0);
+    assert_eq!((changed.counter, changed.meter), (written.counter, written.meter));
+    assert_eq!(changed.target, Target::Action(control.call("out", &[3]).unwrap()));
+    assert_eq!(changed.idle_timeout, None);
+}
+
+#[test]
+fn each_wrong_update_has_its_status() {
+    let (_core, control) = device();
+    control.insert(entry(&control, 1, 2)).unwrap();
+    let status = |update: Update| control.write_one(update).unwrap_err();
+    let insert = |entry| Update::Insert(Entity::TableEntry(entry));
+    let with = |action: &str, args: &[u128]| {
+        TableEntry::new(
+            control.table("ways").unwrap(),
+            vec![Match::Exact(9)],
+            control.call(action, args).unwrap(),
+        )
+    };
+    type E = ControlError;
+    assert!(matches!(status(insert(entry(&control, 1, 2))), E::AlreadyExists(_)));
+    let absent = Update::Delete(Entity::TableEntry(entry(&control, 9, 2)));
+    assert!(matches!(status(absent), E::NotFound(_)));
+    assert!(matches!(status(insert(with("other", &[]))), E::PermissionDenied(_)));
+    assert!(matches!(status(insert(with("out", &[]))), E::InvalidArgument(_)));
+    assert!(matches!(status(insert(with("out", &[1 << 16]))), E::OutOfRange(_)));
+    assert!(matches!(status(insert(entry(&control, 1 << 16, 2))), E::OutOfRange(_)));
+    assert!(matches!(
+        status(insert(entry(&control, 9, 2).with_priority(1))),
+        E::InvalidArgument(_)
+    ));
+    let fixed = control.table("fixed").unwrap();
+    let nop = control.call("nop", &[]).unwrap();
+    let constant = TableEntry::new(fixed, vec![Match::Exact(9)], nop.clone());
+    assert!(matches!(status(insert(constant)), E::PermissionDenied(_)));
+    let default = Entity::DefaultAction { table: fixed, action: Some(nop) };
+    assert!(matches!(status(Update::Modify(default.clone())), E::PermissionDenied(_)));
+    assert!(matches!(status(Update::Insert(default)), E::InvalidArgument(_)));
+    for port in 2..=4 {
+        control.insert(entry(&control, port, 2)).unwrap();
+    }
+    assert!(matches!(status(insert(entry(&control, 5, 2))), E::ResourceExhausted(_)));
+    let packets = control.counter("packets").unwrap();
+    let cell = Entity::Counter { counter: packets, index: 4, count: Count::default() };
+    assert!(matches!(status(Update::Modify(cell.clone())), E::OutOfRange(_)));
+    assert!(matches!(status(Update::Insert(cell)), E::InvalidArgument(_)));
+    let kinds = control.value_set("kinds").unwrap();
+    let set = |members: &[u128]| {
+        Update::Modify(Entity::ValueSet { set: kinds, members: members.to_vec() })
+    };
+    assert!(matches!(status(set(&[1, 2, 3])), E::ResourceExhausted(_)));
+    assert!(matches!(status(set(&[1 << 16])), E::OutOfRange(_)));
+    assert!(matches!(control.table("none"), Err(E::NotFound(_))));
+    assert!(matches!(control.read(&Query::Mirrors { id: Some(3) }), Err(E::NotFound(_))));
+}
+
+#[test]
+fn an_atomic_batch_is_done_whole_or_not_at_all() {
+    let (_core, control) = device();
+    let insert = |port| Update::Insert(Entity::TableEntry(entry(&control, port, 2)));
+    let session = Session { port: 3, instance: 0, traffic_class: None, truncate_bytes: 0 };
+    let mirror = || Update::Insert(Entity::Mirror { id: 5, session });
+    let batch = [insert(1), mirror(), insert(2), insert(1), insert(3)];
+    let error = control.write(&batch, Mode::Atomic).unwrap_err();
+    assert_eq!(error.first().map(|(at, _)| at), Some(3));
+    let aborted = error.results.iter().filter(|r| matches!(r, Err(ControlError::Aborted(_))));
+    assert_eq!(aborted.count(), 4);
+    assert!(entries(&control, "ways").is_empty());
+    assert!(control.read(&Query::Mirrors { id: None }).unwrap().is_empty());
+
+    let error = control.write(&batch, Mode::Continue).unwrap_err();
+    let done: Vec<bool> = error.results.iter().map(Result::is_ok).collect();
+    assert_eq!(done, [true, true, true, false, true]);
+    assert!(matches!(error.results[3], Err(ControlError::AlreadyExists(_))));
+    assert_eq!(entries(&control, "ways").len(), 3);
+    let mirrors = control.read(&Query::Mirrors { id: Some(5) }).unwrap();
+    assert_eq!(mirrors, [Entity::Mirror { id: 5, session }]);
+}
+
+#[test]
+fn members_groups_and_copies_are_written_and_read() {
+    let (_core, control) = device();
+    let table = control.table("spread").unwrap();
+    let member = |id, to| Entity::Member { table, id, action: control.call("out", &[to]).unwrap() };
+    let weight = |member| GroupMember { member, weight: 1 };
+    let group = Entity::Group { table, id: 1, members: vec![weight(1), weight(2)] };
+    let mut to_group = entry(&control, 1, 1);
+    to_group.key.table = table;
+    to_group.target = Target::Group(1);
+    let copies = Members::List(vec![Member { port: 2, instance: 1 }]);
+    let flood = Entity::Multicast { id: 7, group: Group { members: copies, prune_ingress: true } };
+    let all = [
+        member(1, 1),
+        member(2, 2),
+        group.clone(),
+        Entity::TableEntry(to_group.clone()),
+        flood.clone(),
+    ];
+    control.write(&all.map(Update::Insert), Mode::Atomic).unwrap();
+    let read = |query| control.read(&query).unwrap();
+    assert_eq!(read(Query::Members { table: None, id: None }), [member(1, 1), member(2, 2)]);
+    assert_eq!(read(Query::Groups { table: Some(table), id: Some(1) }), [group.clone()]);
+    assert_eq!(entries(&control, "spread"), [to_group]);
+    assert_eq!(read(Query::Multicast { id: None }), [flood]);
+    let in_use = control.write_one(Update::Delete(group)).unwrap_err();
+    assert!(matches!(in_use, ControlError::FailedPrecondition(_)), "{in_use}");
+}
+
+#[test]
+fn arrays_and_sets_are_written_and_read() {
+    let (core, control) = device();
+    while_polled(core, || {
+        let (seen, pair) = (control.register("seen").unwrap(), control.register("pair").unwrap());
+        let counter = control.counter("packets").unwrap();
+        let meter = control.meter("rates").unwrap();
+        let set = control.value_set("kinds").unwrap();
+        let config = Some(MeterConfig::SingleRate { cir: 10, cbs: 5, ebs: 0 });
+        let written = [
+            Entity::Counter { counter, index: 3, count: Count { packets: 1, bytes: 2 } },
+            Entity::Meter { meter, index: 2, config },
+            Entity::Register { register: seen, index: 599, cells: vec![77] },
+            Entity::Register { register: pair, index: 1, cells: vec![255, 65535] },
+            Entity::ValueSet { set, members: vec![3, 9] },
+        ];
+        control.write(&written.clone().map(Update::Modify), Mode::Atomic).unwrap();
+        let read = |query| control.read(&query).unwrap();
+        let mut found = read(Query::Counters { counter: Some(counter), index: Some(3) });
+        found.extend(read(Query::Meters { meter: None, index: Some(2) }));
+        let registers = read(Query::Registers { register: Some(seen), index: None });
+        assert_eq!(registers.len(), 600);
+        found.extend(registers.last().cloned());
+        found.extend(read(Query::Registers { register: Some(pair), index: Some(1) }));
+        found.extend(read(Query::ValueSets { set: None }));
+        assert_eq!(found, written);
+        let wide = Entity::Register { register: pair, index: 0, cells: vec![256, 0] };
+        let error = control.write_one(Update::Modify(wide)).unwrap_err();
+        assert!(matches!(error, ControlError::OutOfRange(_)), "{error}");
+    });
+    let ended = control.read(&Query::Registers { register: None, index: Some(0) }).unwrap_err();
+    assert!(matches!(ended, ControlError::Unavailable(_)), "{ended}");
+}
