@@ -161,6 +161,9 @@ pub enum Verdict {
 }
 
 /// Intrinsic metadata for one pass: inputs by the device, decisions by the program.
+///
+/// What a pass asks of the device beside one copy to the egress port, at once, is one word: the eight bytes from
+/// `multicast_group` to `delayed` ([`Intrinsic::deferred`]). Both engines write its fields, [`Decision::of`] reads them.
 #[repr(C)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Intrinsic {
@@ -178,26 +181,28 @@ pub struct Intrinsic {
     pub checksum_error: u32,
     /// Out: bit n when the n-th CRC was wrong.
     pub crc_error: u32,
-    /// Out: the pass cut the packet to at most so many bytes; `u32::MAX` is not at all.
-    pub truncate_to: u32,
     /// Out: group, 0 is none. Ingress only.
     pub multicast_group: u16,
     /// Out: hold until so many later packets have passed.
     pub hold_packets: u16,
-    /// Out: why it drops or is punted ([`ReasonId`]).
-    pub reason: u16,
     /// Out: how many clones were asked for.
     pub clone_count: u8,
-    /// Out: the parser error.
-    pub parser_error: u8,
     /// Out: [`Verdict`].
     pub verdict: u8,
+    /// Out: 1 when `not_before_ns` is not 0.
+    pub delayed: u16,
+    /// Out: why it drops or is punted ([`ReasonId`]).
+    pub reason: u16,
+    /// Out: the parser error.
+    pub parser_error: u8,
+    /// Out: 1 when egress was done behind ingress, by [`Engine::through`].
+    pub egress_done: u8,
     /// Out: DSCP for the device's maps; 0xff is none.
     pub dscp: u8,
     /// Out: PCP for the device's maps; 0xff is none.
     pub pcp: u8,
-    /// Out: 1 when egress was done behind ingress, by [`Engine::through`].
-    pub left: u8,
+    /// 0: the defaults of these eight bytes are one store.
+    pub reserved: u16,
     /// In: bytes in the queue at arrival. Egress only.
     pub enqueue_depth_bytes: u32,
     /// In: bytes in the queue at departure. Egress only.
@@ -226,18 +231,19 @@ impl Default for Intrinsic {
             dequeue_depth_bytes: 0,
             checksum_error: 0,
             crc_error: 0,
-            truncate_to: u32::MAX,
+            multicast_group: 0,
+            hold_packets: 0,
+            clone_count: 0,
+            verdict: Verdict::Forward as u8,
+            delayed: 0,
+            reason: 0,
+            parser_error: 0,
+            egress_done: 0,
+            reserved: 0,
             original: None,
             original_len: 0,
             original_off: 0,
-            multicast_group: 0,
-            hold_packets: 0,
-            reason: 0,
             clones: [0; CLONES_MAX],
-            clone_count: 0,
-            verdict: Verdict::Forward as u8,
-            parser_error: 0,
-            left: 0,
             congestion_mark: 0,
             dscp: 0xff,
             pcp: 0xff,
@@ -315,17 +321,71 @@ impl Intrinsic {
         ReasonId(self.reason.into())
     }
 
-    /// What ingress decided is one copy to a port that is open, now, whole: nothing is left to the device
-    /// before egress.
-    pub fn may_leave(&self, packet: &Descriptor, open: &OpenPorts) -> bool {
-        self.verdict() == Verdict::Forward
-            && open.has(packet.egress_port)
-            && self.multicast_group == 0
-            && self.not_before_ns == 0
-            && self.hold_packets == 0
-            && self.hold_timeout_ns == 0
-            && self.clone_count == 0
-            && self.truncate_to == u32::MAX
+    /// What the pass leaves to the device; 0 when that is one copy to the egress port, at once.
+    #[inline]
+    pub fn deferred(&self) -> u64 {
+        let [a, b] = self.multicast_group.to_ne_bytes();
+        let [c, d] = self.hold_packets.to_ne_bytes();
+        let [e, f] = self.delayed.to_ne_bytes();
+        u64::from_ne_bytes([a, b, c, d, self.clone_count, self.verdict, e, f])
+    }
+
+    /// Leaves nothing to the device: a pass that did nothing.
+    pub fn forward_plain(&mut self) {
+        (self.multicast_group, self.hold_packets, self.delayed) = (0, 0, 0);
+        (self.clone_count, self.verdict) = (0, Verdict::Forward as u8);
+    }
+}
+
+// Generated code writes the word with one store and reads it with one load.
+const _: () = {
+    use std::mem::offset_of as at;
+    let word = at!(Intrinsic, multicast_group);
+    assert!(word.is_multiple_of(8));
+    assert!(at!(Intrinsic, hold_packets) == word + 2);
+    assert!(at!(Intrinsic, clone_count) == word + 4);
+    assert!(at!(Intrinsic, verdict) == word + 5);
+    assert!(at!(Intrinsic, delayed) == word + 6);
+    assert!(Verdict::Forward as u8 == 0);
+};
+
+/// What the device does with a packet after a pass: the one reading of what [`Intrinsic`] decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// One copy to the egress port, at once: nothing else was asked for.
+    Plain,
+    /// One copy to the egress port; clones, or a delay, were asked for too.
+    Unicast,
+    /// A copy for each member of this group.
+    Multicast(u16),
+    /// Ingress again.
+    Resubmit,
+    /// The end, for this reason.
+    Drop(ReasonId),
+    /// To the control plane, for this reason.
+    Punt(ReasonId),
+}
+
+impl Decision {
+    /// What a pass decided.
+    #[inline]
+    pub fn of(meta: &Intrinsic) -> Decision {
+        if meta.deferred() == 0 {
+            return Decision::Plain;
+        }
+        match (meta.verdict(), meta.multicast_group) {
+            (Verdict::Drop, _) => Decision::Drop(meta.reason()),
+            (Verdict::Punt, _) => Decision::Punt(meta.reason()),
+            (Verdict::Resubmit, _) => Decision::Resubmit,
+            (Verdict::Forward, 0) => Decision::Unicast,
+            (Verdict::Forward, group) => Decision::Multicast(group),
+        }
+    }
+
+    /// Egress may follow ingress at once: [`Decision::Plain`], to a port that is open.
+    #[inline]
+    pub fn is_plain(packet: &Descriptor, meta: &Intrinsic, open: &OpenPorts) -> bool {
+        Decision::of(meta) == Decision::Plain && open.has(packet.egress_port)
     }
 }
 
@@ -397,9 +457,8 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// Egress, deparser.
     fn egress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
 
-    /// Ingress of each packet, and egress right behind it where it [`may_leave`](Intrinsic::may_leave) by a
-    /// port that is open. [`Intrinsic::left`] is 1 for the packets that did
-    /// both, and what egress decided stands in their metadata; of their descriptors only the packet, the
+    /// Ingress of each packet, and egress right behind it where it [is plain](Decision::is_plain).
+    /// [`Intrinsic::egress_done`] is 1 for the packets that did both, and what egress decided stands in their metadata; of their descriptors only the packet, the
     /// egress port and the flags are good. The others are as [`Engine::ingress`] leaves them.
     ///
     /// The device fills in what egress is told about the queue (there is none) beforehand. A packet's egress
@@ -414,9 +473,9 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
         for (packet, meta) in packets.iter_mut().zip(meta) {
             let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
             self.ingress(cx, packet, meta);
-            if meta[0].may_leave(&packet[0], open) {
+            if Decision::is_plain(&packet[0], &meta[0], open) {
                 self.egress(cx, packet, meta);
-                meta[0].left = 1;
+                meta[0].egress_done = 1;
             }
         }
     }
@@ -447,5 +506,29 @@ impl Device for NoDevice {
 
     fn call(&mut self, _: ExternId, _: &[u128], _: &Descriptor, _: &[u8], _: Time) -> u128 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_packet_that_asks_for_nothing_is_plain() {
+        let of = |set: fn(&mut Intrinsic)| {
+            let mut meta = Intrinsic { reason: 5, ..Intrinsic::default() };
+            set(&mut meta);
+            Decision::of(&meta)
+        };
+        assert_eq!(of(|_| {}), Decision::Plain);
+        assert_eq!(of(|meta| meta.delayed = 1), Decision::Unicast);
+        assert_eq!(of(|meta| meta.hold_packets = 256), Decision::Unicast);
+        assert_eq!(of(|meta| meta.clone_count = 1), Decision::Unicast);
+        assert_eq!(of(|meta| meta.multicast_group = 256), Decision::Multicast(256));
+        assert_eq!(of(|meta| meta.verdict = Verdict::Resubmit as u8), Decision::Resubmit);
+        assert_eq!(of(|meta| meta.verdict = Verdict::Drop as u8), Decision::Drop(ReasonId(5)));
+        assert_eq!(of(|meta| meta.verdict = Verdict::Punt as u8), Decision::Punt(ReasonId(5)));
+        assert_eq!(of(|meta| meta.verdict = 77), Decision::Drop(ReasonId(5)));
+        assert_eq!(of(|meta| meta.forward_plain()), Decision::Plain);
     }
 }

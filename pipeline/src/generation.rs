@@ -272,7 +272,7 @@ impl Executor {
     }
 
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
-    /// ports ([`Engine::through`]): they have [`Intrinsic::left`] set.
+    /// ports ([`Engine::through`]): they have [`Intrinsic::egress_done`] set.
     #[inline]
     pub fn ingress(
         &mut self,
@@ -324,7 +324,7 @@ impl Executor {
             Some(open) => engine.through(&mut cx, packets, meta, open),
             None => engine.ingress(&mut cx, packets, meta),
         }
-        let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.left == 0;
+        let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.egress_done == 0;
         let waiting = match (&*packets, &*meta) {
             // Alone, as a packet in virtual time nearly always is.
             ([_], [meta]) => waits(meta).into(),
@@ -360,7 +360,7 @@ impl Executor {
     }
 
     /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
-    /// packets are as they were, and of the intrinsics only verdict and clones are set. A packet that belongs to no
+    /// packets are as they were, and of the intrinsics only what is deferred is set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     #[inline]
     pub fn egress(
@@ -402,16 +402,15 @@ impl Executor {
     ) {
         let Some(live) = self.find(id) else {
             for meta in meta {
+                meta.forward_plain();
                 meta.verdict = Verdict::Drop as u8;
                 meta.reason = BuiltinReason::NoDecision.id().0 as u16;
-                meta.clone_count = 0;
             }
             return;
         };
         if live.generation.skips_egress && trace.is_none() {
             for meta in meta {
-                meta.verdict = Verdict::Forward as u8;
-                meta.clone_count = 0;
+                meta.forward_plain();
             }
             return live.generation.gone(packets.len() as u64);
         }

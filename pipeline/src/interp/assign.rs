@@ -73,7 +73,10 @@ impl Pass<'_> {
             }
             StdField::Ect => packet.flags = packet.flags & !flags::ECT | value as u8 & 1,
             StdField::Color => self.set_color(value as u8),
-            StdField::NotBeforeNs => meta.not_before_ns = value as u64,
+            StdField::NotBeforeNs => {
+                meta.not_before_ns = value as u64;
+                meta.delayed = (meta.not_before_ns != 0).into();
+            }
             StdField::HoldPackets => meta.hold_packets = value as u16,
             StdField::HoldTimeoutNs => meta.hold_timeout_ns = value as u64,
             // Nothing else is writable; the verifier refuses it.

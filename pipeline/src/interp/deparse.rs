@@ -216,7 +216,6 @@ impl Pass<'_> {
         let mut body_end = headers + body_len;
         let cut = total.min(self.truncate_to as usize);
         if cut < total {
-            self.meta.truncate_to = cut as u32;
             self.packet.len = cut as u32;
             if cut < headers {
                 let mut kept = 0;

@@ -173,17 +173,13 @@ impl Pass<'_> {
         let meta = &mut *self.meta;
         meta.not_before_ns = 0;
         meta.hold_timeout_ns = 0;
-        meta.hold_packets = 0;
         meta.checksum_error = 0;
         meta.crc_error = 0;
-        meta.truncate_to = u32::MAX;
-        meta.multicast_group = 0;
+        meta.forward_plain();
         meta.reason = 0;
-        meta.clone_count = 0;
-        meta.verdict = Verdict::Forward as u8;
         meta.parser_error = 0;
         (meta.dscp, meta.pcp) = (0xff, 0xff);
-        meta.left = 0;
+        meta.egress_done = 0;
         if !self.egress {
             self.packet.egress_port = NO_PORT;
             self.packet.traffic_class = 0;

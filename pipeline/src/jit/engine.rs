@@ -5,7 +5,7 @@ use super::compiled::{Compiled, Facts};
 use super::fetch::Fetch;
 use super::frame::{Frame, Home};
 use super::{Options, Refused, Text};
-use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
+use crate::exec::{Context, Decision, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::state::{State, Worker};
@@ -201,10 +201,10 @@ impl Jit {
         which: Which<'_>,
     ) {
         if let (Some(open), [first], [decided]) = (which.through, &*packet, &*meta)
-            && decided.may_leave(first, open)
+            && Decision::is_plain(first, decided, open)
         {
             self.run(cx, packet, meta, EGRESS);
-            meta[0].left = 1;
+            meta[0].egress_done = 1;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Ingress, and what follows from its verdict: drop, punt, another pass, copies, the traffic manager.
 
-use wireyard_pipeline::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
+use wireyard_pipeline::exec::{Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, flags};
+use wireyard_pipeline::ids::ReasonId;
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
@@ -38,7 +39,7 @@ impl Core {
         }
         // The intrinsics stay where they are: they are longer than the packets' descriptors.
         for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
-            if intrinsic.left == 1 {
+            if intrinsic.egress_done == 1 {
                 self.leave(descriptor, intrinsic, lend(&mut trace));
                 continue;
             }
@@ -154,28 +155,31 @@ impl Core {
 
     #[inline]
     fn dispatch(&mut self, mut packet: Descriptor, intrinsic: &Intrinsic) {
-        if is_ended(intrinsic) {
-            return self.end(packet, intrinsic);
-        }
-        if intrinsic.verdict() == Verdict::Resubmit {
-            return self.run_again(packet, PacketPath::Resubmit);
-        }
-        let wanted = Wanted::of(intrinsic, self.now);
-        if intrinsic.multicast_group != 0 {
-            return self.multicast(packet, intrinsic.multicast_group, wanted);
-        }
+        let wanted = match Decision::of(intrinsic) {
+            Decision::Plain => Wanted::Now,
+            Decision::Unicast => Wanted::of(intrinsic, self.now),
+            Decision::Multicast(group) => {
+                return self.multicast(packet, group, Wanted::of(intrinsic, self.now));
+            }
+            Decision::Resubmit => return self.run_again(packet, PacketPath::Resubmit),
+            Decision::Drop(reason) => return self.drop_for(packet, reason),
+            Decision::Punt(reason) => return self.punt_for(packet, reason),
+        };
         packet.path = normal_path(packet.path);
         let port = packet.egress_port;
         self.enqueue(packet, port, wanted);
     }
 
-    /// Drops or punts a packet whose pass said so.
-    pub(super) fn end(&mut self, packet: Descriptor, intrinsic: &Intrinsic) {
-        let reason = self.program_reason(packet.generation, intrinsic.reason());
-        match intrinsic.verdict() {
-            Verdict::Punt => self.punt(packet, reason),
-            _ => self.drop_packet(packet, reason),
-        }
+    /// Drops a packet for a reason of its program.
+    pub(super) fn drop_for(&mut self, packet: Descriptor, reason: ReasonId) {
+        let reason = self.program_reason(packet.generation, reason);
+        self.drop_packet(packet, reason);
+    }
+
+    /// Punts a packet for a reason of its program.
+    pub(super) fn punt_for(&mut self, packet: Descriptor, reason: ReasonId) {
+        let reason = self.program_reason(packet.generation, reason);
+        self.punt(packet, reason);
     }
 
     /// So many more packets of this generation wait for egress than ingress let through.
@@ -344,12 +348,6 @@ impl Core {
             None => entry(&mut self.cpu),
         }
     }
-}
-
-/// The pass said that the packet goes no further.
-#[inline]
-pub(super) fn is_ended(intrinsic: &Intrinsic) -> bool {
-    matches!(intrinsic.verdict(), Verdict::Drop | Verdict::Punt)
 }
 
 /// In egress the path says how the packet got there: one that was resubmitted or recirculated before is a normal one (PSA

@@ -7,7 +7,7 @@
 
 use std::slice;
 
-use wireyard_pipeline::exec::{Descriptor, Verdict};
+use wireyard_pipeline::exec::{Decision, Descriptor};
 
 use super::manager::{Charge, Wanted, port_id};
 use super::{Core, Progress};
@@ -78,13 +78,8 @@ impl Core {
     /// The port that a packet leaves by now, as one copy, if ingress decided so.
     #[inline]
     fn way_out(&self, packet: &Descriptor) -> Option<usize> {
-        let decided = &self.alone;
-        let is_plain = decided.verdict() == Verdict::Forward
-            && decided.multicast_group == 0
-            && decided.not_before_ns == 0
-            && decided.hold_packets == 0
-            && decided.original.is_none()
-            && self.manager.charge == Charge::Own;
+        let is_plain =
+            Decision::of(&self.alone) == Decision::Plain && self.manager.charge == Charge::Own;
         if is_plain { self.slot(packet.egress_port) } else { None }
     }
 

@@ -6,11 +6,10 @@
 
 use std::slice;
 
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, PacketPath, flags};
+use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
-use super::dispatch::is_ended;
 use super::manager::{OWN, port_id, slot_of};
 use super::{Core, lend};
 use crate::device::notify::Half;
@@ -210,9 +209,16 @@ impl Core {
             let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
             self.mirror_all(packet, sessions, PacketPath::CloneEgress);
         }
-        if is_ended(intrinsic) {
-            self.end(std::mem::take(packet), intrinsic);
-            return false;
+        match Decision::of(intrinsic) {
+            Decision::Drop(reason) => {
+                self.drop_for(std::mem::take(packet), reason);
+                return false;
+            }
+            Decision::Punt(reason) => {
+                self.punt_for(std::mem::take(packet), reason);
+                return false;
+            }
+            _ => {}
         }
         if packet.flags & flags::RECIRCULATE != 0 {
             self.run_again(std::mem::take(packet), PacketPath::Recirculate);

@@ -258,7 +258,7 @@ impl Bench {
         for ((rig, lane), metas) in self.rigs.iter_mut().zip(lanes).zip(metas) {
             let mut sorted = Lane::default();
             for (mut packet, mut meta) in lane.into_iter().zip(metas) {
-                if meta.left == 1 {
+                if meta.egress_done == 1 {
                     self.seen.forwarded += u64::from(rig.way == WAYS[0] && left(&meta));
                     sorted.out(rig, packet, &meta, &mut last);
                     continue;
@@ -419,8 +419,9 @@ fn compare(
     (rig_a, a, a_meta): (&Rig, &mut Descriptor, &mut Intrinsic),
     (rig_b, b, b_meta): (&Rig, &mut Descriptor, &mut Intrinsic),
 ) -> Result<(), String> {
-    if a_meta.left == 1 && b_meta.left == 1 {
-        // Nobody looks for headers behind egress.
+    if a_meta.egress_done == 1 && b_meta.egress_done == 1 {
+        // Nobody looks for headers behind egress, nor for the timeout of a packet that was not held.
+        b_meta.hold_timeout_ns = a_meta.hold_timeout_ns;
         (b.valid, b.body_off, b.body_len) = (a.valid, a.body_off, a.body_len);
         if a.flags & flags::RECIRCULATE == 0 {
             b.carried = a.carried;

@@ -27,21 +27,18 @@ const _: () = {
     use std::mem::offset_of as at;
     assert!(at!(Intrinsic, hold_timeout_ns) == at!(Intrinsic, not_before_ns) + 8);
     assert!(at!(Intrinsic, crc_error) == at!(Intrinsic, checksum_error) + 4);
-    assert!(at!(Intrinsic, multicast_group) == at!(Intrinsic, truncate_to) + 4);
-    assert!(at!(Intrinsic, hold_packets) == at!(Intrinsic, truncate_to) + 6);
-    assert!(at!(Intrinsic, clone_count) == at!(Intrinsic, reason) + 2);
-    assert!(at!(Intrinsic, parser_error) == at!(Intrinsic, reason) + 3);
-    assert!(at!(Intrinsic, verdict) == at!(Intrinsic, reason) + 4);
-    assert!(at!(Intrinsic, dscp) == at!(Intrinsic, reason) + 5);
-    assert!(at!(Intrinsic, pcp) == at!(Intrinsic, reason) + 6);
-    assert!(at!(Intrinsic, left) == at!(Intrinsic, reason) + 7);
+    assert!(at!(Intrinsic, parser_error) == at!(Intrinsic, reason) + 2);
+    assert!(at!(Intrinsic, egress_done) == at!(Intrinsic, reason) + 3);
+    assert!(at!(Intrinsic, dscp) == at!(Intrinsic, reason) + 4);
+    assert!(at!(Intrinsic, pcp) == at!(Intrinsic, reason) + 5);
+    assert!(at!(Intrinsic, reserved) == at!(Intrinsic, reason) + 6);
     assert!(at!(Descriptor, traffic_class) == at!(Descriptor, egress_port) + 2);
     assert!(at!(Descriptor, priority_group) == at!(Descriptor, egress_port) + 3);
     assert!(Verdict::Forward as u8 == 0);
 };
 
 /// DSCP and PCP when there are none, as they stand behind the verdict.
-const NO_CLASS: u64 = 0x00ff_ff00;
+const NO_CLASS: u64 = 0xffff;
 
 impl Emit<'_> {
     /// A loop over a burst; returns how many packets were done. Ingress goes on with egress where a
@@ -190,8 +187,7 @@ impl Emit<'_> {
         self.store_word(zero, meta, intrinsic!(not_before_ns), 8);
         self.store_word(zero, meta, intrinsic!(hold_timeout_ns), 8);
         self.store_word(zero, meta, intrinsic!(checksum_error), 8);
-        let uncut = self.num(u64::from(u32::MAX));
-        self.store_word(uncut, meta, intrinsic!(truncate_to), 8);
+        self.store_word(zero, meta, intrinsic!(multicast_group), 8);
         let no_reason = u64::from(BuiltinReason::None.id().0);
         let none = self.num(no_reason | NO_CLASS << 32);
         self.store_word(none, meta, intrinsic!(reason), 8);

@@ -523,7 +523,12 @@ impl Emit<'_> {
                 let two = self.b.ins().ishl_imm_u(two, i64::from(shift));
                 self.change_flags(!(3 << shift), 0, Some(two));
             }
-            StdField::NotBeforeNs => self.store_word(value, meta, intrinsic!(not_before_ns), 8),
+            StdField::NotBeforeNs => {
+                self.store_word(value, meta, intrinsic!(not_before_ns), 8);
+                let delayed = self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0);
+                let delayed = self.b.ins().uextend(I64, delayed);
+                self.store_word(delayed, meta, intrinsic!(delayed), 2);
+            }
             StdField::HoldPackets => self.store_word(value, meta, intrinsic!(hold_packets), 2),
             StdField::HoldTimeoutNs => self.store_word(value, meta, intrinsic!(hold_timeout_ns), 8),
             // Nothing else is writable; the verifier refuses it.

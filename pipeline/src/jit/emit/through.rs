@@ -8,7 +8,6 @@
 
 use super::path::{InPlace, Loop, PATH_BUDGET, PathPlan};
 use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic, known};
-use crate::exec::Intrinsic;
 use crate::ids::*;
 use crate::interp::phv::bit;
 use cranelift_codegen::ir::types::I64;
@@ -28,13 +27,6 @@ pub(super) struct Through {
     /// Sets of headers that ingress leaves, and the code behind them: address and length of the packet.
     entries: Vec<(u64, Block)>,
 }
-
-// The wait of a packet is looked at in two words.
-const _: () = {
-    use std::mem::offset_of as at;
-    assert!(at!(Intrinsic, hold_timeout_ns) == at!(Intrinsic, not_before_ns) + 8);
-    assert!(at!(Intrinsic, hold_packets) == at!(Intrinsic, multicast_group) + 2);
-};
 
 impl Through {
     pub(super) fn new(ingress: &PathPlan, egress: PathPlan) -> Through {
@@ -63,14 +55,9 @@ impl Emit<'_> {
         self.b.ins().brif(open, go, &[], stay, &[]);
         self.b.switch_to_block(go);
         if may_wait {
-            let meta = self.meta;
-            let mut waits = self.load_word(meta, intrinsic!(multicast_group), 4);
-            for offset in [intrinsic!(not_before_ns), intrinsic!(hold_timeout_ns)] {
-                let more = self.load64(meta, offset);
-                waits = self.b.ins().bor(waits, more);
-            }
+            let deferred = self.load64(self.meta, intrinsic!(multicast_group));
             let go = self.b.create_block();
-            self.b.ins().brif(waits, stay, &[], go, &[]);
+            self.b.ins().brif(deferred, stay, &[], go, &[]);
             self.b.switch_to_block(go);
         }
         if self.changes != 0 {
@@ -133,7 +120,7 @@ impl Emit<'_> {
                 self.leave_if(learned, 0);
             }
             let (one, meta) = (self.num(1), self.meta);
-            self.store_word(one, meta, intrinsic!(left), 1);
+            self.store_word(one, meta, intrinsic!(egress_done), 1);
             self.egress_in_place(valid, InPlace::new(program, data, len), around)?;
 
             self.b.switch_to_block(bail);
