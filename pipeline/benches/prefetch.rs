@@ -15,7 +15,7 @@ use wireyard_pipeline::exec::{BURST_MAX, Context, Descriptor, Engine, Intrinsic,
 use wireyard_pipeline::exec::{OpenPorts, Verdict};
 use wireyard_pipeline::externs::random::Stream;
 use wireyard_pipeline::ir::Program;
-use wireyard_pipeline::jit::{FETCH_LEAST_BYTES, Jit, Options};
+use wireyard_pipeline::jit::{Jit, Options, PREFETCH_LEAST_BYTES};
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::passes::{LEVEL_MAX, optimised};
 use wireyard_pipeline::source::{Loader, parse_program};
@@ -149,7 +149,7 @@ impl Rig {
 
     /// All packets in bursts, each of which is looked at behind.
     fn pass(&mut self, least_bytes: usize, mut look: impl FnMut(&[Intrinsic])) {
-        self.engine.set_fetch_least_bytes(least_bytes);
+        self.engine.set_prefetch_least_bytes(least_bytes);
         let Rig { engine, state, worker, memory, packets, meta, open, .. } = self;
         for packets in packets.chunks_mut(BURST_MAX) {
             let meta = &mut meta[..packets.len()];
@@ -211,7 +211,7 @@ fn main() {
         rig.check();
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..pairs {
-            for (times, least_bytes) in times.iter_mut().zip([NEVER, 0, FETCH_LEAST_BYTES]) {
+            for (times, least_bytes) in times.iter_mut().zip([NEVER, 0, PREFETCH_LEAST_BYTES]) {
                 times.push(rig.run(least_bytes));
             }
         }

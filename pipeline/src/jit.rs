@@ -2,11 +2,11 @@
 //!
 //! It does to a packet what the interpreter does, bit for bit; the interpreter is the definition. A
 //! program becomes one module of machine code, which devices with the same program share ([`Codes`]).
-//! Whatever the generator has no code for is a step of the interpreter in the middle of the pass, on the same header vector. A packet that
-//! somebody traces is done by the interpreter altogether.
+//! `plan` decides which code there is, `emit` makes it. Whatever generic code has no instructions for is a step of the interpreter in the
+//! middle of the pass, on the same header vector. A packet that somebody traces is done by the interpreter altogether.
 //!
 //! If the system gives no executable memory, the processor is not known to the generator, or a program is
-//! too large, [`engine`] gives the interpreter and says why. [`background`] gives the interpreter too, and
+//! too large, [`engine`] gives the interpreter and says why ([`CompileError`]). [`background`] gives the interpreter too, and
 //! changes to machine code between two bursts once there is some.
 
 mod background;
@@ -14,20 +14,23 @@ mod codes;
 mod compiled;
 mod emit;
 mod engine;
-mod fetch;
-mod frame;
+mod error;
 mod listing;
+mod plan;
+mod prefetch;
 mod runtime;
+mod vm_context;
 
 #[cfg(test)]
 mod tests;
 
 pub use background::{Complain, background};
 pub use codes::Codes;
-pub use emit::Refused;
 pub use engine::Jit;
-pub use fetch::LEAST_BYTES as FETCH_LEAST_BYTES;
-pub(crate) use frame::Scratch;
+pub use error::{Budget, CompileError, NotSupported};
+pub use plan::Forms;
+pub use prefetch::LEAST_BYTES as PREFETCH_LEAST_BYTES;
+pub(crate) use vm_context::Scratch;
 
 use crate::exec::Engine;
 use crate::interp::Interp;
@@ -39,7 +42,7 @@ use std::sync::Arc;
 /// How a program is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// 0 is code for any packet, from 1 on there is code in place beside it. 2 optimises it; below that the
+    /// 0 is generic code, from 1 on there is path-specialised code beside it. 2 optimises it; below that the
     /// generator is quick: it takes a third of the time for code that takes up to twice as many instructions.
     pub level: u8,
 }
@@ -53,6 +56,10 @@ impl Default for Options {
 /// The code of a program as text.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
+    /// What was decided before code was emitted.
+    pub plan: String,
+    /// The forms of code, and why others are not there.
+    pub forms: Forms,
     /// Cranelift's IR, with the lines of the program.
     pub clif: String,
     /// Machine code, with the lines of the program.
@@ -77,7 +84,7 @@ pub fn engine(
     kind: EngineKind,
     options: Options,
     codes: &Codes,
-) -> (Box<dyn Engine>, Option<Refused>) {
+) -> (Box<dyn Engine>, Option<CompileError>) {
     match kind {
         EngineKind::Interp => {
             let program = Arc::new(passes::optimised(program, options.level));

@@ -227,7 +227,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     if options.engine == EngineKind::Auto && options.background {
         return Box::new(move |program, state| {
             let name = program.name.clone();
-            let complain = move |best: Option<u8>, refused: jit::Refused| match best {
+            let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
                 None => tell(&name, &refused),
                 Some(best) => terminal::err(&format!(
                     "wireyard: code of level {best} runs {name}: {refused}\n"
@@ -250,7 +250,7 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     })
 }
 
-fn tell(program: &str, refused: &jit::Refused) {
+fn tell(program: &str, refused: &jit::CompileError) {
     let text = format!("wireyard: the interpreter runs {program}: no machine code: {refused}\n");
     terminal::err(&text);
 }

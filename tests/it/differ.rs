@@ -31,7 +31,7 @@ fn random_programs_do_the_same_on_every_engine_at_every_level() {
     }
     println!("{agreed} programs agree in {executions} executions, {refused} were refused: {all:?}");
     assert!(agreed >= 5, "only {agreed} programs ran, {refused} were refused");
-    assert!(all.in_place > 0 && all.forwarded > 0 && all.held > 0, "{all:?}");
+    assert!(all.specialised > 0 && all.forwarded > 0 && all.held > 0, "{all:?}");
     assert!(refused * 10 <= agreed, "{refused} of {agreed} programs were refused");
 }
 

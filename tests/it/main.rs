@@ -15,6 +15,7 @@ mod engines;
 mod entry_counters;
 mod errors;
 mod faults;
+mod forms;
 mod frames;
 mod generators;
 mod hostile;

@@ -64,8 +64,8 @@ impl Ring {
             let text = Jit::text(&program, &jit_rig.state, Options::default()).expect("text");
             println!("{}\n{}", text.clif, text.asm);
         }
-        let in_place = [false, true].map(|egress| jit.is_in_place(egress));
-        println!("{}: in place {in_place:?}", duel.name);
+        let specialised = [false, true].map(|egress| jit.is_specialised(egress));
+        println!("{}: path-specialised {specialised:?}", duel.name);
         Ring {
             jit: Box::new(jit),
             interp: Box::new(Interp::new(program)),

@@ -153,7 +153,7 @@ impl Rig {
         let mut outputs = Vec::new();
         self.run_with(engine, None, |packet, meta, memory| {
             let forward = meta.verdict() == Verdict::Forward;
-            assert!(meta.left == 1 || !forward, "nothing waits");
+            assert!(meta.egress_done == 1 || !forward, "nothing waits");
             let buf = packet.buf.as_ref().expect("a buffer");
             let bytes = memory.frame(buf, packet.data_off, packet.len).to_vec();
             outputs.push(Output { port: forward.then_some(packet.egress_port), bytes });

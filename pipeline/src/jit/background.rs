@@ -6,7 +6,7 @@
 //! Commands whose time is virtual compile first and do not use this.
 
 use super::engine::Recipe;
-use super::{Jit, Options, Refused};
+use super::{CompileError, Jit, Options};
 use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
@@ -15,7 +15,7 @@ use crate::state::State;
 use std::sync::{Arc, OnceLock};
 
 /// What is told when there will be no machine code, or no better than that of the level given.
-pub type Complain = dyn FnOnce(Option<u8>, Refused) + Send;
+pub type Complain = dyn FnOnce(Option<u8>, CompileError) + Send;
 
 /// An engine that interprets until another thread has compiled the program.
 pub fn background(

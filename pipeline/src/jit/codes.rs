@@ -6,7 +6,7 @@
 
 use super::compiled::{Compiled, Facts};
 use super::engine::Jit;
-use super::{Options, Refused};
+use super::{CompileError, Options};
 use crate::ir::Program;
 use crate::passes;
 use crate::state::State;
@@ -34,13 +34,13 @@ impl Codes {
     /// The engine of a program for a state: with code that is there already, or new code.
     ///
     /// # Errors
-    /// See [`Refused`], with the program as the passes leave it.
+    /// See [`CompileError`], with the program as the passes leave it.
     pub(super) fn engine(
         &self,
         source: &Arc<Program>,
         state: &State,
         options: Options,
-    ) -> Result<Jit, (Refused, Arc<Program>)> {
+    ) -> Result<Jit, (CompileError, Arc<Program>)> {
         let facts = Facts::new(state);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.retain(|made| made.code.strong_count() > 0);
@@ -55,7 +55,7 @@ impl Codes {
             Some(known) => known,
             None => {
                 let program = Arc::new(passes::optimised(source, options.level));
-                let code = match Compiled::new(&program, facts.clone(), options, None) {
+                let code = match Compiled::new(&program, &facts, options, None) {
                     Ok(code) => Arc::new(code),
                     Err(refused) => return Err((refused, program)),
                 };

@@ -5,28 +5,30 @@
 //! worker runs it any more.
 #![allow(unsafe_code)]
 
-use super::emit::path::PathPlan;
-use super::emit::through::HALF;
-use super::emit::{Emit, Refused};
-use super::frame::{CounterBase, Frame};
+use super::emit::Emit;
+use super::emit::fused::INGRESS_ONLY;
+use super::error::{Budget, CompileError, NotSupported, internal};
 use super::listing::{self, Spans};
+use super::plan::tables::Search;
+use super::plan::{Control, ControlPlan, Fused, Plan};
 use super::runtime::{HELPERS, step};
+use super::vm_context::{CounterBase, VmContext};
 use super::{Options, Text};
 use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
 use crate::interp::bridge::Step;
 use crate::ir::{Op, ParserOp, Program};
 use crate::state::State;
-use cranelift_codegen::Context;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{
     AbiParam, FuncRef, InstBuilder, MemFlagsData, Signature, UserFuncName,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
+use cranelift_module::{FuncId, Linkage, Module, ModuleError, default_libcall_names};
 use wireyard_tables::Place;
 use wireyard_tables::raw::Layout;
 
@@ -41,8 +43,6 @@ pub(super) struct Tables {
     pub(super) widths: Vec<Vec<u32>>,
     /// Table, action, words of the key.
     pub(super) learns: Vec<(TableId, ActionId, usize)>,
-    /// Sets of valid headers that ingress in place leaves.
-    pub(super) left: Vec<u64>,
     /// Where code was written, when a listing is wanted.
     pub(super) spans: Option<Spans>,
 }
@@ -106,17 +106,18 @@ impl Facts {
     }
 }
 
-/// Code of any program, for one packet: parser (in ingress) and control; returns how it ended.
-type AnyEntry = unsafe extern "C" fn(*mut Frame) -> u64;
-/// Code in place, for a burst: returns how many packets are done, and maybe [`HALF`]. The next one, if
-/// there is one, is left to the other code.
-type PathEntry = unsafe extern "C" fn(*mut Frame, *mut Descriptor, *mut Intrinsic, u32) -> u64;
+/// Generic code, for one packet: parser (in ingress) and control; returns how it ended.
+type GenericEntry = unsafe extern "C" fn(*mut VmContext) -> u64;
+/// Path-specialised code, for a burst: returns how many packets are done, and maybe [`INGRESS_ONLY`]. The next one, if
+/// there is one, is for generic code.
+type SpecialisedEntry =
+    unsafe extern "C" fn(*mut VmContext, *mut Descriptor, *mut Intrinsic, u32) -> u64;
 
 /// The code of a control.
 #[derive(Clone, Copy, Debug)]
 struct Entries {
-    any: AnyEntry,
-    in_place: Option<PathEntry>,
+    generic: GenericEntry,
+    specialised: Option<SpecialisedEntry>,
 }
 
 /// A program in machine code.
@@ -125,8 +126,8 @@ pub(super) struct Compiled {
     module: Option<JITModule>,
     ingress: Entries,
     egress: Entries,
-    /// Ingress in place goes on with egress.
-    goes_through: bool,
+    /// Path-specialised ingress goes on with egress.
+    is_fused: bool,
     pub(super) lists: Tables,
 }
 
@@ -139,8 +140,19 @@ impl std::fmt::Debug for Compiled {
 // SAFETY: the code is immutable once it is finished, and the module is used again only to free it.
 unsafe impl Sync for Compiled {}
 
-fn system(error: impl std::fmt::Display) -> Refused {
-    Refused::System(error.to_string())
+fn system(error: impl std::fmt::Display) -> CompileError {
+    NotSupported::System(error.to_string()).into()
+}
+
+/// What the code generator says of a function.
+fn defined(error: ModuleError) -> CompileError {
+    match error {
+        ModuleError::Compilation(CodegenError::Verifier(errors)) => internal(errors),
+        ModuleError::Compilation(CodegenError::CodeTooLarge | CodegenError::ImplLimitExceeded) => {
+            Budget::Code.into()
+        }
+        error => system(format!("{error:?}")),
+    }
 }
 
 /// The module under construction.
@@ -150,9 +162,9 @@ struct Builder<'p> {
     context: Context,
     helpers: Vec<FuncId>,
     program: &'p Program,
-    facts: Facts,
+    facts: &'p Facts,
     lists: Tables,
-    goes_through: bool,
+    searches: Vec<Search>,
     text: Option<&'p mut Text>,
 }
 
@@ -160,30 +172,35 @@ impl Compiled {
     /// Compiles a program for a state.
     pub(super) fn new(
         program: &Program,
-        facts: Facts,
+        facts: &Facts,
         options: Options,
         text: Option<&mut Text>,
-    ) -> Result<Compiled, Refused> {
-        let mut builder = Builder::new(program, facts, options, text)?;
-        let ingress = builder.control(false, options)?;
-        let egress = builder.control(true, options)?;
+    ) -> Result<Compiled, CompileError> {
+        let mut plan = Plan::new(program, facts, options.level)?;
+        let searches = plan.tables.clone();
+        let mut builder = Builder::new(program, facts, options, searches, text)?;
+        let ingress = (builder.generic(false)?, builder.ingress(&mut plan)?);
+        let egress = (builder.generic(true)?, builder.egress(&mut plan)?);
         builder.module.finalize_definitions().map_err(system)?;
-        let Builder { module, lists, goes_through, .. } = builder;
-        let entries = |(any, in_place): (FuncId, Option<FuncId>)| {
+        let Builder { module, lists, text, .. } = builder;
+        if let Some(text) = text {
+            (text.plan, text.forms) = (plan.text(program, options.level), plan.forms());
+        }
+        let entries = |(generic, specialised): (FuncId, Option<FuncId>)| {
             let address = |id| module.get_finalized_function(id);
             // SAFETY: the functions were declared with exactly these parameters and results.
             unsafe {
                 Entries {
-                    any: std::mem::transmute::<*const u8, AnyEntry>(address(any)),
-                    in_place: in_place
-                        .map(|id| std::mem::transmute::<*const u8, PathEntry>(address(id))),
+                    generic: std::mem::transmute::<*const u8, GenericEntry>(address(generic)),
+                    specialised: specialised
+                        .map(|id| std::mem::transmute::<*const u8, SpecialisedEntry>(address(id))),
                 }
             }
         };
         Ok(Compiled {
             ingress: entries(ingress),
             egress: entries(egress),
-            goes_through,
+            is_fused: plan.fused.is_ok(),
             lists,
             module: Some(module),
         })
@@ -193,49 +210,49 @@ impl Compiled {
         if egress { &self.egress } else { &self.ingress }
     }
 
-    /// True when packets are worked on in place where they can be.
-    pub(super) fn is_in_place(&self, egress: bool) -> bool {
-        self.entries(egress).in_place.is_some()
+    /// True when a control has path-specialised code.
+    pub(super) fn is_specialised(&self, egress: bool) -> bool {
+        self.entries(egress).specialised.is_some()
     }
 
-    /// True when ingress in place does egress of packets that may leave at once.
-    pub(super) fn goes_through(&self) -> bool {
-        self.goes_through
+    /// True when path-specialised ingress does egress of packets that may leave at once.
+    pub(super) fn is_fused(&self) -> bool {
+        self.is_fused
     }
 
-    /// One packet, by the code of any program.
+    /// One packet, by generic code.
     ///
     /// # Safety
-    /// The frame is complete, of a state that the program was compiled for, and what it refers to is
+    /// The context is complete, of a state that the program was compiled for, and what it refers to is
     /// alive and used by nobody else.
-    pub(super) unsafe fn run_any(&self, frame: *mut Frame) {
+    pub(super) unsafe fn run_generic(&self, vm: *mut VmContext) {
         // SAFETY: the caller's promise is what code and helpers rely on.
         unsafe {
-            step(frame, Step::Begin);
-            let egress = (*frame).egress != 0;
-            let code = (self.entries(egress).any)(frame);
-            step(frame, Step::Conclude(code));
+            step(vm, Step::Begin);
+            let egress = (*vm).egress != 0;
+            let code = (self.entries(egress).generic)(vm);
+            step(vm, Step::Conclude(code));
         }
     }
 
-    /// As many packets of a burst as can be done in place, from the first on; true when the one behind
+    /// As many packets of a burst as path-specialised code does, from the first on; true when the one behind
     /// them has done ingress and is to do egress.
     ///
     /// # Safety
-    /// As [`Compiled::run_any`]; `packets` and `meta` are `count` long.
+    /// As [`Compiled::run_generic`]; `packets` and `meta` are `count` long.
     #[inline]
-    pub(super) unsafe fn run_in_place(
+    pub(super) unsafe fn run_specialised(
         &self,
-        frame: *mut Frame,
+        vm: *mut VmContext,
         packets: *mut Descriptor,
         meta: *mut Intrinsic,
         count: u32,
         egress: bool,
     ) -> (usize, bool) {
-        let Some(entry) = self.entries(egress).in_place else { return (0, false) };
+        let Some(entry) = self.entries(egress).specialised else { return (0, false) };
         // SAFETY: the caller's promise is what code and helpers rely on.
-        let done = unsafe { entry(frame, packets, meta, count) };
-        (done as u32 as usize, done & HALF != 0)
+        let done = unsafe { entry(vm, packets, meta, count) };
+        (done as u32 as usize, done & INGRESS_ONLY != 0)
     }
 }
 
@@ -249,7 +266,7 @@ impl Drop for Compiled {
 }
 
 /// Asks for a page that is written first and executed then: where the system refuses that, the arena would end the process.
-fn executable_memory() -> Result<(), Refused> {
+fn executable_memory() -> Result<(), CompileError> {
     let page = region::alloc(1, region::Protection::READ_WRITE).map_err(system)?;
     let (start, bytes) = (page.as_ptr::<u8>(), page.len());
     // SAFETY: the page is ours, nothing is in it, and nobody else knows it.
@@ -269,10 +286,11 @@ fn is_large(program: &Program) -> bool {
 impl<'p> Builder<'p> {
     fn new(
         program: &'p Program,
-        facts: Facts,
+        facts: &'p Facts,
         options: Options,
+        searches: Vec<Search>,
         text: Option<&'p mut Text>,
-    ) -> Result<Builder<'p>, Refused> {
+    ) -> Result<Builder<'p>, CompileError> {
         let mut flags = settings::builder();
         let (level, allocator) = match options.level {
             0 | 1 => ("none", "single_pass"),
@@ -314,7 +332,7 @@ impl<'p> Builder<'p> {
             program,
             facts,
             lists: Tables { spans: text.is_some().then(Spans::default), ..Tables::default() },
-            goes_through: false,
+            searches,
             text,
         };
         for (n, (name, _, params)) in HELPERS.iter().enumerate() {
@@ -325,8 +343,8 @@ impl<'p> Builder<'p> {
     }
 
     /// A function that calls a helper and saves all registers for its caller; what the helper returns is
-    /// in the frame.
-    fn rare(&mut self, name: &str, params: usize, helper: FuncId) -> Result<FuncId, Refused> {
+    /// in the context.
+    fn rare(&mut self, name: &str, params: usize, helper: FuncId) -> Result<FuncId, CompileError> {
         let mut signature = signature(&self.module, params + 1, None);
         signature.returns.clear();
         signature.call_conv = CallConv::PreserveAll;
@@ -345,47 +363,59 @@ impl<'p> Builder<'p> {
         let args = b.block_params(block).to_vec();
         let call = b.ins().call(callee, &args);
         let result = b.inst_results(call)[0];
-        let at = std::mem::offset_of!(Frame, result) as i32;
+        let at = std::mem::offset_of!(VmContext, result) as i32;
         b.ins().store(MemFlagsData::new().with_notrap(), result, args[0], at);
         b.ins().return_(&[]);
         b.seal_all_blocks();
         b.finalize(self.module.target_config());
-        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
+        self.module.define_function(id, &mut self.context).map_err(defined)?;
         Ok(id)
     }
 
-    fn control(
-        &mut self,
-        egress: bool,
-        options: Options,
-    ) -> Result<(FuncId, Option<FuncId>), Refused> {
+    fn generic(&mut self, egress: bool) -> Result<FuncId, CompileError> {
         let name = if egress { "egress" } else { "ingress" };
-        let any = self.function(name, 1, None, egress, |emit| emit.any_program())?;
-        let left = std::mem::take(&mut self.lists.left);
-        let plan = match options.level {
-            0 => None,
-            _ => PathPlan::new(self.program, if egress { Some(left) } else { None }),
-        };
-        let Some(plan) = plan else { return Ok((any, None)) };
-        let name = if egress { "egress_in_place" } else { "ingress_in_place" };
-        let behind = if egress { None } else { PathPlan::new(self.program, Some(Vec::new())) };
-        // With egress behind it, without, and if there are too many paths, the other code does it all.
-        for (plan, behind) in [(plan.clone(), behind.clone()), (plan, None)] {
-            let followed = behind.is_some();
-            let emit = |emit: Emit<'_>| emit.in_place_program(plan, behind);
-            match self.function(name, 3, Some(I32), egress, emit) {
-                Ok(id) => {
-                    self.goes_through |= followed;
-                    return Ok((any, Some(id)));
-                }
-                Err(Refused::TooLarge) => self.lists.left.clear(),
-                Err(other) => return Err(other),
-            }
-            if !followed {
-                break;
+        let control = Control::generic(self.program, egress);
+        self.function(name, 1, None, control, |emit| emit.generic())
+    }
+
+    /// Path-specialised ingress, with egress behind it where that is planned and not too much code.
+    fn ingress(&mut self, plan: &mut Plan<'p>) -> Result<Option<FuncId>, CompileError> {
+        let name = "ingress_specialised";
+        let Ok(ingress) = &plan.ingress else { return Ok(None) };
+        if let Ok(fused) = &plan.fused {
+            match self.specialised(name, ingress, Some(fused)) {
+                Err(why @ CompileError::OverBudget(_)) => plan.fused = Err(why),
+                done => return done.map(Some),
             }
         }
-        Ok((any, None))
+        match self.specialised(name, ingress, None) {
+            Err(why @ CompileError::OverBudget(_)) => {
+                plan.give_up_ingress(self.program, self.facts, why);
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    fn egress(&mut self, plan: &mut Plan<'p>) -> Result<Option<FuncId>, CompileError> {
+        let Ok(egress) = &plan.egress else { return Ok(None) };
+        match self.specialised("egress_specialised", egress, None) {
+            Err(why @ CompileError::OverBudget(_)) => {
+                plan.egress = Err(why);
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    fn specialised(
+        &mut self,
+        name: &str,
+        plan: &ControlPlan<'p>,
+        fused: Option<&Fused<'p>>,
+    ) -> Result<FuncId, CompileError> {
+        let control = plan.control.clone();
+        self.function(name, 3, Some(I32), control, |emit| emit.path_specialised(plan, fused))
     }
 
     fn function(
@@ -393,31 +423,31 @@ impl<'p> Builder<'p> {
         name: &str,
         pointers: usize,
         last: Option<cranelift_codegen::ir::Type>,
-        egress: bool,
-        emit: impl FnOnce(Emit<'_>) -> Result<(), Refused>,
-    ) -> Result<FuncId, Refused> {
+        control: Control<'p>,
+        emit: impl FnOnce(Emit<'_>) -> Result<(), CompileError>,
+    ) -> Result<FuncId, CompileError> {
         let signature = signature(&self.module, pointers, last);
         self.module.clear_context(&mut self.context);
         self.context.func.signature = signature.clone();
-        self.context.func.name = UserFuncName::user(0, u32::from(egress));
+        self.context.func.name = UserFuncName::user(0, u32::from(control.egress));
         let helpers: Vec<FuncRef> = self
             .helpers
             .iter()
             .map(|id| self.module.declare_func_in_func(*id, &mut self.context.func))
             .collect();
         let b = FunctionBuilder::new(&mut self.context.func, &mut self.functions);
-        let made = emit(Emit::new(
+        let emitted = emit(Emit::new(
             b,
-            self.program,
-            &self.facts,
+            control,
+            self.facts,
             &mut self.lists,
+            &self.searches,
             &helpers,
-            egress,
             self.module.target_config(),
         ));
-        if let Err(refused) = made {
+        if let Err(error) = emitted {
             self.functions = FunctionBuilderContext::new();
-            return Err(refused);
+            return Err(error);
         }
         let id = self.module.declare_function(name, Linkage::Local, &signature).map_err(system)?;
         let spans = self.lists.spans.as_ref();
@@ -426,7 +456,7 @@ impl<'p> Builder<'p> {
             let clif = listing::clif(self.program, spans, &self.context.func);
             text.clif.push_str(&format!("; {name}\n{clif}\n"));
         }
-        self.module.define_function(id, &mut self.context).map_err(|e| system(format!("{e:?}")))?;
+        self.module.define_function(id, &mut self.context).map_err(defined)?;
         if let (Some(text), Some(spans), Some(code)) =
             (&mut self.text, spans, self.context.compiled_code())
         {

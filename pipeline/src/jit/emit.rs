@@ -1,35 +1,37 @@
-//! From IR to Cranelift's IR: what all parts of the generator share.
+//! Emission: from IR and [`super::plan`] to Cranelift's IR. What all parts of it share.
 //!
 //! Values of up to 64 bits are `i64`, wider ones `i128`, always zero-extended. Validity, metadata and
 //! locals are variables, so that they live in registers; before a step of the interpreter they are
 //! written to where it has them, and read back behind it. Two shapes of code are generated:
 //!
-//! * **Any program**: headers are copied into the worker's header vector as the interpreter does, and
+//! * **Generic**: headers are copied into the worker's header vector as the interpreter does, and
 //!   the interpreter puts the packet together in the end.
-//! * **In place** ([`InPlace`]): one copy of the control for each path through the parser, so that
-//!   validity and offsets are constants; fields are read and written in the packet. See [`super::path`].
+//! * **Path-specialised**: one copy of the control for each path through the parser, so that
+//!   validity and offsets are constants; fields are read and written in the packet. See [`path`].
 
 mod apply;
 mod burst;
-mod change;
+mod checksums;
 mod control;
 mod expr;
 mod field;
-mod gather;
+pub(super) mod fused;
 mod hash;
-mod known;
+mod header_edits;
 mod lookup;
-mod made;
 mod ops;
 mod parser;
-pub(super) mod path;
-mod sums;
-mod sure;
-pub(super) mod through;
+mod path;
+mod raw;
+mod select_keys;
+mod synthesized;
 
 use super::compiled::{Facts, Tables};
-use super::frame::{VALUE_BYTES, VALUES_MAX};
+use super::error::{Budget, CompileError, OPERATIONS_MAX, internal};
+use super::plan::Control;
+use super::plan::tables::Search;
 use super::runtime::Helper;
+use super::vm_context::{VALUE_BYTES, VALUES_MAX};
 use crate::ids::*;
 use crate::interp::phv::bit;
 use crate::ir::{Program, SourceSpan};
@@ -39,34 +41,6 @@ use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, MemFlagsData, Type, Val
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, Variable};
 
-/// Why a program was not compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// It has more operations, with every action where it is used, than are compiled at once.
-    TooLarge,
-    /// A body has more locals, or a call more arguments, than fit the frame.
-    TooManyValues,
-    /// The code generator or the system refused.
-    System(String),
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refused::TooLarge => {
-                write!(f, "more than {BUDGET} operations once actions are inlined")
-            }
-            Refused::TooManyValues => write!(f, "more than {VALUES_MAX} locals in one body"),
-            Refused::System(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// Most operations and expressions of a function.
-const BUDGET: usize = 400_000;
-
 /// The code of one control.
 pub(super) struct Emit<'g> {
     pub(super) b: FunctionBuilder<'g>,
@@ -74,9 +48,11 @@ pub(super) struct Emit<'g> {
     pub(super) program: &'g Program,
     pub(super) facts: &'g Facts,
     pub(super) lists: &'g mut Tables,
+    /// How each table is searched.
+    searches: &'g [Search],
     /// Every helper, then every helper as it is called rarely.
     pub(super) helpers: &'g [FuncRef],
-    pub(super) frame: Value,
+    pub(super) vm: Value,
     /// The descriptor, the intrinsic metadata, the header vector: addresses.
     pub(super) packet: Value,
     pub(super) meta: Value,
@@ -90,33 +66,22 @@ pub(super) struct Emit<'g> {
     fail: Block,
     /// The parser is being generated.
     in_parser: bool,
-    /// The code is for a burst, in place.
+    /// The code is for a burst, path-specialised.
     is_burst: bool,
-    pub(super) egress: bool,
-    in_place: Option<path::InPlace>,
-    /// In place, what ingress decides.
+    /// The control, as the analyses see it.
+    pub(super) control: Control<'g>,
+    /// In path-specialised code, the packet and what is known about it.
+    on_path: Option<path::OnPath>,
+    /// There, what ingress decides.
     decisions: Option<burst::Decisions>,
-    /// In place, the egress that follows ingress.
-    through: Option<through::Through>,
+    /// There, the egress that follows ingress.
+    following: Option<fused::Following<'g>>,
     /// At the end of ingress, the port by which the packet may leave at once; none for one that is punted.
     gate: Option<Variable>,
-    /// In egress behind ingress, headers whose variable part is surely empty.
-    empty_parts: u64,
-    /// In place, the checksums that follow changes on this path.
-    followed: Vec<sums::Followed>,
-    /// Fields that this control may write.
-    written: Vec<(InstanceId, FieldId)>,
-    /// Most elements of stacks on a path.
-    elements_max: u32,
-    /// In place, the headers that the control may add, and those that it may add or remove.
-    added: u64,
-    changes: u64,
-    /// The latter while the control is generated: their validity is a variable, and `sure` what is known
-    /// about it.
-    mutable: u64,
-    sure: sure::Sure,
+    /// The checksums that follow changes on this path.
+    followed: Vec<checksums::Following>,
     /// Headers that the control adds, as far as they are in registers.
-    made: Vec<made::Made>,
+    synthesized: Vec<synthesized::Synthesized>,
     budget: usize,
 }
 
@@ -130,17 +95,17 @@ pub(super) fn flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-macro_rules! frame_offset {
+macro_rules! vm_offset {
     ($field:ident) => {
-        std::mem::offset_of!(crate::jit::frame::Frame, $field) as i32
+        std::mem::offset_of!(crate::jit::vm_context::VmContext, $field) as i32
     };
 }
-pub(super) use frame_offset;
+pub(super) use vm_offset;
 
-/// Offset of a field of [`Scalars`] in the frame.
+/// Offset of a field of [`Scalars`] in the vm.
 macro_rules! scalar_offset {
     ($field:ident) => {
-        (std::mem::offset_of!(crate::jit::frame::Frame, scalars)
+        (std::mem::offset_of!(crate::jit::vm_context::VmContext, scalars)
             + std::mem::offset_of!(crate::interp::bridge::Scalars, $field)) as i32
     };
 }
@@ -149,17 +114,18 @@ pub(super) use scalar_offset;
 impl<'g> Emit<'g> {
     pub(super) fn new(
         mut b: FunctionBuilder<'g>,
-        program: &'g Program,
+        control: Control<'g>,
         facts: &'g Facts,
         lists: &'g mut Tables,
+        searches: &'g [Search],
         helpers: &'g [FuncRef],
-        egress: bool,
         target: TargetFrontendConfig,
     ) -> Emit<'g> {
+        let program = control.program;
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
-        let frame = b.block_params(entry)[0];
+        let vm = b.block_params(entry)[0];
         let fail = b.create_block();
         b.append_block_param(fail, I64);
         let valid = b.declare_var(I64);
@@ -174,8 +140,9 @@ impl<'g> Emit<'g> {
             program,
             facts,
             lists,
+            searches,
             helpers,
-            frame,
+            vm,
             packet: zero,
             meta: zero,
             phv: zero,
@@ -187,21 +154,14 @@ impl<'g> Emit<'g> {
             fail,
             in_parser: false,
             is_burst: false,
-            egress,
-            in_place: None,
+            control,
+            on_path: None,
             decisions: None,
-            through: None,
+            following: None,
             gate: None,
-            empty_parts: 0,
             followed: Vec::new(),
-            written: known::written_fields(program, egress),
-            elements_max: 0,
-            added: 0,
-            changes: 0,
-            mutable: 0,
-            sure: sure::Sure::default(),
-            made: Vec::new(),
-            budget: BUDGET,
+            synthesized: Vec::new(),
+            budget: OPERATIONS_MAX,
         };
         for var in [valid, received, cursor_bits] {
             emit.b.def_var(var, zero);
@@ -209,22 +169,22 @@ impl<'g> Emit<'g> {
         emit
     }
 
-    /// Code for any program and one packet: parser and control; returns how the pass ended.
-    pub(super) fn any_program(mut self) -> Result<(), Refused> {
-        self.packet = self.load64(self.frame, frame_offset!(packet));
-        self.meta = self.load64(self.frame, frame_offset!(intrinsic));
-        self.phv = self.load64(self.frame, frame_offset!(phv_bytes));
+    /// Generic code for one packet: parser and control; returns how the pass ended.
+    pub(super) fn generic(mut self) -> Result<(), CompileError> {
+        self.packet = self.load64(self.vm, vm_offset!(packet));
+        self.meta = self.load64(self.vm, vm_offset!(intrinsic));
+        self.phv = self.load64(self.vm, vm_offset!(phv_bytes));
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {
             let zero = self.resize(zero, 64, bits);
             self.b.def_var(var, zero);
         }
-        if !self.egress && self.program.brings_metadata() {
+        if !self.control.egress && self.program.brings_metadata() {
             self.metas_in();
         }
         let parsed = self.b.create_block();
         self.b.append_block_param(parsed, I64);
-        if self.egress {
+        if self.control.egress {
             let code = self.call(Helper::Resume, &[]);
             self.b.ins().jump(parsed, &[code.into()]);
         } else {
@@ -249,7 +209,7 @@ impl<'g> Emit<'g> {
         self.leave_unless_zero(code);
         let program = self.program;
         let done = self.b.create_block();
-        self.body(if self.egress { &program.egress } else { &program.ingress }, &[], done)?;
+        self.body(if self.control.egress { &program.egress } else { &program.ingress }, &[], done)?;
         self.b.switch_to_block(done);
         let fail = self.fail;
         self.b.ins().jump(fail, &[zero.into()]);
@@ -274,8 +234,8 @@ impl<'g> Emit<'g> {
         }
     }
 
-    pub(super) fn spend(&mut self, operations: usize) -> Result<(), Refused> {
-        self.budget = self.budget.checked_sub(operations).ok_or(Refused::TooLarge)?;
+    pub(super) fn spend(&mut self, operations: usize) -> Result<(), CompileError> {
+        self.budget = self.budget.checked_sub(operations).ok_or(Budget::Operations)?;
         Ok(())
     }
 
@@ -332,7 +292,7 @@ impl<'g> Emit<'g> {
         if self.is_burst { flags().with_readonly().with_can_move() } else { flags() }
     }
 
-    /// A word of the frame, or of what it points to, that is the same for all packets of a burst.
+    /// A word of the context, or of what it points to, that is the same for all packets of a burst.
     pub(super) fn fixed64(&mut self, base: Value, offset: i32) -> Value {
         let fixed = self.fixed();
         self.b.ins().load(I64, fixed, base, offset)
@@ -365,7 +325,7 @@ impl<'g> Emit<'g> {
         };
     }
 
-    /// Calls a helper with the frame and these arguments.
+    /// Calls a helper with the context and these arguments.
     pub(super) fn call(&mut self, helper: Helper, args: &[Value]) -> Value {
         let all = self.arguments(args);
         let call = self.b.ins().call(self.helpers[helper as usize], &all);
@@ -375,60 +335,65 @@ impl<'g> Emit<'g> {
     /// The same where it is rare: the callee saves all registers, so that nothing around the call is kept
     /// out of them.
     pub(super) fn call_rarely(&mut self, helper: Helper, args: &[Value]) -> Value {
-        if self.in_place.is_none() {
+        if self.on_path.is_none() {
             return self.call(helper, args);
         }
         let all = self.arguments(args);
         let count = self.helpers.len() / 2;
         self.b.ins().call(self.helpers[count + helper as usize], &all);
-        self.load64(self.frame, frame_offset!(result))
+        self.load64(self.vm, vm_offset!(result))
     }
 
     fn arguments(&mut self, args: &[Value]) -> Vec<Value> {
-        if self.in_place.is_some() {
+        if self.on_path.is_some() {
             let (packet, meta) = (self.packet, self.meta);
-            self.store_frame(packet, frame_offset!(packet));
-            self.store_frame(meta, frame_offset!(intrinsic));
+            self.store_vm(packet, vm_offset!(packet));
+            self.store_vm(meta, vm_offset!(intrinsic));
         }
-        let mut all = vec![self.frame];
+        let mut all = vec![self.vm];
         all.extend_from_slice(args);
         all
     }
 
-    /// Writes a value to place `n` of the frame's values.
-    pub(super) fn put_value(&mut self, n: usize, value: Value, bits: u32) -> Result<(), Refused> {
+    /// Writes a value to place `n` of the context's values.
+    pub(super) fn put_value(
+        &mut self,
+        n: usize,
+        value: Value,
+        bits: u32,
+    ) -> Result<(), CompileError> {
         if n >= VALUES_MAX {
-            return Err(Refused::TooManyValues);
+            return Err(Budget::Locals.into());
         }
-        let at = frame_offset!(values) + n as i32 * VALUE_BYTES;
+        let at = vm_offset!(values) + n as i32 * VALUE_BYTES;
         let (low, high) = self.words(value, bits);
-        let frame = self.frame;
-        self.b.ins().store(flags(), low, frame, at);
-        self.b.ins().store(flags(), high, frame, at + 8);
+        let vm = self.vm;
+        self.b.ins().store(flags(), low, vm, at);
+        self.b.ins().store(flags(), high, vm, at + 8);
         Ok(())
     }
 
     pub(super) fn get_value(&mut self, n: usize, bits: u32) -> Value {
-        let at = frame_offset!(values) + n as i32 * VALUE_BYTES;
-        let low = self.load64(self.frame, at);
+        let at = vm_offset!(values) + n as i32 * VALUE_BYTES;
+        let low = self.load64(self.vm, at);
         if bits <= 64 {
             return low;
         }
-        let high = self.load64(self.frame, at + 8);
+        let high = self.load64(self.vm, at + 8);
         self.b.ins().iconcat(low, high)
     }
 
     /// Variables to memory, for a step of the interpreter.
-    pub(super) fn sync_out(&mut self) -> Result<(), Refused> {
-        let frame = self.frame;
+    pub(super) fn sync_out(&mut self) -> Result<(), CompileError> {
+        let vm = self.vm;
         let (valid, received) = (self.b.use_var(self.valid), self.b.use_var(self.received));
-        self.b.ins().store(flags(), valid, frame, scalar_offset!(valid));
-        self.b.ins().store(flags(), received, frame, scalar_offset!(received));
+        self.b.ins().store(flags(), valid, vm, scalar_offset!(valid));
+        self.b.ins().store(flags(), received, vm, scalar_offset!(received));
         if self.in_parser {
             let cursor = self.b.use_var(self.cursor_bits);
-            self.b.ins().store(flags(), cursor, frame, scalar_offset!(cursor_bits));
+            self.b.ins().store(flags(), cursor, vm, scalar_offset!(cursor_bits));
         }
-        let words = self.load64(frame, frame_offset!(meta_words));
+        let words = self.load64(vm, vm_offset!(meta_words));
         for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
             let value = self.b.use_var(var);
             let (low, high) = self.words(value, bits);
@@ -440,18 +405,18 @@ impl<'g> Emit<'g> {
             self.put_value(n, value, bits)?;
         }
         let locals = self.num(self.locals.len() as u64);
-        self.b.ins().store(flags(), locals, frame, frame_offset!(locals));
+        self.b.ins().store(flags(), locals, vm, vm_offset!(locals));
         Ok(())
     }
 
     /// Memory to variables, behind a step of the interpreter.
     pub(super) fn sync_in(&mut self, locals: bool) {
-        let valid = self.load64(self.frame, scalar_offset!(valid));
+        let valid = self.load64(self.vm, scalar_offset!(valid));
         self.b.def_var(self.valid, valid);
-        let received = self.load64(self.frame, scalar_offset!(received));
+        let received = self.load64(self.vm, scalar_offset!(received));
         self.b.def_var(self.received, received);
         if self.in_parser {
-            let cursor = self.load64(self.frame, scalar_offset!(cursor_bits));
+            let cursor = self.load64(self.vm, scalar_offset!(cursor_bits));
             self.b.def_var(self.cursor_bits, cursor);
         }
         self.metas_in();
@@ -465,7 +430,7 @@ impl<'g> Emit<'g> {
 
     /// Metadata as the interpreter has it.
     fn metas_in(&mut self) {
-        let words = self.load64(self.frame, frame_offset!(meta_words));
+        let words = self.load64(self.vm, vm_offset!(meta_words));
         for (n, (var, bits)) in self.metas.clone().into_iter().enumerate() {
             let at = n as i32 * VALUE_BYTES;
             let mut value = self.load64(words, at);
@@ -518,18 +483,24 @@ impl<'g> Emit<'g> {
         self.b.ins().icmp(cc, a, b)
     }
 
-    /// In place, whether a header is valid where that is known now.
-    pub(super) fn surely_valid(&self, instance: InstanceId) -> Option<bool> {
-        let path = self.in_place.as_ref()?;
-        match self.mutable & bit(instance) {
-            0 => Some(path.valid & bit(instance) != 0),
-            _ => self.sure.of(instance),
-        }
+    /// On a path, whether a header is valid where that is known.
+    pub(super) fn is_valid(&self, instance: InstanceId) -> Option<bool> {
+        self.on_path.as_ref()?.path.is_valid(instance)
+    }
+
+    /// A condition whose value is known on this path.
+    pub(super) fn known(&self, id: ExprId) -> Option<bool> {
+        self.control.known(&self.on_path.as_ref()?.path, id)
+    }
+
+    /// An expression whose value is known on this path.
+    pub(super) fn known_number(&self, id: ExprId) -> Option<u128> {
+        self.control.known_number(&self.on_path.as_ref()?.path, id)
     }
 
     /// Whether a header is valid: known now, or a value that is not zero when it is.
     pub(super) fn validity(&mut self, instance: InstanceId) -> Validity {
-        if let Some(known) = self.surely_valid(instance) {
+        if let Some(known) = self.is_valid(instance) {
             return Validity::Known(known);
         }
         let valid = self.b.use_var(self.valid);

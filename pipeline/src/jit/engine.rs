@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::compiled::{Compiled, Facts};
-use super::fetch::Fetch;
-use super::frame::{Frame, Home};
-use super::{Options, Refused, Text};
+use super::prefetch::Prefetch;
+use super::vm_context::{Home, VmContext};
+use super::{CompileError, Options, Text};
 use crate::exec::{Context, Decision, Descriptor, Engine, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Jit {
     compiled: Arc<Compiled>,
     interp: Interp,
-    fetch: Fetch,
+    prefetch: Prefetch,
     state: u64,
 }
 
@@ -25,36 +25,36 @@ static CLOSED: [bool; 1 << 16] = [false; 1 << 16];
 
 /// What a burst does.
 #[derive(Clone, Copy)]
-struct Which<'a> {
+struct Passes<'a> {
     /// Egress; otherwise ingress.
     is_egress: bool,
     /// Behind ingress, egress where a packet leaves by one of these ports.
-    through: Option<&'a OpenPorts>,
+    open: Option<&'a OpenPorts>,
 }
 
-const INGRESS: Which<'static> = Which { is_egress: false, through: None };
-const EGRESS: Which<'static> = Which { is_egress: true, through: None };
+const INGRESS: Passes<'static> = Passes { is_egress: false, open: None };
+const EGRESS: Passes<'static> = Passes { is_egress: true, open: None };
 
-impl<'a> Which<'a> {
-    fn through(open: &'a OpenPorts) -> Which<'a> {
-        Which { through: Some(open), ..INGRESS }
+impl<'a> Passes<'a> {
+    fn fused(open: &'a OpenPorts) -> Passes<'a> {
+        Passes { open: Some(open), ..INGRESS }
     }
 }
 
-/// What code in place did of a burst.
+/// What path-specialised code did of a burst.
 struct Part {
-    frame: *mut Frame,
+    vm: *mut VmContext,
     /// Packets that are done.
     done: usize,
-    /// The next one has done ingress.
-    half: bool,
+    /// The next one has done ingress only.
+    ingress_only: bool,
 }
 
 impl Part {
     /// Nothing is left to do.
     #[inline]
     fn is_all(&self, cx: &Context<'_>, packets: &[Descriptor]) -> bool {
-        self.done == packets.len() && !self.half && !cx.worker.bench.wants_to_learn()
+        self.done == packets.len() && !self.ingress_only && !cx.worker.bench.wants_to_learn()
     }
 }
 
@@ -78,8 +78,8 @@ impl Recipe {
         Recipe { options: Options { level }, ..self.clone() }
     }
 
-    pub(super) fn compile(self) -> Result<Jit, Refused> {
-        let compiled = Compiled::new(&self.program, self.facts.clone(), self.options, None)?;
+    pub(super) fn compile(self) -> Result<Jit, CompileError> {
+        let compiled = Compiled::new(&self.program, &self.facts, self.options, None)?;
         Ok(Jit::of(Arc::new(compiled), self.program, &self.facts, self.state))
     }
 }
@@ -88,8 +88,12 @@ impl Jit {
     /// Compiles a program that the verifier accepts, for the state it will run with.
     ///
     /// # Errors
-    /// See [`Refused`]; the interpreter runs it then.
-    pub fn new(program: &Arc<Program>, state: &State, options: Options) -> Result<Jit, Refused> {
+    /// See [`CompileError`]; the interpreter runs it then.
+    pub fn new(
+        program: &Arc<Program>,
+        state: &State,
+        options: Options,
+    ) -> Result<Jit, CompileError> {
         Recipe::new(program, state, options).compile()
     }
 
@@ -100,17 +104,17 @@ impl Jit {
         facts: &Facts,
         state: u64,
     ) -> Jit {
-        let fetch = Fetch::new(&program, facts);
-        Jit { compiled, interp: Interp::new(program), fetch, state }
+        let prefetch = Prefetch::new(&program, facts);
+        Jit { compiled, interp: Interp::new(program), prefetch, state }
     }
 
     /// The code of a program as text, for people.
     ///
     /// # Errors
     /// As [`Jit::new`].
-    pub fn text(program: &Program, state: &State, options: Options) -> Result<Text, Refused> {
+    pub fn text(program: &Program, state: &State, options: Options) -> Result<Text, CompileError> {
         let mut text = Text::default();
-        Compiled::new(program, Facts::new(state), options, Some(&mut text))?;
+        Compiled::new(program, &Facts::new(state), options, Some(&mut text))?;
         Ok(text)
     }
 
@@ -119,16 +123,15 @@ impl Jit {
         Arc::ptr_eq(&self.compiled, &other.compiled)
     }
 
-    /// Before a burst is run, lines of tables that search at least so much memory are asked for, where the keys are known
+    /// Before a burst is run, lines of tables that search at least so much memory are prefetched, where the keys are known
     /// then; `usize::MAX` never. The default is what pays; this is for measuring it.
-    pub fn set_fetch_least_bytes(&mut self, bytes: usize) {
-        self.fetch.set_least_bytes(bytes);
+    pub fn set_prefetch_least_bytes(&mut self, bytes: usize) {
+        self.prefetch.set_least_bytes(bytes);
     }
 
-    /// True when packets of this control are worked on in place, with a copy of the control for each
-    /// path through the parser.
-    pub fn is_in_place(&self, egress: bool) -> bool {
-        self.compiled.is_in_place(egress)
+    /// True when this control has path-specialised code: a copy of the control for each path through the parser.
+    pub fn is_specialised(&self, egress: bool) -> bool {
+        self.compiled.is_specialised(egress)
     }
 
     #[inline]
@@ -137,7 +140,7 @@ impl Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
     ) {
         let count = packets.len().min(meta.len());
         let fits = cx.state.id() == self.state && cx.worker.state == self.state;
@@ -154,7 +157,7 @@ impl Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
         fits: bool,
     ) {
         let (count, egress) = (packets.len(), which.is_egress);
@@ -198,9 +201,9 @@ impl Jit {
         cx: &mut Context<'_>,
         packet: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
     ) {
-        if let (Some(open), [first], [decided]) = (which.through, &*packet, &*meta)
+        if let (Some(open), [first], [decided]) = (which.open, &*packet, &*meta)
             && Decision::is_plain(first, decided, open)
         {
             self.run(cx, packet, meta, EGRESS);
@@ -215,12 +218,12 @@ impl Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
     ) {
         if !which.is_egress {
-            self.fetch.ahead(cx, packets);
+            self.prefetch.ahead(cx, packets);
         }
-        let part = self.in_place(cx, packets, meta, which);
+        let part = self.specialised(cx, packets, meta, which);
         if !part.is_all(cx, packets) {
             self.finish(cx, packets, meta, which, part);
         }
@@ -233,7 +236,7 @@ impl Jit {
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
         mut part: Part,
     ) {
         let mut at = 0;
@@ -242,49 +245,49 @@ impl Jit {
             if at >= packets.len() {
                 return;
             }
-            part = self.in_place(cx, &mut packets[at..], &mut meta[at..], which);
+            part = self.specialised(cx, &mut packets[at..], &mut meta[at..], which);
             if part.is_all(cx, &packets[at..]) {
                 return;
             }
         }
     }
 
-    /// As many packets as code in place takes, from the first on.
+    /// As many packets as path-specialised code does, from the first on.
     #[inline(always)]
-    fn in_place(
+    fn specialised(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
     ) -> Part {
-        let frame = self.frame(cx, which);
+        let vm = self.context(cx, which);
         let count = packets.len().min(u32::MAX as usize) as u32;
         let (packets, meta) = (packets.as_mut_ptr(), meta.as_mut_ptr());
-        // SAFETY: the frame was made for this context, state and worker, which were checked to be those
+        // SAFETY: the context was made for this context, state and worker, which were checked to be those
         // that the code was made for; the slices are `count` long.
-        let (done, half) =
-            unsafe { self.compiled.run_in_place(frame, packets, meta, count, which.is_egress) };
-        Part { frame, done, half }
+        let (done, ingress_only) =
+            unsafe { self.compiled.run_specialised(vm, packets, meta, count, which.is_egress) };
+        Part { vm, done, ingress_only }
     }
 
-    /// Code in place has done a part and stopped: the next packet is half done or is not for it, or there is something to
+    /// Path-specialised code has done a part and stopped: the next packet has done ingress only, or is not for it, or there is something to
     /// learn. Gives how many are done now.
     fn go_past(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
-        which: Which<'_>,
+        which: Passes<'_>,
         part: &Part,
     ) -> usize {
-        let Part { frame, mut done, half } = *part;
-        let mut stopped = half;
+        let Part { vm, mut done, ingress_only } = *part;
+        let mut stopped = ingress_only;
         if !cx.worker.bench.wants_to_learn()
-            && !half
+            && !ingress_only
             && let (Some(packet), Some(meta)) = (packets.get_mut(done), meta.get_mut(done))
         {
-            self.one(cx, frame, packet, meta);
+            self.one(cx, vm, packet, meta);
             stopped = true;
         }
         if cx.worker.bench.wants_to_learn() {
@@ -300,37 +303,37 @@ impl Jit {
         done.max(1)
     }
 
-    /// One packet by the code for any program.
+    /// One packet by generic code.
     fn one(
         &self,
         cx: &mut Context<'_>,
-        frame: *mut Frame,
+        vm: *mut VmContext,
         packet: &mut Descriptor,
         meta: &mut Intrinsic,
     ) {
         let buf = packet.buf.as_ref();
         let bytes = buf.map_or(&[][..], |b| cx.memory.frame(b, packet.data_off, packet.len));
         let (data, len) = (bytes.as_ptr().cast_mut(), bytes.len() as u64);
-        // SAFETY: the frame is the worker's own, and alive; the code reads the packet's bytes only.
+        // SAFETY: the context is the worker's own, and alive; the code reads the packet's bytes only.
         unsafe {
-            ((*frame).data, (*frame).data_len) = (data, len);
-            ((*frame).packet, (*frame).intrinsic) = (packet, meta);
-            self.compiled.run_any(frame);
+            ((*vm).data, (*vm).data_len) = (data, len);
+            ((*vm).packet, (*vm).intrinsic) = (packet, meta);
+            self.compiled.run_generic(vm);
         }
     }
 
-    /// The worker's frame with the addresses of this burst in it.
+    /// The worker's context with the addresses of this burst in it.
     #[inline(always)]
-    fn frame(&self, cx: &mut Context<'_>, which: Which<'_>) -> *mut Frame {
+    fn context(&self, cx: &mut Context<'_>, which: Passes<'_>) -> *mut VmContext {
         let context: *mut Context<'_> = cx;
         let Worker { reader, bench, compiled, .. } = &mut *cx.worker;
         let home = Home { ops: &self.compiled.lists, interp: &self.interp, memory: cx.memory };
-        let frame = compiled.frame(cx.state, reader.pin(), bench, &home);
-        frame.egress = which.is_egress.into();
-        let open = which.through.map_or(&CLOSED, OpenPorts::flags);
-        frame.open = open.as_ptr();
-        frame.cx = context.cast();
-        frame
+        let vm = compiled.context(cx.state, reader.pin(), bench, &home);
+        vm.egress = which.is_egress.into();
+        let open = which.open.map_or(&CLOSED, OpenPorts::flags);
+        vm.open = open.as_ptr();
+        vm.cx = context.cast();
+        vm
     }
 }
 
@@ -354,15 +357,15 @@ impl Engine for Jit {
         meta: &mut [Intrinsic],
         open: &OpenPorts,
     ) {
-        if self.compiled.is_in_place(false) && !self.compiled.goes_through() {
-            // A burst in place would end all its ingress first.
+        if self.compiled.is_specialised(false) && !self.compiled.is_fused() {
+            // Path-specialised code would do ingress of the whole burst first.
             for (packet, meta) in packets.iter_mut().zip(meta) {
                 let (packet, meta) = (std::slice::from_mut(packet), std::slice::from_mut(meta));
                 self.run(cx, packet, meta, INGRESS);
-                self.go_on(cx, packet, meta, Which::through(open));
+                self.go_on(cx, packet, meta, Passes::fused(open));
             }
             return;
         }
-        self.run(cx, packets, meta, Which::through(open));
+        self.run(cx, packets, meta, Passes::fused(open));
     }
 }

@@ -1,9 +1,9 @@
-//! What generated code calls. Every function takes the [`Frame`] it runs with.
+//! What generated code calls. Every function takes the [`VmContext`] it runs with.
 //!
 //! They are thin: the work is done by the same functions that the interpreter calls.
 #![allow(unsafe_code)]
 
-use super::frame::Frame;
+use super::vm_context::VmContext;
 use crate::externs::hash::Hasher;
 use crate::ids::*;
 use crate::interp::bridge::{Step, Work};
@@ -11,7 +11,7 @@ use crate::ir::HashAlgorithm;
 use wireyard_tables::Slot;
 use wireyard_tables::time::Time;
 
-/// Every helper: name, address, number of parameters after the frame, whether it returns a number.
+/// Every helper: name, address, number of parameters after the context, whether it returns a number.
 pub(super) const HELPERS: &[(&str, *const u8, usize)] = &[
     ("parser_op", parser_op as *const u8, 1),
     ("parsed", parsed as *const u8, 1),
@@ -53,191 +53,197 @@ pub(super) enum Helper {
 /// What all helpers rely on.
 ///
 /// # Safety
-/// `frame` is the frame that the driver handed to the code, whose context, packet, metadata and
+/// `vm` is the context that the driver handed to the code, whose context, packet, metadata and
 /// snapshot are alive and borrowed by nobody else while the code runs.
-pub(super) unsafe fn step(frame: *mut Frame, which: Step<'_>) -> u64 {
+pub(super) unsafe fn step(vm: *mut VmContext, which: Step<'_>) -> u64 {
     // SAFETY: see above; the parts that are borrowed together are apart from each other.
     unsafe {
-        let frame = &mut *frame;
+        let vm = &mut *vm;
         // An expression has a place for its value also where there is no local.
-        let locals = (frame.locals as usize).max(1);
+        let locals = (vm.locals as usize).max(1);
         let work = Work {
-            tables: &*frame.snapshot,
-            packet: &mut *frame.packet,
-            meta: &mut *frame.intrinsic,
-            egress: frame.egress != 0,
-            scalars: &mut frame.scalars,
-            locals: frame.values.get_mut(..locals).unwrap_or_default(),
+            tables: &*vm.snapshot,
+            packet: &mut *vm.packet,
+            meta: &mut *vm.intrinsic,
+            egress: vm.egress != 0,
+            scalars: &mut vm.scalars,
+            locals: vm.values.get_mut(..locals).unwrap_or_default(),
         };
-        (*frame.interp).step(&mut *frame.cx, work, which)
+        (*vm.interp).step(&mut *vm.cx, work, which)
     }
 }
 
 /// An operation of the parser that the code leaves to the interpreter.
-unsafe extern "C" fn parser_op(frame: *mut Frame, index: u64) -> u64 {
+unsafe extern "C" fn parser_op(vm: *mut VmContext, index: u64) -> u64 {
     // SAFETY: as for `step`; the engine that owns the code owns the list.
     unsafe {
-        let tables = &*(*frame).ops;
+        let tables = &*(*vm).ops;
         match tables.parser_ops.get(index as usize) {
-            Some(op) => step(frame, Step::ParserOp(op)),
+            Some(op) => step(vm, Step::ParserOp(op)),
             None => 0,
         }
     }
 }
 
 /// The parser stopped.
-unsafe extern "C" fn parsed(frame: *mut Frame, code: u64) -> u64 {
+unsafe extern "C" fn parsed(vm: *mut VmContext, code: u64) -> u64 {
     // SAFETY: as for `step`.
-    unsafe { step(frame, Step::Parsed(code)) }
+    unsafe { step(vm, Step::Parsed(code)) }
 }
 
 /// Start of egress.
-unsafe extern "C" fn resume(frame: *mut Frame) -> u64 {
+unsafe extern "C" fn resume(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
-    unsafe { step(frame, Step::Resume) }
+    unsafe { step(vm, Step::Resume) }
 }
 
 /// An operation of a control that the code leaves to the interpreter.
-unsafe extern "C" fn op(frame: *mut Frame, index: u64) -> u64 {
+unsafe extern "C" fn op(vm: *mut VmContext, index: u64) -> u64 {
     // SAFETY: as for `step`; the engine that owns the code owns the list.
     unsafe {
-        let tables = &*(*frame).ops;
+        let tables = &*(*vm).ops;
         match tables.ops.get(index as usize) {
-            Some(op) => step(frame, Step::Op(op)),
+            Some(op) => step(vm, Step::Op(op)),
             None => 0,
         }
     }
 }
 
 /// An expression that the code leaves to the interpreter; the value is in `values[0]`.
-unsafe extern "C" fn eval(frame: *mut Frame, expr: u64) -> u64 {
+unsafe extern "C" fn eval(vm: *mut VmContext, expr: u64) -> u64 {
     // SAFETY: as for `step`.
-    unsafe { step(frame, Step::Eval(ExprId(expr as u32))) }
+    unsafe { step(vm, Step::Eval(ExprId(expr as u32))) }
 }
 
-/// Looks up the key in `values`, a word in each; 1 and the hit in the frame, or 0.
-unsafe extern "C" fn lookup(frame: *mut Frame, table: u64) -> u64 {
+/// Looks up the key in `values`, a word in each; 1 and the hit in the context, or 0.
+unsafe extern "C" fn lookup(vm: *mut VmContext, table: u64) -> u64 {
     // SAFETY: as for `step`.
-    let (frame, tables) = unsafe { (&mut *frame, &*(*frame).snapshot) };
+    let (vm, tables) = unsafe { (&mut *vm, &*(*vm).snapshot) };
     let Some(view) = tables.table(wireyard_tables::TableId(table as u32)) else { return 0 };
     let mut key = [0u64; wireyard_tables::key::MAX_KEY_WORDS];
     let len = view.shape().layout().words();
-    key.iter_mut().zip(&frame.values).for_each(|(word, value)| *word = *value as u64);
+    key.iter_mut().zip(&vm.values).for_each(|(word, value)| *word = *value as u64);
     let Some(hit) = key.get(..len).and_then(|key| view.lookup(key)) else { return 0 };
-    frame.hit_slot = hit.slot.0.into();
-    frame.hit_action = hit.action.into();
-    frame.hit_data = hit.data.as_ptr();
+    vm.hit_slot = hit.slot.0.into();
+    vm.hit_action = hit.action.into();
+    vm.hit_data = hit.data.as_ptr();
     1
 }
 
 /// Runs the direct meter of the entry that was hit; its colour goes to the packet.
-unsafe extern "C" fn hit_meter(frame: *mut Frame, table: u64) -> u64 {
+unsafe extern "C" fn hit_meter(vm: *mut VmContext, table: u64) -> u64 {
     // SAFETY: as for `step`.
-    let (frame, tables) = unsafe { (&mut *frame, &*(*frame).snapshot) };
+    let (vm, tables) = unsafe { (&mut *vm, &*(*vm).snapshot) };
     let view = tables.table(wireyard_tables::TableId(table as u32));
     if let Some(meters) = view.and_then(|view| view.meters()) {
         // SAFETY: as for `step`.
-        let (packet, meta) = unsafe { (&mut *frame.packet, &*frame.intrinsic) };
+        let (packet, meta) = unsafe { (&mut *vm.packet, &*vm.intrinsic) };
         let now = Time::from_ns(meta.now_ns);
         let green = crate::state::color(0);
-        let color = meters.execute(frame.hit_slot as usize, packet.len.into(), green, now) as u8;
+        let color = meters.execute(vm.hit_slot as usize, packet.len.into(), green, now) as u8;
         let shift = crate::exec::flags::COLOR_SHIFT;
         packet.flags = packet.flags & !(3 << shift) | (color & 3) << shift;
     }
     0
 }
 
-/// Replaces the hit in the frame by the member that the hash selects.
-unsafe extern "C" fn select(frame: *mut Frame, table: u64, hash: u64) -> u64 {
+/// Replaces the hit in the context by the member that the hash selects.
+unsafe extern "C" fn select(vm: *mut VmContext, table: u64, hash: u64) -> u64 {
     // SAFETY: as for `step`.
-    let (frame, tables) = unsafe { (&mut *frame, &*(*frame).snapshot) };
+    let (vm, tables) = unsafe { (&mut *vm, &*(*vm).snapshot) };
     let Some(view) = tables.table(wireyard_tables::TableId(table as u32)) else { return 0 };
-    let slot = Slot(frame.hit_slot as u32);
+    let slot = Slot(vm.hit_slot as u32);
     // SAFETY: the code stored the data of the hit, which is one word at least in a table with a
     // profile, and nothing else has a selector.
-    let data = unsafe { std::slice::from_raw_parts(frame.hit_data, 1) };
-    let hit = wireyard_tables::Hit { slot, action: frame.hit_action as u32, data };
+    let data = unsafe { std::slice::from_raw_parts(vm.hit_data, 1) };
+    let hit = wireyard_tables::Hit { slot, action: vm.hit_action as u32, data };
     let hit = tables.select(view, hit, hash);
-    frame.hit_action = hit.action.into();
-    frame.hit_data = hit.data.as_ptr();
+    vm.hit_action = hit.action.into();
+    vm.hit_data = hit.data.as_ptr();
     0
 }
 
 /// Counts in an indirect counter.
-unsafe extern "C" fn count(frame: *mut Frame, counter: u64, low: u64, high: u64) -> u64 {
+unsafe extern "C" fn count(vm: *mut VmContext, counter: u64, low: u64, high: u64) -> u64 {
     let index = u128::from(high) << 64 | u128::from(low);
     // SAFETY: as for `step`.
     unsafe {
-        let (cx, len) = (&*(*frame).cx, (*(*frame).packet).len);
-        cx.state.count((*frame).lane as usize, CounterId(counter as u32), index, len);
+        let (cx, len) = (&*(*vm).cx, (*(*vm).packet).len);
+        cx.state.count((*vm).lane as usize, CounterId(counter as u32), index, len);
     }
     0
 }
 
 /// Runs an indirect meter; returns the colour.
-unsafe extern "C" fn meter(frame: *mut Frame, meter: u64, low: u64, high: u64, before: u64) -> u64 {
+unsafe extern "C" fn meter(
+    vm: *mut VmContext,
+    meter: u64,
+    low: u64,
+    high: u64,
+    before: u64,
+) -> u64 {
     let index = u128::from(high) << 64 | u128::from(low);
     // SAFETY: as for `step`.
     unsafe {
-        let (cx, len) = (&*(*frame).cx, (*(*frame).packet).len);
-        let now = Time::from_ns((*(*frame).intrinsic).now_ns);
+        let (cx, len) = (&*(*vm).cx, (*(*vm).packet).len);
+        let now = Time::from_ns((*(*vm).intrinsic).now_ns);
         cx.state.meter(MeterId(meter as u32), index, len, before as u8, now).into()
     }
 }
 
 /// The hash of operands in `values`, whose widths are in list `widths` of the engine.
-unsafe extern "C" fn hash(frame: *mut Frame, algorithm: u64, widths: u64) -> u64 {
+unsafe extern "C" fn hash(vm: *mut VmContext, algorithm: u64, widths: u64) -> u64 {
     // SAFETY: as for `step`; the engine that owns the code owns the list.
-    let (frame, tables) = unsafe { (&*frame, &*(*frame).ops) };
+    let (vm, tables) = unsafe { (&*vm, &*(*vm).ops) };
     let known = HashAlgorithm::ALL.get(algorithm as usize);
     let (Some((_, algorithm)), Some(widths)) = (known, tables.widths.get(widths as usize)) else {
         return 0;
     };
     let mut hasher = Hasher::new(*algorithm);
-    for (value, bits) in frame.values.iter().zip(widths) {
+    for (value, bits) in vm.values.iter().zip(widths) {
         hasher.add_value(*value, *bits);
     }
     hasher.finish()
 }
 
 /// Whether a value set has a member.
-unsafe extern "C" fn in_value_set(frame: *mut Frame, set: u64, low: u64, high: u64) -> u64 {
+unsafe extern "C" fn in_value_set(vm: *mut VmContext, set: u64, low: u64, high: u64) -> u64 {
     let value = u128::from(high) << 64 | u128::from(low);
     // SAFETY: as for `step`.
-    unsafe { (&*(*frame).cx).state.value_set_contains(ValueSetId(set as u32), value).into() }
+    unsafe { (&*(*vm).cx).state.value_set_contains(ValueSetId(set as u32), value).into() }
 }
 
 /// A random number between `values[0]` and `values[1]`, in `values[0]`.
-unsafe extern "C" fn random(frame: *mut Frame) -> u64 {
+unsafe extern "C" fn random(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
     unsafe {
-        let (frame, cx) = (&mut *frame, &mut *(*frame).cx);
-        frame.values[0] = cx.worker.bench.random(frame.values[0], frame.values[1]);
+        let (vm, cx) = (&mut *vm, &mut *(*vm).cx);
+        vm.values[0] = cx.worker.bench.random(vm.values[0], vm.values[1]);
     }
     0
 }
 
 /// Sends `count` values as a digest.
-unsafe extern "C" fn digest(frame: *mut Frame, digest: u64, count: u64) -> u64 {
+unsafe extern "C" fn digest(vm: *mut VmContext, digest: u64, count: u64) -> u64 {
     // SAFETY: as for `step`.
     unsafe {
-        let (frame, cx) = (&*frame, &mut *(*frame).cx);
-        let values = frame.values.get(..count as usize).unwrap_or_default();
+        let (vm, cx) = (&*vm, &mut *(*vm).cx);
+        let values = vm.values.get(..count as usize).unwrap_or_default();
         cx.device.digest(DigestId(digest as u32), values);
     }
     0
 }
 
 /// Notes an entry to learn: key words, then arguments, in `values`.
-unsafe extern "C" fn learn(frame: *mut Frame, index: u64) -> u64 {
+unsafe extern "C" fn learn(vm: *mut VmContext, index: u64) -> u64 {
     // SAFETY: as for `step`; the engine that owns the code owns the list.
     unsafe {
-        let (frame, cx, tables) = (&mut *frame, &mut *(*frame).cx, &*(*frame).ops);
-        frame.learned = 1;
+        let (vm, cx, tables) = (&mut *vm, &mut *(*vm).cx, &*(*vm).ops);
+        vm.learned = 1;
         let Some((table, action, words)) = tables.learns.get(index as usize) else { return 0 };
         let mut key = [0u64; wireyard_tables::key::MAX_KEY_WORDS];
-        key.iter_mut().zip(&frame.values).for_each(|(word, value)| *word = *value as u64);
-        let args = frame.values.get(*words..).unwrap_or_default();
+        key.iter_mut().zip(&vm.values).for_each(|(word, value)| *word = *value as u64);
+        let args = vm.values.get(*words..).unwrap_or_default();
         let key = key.get(..*words).unwrap_or_default();
         cx.worker.bench.learn(cx.state.program(), *table, key, *action, args);
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 struct Pair {
     interp: Rig,
     jit: Rig,
-    in_place: [bool; 2],
+    specialised: [bool; 2],
 }
 
 impl Pair {
@@ -27,13 +27,13 @@ impl Pair {
         let mut jit = Rig::new(program, memory, 1);
         let engine = Jit::new(&jit.state.program().clone(), &jit.state, Options { level });
         let engine = engine.expect("the program compiles");
-        let in_place = [false, true].map(|egress| engine.is_in_place(egress));
+        let specialised = [false, true].map(|egress| engine.is_specialised(egress));
         jit.engine = Box::new(engine);
-        Pair { interp, jit, in_place }
+        Pair { interp, jit, specialised }
     }
 
-    fn is_in_place(&self, egress: bool) -> bool {
-        self.in_place[usize::from(egress)]
+    fn is_specialised(&self, egress: bool) -> bool {
+        self.specialised[usize::from(egress)]
     }
 
     fn new_in(program: Program, level: u8, memory: MemoryConfig) -> Pair {
@@ -181,14 +181,14 @@ fn random_programs_agree_for_long() {
 }
 
 #[test]
-fn many_random_programs_are_compiled_in_place() {
+fn many_random_programs_are_compiled_path_specialised() {
     let mut counts = [0; 2];
     for seed in 0..40 {
         let program = Random::new(seed).program();
         let rig = Rig::new(program, MemoryConfig::default(), 1);
         let jit = Jit::new(rig.state.program(), &rig.state, Options::default()).expect("compiles");
         for (egress, count) in [false, true].into_iter().zip(&mut counts) {
-            *count += usize::from(jit.is_in_place(egress));
+            *count += usize::from(jit.is_specialised(egress));
         }
     }
     assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
@@ -196,7 +196,7 @@ fn many_random_programs_are_compiled_in_place() {
 
 /// The parser's place in the packet is a number that programs compute lengths from.
 #[test]
-fn the_cursor_is_the_same_in_place() {
+fn the_cursor_is_the_same_path_specialised() {
     let mut build = Build::new();
     let header = build.header("h", &[("len", 8), ("rest", 24)]);
     let (cursor, len) = (build.expr(ExprKind::Cursor, 32), build.field(header, "len"));
@@ -213,7 +213,7 @@ fn the_cursor_is_the_same_in_place() {
     build.program.ingress = body(vec![block(vec![forward], Term::Return)]);
     for level in 0..=2 {
         let mut pair = Pair::new(build.program.clone(), level);
-        assert!(level == 0 || pair.is_in_place(false));
+        assert!(level == 0 || pair.is_specialised(false));
         for len in [0, 3, 4, 5, 255] {
             pair.packet(&[len, 1, 2, 3, 4, 5, 6, 7], false);
         }
@@ -245,7 +245,7 @@ fn a_frame_at_the_end_of_its_chunk_stays_in_it() {
     for (level, bytes) in [(0, 8), (1, 8), (1, 256), (2, 8), (2, 256)] {
         let memory = MemoryConfig { chunks: 8, chunk_bytes: 2048, headroom_bytes: 128 };
         let mut pair = Pair::new_in(pop_then_push(bytes), level, memory);
-        assert!(level == 0 || pair.is_in_place(true));
+        assert!(level == 0 || pair.is_specialised(true));
         for offset in 2000..=2040 {
             pair.packet_at(&[1; 8], offset);
         }
@@ -268,9 +268,9 @@ fn headers_are_taken_off_where_the_offset_would_not_fit() {
     }
 }
 
-/// Packets that code in place does not take stand anywhere in a burst: each comes out as it does alone.
+/// Packets that path-specialised code does not take stand anywhere in a burst: each comes out as it does alone.
 #[test]
-fn a_burst_goes_on_behind_what_is_not_done_in_place() {
+fn a_burst_goes_on_behind_what_is_not_done_path_specialised() {
     let mut build = Build::new();
     let header = build.header("h", &[("kind", 8), ("rest", 24)]);
     build.accept(vec![ParserOp::Extract(header)]);
@@ -278,9 +278,9 @@ fn a_burst_goes_on_behind_what_is_not_done_in_place() {
     let forward = build.set_std(StdField::EgressPort, 1);
     build.program.ingress = body(vec![block(vec![forward], Term::Return)]);
     let mut pair = Pair::new(build.program, 2);
-    assert!(pair.is_in_place(false));
+    assert!(pair.is_specialised(false));
     for pattern in 0..1u32 << 6 {
-        // Too short for the header: not for code in place.
+        // Too short for the header: not for path-specialised code.
         let bytes = |n: u32| vec![n as u8; if pattern >> n & 1 == 1 { 2 } else { 60 }];
         let (mut packets, mut meta) = (Vec::new(), Vec::new());
         for n in 0..6 {

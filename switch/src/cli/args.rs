@@ -289,7 +289,7 @@ pub struct DumpArgs {
     /// Which form.
     #[arg(long, value_enum, default_value_t = Stage::Ir)]
     pub stage: Stage,
-    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code.
+    /// Optimisation level: 0 none, 1 cheap passes and path-specialised machine code, 2 all passes and optimised code.
     #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: u8,
 }
@@ -301,6 +301,8 @@ pub enum Stage {
     Ast,
     /// The intermediate representation, as the passes of the level leave it.
     Ir,
+    /// What the compiler of machine code decided: forms of code, paths, offsets, header edits, checksums, lookups.
+    Plan,
     /// The code generator's form, with the lines of the program.
     Clif,
     /// Machine code, with the lines of the program.
@@ -495,7 +497,7 @@ pub struct TestArgs {
     /// The engine [default: every engine].
     #[arg(long, value_enum)]
     pub engine: Option<EngineChoice>,
-    /// Optimisation level: 0 none, 1 cheap passes and machine code in place, 2 all passes and optimised code.
+    /// Optimisation level: 0 none, 1 cheap passes and path-specialised machine code, 2 all passes and optimised code.
     #[arg(long, value_name = "0..2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub opt_level: u8,
     /// At every optimisation level.

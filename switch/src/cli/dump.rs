@@ -21,9 +21,12 @@ pub(super) fn run(args: &DumpArgs) -> Status {
         Stage::Ir => {
             print(&ir_print::program(&passes::optimised(&loaded.program, args.opt_level)));
         }
-        Stage::Clif | Stage::Asm => match code(&loaded, args.opt_level) {
-            Ok(text) if args.stage == Stage::Clif => print(&text.clif),
-            Ok(text) => print(&text.asm),
+        Stage::Plan | Stage::Clif | Stage::Asm => match code(&loaded, args.opt_level) {
+            Ok(text) => print(match args.stage {
+                Stage::Plan => &text.plan,
+                Stage::Clif => &text.clif,
+                _ => &text.asm,
+            }),
             Err(message) => {
                 complain(&message);
                 return Status::Failed;

@@ -112,7 +112,7 @@ pub struct Gen {
     pub(super) per_packet: bool,
     pub(super) entries: Map<String, Value>,
     pub(super) names: usize,
-    /// Nothing that keeps the compiled engine from working in place.
+    /// Nothing that keeps a control from path-specialised code.
     pub(super) simple: bool,
 }
 

@@ -110,8 +110,8 @@ pub struct Rig {
     pub state: State,
     /// What the program told the device.
     pub heard: Heard,
-    /// Compiled code works on packets in place, in a control at least.
-    pub in_place: bool,
+    /// There is path-specialised code, of a control at least.
+    pub specialised: bool,
     engine: Box<dyn Engine>,
     /// Each with its handle on the packet memory.
     workers: Vec<(Worker, PacketMemory)>,
@@ -139,13 +139,13 @@ impl Rig {
             entries.apply(&state)?;
         }
         let optimised = Arc::new(passes::optimised(program, way.level));
-        let mut in_place = false;
+        let mut specialised = false;
         let engine: Box<dyn Engine> = if way.jit {
             let jit = Jit::new(&optimised, &state, Options { level: way.level });
             let mut jit = jit.map_err(|refused| format!("{way}: {refused}"))?;
             // Tables here are never as large as those that are worth it.
-            jit.set_fetch_least_bytes(0);
-            in_place = jit.is_in_place(false) || jit.is_in_place(true);
+            jit.set_prefetch_least_bytes(0);
+            specialised = jit.is_specialised(false) || jit.is_specialised(true);
             Box::new(jit)
         } else {
             Box::new(Interp::new(optimised))
@@ -158,7 +158,7 @@ impl Rig {
         let mut open = OpenPorts::default();
         [0, 2].into_iter().for_each(|port| open.set(port, true));
         let (heard, held, memory) = (Heard::default(), Vec::new(), Some(memory));
-        Ok(Rig { way, state, heard, in_place, engine, workers, memory, held, open })
+        Ok(Rig { way, state, heard, specialised, engine, workers, memory, held, open })
     }
 
     /// A burst through a pass, or two, on a worker; returns the story of what was traced.

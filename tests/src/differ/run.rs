@@ -58,8 +58,8 @@ pub struct Compiled {
 pub struct Seen {
     /// Packets that came to the end of egress.
     pub forwarded: u64,
-    /// Compiled code worked on packets in place.
-    pub in_place: u64,
+    /// Path-specialised code worked on packets.
+    pub specialised: u64,
     /// Learners that found no room.
     pub full: u64,
     /// Times that entries were removed because of their age.
@@ -73,7 +73,7 @@ pub struct Seen {
 impl std::ops::AddAssign for Seen {
     fn add_assign(&mut self, more: Seen) {
         self.forwarded += more.forwarded;
-        self.in_place += more.in_place;
+        self.specialised += more.specialised;
         self.full += more.full;
         self.aged += more.aged;
         self.changed[0] += more.changed[0];
@@ -139,7 +139,7 @@ pub fn run(case: &Case) -> Outcome {
     };
     let ended = bench.packets(case, &compiled.changes).and_then(|()| bench.contents());
     if let Some(rig) = bench.rigs.last() {
-        (bench.seen.in_place, bench.seen.full) = (rig.in_place.into(), rig.learn_failures());
+        (bench.seen.specialised, bench.seen.full) = (rig.specialised.into(), rig.learn_failures());
     }
     match ended.and_then(|()| bench.rigs.iter_mut().try_for_each(Rig::end)) {
         Ok(()) => Outcome::Agree { executions: bench.executions, seen: bench.seen },

@@ -24,14 +24,14 @@ impl Gen {
             return self.structural(scope).into_iter().map(Value::String).collect();
         }
         if self.simple && self.random.chance(8) {
-            return vec![Value::String(self.in_place(scope))];
+            return vec![Value::String(self.specialised(scope))];
         }
         vec![Value::String(self.simple_statement(scope))]
     }
 
-    /// Structural statements that the compiled engine does in place; headers that the parser reads are
+    /// Structural statements that path-specialised code does; headers that the parser reads are
     /// added and removed like others.
-    fn in_place(&mut self, scope: &Scope) -> String {
+    fn specialised(&mut self, scope: &Scope) -> String {
         let header = self.random.pick(&self.headers.clone());
         match self.random.below(8) {
             0..4 => format!("set_valid({})", header.name),

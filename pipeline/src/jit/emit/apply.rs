@@ -1,15 +1,16 @@
 //! Tables: keys in registers, actions inlined where their table is applied. How entries are found is in
 //! [`super::lookup`].
 
-use super::{Emit, Refused, descriptor, flags, frame_offset};
+use super::{CompileError, Emit, descriptor, flags, internal, vm_offset};
 use crate::ids::*;
 use crate::ir::Term;
+use crate::jit::plan::tables::Search;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use std::mem::{offset_of, size_of};
-use wireyard_tables::raw::{Layout, RawTable};
+use wireyard_tables::raw::RawTable;
 
 /// What was found: the data of the action and its place in the table's list.
 #[derive(Clone, Copy)]
@@ -31,7 +32,7 @@ impl Emit<'_> {
         &mut self,
         table: TableId,
         key: &[ExprId],
-    ) -> Result<Vec<Value>, Refused> {
+    ) -> Result<Vec<Value>, CompileError> {
         let facts = self.facts;
         let known = &facts.tables[table.index()];
         let zero = self.num(0);
@@ -55,6 +56,11 @@ impl Emit<'_> {
         Ok(words.into_iter().map(|word| word.unwrap_or(zero)).collect())
     }
 
+    /// How a table is searched.
+    pub(super) fn search(&self, table: TableId) -> Search {
+        self.searches[table.index()]
+    }
+
     /// Looks a table up, runs the action, goes on by what happened.
     pub(super) fn apply(
         &mut self,
@@ -62,7 +68,7 @@ impl Emit<'_> {
         by_action: &[(ActionId, Block)],
         hit: Block,
         miss: Block,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let (program, facts) = (self.program, self.facts);
         let (table, known) = (&program.tables[id], &facts.tables[id.index()]);
         let keys: Vec<ExprId> = table.keys.iter().map(|key| key.value).collect();
@@ -74,17 +80,15 @@ impl Emit<'_> {
         if self.ends_pass(table.default.action) {
             self.b.set_cold_block(ways.miss);
         }
-        let tables = self.fixed64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.vm, vm_offset!(tables));
         let raw = self.b.ins().iadd_imm_s(tables, (id.index() * size_of::<RawTable>()) as i64);
-        match known.layout {
-            Layout::Direct { .. } | Layout::Exact { key_words: 1.., .. } => {
-                self.lookup_exact(raw, &words, known.layout, ways);
-            }
-            Layout::Lpm { field, root_bits, record_words } if field.bits <= 64 => {
+        match self.search(id) {
+            Search::Direct | Search::Hash => self.lookup_exact(raw, &words, known.layout, ways),
+            Search::Trie { field, root_bits, record_words } => {
                 self.lookup_lpm(raw, &words, field, root_bits, record_words, ways);
             }
-            Layout::Scan { .. } => self.lookup_scan(id, raw, &words, ways)?,
-            _ => self.lookup_call(id, &words, false, ways)?,
+            Search::List => self.lookup_scan(id, raw, &words, ways)?,
+            Search::Call => self.lookup_call(id, &words, false, ways)?,
         }
 
         if by_action.is_empty() && self.only_tells(id) {
@@ -141,11 +145,11 @@ impl Emit<'_> {
     }
 
     /// Counter, last hit, meter and selector of a hit.
-    fn hit(&mut self, id: TableId, block: Block) -> Result<Found, Refused> {
+    fn hit(&mut self, id: TableId, block: Block) -> Result<Found, CompileError> {
         let (program, facts) = (self.program, self.facts);
         let (table, known) = (&program.tables[id], &facts.tables[id.index()]);
         let params = self.b.block_params(block).to_vec();
-        let [slot, action, data] = params[..] else { return Err(Refused::TooLarge) };
+        let [slot, action, data] = params[..] else { return Err(internal("parameters of a hit")) };
         if known.has_counters {
             self.add_to_lane(facts.counters.tables + id.index(), slot);
         }
@@ -155,9 +159,9 @@ impl Emit<'_> {
         if !known.has_meters && table.selector.is_none() {
             return Ok(Found { action, data });
         }
-        self.store_frame(slot, frame_offset!(hit_slot));
-        self.store_frame(action, frame_offset!(hit_action));
-        self.store_frame(data, frame_offset!(hit_data));
+        self.store_vm(slot, vm_offset!(hit_slot));
+        self.store_vm(action, vm_offset!(hit_action));
+        self.store_vm(data, vm_offset!(hit_data));
         let number = self.num(id.0.into());
         if known.has_meters {
             if let Some(made) = self.decisions {
@@ -174,14 +178,14 @@ impl Emit<'_> {
             let hash = self.hash(selector.hash, &selector.keys)?;
             self.call(Helper::Select, &[number, hash]);
         }
-        let action = self.load64(self.frame, frame_offset!(hit_action));
-        let data = self.load64(self.frame, frame_offset!(hit_data));
+        let action = self.load64(self.vm, vm_offset!(hit_action));
+        let data = self.load64(self.vm, vm_offset!(hit_data));
         Ok(Found { action, data })
     }
 
     /// Notes when an entry was last hit.
     pub(super) fn touch(&mut self, id: TableId, slot: Value) {
-        let tables = self.fixed64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.vm, vm_offset!(tables));
         let at = id.index() * size_of::<RawTable>() + offset_of!(RawTable, last_hits);
         let times = self.fixed64(tables, at as i32);
         let offset = self.b.ins().ishl_imm_u(slot, 3);
@@ -197,19 +201,19 @@ impl Emit<'_> {
         by_action: &[(ActionId, Block)],
         hit: Block,
         miss: Block,
-    ) -> Result<(), Refused> {
-        let [place, data] = params[..2] else { return Err(Refused::TooLarge) };
+    ) -> Result<(), CompileError> {
+        let [place, data] = params[..2] else { return Err(internal("parameters of an action")) };
         let was_hit = params.get(2).copied();
         let program = self.program;
         let actions = &program.tables[id].actions;
-        let sure = self.sure;
+        let validity = self.validity_known();
         for (n, action) in actions.iter().enumerate() {
             let (this, other) = (self.b.create_block(), self.b.create_block());
             let number = self.num(n as u64);
             let same = self.compare(IntCC::Equal, place, number);
             self.b.ins().brif(same, this, &[], other, &[]);
             self.b.switch_to_block(this);
-            self.sure = sure;
+            self.set_validity_known(validity);
             self.run_action(*action, data, was_hit, by_action, hit, miss)?;
             self.b.switch_to_block(other);
         }
@@ -226,7 +230,7 @@ impl Emit<'_> {
         by_action: &[(ActionId, Block)],
         hit: Block,
         miss: Block,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let program = self.program;
         let declared = &program.actions[action];
         let mut args = Vec::with_capacity(declared.params.len());

@@ -1,12 +1,13 @@
-//! The loop over a burst in place: what is done before a packet's path and after it.
+//! The loop over a burst of path-specialised code: what is done before a packet's path and after it.
 
-use super::path::{InPlace, Loop, PATH_BUDGET, PathPlan};
-use super::through::{HALF, Through};
-use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic};
+use super::fused::{Following, INGRESS_ONLY};
+use super::path::{Loop, Packet};
+use super::{CompileError, Emit, descriptor, flags, internal, intrinsic, vm_offset};
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags as packet_flags};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::BuiltinReason;
+use crate::jit::plan::{ControlPlan, Fused, Leaf, PATH_OPERATIONS_MAX, Start, Tail};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
@@ -40,31 +41,31 @@ const _: () = {
 /// DSCP and PCP when there are none, as they stand behind the verdict.
 const NO_CLASS: u64 = 0xffff;
 
-impl Emit<'_> {
+impl<'g> Emit<'g> {
     /// A loop over a burst; returns how many packets were done. Ingress goes on with egress where a
-    /// packet may leave at once, if that can be done in place as well.
-    pub(in crate::jit) fn in_place_program(
+    /// packet may leave at once, if there is such code.
+    pub(in crate::jit) fn path_specialised(
         mut self,
-        plan: PathPlan,
-        behind: Option<PathPlan>,
-    ) -> Result<(), Refused> {
-        (self.budget, self.is_burst) = (PATH_BUDGET, true);
-        self.elements_max = plan.elements_max;
-        (self.added, self.changes) = (plan.added, plan.changes);
-        self.through = behind.map(|behind| Through::new(&plan, behind));
-        let learns = self.through.as_ref().map_or(plan.learns, Through::learns);
-        let entry = self.b.current_block().ok_or(Refused::TooLarge)?;
+        plan: &'g ControlPlan<'g>,
+        fused: Option<&'g Fused<'g>>,
+    ) -> Result<(), CompileError> {
+        (self.budget, self.is_burst) = (PATH_OPERATIONS_MAX, true);
+        self.following = fused.map(|fused| Following::new(&plan.effects, fused));
+        let learns = self.following.as_ref().map_or(plan.effects.learns, Following::learns);
+        let entry = self.b.current_block().ok_or_else(|| internal("no block"))?;
         let params = self.b.block_params(entry).to_vec();
-        let [_, packets, metas, count] = params[..] else { return Err(Refused::TooLarge) };
+        let [_, packets, metas, count] = params[..] else {
+            return Err(internal("parameters of a burst"));
+        };
         let count = self.b.ins().uextend(I64, count);
         let bytes = self.b.ins().imul_imm_u(count, size_of::<Descriptor>() as i64);
         let stop = self.b.ins().iadd(packets, bytes);
-        self.store_frame(packets, frame_offset!(burst_first));
-        self.store_frame(stop, frame_offset!(burst_stop));
+        self.store_vm(packets, vm_offset!(burst_first));
+        self.store_vm(stop, vm_offset!(burst_stop));
         if learns {
             // A burst ends with the first packet that learns.
             let zero = self.num(0);
-            self.store_frame(zero, frame_offset!(learned));
+            self.store_vm(zero, vm_offset!(learned));
         }
         let (packet, exit) = (self.b.create_block(), self.b.create_block());
         for _ in 0..2 {
@@ -81,15 +82,15 @@ impl Emit<'_> {
         self.b.switch_to_block(packet);
         // Values, and not variables, of which every block that several others lead to would take its own.
         (self.packet, self.meta) = (self.b.block_params(packet)[0], self.b.block_params(packet)[1]);
-        self.packet_in_place(&plan, around)?;
-        let half = self.b.create_block();
-        let goes_on = self.through.is_some();
-        self.egress_behind(Loop { next: unlearned, ..around }, around.next, half)?;
+        self.one_packet(&plan.start, around)?;
+        let ingress_only = self.b.create_block();
+        let goes_on = self.following.is_some();
+        self.egress_behind(Loop { next: unlearned, ..around }, around.next, ingress_only)?;
 
         if learns {
             let last = self.b.create_block();
             self.b.switch_to_block(around.next);
-            let learned = self.load64(self.frame, frame_offset!(learned));
+            let learned = self.load64(self.vm, vm_offset!(learned));
             self.b.ins().brif(learned, last, &[], unlearned, &[]);
             self.b.switch_to_block(last);
             self.b.set_cold_block(last);
@@ -99,23 +100,23 @@ impl Emit<'_> {
         self.b.switch_to_block(unlearned);
         let next_packet = self.b.ins().iadd_imm_s(self.packet, size_of::<Descriptor>() as i64);
         let next_meta = self.b.ins().iadd_imm_s(self.meta, size_of::<Intrinsic>() as i64);
-        let stop = self.load64(self.frame, frame_offset!(burst_stop));
+        let stop = self.load64(self.vm, vm_offset!(burst_stop));
         let more = self.compare(IntCC::UnsignedLessThan, next_packet, stop);
         let next: [BlockArg; 2] = [next_packet.into(), next_meta.into()];
         self.b.ins().brif(more, packet, &next, exit, &[next_packet.into()]);
 
         let here = self.packet;
         let mut ends = vec![(around.bail, here, 0), (exit, done, 0)];
-        ends.extend(goes_on.then_some((half, here, HALF)));
-        for (block, at, told) in ends {
+        ends.extend(goes_on.then_some((ingress_only, here, INGRESS_ONLY)));
+        for (block, at, flag) in ends {
             self.b.switch_to_block(block);
-            let packets = self.load64(self.frame, frame_offset!(burst_first));
+            let packets = self.load64(self.vm, vm_offset!(burst_first));
             let done = self.b.ins().isub(at, packets);
             let mut done =
                 self.b.ins().ushr_imm_u(done, i64::from(size_of::<Descriptor>().ilog2()));
-            if told != 0 {
-                let told = self.num(told);
-                done = self.b.ins().bor(done, told);
+            if flag != 0 {
+                let flag = self.num(flag);
+                done = self.b.ins().bor(done, flag);
             }
             self.b.ins().return_(&[done]);
         }
@@ -124,18 +125,17 @@ impl Emit<'_> {
     }
 
     /// One packet: whether it can be done here, then by its path.
-    fn packet_in_place(&mut self, plan: &PathPlan, around: Loop) -> Result<(), Refused> {
+    fn one_packet(&mut self, start: &Start, around: Loop) -> Result<(), CompileError> {
         self.fail = around.bail;
-        let (data, len) = self.packet_bytes();
+        let packet = self.packet_bytes();
         self.defaults();
         let zero = self.num(0);
         for (var, bits) in self.metas.clone() {
             let zero = self.resize(zero, 64, bits);
             self.b.def_var(var, zero);
         }
-        let path = InPlace::new(self.program, data, len);
         let program = self.program;
-        if !self.egress && program.brings_metadata() {
+        if !self.control.egress && program.brings_metadata() {
             // Rare, and left to the code that can read it.
             const { assert!(PacketPath::Resubmit as u8 == 2 && PacketPath::Recirculate as u8 == 3) };
             let how = self.load_word(self.packet, descriptor!(path), 1);
@@ -143,23 +143,26 @@ impl Emit<'_> {
             let again = self.b.ins().icmp_imm_u(IntCC::Equal, how, 2);
             self.leave_if(again, 0);
         }
-        if self.egress {
-            return self.resume_in_place(&path, plan, around);
+        match start {
+            Start::Headers(copies) => self.resume(copies, packet, around),
+            Start::Parser(way) => {
+                let locals = program.parser.locals.iter();
+                self.locals = locals.map(|l| self.new_local(l.bits, zero)).collect();
+                self.way(way, packet, around)
+            }
         }
-        self.locals = program.parser.locals.iter().map(|l| self.new_local(l.bits, zero)).collect();
-        self.state_in_place(StateId(0), path, around)
     }
 
     /// Address and length of a packet that is ours alone.
-    fn packet_bytes(&mut self) -> (Value, Value) {
-        let (packet, frame) = (self.packet, self.frame);
+    fn packet_bytes(&mut self) -> Packet {
+        let (packet, vm) = (self.packet, self.vm);
         let buf = self.load_word(packet, descriptor!(buf), 4);
-        let first = self.fixed64(frame, frame_offset!(chunk_first));
+        let first = self.fixed64(vm, vm_offset!(chunk_first));
         let chunk = self.b.ins().isub(buf, first);
-        let chunks = self.fixed64(frame, frame_offset!(chunk_count));
+        let chunks = self.fixed64(vm, vm_offset!(chunk_count));
         let foreign = self.compare(IntCC::UnsignedGreaterThanOrEqual, chunk, chunks);
         self.leave_if(foreign, 0);
-        let refs = self.fixed64(frame, frame_offset!(chunk_refs));
+        let refs = self.fixed64(vm, vm_offset!(chunk_refs));
         let offset = self.b.ins().ishl_imm_u(chunk, 2);
         let place = self.b.ins().iadd(refs, offset);
         let count = self.b.ins().load(I32, flags(), place, 0);
@@ -168,16 +171,16 @@ impl Emit<'_> {
         let off = self.load_word(packet, descriptor!(data_off), 2);
         let len = self.load_word(packet, descriptor!(len), 4);
         let stop = self.b.ins().iadd(off, len);
-        let reach = self.fixed64(frame, frame_offset!(chunk_reach));
+        let reach = self.fixed64(vm, vm_offset!(chunk_reach));
         let over = self.compare(IntCC::UnsignedGreaterThanOrEqual, stop, reach);
         self.leave_if(over, 0);
-        let shift = self.fixed64(frame, frame_offset!(chunk_shift));
-        let chunks = self.fixed64(frame, frame_offset!(chunks));
+        let shift = self.fixed64(vm, vm_offset!(chunk_shift));
+        let chunks = self.fixed64(vm, vm_offset!(chunks));
         let start = self.b.ins().ishl(chunk, shift);
         let start = self.b.ins().iadd(chunks, start);
         // Not added: chunks start at multiples of their size and the offset is less than that, and an address that is a
         // sum would be taken apart again, with two registers for every use of it.
-        (self.b.ins().bor(start, off), len)
+        Packet { data: self.b.ins().bor(start, off), len }
     }
 
     /// Every decision at its default: forward, unless something else is decided.
@@ -191,7 +194,7 @@ impl Emit<'_> {
         let no_reason = u64::from(BuiltinReason::None.id().0);
         let none = self.num(no_reason | NO_CLASS << 32);
         self.store_word(none, meta, intrinsic!(reason), 8);
-        if !self.egress {
+        if !self.control.egress {
             let undecided = self.num(NO_PORT.into());
             let mut var = |value| {
                 let var = self.b.declare_var(I64);
@@ -250,15 +253,15 @@ impl Emit<'_> {
 
     /// Metadata that crosses the queue, also when the packet drops, or goes on from egress.
     fn carried_out(&mut self) {
-        if !self.egress {
+        if !self.control.egress {
             return self.carry_out();
         }
         if !self.program.brings_metadata() {
             return;
         }
         let (carry, done) = (self.b.create_block(), self.b.create_block());
-        let told = self.load_word(self.packet, descriptor!(flags), 1);
-        let again = self.b.ins().band_imm_u(told, i64::from(packet_flags::RECIRCULATE));
+        let marks = self.load_word(self.packet, descriptor!(flags), 1);
+        let again = self.b.ins().band_imm_u(marks, i64::from(packet_flags::RECIRCULATE));
         self.b.ins().brif(again, carry, &[], done, &[]);
         self.b.switch_to_block(carry);
         self.carry_out();
@@ -292,8 +295,8 @@ impl Emit<'_> {
         done: Block,
         fail: Block,
         around: Loop,
-        left: &[u64],
-    ) -> Result<(), Refused> {
+        (leaf, tails): (&Leaf, &[Tail]),
+    ) -> Result<(), CompileError> {
         let (finish, drop) = (self.b.create_block(), self.b.create_block());
         let why = self.b.append_block_param(drop, I64);
         self.b.set_cold_block(drop);
@@ -315,7 +318,7 @@ impl Emit<'_> {
         self.store_verdict(Verdict::Punt, low);
         self.add_to_lane(self.facts.counters.tallies + 1, low);
         let nowhere = self.num(NO_PORT.into());
-        let gate = self.through.is_some().then(|| self.word_variable(nowhere));
+        let gate = self.following.is_some().then(|| self.word_variable(nowhere));
         self.b.ins().jump(finish, &[]);
 
         self.b.switch_to_block(done);
@@ -337,7 +340,7 @@ impl Emit<'_> {
         self.b.ins().jump(around.next, &[]);
 
         self.b.switch_to_block(finish);
-        self.tails(around, left, drop)?;
+        self.tails(around, leaf, tails, drop)?;
         self.gate = None;
         Ok(())
     }
@@ -364,51 +367,46 @@ impl Emit<'_> {
     }
 
     /// The packet as the pass leaves it, once for each set of valid headers that may be left.
-    fn tails(&mut self, around: Loop, left: &[u64], drop: Block) -> Result<(), Refused> {
-        let (before, mutable) = (self.path()?.clone(), self.mutable);
-        for (n, mask) in left.iter().enumerate() {
-            if n + 1 < left.len() {
-                let (this, other) = (self.b.create_block(), self.b.create_block());
-                let (valid, mask) = (self.b.use_var(self.valid), self.num(*mask));
-                let same = self.compare(IntCC::Equal, valid, mask);
-                self.b.ins().brif(same, this, &[], other, &[]);
-                self.b.switch_to_block(this);
-                self.tail(&before, left[n], around, drop)?;
-                self.b.switch_to_block(other);
-            } else {
-                self.tail(&before, *mask, around, drop)?;
+    fn tails(
+        &mut self,
+        around: Loop,
+        leaf: &Leaf,
+        tails: &[Tail],
+        drop: Block,
+    ) -> Result<(), CompileError> {
+        for (n, tail) in tails.iter().enumerate() {
+            if n + 1 == tails.len() {
+                self.tail(leaf, tail, around, drop)?;
+                continue;
             }
-            self.mutable = mutable;
+            let (this, other) = (self.b.create_block(), self.b.create_block());
+            let (valid, mask) = (self.b.use_var(self.valid), self.num(tail.valid));
+            let same = self.compare(IntCC::Equal, valid, mask);
+            self.b.ins().brif(same, this, &[], other, &[]);
+            self.b.switch_to_block(this);
+            self.tail(leaf, tail, around, drop)?;
+            self.b.switch_to_block(other);
         }
-        if left.is_empty() {
+        if tails.is_empty() {
             // Every way through the control drops.
             self.b.ins().jump(around.next, &[]);
         }
-        self.in_place = Some(before);
         Ok(())
     }
 
     fn tail(
         &mut self,
-        before: &InPlace,
-        mask: u64,
+        leaf: &Leaf,
+        tail: &Tail,
         around: Loop,
         drop: Block,
-    ) -> Result<(), Refused> {
-        self.in_place = Some(InPlace { valid: mask, ..before.clone() });
-        self.mutable = 0;
-        let leaving = self.leaving(mask);
-        if !self.egress && !self.lists.left.contains(&leaving) {
-            self.lists.left.push(leaving);
-        }
-        self.checksums_after(before)?;
-        self.new_checksums(before.valid)?;
+    ) -> Result<(), CompileError> {
+        *self.path_mut()? = leaf.path.left_with(tail.valid);
+        self.write_checksums(tail)?;
         self.decide();
-        self.go_through(drop)?;
-        self.describe(before)?;
-        if self.changes != 0 {
-            self.put_together()?;
-        }
+        self.go_on_to_egress(tail, drop)?;
+        self.describe(leaf.path.valid, tail)?;
+        self.put_together(tail)?;
         self.carried_out();
         self.b.ins().jump(around.next, &[]);
         Ok(())
@@ -421,20 +419,18 @@ impl Emit<'_> {
     }
 
     /// What egress and the device need to know.
-    fn describe(&mut self, before: &InPlace) -> Result<(), Refused> {
-        let path = self.path()?.clone();
+    fn describe(&mut self, valid_before: u64, tail: &Tail) -> Result<(), CompileError> {
         // Egress came here with what ingress wrote.
-        if self.egress && path.valid == before.valid {
+        if self.control.egress && tail.valid == valid_before {
             return Ok(());
         }
         let packet = self.packet;
-        let headers = self.emitted_bytes(path.valid);
-        let (valid, headers) = (self.num(self.leaving(path.valid)), self.num(headers.into()));
+        let (valid, headers) = (self.num(tail.leaving), self.num(tail.header_bytes.into()));
         self.b.ins().store(flags(), valid, packet, descriptor!(valid));
         self.store_word(headers, packet, descriptor!(body_off), 2);
         let body = self.path_body_length();
         self.store_word(body, packet, descriptor!(body_len), 4);
-        if self.egress {
+        if self.control.egress {
             return Ok(());
         }
         let (dscp, pcp) = (self.program.qos.dscp, self.program.qos.pcp);

@@ -1,16 +1,33 @@
 //! Controls and actions: blocks, terminators, assignments.
 
-use super::{Emit, Refused, sure};
+use super::{CompileError, Emit};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::layout::ones;
 use crate::ir::{Body, LValue, Term};
+use crate::jit::plan::validity::{self, KnownValidity};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 impl Emit<'_> {
+    /// On a path, what is known about headers that the control adds or removes.
+    pub(super) fn validity_known(&self) -> KnownValidity {
+        self.on_path.as_ref().map_or_else(KnownValidity::default, |on| on.path.validity)
+    }
+
+    pub(super) fn set_validity_known(&mut self, validity: KnownValidity) {
+        if let Some(on) = &mut self.on_path {
+            on.path.validity = validity;
+        }
+    }
+
     /// Code of a body whose first locals have these values; goes to `done` at its end.
-    pub(super) fn body(&mut self, body: &Body, args: &[Value], done: Block) -> Result<(), Refused> {
+    pub(super) fn body(
+        &mut self,
+        body: &Body,
+        args: &[Value],
+        done: Block,
+    ) -> Result<(), CompileError> {
         self.spend(1)?;
         let zero = self.num(0);
         let mut locals = Vec::with_capacity(body.locals.len());
@@ -25,13 +42,14 @@ impl Emit<'_> {
         let blocks: Vec<Block> = body.blocks.iter().map(|_| self.b.create_block()).collect();
         let first = blocks.first().copied().unwrap_or(done);
         self.b.ins().jump(first, &[]);
-        let flow = (self.mutable != 0).then(|| sure::flow(self.program, body, self.sure));
+        let changes = self.on_path.as_ref().is_some_and(|on| on.path.mutable != 0);
+        let flow = changes.then(|| validity::flow(self.program, body, self.validity_known()));
         for (id, block) in body.blocks.entries() {
             self.b.switch_to_block(blocks[id.index()]);
             if let Some(flow) = &flow {
-                // Nothing reaches a block of which nothing is known: it may say what it likes.
-                self.sure = flow.blocks[id.index()].unwrap_or_default();
-                self.forget_clean();
+                // A block of which nothing is known is never reached.
+                self.set_validity_known(flow.blocks[id.index()].unwrap_or_default());
+                self.invalidate_clean();
             }
             for op in &block.ops {
                 self.at(op.span);
@@ -42,13 +60,13 @@ impl Emit<'_> {
         }
         self.locals = outer;
         if let Some(flow) = flow {
-            self.sure = flow.returns.unwrap_or_default();
-            self.forget_clean();
+            self.set_validity_known(flow.returns.unwrap_or_default());
+            self.invalidate_clean();
         }
         Ok(())
     }
 
-    fn term(&mut self, term: &Term, blocks: &[Block], done: Block) -> Result<(), Refused> {
+    fn term(&mut self, term: &Term, blocks: &[Block], done: Block) -> Result<(), CompileError> {
         let block = |id: BlockId| blocks.get(id.index()).copied().unwrap_or(done);
         match term {
             Term::Jump(to) => {
@@ -87,7 +105,7 @@ impl Emit<'_> {
     }
 
     /// Assigns a value of the right width.
-    pub(super) fn assign(&mut self, to: &LValue, value: Value) -> Result<(), Refused> {
+    pub(super) fn assign(&mut self, to: &LValue, value: Value) -> Result<(), CompileError> {
         match to {
             LValue::Field(instance, field) => self.assign_field(*instance, *field, value)?,
             LValue::FieldSlice { instance, field, high, low } => {

@@ -1,7 +1,8 @@
 //! Expressions.
 
 use super::{
-    Emit, Refused, Validity, descriptor, flags, frame_offset, intrinsic, scalar_offset, type_of,
+    CompileError, Emit, Validity, descriptor, flags, internal, intrinsic, scalar_offset, type_of,
+    vm_offset,
 };
 use crate::exec::flags as packet_flags;
 use crate::ids::*;
@@ -18,7 +19,7 @@ impl Emit<'_> {
     }
 
     /// The value of an expression.
-    pub(super) fn expr(&mut self, id: ExprId) -> Result<Value, Refused> {
+    pub(super) fn expr(&mut self, id: ExprId) -> Result<Value, CompileError> {
         self.spend(1)?;
         let expr = &self.program.exprs[id];
         let bits = expr.bits;
@@ -106,27 +107,11 @@ impl Emit<'_> {
         let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
             return None;
         };
-        if self.surely_valid(instance) != Some(true) || self.is_made(instance) || high >= bits {
+        if self.is_valid(instance) != Some(true) || self.is_synthesized(instance) || high >= bits {
             return None;
         }
         let base = self.base(instance);
         Some(self.read_run(base, bit + bits - 1 - high, high - low + 1))
-    }
-
-    /// Whether evaluating it may end the pass, or costs more than a few instructions.
-    pub(super) fn must_be_lazy(&self, id: ExprId) -> bool {
-        match &self.program.exprs[id].kind {
-            ExprKind::Element { .. } | ExprKind::Lookahead { .. } | ExprKind::Hash(..) => true,
-            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice { value: a, .. } => {
-                self.must_be_lazy(*a)
-            }
-            ExprKind::Binary(_, a, b) | ExprKind::Concat(a, b) => {
-                self.must_be_lazy(*a) || self.must_be_lazy(*b)
-            }
-            ExprKind::Mux(a, b, c) => [a, b, c].iter().any(|e| self.must_be_lazy(**e)),
-            ExprKind::Std(StdField::EmitLength) => true,
-            _ => false,
-        }
     }
 
     /// A value from two ways: what each block computes goes to the join.
@@ -142,11 +127,11 @@ impl Emit<'_> {
         then: ExprId,
         otherwise: ExprId,
         bits: u32,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, CompileError> {
         if let Some(known) = self.known(cond) {
             return self.expr(if known { then } else { otherwise });
         }
-        if !self.must_be_lazy(then) && !self.must_be_lazy(otherwise) {
+        if !self.control.must_be_lazy(then) && !self.control.must_be_lazy(otherwise) {
             let cond = self.expr(cond)?;
             let (then, otherwise) = (self.expr(then)?, self.expr(otherwise)?);
             return Ok(self.select(cond, then, otherwise, bits));
@@ -164,7 +149,7 @@ impl Emit<'_> {
     }
 
     /// Goes to one of two blocks by a condition, looking at no more of it than needed.
-    pub(super) fn branch(&mut self, id: ExprId, yes: Block, no: Block) -> Result<(), Refused> {
+    pub(super) fn branch(&mut self, id: ExprId, yes: Block, no: Block) -> Result<(), CompileError> {
         if let Some(known) = self.known(id) {
             self.b.ins().jump(if known { yes } else { no }, &[]);
             return Ok(());
@@ -241,11 +226,11 @@ impl Emit<'_> {
         a: ExprId,
         b: ExprId,
         bits: u32,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, CompileError> {
         if let Some(known) = self.known(id) {
             return Ok(self.num(known.into()));
         }
-        if matches!(op, BinOp::LogicalAnd | BinOp::LogicalOr) && self.must_be_lazy(b) {
+        if matches!(op, BinOp::LogicalAnd | BinOp::LogicalOr) && self.control.must_be_lazy(b) {
             let (yes, no) = (self.b.create_block(), self.b.create_block());
             let (join, value) = self.join(1);
             self.branch(id, yes, no)?;
@@ -315,7 +300,13 @@ impl Emit<'_> {
         self.select(over, most, sum, bits)
     }
 
-    fn shift_by(&mut self, op: BinOp, a: ExprId, by: u128, bits: u32) -> Result<Value, Refused> {
+    fn shift_by(
+        &mut self,
+        op: BinOp,
+        a: ExprId,
+        by: u128,
+        bits: u32,
+    ) -> Result<Value, CompileError> {
         let value = self.expr(a)?;
         if by >= u128::from(bits) {
             return Ok(self.zero(bits));
@@ -365,14 +356,14 @@ impl Emit<'_> {
         let header = &self.program.headers[self.program.instances[instance].header];
         match self.validity(instance) {
             Validity::Known(false) => self.num(0),
-            // In place, a header with a variable part is there only with an empty one.
+            // On a path, a header with a variable part is there only with an empty one.
             Validity::Known(true) => self.num(header.fixed_bytes.into()),
-            Validity::At(valid) if self.in_place.is_some() => {
+            Validity::At(valid) if self.on_path.is_some() => {
                 let (fixed, zero) = (self.num(header.fixed_bytes.into()), self.num(0));
                 self.b.ins().select(valid, fixed, zero)
             }
             Validity::At(valid) => {
-                let slots = self.load64(self.frame, frame_offset!(slots));
+                let slots = self.load64(self.vm, vm_offset!(slots));
                 let at = super::parser::slot_len(instance);
                 let len = self.load64(slots, at);
                 let zero = self.num(0);
@@ -381,7 +372,12 @@ impl Emit<'_> {
         }
     }
 
-    fn lookahead(&mut self, id: ExprId, offset_bits: u32, bits: u32) -> Result<Value, Refused> {
+    fn lookahead(
+        &mut self,
+        id: ExprId,
+        offset_bits: u32,
+        bits: u32,
+    ) -> Result<Value, CompileError> {
         if let Some((data, cursor, len)) = self.path_cursor() {
             let (first, spare) = (offset_bits / 8, offset_bits % 8);
             let bytes = (spare + bits).div_ceil(8);
@@ -400,9 +396,9 @@ impl Emit<'_> {
     }
 
     /// A step of the interpreter that evaluates.
-    fn left_to_interpreter(&mut self, id: ExprId) -> Result<Value, Refused> {
-        if self.in_place.is_some() {
-            return Err(Refused::TooLarge);
+    fn left_to_interpreter(&mut self, id: ExprId) -> Result<Value, CompileError> {
+        if self.on_path.is_some() {
+            return Err(internal("a step of the interpreter in path-specialised code"));
         }
         self.sync_out()?;
         let expr = self.num(id.0.into());
@@ -421,19 +417,19 @@ impl Emit<'_> {
         self.load_word(self.meta, offset, bytes)
     }
 
-    fn std(&mut self, id: ExprId, field: StdField) -> Result<Value, Refused> {
+    fn std(&mut self, id: ExprId, field: StdField) -> Result<Value, CompileError> {
         Ok(match field {
             StdField::IngressPort => self.of_packet(descriptor!(ingress_port), 2),
             StdField::IngressLink => self.of_packet(descriptor!(ingress_link), 1),
             StdField::PacketPath => self.of_packet(descriptor!(path), 1),
-            StdField::PacketLength if self.in_place.is_some() => self.packet_len(),
+            StdField::PacketLength if self.on_path.is_some() => self.packet_len(),
             StdField::PacketLength => self.of_packet(descriptor!(len), 4),
             StdField::IngressNs => self.of_packet(descriptor!(ingress_ns), 8),
             StdField::NowNs => self.of_meta(intrinsic!(now_ns), 8),
-            StdField::ParserError if self.in_place.is_some() => self.num(0),
+            StdField::ParserError if self.on_path.is_some() => self.num(0),
             StdField::ParserError => self.of_meta(intrinsic!(parser_error), 1),
             StdField::BodyLength => self.body_length(),
-            StdField::EmitLength if self.in_place.is_some() => self.path_emit_length(),
+            StdField::EmitLength if self.on_path.is_some() => self.path_emit_length(),
             StdField::EmitLength => self.left_to_interpreter(id)?,
             StdField::ChecksumError => self.of_meta(intrinsic!(checksum_error), 4),
             StdField::CrcError => self.of_meta(intrinsic!(crc_error), 4),
@@ -472,11 +468,11 @@ impl Emit<'_> {
     }
 
     fn body_length(&mut self) -> Value {
-        if self.in_place.is_some() {
+        if self.on_path.is_some() {
             return self.path_body_length();
         }
-        let start = self.load_word(self.frame, scalar_offset!(body_start), 4);
-        let stop = self.load_word(self.frame, scalar_offset!(body_end), 4);
+        let start = self.load_word(self.vm, scalar_offset!(body_start), 4);
+        let stop = self.load_word(self.vm, scalar_offset!(body_end), 4);
         let len = self.b.ins().isub(stop, start);
         self.masked(len, 32)
     }
@@ -555,17 +551,9 @@ impl Emit<'_> {
         }
     }
 
-    /// True for a field that is a scalar.
-    pub(super) fn is_scalar(&self, instance: InstanceId, field: FieldId) -> bool {
-        matches!(
-            self.field_layout(instance, field),
-            FieldLayout::Run { .. } | FieldLayout::Pieces(_)
-        )
-    }
-
-    /// Stores a word to the frame.
-    pub(super) fn store_frame(&mut self, value: Value, offset: i32) {
-        let frame = self.frame;
-        self.b.ins().store(flags(), value, frame, offset);
+    /// Stores a word to the context.
+    pub(super) fn store_vm(&mut self, value: Value, offset: i32) {
+        let vm = self.vm;
+        self.b.ins().store(flags(), value, vm, offset);
     }
 }

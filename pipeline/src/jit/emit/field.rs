@@ -1,6 +1,6 @@
 //! Fields: loads and stores at constant offsets from the start of their header.
 
-use super::{Emit, Refused, Validity, flags, narrow_type, type_of};
+use super::{CompileError, Emit, Validity, flags, narrow_type, path, type_of};
 use crate::ids::*;
 use crate::interp::phv::bit;
 use crate::ir::FieldLayout;
@@ -31,13 +31,13 @@ impl Emit<'_> {
 
     pub(super) fn base(&self, instance: InstanceId) -> Base {
         let bytes = self.program.headers[self.program.instances[instance].header].fixed_bytes;
-        if let Some(path) = &self.in_place
+        if let Some(path::OnPath { packet, path }) = &self.on_path
             && path.received & bit(instance) != 0
         {
             let before = path.at[instance.index()];
             // Everything up to the cursor is there.
             let bytes = bytes.max(path.cursor.saturating_sub(before));
-            return Base { address: path.data, offset: before as i32, before, bytes };
+            return Base { address: packet.data, offset: before as i32, before, bytes };
         }
         let offset = self.facts.slots[instance.index()] as i32;
         Base { address: self.phv, offset, before: 0, bytes }
@@ -59,7 +59,7 @@ impl Emit<'_> {
 
     /// The bits of a field, whether its header is valid or not.
     pub(super) fn read_field(&mut self, instance: InstanceId, field: FieldId) -> Value {
-        if let Some(value) = self.read_made(instance, field) {
+        if let Some(value) = self.read_synthesized(instance, field) {
             return value;
         }
         let base = self.base(instance);
@@ -172,7 +172,7 @@ impl Emit<'_> {
 
     /// Writes the bits of a field; its header is valid.
     fn write_field(&mut self, instance: InstanceId, field: FieldId, value: Value) {
-        if self.write_made(instance, field, value) {
+        if self.write_synthesized(instance, field, value) {
             return;
         }
         let (base, bits) = (self.base(instance), self.field_bits(instance, field));
@@ -224,7 +224,7 @@ impl Emit<'_> {
         instance: InstanceId,
         field: FieldId,
         value: Value,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let done = match self.validity(instance) {
             Validity::Known(false) => return Ok(()),
             Validity::Known(true) => None,
@@ -250,8 +250,8 @@ impl Emit<'_> {
 
     /// Remembers that a field that holds a checksum was assigned.
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {
-        // In place, nothing that is assigned holds a checksum that is written.
-        if self.in_place.is_some() {
+        // On a path, nothing that is assigned holds a checksum that is written.
+        if self.on_path.is_some() {
             return;
         }
         let checksums = self.program.checksums.entries();
@@ -260,11 +260,11 @@ impl Emit<'_> {
             .fold(0, |mask, (id, _)| mask | 1u64.checked_shl(id.0).unwrap_or(0));
         if mask != 0 {
             let at = super::scalar_offset!(assigned);
-            let old = self.load64(self.frame, at);
+            let old = self.load64(self.vm, at);
             let mask = self.num(mask);
             let new = self.b.ins().bor(old, mask);
-            let frame = self.frame;
-            self.b.ins().store(flags(), new, frame, at);
+            let vm = self.vm;
+            self.b.ins().store(flags(), new, vm, at);
         }
     }
 
@@ -284,7 +284,7 @@ impl Emit<'_> {
     pub(super) fn count_valid(&mut self, first: InstanceId, len: u32) -> Value {
         let mask = (first.0..first.0 + len).fold(0, |mask, n| mask | bit(InstanceId(n)));
         let mut stack = (first.0..first.0 + len).map(InstanceId);
-        let known: Option<Vec<bool>> = stack.by_ref().map(|i| self.surely_valid(i)).collect();
+        let known: Option<Vec<bool>> = stack.by_ref().map(|i| self.is_valid(i)).collect();
         if let Some(known) = known {
             return self.num(known.into_iter().filter(|valid| *valid).count() as u64);
         }

@@ -1,4 +1,4 @@
-//! Hashes of values. CRC-32 is code in place; the others are a call.
+//! Hashes of values. CRC-32 is inline code; the others are a call.
 //!
 //! The operands are put together in registers, in words of eight bytes of the stream that is hashed, and
 //! each word takes eight looks into tables (Kounavis and Berry, "A systematic approach to building high
@@ -6,14 +6,14 @@
 //! when so many bytes follow it. What is known while code is generated, as the fields of headers that a
 //! path does not have, is looked up then.
 
-use super::{Emit, Refused, flags};
+use super::{CompileError, Emit, flags};
 use crate::ids::*;
 use crate::ir::HashAlgorithm;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
-/// Most bytes that are hashed in place.
+/// Most bytes that are hashed by inline code.
 const INLINE_BYTES: usize = 96;
 
 /// CRC-32 as in Ethernet, bits reflected.
@@ -71,7 +71,7 @@ impl Emit<'_> {
         &mut self,
         algorithm: HashAlgorithm,
         operands: &[ExprId],
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, CompileError> {
         let bytes: u32 = operands.iter().map(|operand| self.bits(*operand).div_ceil(8)).sum();
         if algorithm == HashAlgorithm::Crc32 && bytes as usize <= INLINE_BYTES {
             return self.crc32(operands);
@@ -95,7 +95,7 @@ impl Emit<'_> {
         Ok(self.call(Helper::Hash, &[algorithm, list]))
     }
 
-    fn crc32(&mut self, operands: &[ExprId]) -> Result<Value, Refused> {
+    fn crc32(&mut self, operands: &[ExprId]) -> Result<Value, CompileError> {
         let mut crc = Crc::Known(!0);
         for piece in self.stream(operands)? {
             crc = self.crc32_piece(crc, &piece);
@@ -110,7 +110,7 @@ impl Emit<'_> {
     }
 
     /// The operands one behind the other, each in whole bytes.
-    fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, Refused> {
+    fn stream(&mut self, operands: &[ExprId]) -> Result<Vec<Piece>, CompileError> {
         let mut pieces = vec![Piece::default()];
         for operand in operands {
             let bits = self.bits(*operand);

@@ -2,7 +2,7 @@
 //! has no such form is a call.
 
 use super::apply::Ways;
-use super::{Emit, Refused, flags, frame_offset};
+use super::{CompileError, Emit, flags, vm_offset};
 use crate::ids::*;
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -27,7 +27,7 @@ impl Emit<'_> {
         words: &[Value],
         rarely: bool,
         ways: Ways,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         for (n, word) in words.iter().enumerate() {
             self.put_value(n, *word, 64)?;
         }
@@ -39,9 +39,9 @@ impl Emit<'_> {
         let yes = self.b.create_block();
         self.b.ins().brif(found, yes, &[], ways.miss, &[]);
         self.b.switch_to_block(yes);
-        let slot = self.load64(self.frame, frame_offset!(hit_slot));
-        let action = self.load64(self.frame, frame_offset!(hit_action));
-        let data = self.load64(self.frame, frame_offset!(hit_data));
+        let slot = self.load64(self.vm, vm_offset!(hit_slot));
+        let action = self.load64(self.vm, vm_offset!(hit_action));
+        let data = self.load64(self.vm, vm_offset!(hit_data));
         let args: [BlockArg; 3] = [slot.into(), action.into(), data.into()];
         self.b.ins().jump(ways.hit, &args);
         Ok(())
@@ -218,7 +218,7 @@ impl Emit<'_> {
         raw: Value,
         words: &[Value],
         ways: Ways,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let known = &self.facts.tables[id.index()];
         let Layout::Scan { key_words, entry_words, record_words } = known.layout else {
             return Ok(());

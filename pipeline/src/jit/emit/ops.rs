@@ -1,23 +1,28 @@
 //! Operations. What is not done here is a step of the interpreter.
 
 use super::apply::Ways;
-use super::{Emit, Refused, descriptor, flags, frame_offset, intrinsic, scalar_offset};
+use super::{CompileError, Emit, descriptor, flags, internal, intrinsic, scalar_offset, vm_offset};
 use crate::exec::flags as packet_flags;
 use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{LValue, Op};
+use crate::jit::plan::operations::{self, Shape};
 use crate::jit::runtime::Helper;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use std::mem::size_of;
-use wireyard_tables::raw::{Layout, RawTable};
+use wireyard_tables::raw::RawTable;
 
 impl Emit<'_> {
-    pub(super) fn op(&mut self, op: &Op) -> Result<(), Refused> {
+    pub(super) fn op(&mut self, op: &Op) -> Result<(), CompileError> {
         self.spend(1)?;
+        let shape = if self.on_path.is_some() { Shape::PathSpecialised } else { Shape::Generic };
+        if operations::step(self.program, self.facts, op, shape).is_some() {
+            return self.op_of_interpreter(op);
+        }
         match op {
-            Op::Set(to, value) if self.is_simple(to) => {
+            Op::Set(to, value) => {
                 let value = self.expr(*value)?;
                 self.assign(to, value)
             }
@@ -33,13 +38,9 @@ impl Emit<'_> {
                 Ok(())
             }
             Op::Count(counter, index) => self.count(*counter, *index),
-            Op::SetValid(instance) if self.in_place.is_some() => {
-                self.change_header(*instance, true)
-            }
-            Op::SetInvalid(instance) if self.in_place.is_some() => {
-                self.change_header(*instance, false)
-            }
-            Op::Meter { to, meter, index, color } if self.is_simple(to) => {
+            Op::SetValid(instance) => self.change_header(*instance, true),
+            Op::SetInvalid(instance) => self.change_header(*instance, false),
+            Op::Meter { to, meter, index, color } => {
                 let (bits, index) = (self.bits(*index), self.expr(*index)?);
                 let before = match color {
                     Some(color) => {
@@ -53,17 +54,13 @@ impl Emit<'_> {
                 let color = self.call(Helper::Meter, &[meter, low, high, before]);
                 self.assign(to, color)
             }
-            Op::RegisterLoad { register, index, first, locked }
-                if !(*locked && self.facts.several_workers) =>
-            {
+            Op::RegisterLoad { register, index, first, .. } => {
                 self.register_load(*register, *index, *first)
             }
-            Op::RegisterStore { register, index, first, cells, locked }
-                if !(*locked && self.facts.several_workers) =>
-            {
+            Op::RegisterStore { register, index, first, cells, .. } => {
                 self.register_store(*register, *index, *first, cells)
             }
-            Op::Random { to, low, high } if self.is_simple(to) => {
+            Op::Random { to, low, high } => {
                 let (low_bits, high_bits) = (self.bits(*low), self.bits(*high));
                 let (low, high) = (self.expr(*low)?, self.expr(*high)?);
                 self.put_value(0, low, low_bits)?;
@@ -88,25 +85,25 @@ impl Emit<'_> {
                 self.change_flags(!0, packet_flags::MARKED.into(), None);
                 Ok(())
             }
-            Op::Resubmit if self.in_place.is_none() => {
-                let (one, frame) = (self.num(1), self.frame);
-                self.store_word(one, frame, scalar_offset!(resubmit), 4);
+            Op::Resubmit => {
+                let (one, vm) = (self.num(1), self.vm);
+                self.store_word(one, vm, scalar_offset!(resubmit), 4);
                 Ok(())
             }
-            Op::UpdateCrc(crc) if self.in_place.is_none() => {
-                let old = self.load64(self.frame, scalar_offset!(asked_crcs));
+            Op::UpdateCrc(crc) => {
+                let old = self.load64(self.vm, scalar_offset!(asked_crcs));
                 let mask = self.num(1u64.checked_shl(crc.0).unwrap_or(0));
                 let new = self.b.ins().bor(old, mask);
-                self.store_frame(new, scalar_offset!(asked_crcs));
+                self.store_vm(new, scalar_offset!(asked_crcs));
                 Ok(())
             }
-            _ => self.op_of_interpreter(op),
+            _ => Err(internal(format!("no code for {op:?}"))),
         }
     }
 
-    fn op_of_interpreter(&mut self, op: &Op) -> Result<(), Refused> {
-        if self.in_place.is_some() {
-            return Err(Refused::TooLarge);
+    fn op_of_interpreter(&mut self, op: &Op) -> Result<(), CompileError> {
+        if self.on_path.is_some() {
+            return Err(internal("a step of the interpreter in path-specialised code"));
         }
         self.sync_out()?;
         let known = self.lists.ops.iter().position(|known| known == op);
@@ -121,16 +118,6 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Can be assigned without the interpreter.
-    fn is_simple(&self, to: &LValue) -> bool {
-        match to {
-            LValue::Element { .. } => false,
-            LValue::Field(instance, field) => self.is_scalar(*instance, *field),
-            LValue::FieldSlice { instance, field, .. } => self.is_scalar(*instance, *field),
-            LValue::Meta(_) | LValue::Std(_) | LValue::Local(_) => true,
-        }
-    }
-
     fn target_bits(&self, to: &LValue) -> u32 {
         match to {
             LValue::Field(instance, field) => self.field_bits(*instance, *field),
@@ -142,8 +129,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Evaluates into the frame's values from `first` on.
-    fn put_values(&mut self, first: usize, values: &[ExprId]) -> Result<(), Refused> {
+    /// Evaluates into the context's values from `first` on.
+    fn put_values(&mut self, first: usize, values: &[ExprId]) -> Result<(), CompileError> {
         let mut computed = Vec::with_capacity(values.len());
         for value in values {
             computed.push((self.expr(*value)?, self.bits(*value)));
@@ -155,8 +142,8 @@ impl Emit<'_> {
     }
 
     /// Counts in this worker's lane, or calls where the index is out of range.
-    fn count(&mut self, counter: CounterId, index: ExprId) -> Result<(), Refused> {
-        let most = self.most(index);
+    fn count(&mut self, counter: CounterId, index: ExprId) -> Result<(), CompileError> {
+        let most = self.control.most(index);
         let (bits, index) = (self.bits(index), self.expr(index)?);
         let size = self.program.counters[counter].size;
         if most < size.into() {
@@ -186,7 +173,7 @@ impl Emit<'_> {
 
     /// Adds the packet to a counter that exists.
     pub(super) fn add_to_lane(&mut self, array: usize, index: Value) {
-        let lanes = self.fixed64(self.frame, frame_offset!(counters));
+        let lanes = self.fixed64(self.vm, vm_offset!(counters));
         let lane = self.fixed64(lanes, array as i32 * 8);
         let offset = self.b.ins().ishl_imm_u(index, 4);
         let pair = self.b.ins().iadd(lane, offset);
@@ -212,7 +199,7 @@ impl Emit<'_> {
         &mut self,
         register: RegisterId,
         index: ExprId,
-    ) -> Result<(Value, Value), Refused> {
+    ) -> Result<(Value, Value), CompileError> {
         let (bits, index) = (self.bits(index), self.expr(index)?);
         let declared = &self.program.registers[register];
         let (size, cells) = (declared.size, declared.cells.len());
@@ -223,7 +210,7 @@ impl Emit<'_> {
         let index = self.b.ins().select(in_range, index, zero);
         let stride = self.num(cells as u64 * 8);
         let offset = self.b.ins().imul(index, stride);
-        let registers = self.fixed64(self.frame, frame_offset!(registers));
+        let registers = self.fixed64(self.vm, vm_offset!(registers));
         let words = self.fixed64(registers, register.index() as i32 * 8);
         Ok((self.b.ins().iadd(words, offset), in_range))
     }
@@ -233,15 +220,7 @@ impl Emit<'_> {
         register: RegisterId,
         index: ExprId,
         first: LocalId,
-    ) -> Result<(), Refused> {
-        if self.program.registers[register].size == 0 {
-            return self.op_of_interpreter(&Op::RegisterLoad {
-                register,
-                index,
-                first,
-                locked: false,
-            });
-        }
+    ) -> Result<(), CompileError> {
         let (entry, in_range) = self.register_entry(register, index)?;
         for cell in 0..self.program.registers[register].cells.len() {
             let word = self.load64(entry, cell as i32 * 8);
@@ -260,7 +239,7 @@ impl Emit<'_> {
         index: ExprId,
         first: LocalId,
         cells: &[u32],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         if self.program.registers[register].size == 0 {
             return Ok(());
         }
@@ -291,14 +270,14 @@ impl Emit<'_> {
         key: &[ExprId],
         action: ActionId,
         args: &[ExprId],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let words = self.key_words(table, key)?;
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push((self.expr(*arg)?, self.bits(*arg)));
         }
         let done = self.b.create_block();
-        if self.in_place.is_some() {
+        if self.on_path.is_some() {
             self.refresh(table, &words, action, &values, done);
         }
         for (n, word) in words.iter().enumerate() {
@@ -330,9 +309,7 @@ impl Emit<'_> {
         let known = &facts.tables[table.index()];
         let place = declared.actions.iter().position(|known| *known == action);
         let (Some(place), true) = (place, declared.selector.is_none()) else { return };
-        let inlined =
-            matches!(known.layout, Layout::Direct { .. } | Layout::Exact { key_words: 1.., .. });
-        if !inlined || known.has_profile {
+        if !self.search(table).is_inline_exact() || known.has_profile {
             return;
         }
         let (first, new) = (self.b.create_block(), self.b.create_block());
@@ -341,10 +318,10 @@ impl Emit<'_> {
         for _ in 0..3 {
             self.b.append_block_param(ways.hit, I64);
         }
-        let learned = self.load64(self.frame, frame_offset!(learned));
+        let learned = self.load64(self.vm, vm_offset!(learned));
         self.b.ins().brif(learned, new, &[], first, &[]);
         self.b.switch_to_block(first);
-        let tables = self.fixed64(self.frame, frame_offset!(tables));
+        let tables = self.fixed64(self.vm, vm_offset!(tables));
         let raw = self.b.ins().iadd_imm_s(tables, (table.index() * size_of::<RawTable>()) as i64);
         self.lookup_exact(raw, words, known.layout, ways);
 

@@ -1,13 +1,14 @@
-//! The parser of any program: states as blocks, headers copied into the header vector.
+//! The parser of generic code: states as blocks, headers copied into the header vector.
 
-use super::gather::Wanted;
-use super::{Emit, Refused, flags, frame_offset};
+use super::select_keys::Wanted;
+use super::{CompileError, Emit, flags, internal, vm_offset};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::interp::phv::{Slot, bit};
 use crate::ir::{BuiltinError, Case, ExprKind, ParserOp, Pattern, Target, Transition};
-use crate::jit::frame::Members;
+use crate::jit::plan::path::outcomes;
 use crate::jit::runtime::Helper;
+use crate::jit::vm_context::Members;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
@@ -30,15 +31,12 @@ pub(super) fn reject(error: BuiltinError) -> u64 {
     end::REJECT | u64::from(error.id().0)
 }
 
-/// Keys that have a known value.
-type Equal = Vec<(ExprId, u128)>;
-
-/// Generates what follows at a target, given what the keys are there.
-type Go<'f, E> = dyn FnMut(&mut E, Target, &[(ExprId, u128)]) -> Result<(), Refused> + 'f;
+/// Generates what follows at a target, given its place in [`outcomes`].
+type Go<'f, E> = dyn FnMut(&mut E, usize, Target) -> Result<(), CompileError> + 'f;
 
 impl Emit<'_> {
     /// Code of every state; a pass goes to `accept` or fails with an end.
-    pub(super) fn parser(&mut self, accept: Block) -> Result<(), Refused> {
+    pub(super) fn parser(&mut self, accept: Block) -> Result<(), CompileError> {
         let program = self.program;
         let parser = &program.parser;
         self.in_parser = true;
@@ -61,7 +59,7 @@ impl Emit<'_> {
             if state.ops.iter().any(|op| matches!(op, ParserOp::Advance(_))) {
                 self.must_be_whole_bytes();
             }
-            self.transition(&state.next, &mut |emit, target, _| {
+            self.transition(&state.next, &mut |emit, _, target| {
                 emit.go(target, &states, accept);
                 Ok(())
             })?;
@@ -103,7 +101,7 @@ impl Emit<'_> {
         self.leave_if(odd, reject(BuiltinError::HeaderLength));
     }
 
-    fn parser_op(&mut self, op: &ParserOp) -> Result<(), Refused> {
+    fn parser_op(&mut self, op: &ParserOp) -> Result<(), CompileError> {
         self.spend(1)?;
         match op {
             ParserOp::Extract(instance)
@@ -144,8 +142,8 @@ impl Emit<'_> {
         let cursor = self.b.use_var(self.cursor_bits);
         let at = self.b.ins().ushr_imm_u(cursor, 3);
         let stop = self.b.ins().iadd_imm_s(at, i64::from(len));
-        let have = self.load64(self.frame, frame_offset!(data_len));
-        let slots = self.load64(self.frame, frame_offset!(slots));
+        let have = self.load64(self.vm, vm_offset!(data_len));
+        let slots = self.load64(self.vm, vm_offset!(slots));
         // Until it succeeds the header is not valid.
         let mask = self.num(!bit(instance));
         let (valid, received) = (self.b.use_var(self.valid), self.b.use_var(self.received));
@@ -154,7 +152,7 @@ impl Emit<'_> {
         self.b.def_var(self.received, received);
         let short = self.compare(IntCC::UnsignedGreaterThan, stop, have);
         self.leave_if(short, reject(BuiltinError::PacketTooShort));
-        let data = self.load64(self.frame, frame_offset!(data));
+        let data = self.load64(self.vm, vm_offset!(data));
         let from = self.b.ins().iadd(data, at);
         let base = self.base(instance);
         self.copy(from, 0, base.address, base.offset, len);
@@ -179,16 +177,15 @@ impl Emit<'_> {
         }
     }
 
-    /// Does what `go` does for the target of the first case that matches; tells it which keys are
-    /// known to have which value.
+    /// Does what `go` does for the target of the first case that matches.
     pub(super) fn transition(
         &mut self,
         next: &Transition,
         go: &mut Go<'_, Self>,
-    ) -> Result<(), Refused> {
-        let (keys, cases, default) = match next {
-            Transition::To(target) => return go(self, *target, &[]),
-            Transition::Select { keys, cases, default } => (keys, cases, *default),
+    ) -> Result<(), CompileError> {
+        let (keys, cases) = match next {
+            Transition::To(target) => return go(self, 0, *target),
+            Transition::Select { keys, cases, .. } => (keys, cases),
         };
         let mut values = Vec::with_capacity(keys.len());
         for (n, key) in keys.iter().enumerate() {
@@ -198,33 +195,24 @@ impl Emit<'_> {
             };
             values.push((*key, value));
         }
-        let mut takers: Vec<(Target, Block, Equal)> = Vec::new();
+        let outcomes = outcomes(next);
+        // By their place there; none yet for targets that no case has been generated for.
+        let mut taken: Vec<Block> = Vec::new();
         for case in cases {
-            let known = takers.iter_mut().find(|(target, ..)| *target == case.to);
-            let taken = match known {
-                Some((_, block, facts)) => {
-                    facts.clear();
-                    *block
-                }
-                None => {
-                    let taken = self.b.create_block();
-                    let facts = keys.iter().zip(&case.patterns);
-                    let facts = facts.filter_map(|(key, pattern)| match pattern {
-                        Pattern::Value(value) => Some((*key, *value)),
-                        _ => None,
-                    });
-                    takers.push((case.to, taken, facts.collect()));
-                    taken
-                }
-            };
+            let found = outcomes[1..].iter().position(|(target, _)| *target == case.to);
+            let place = found.ok_or_else(|| internal("a case without an outcome"))?;
+            if place == taken.len() {
+                taken.push(self.b.create_block());
+            }
             let other = self.b.create_block();
-            self.case(case, &values, taken, other)?;
+            self.case(case, &values, taken[place], other)?;
             self.b.switch_to_block(other);
         }
-        go(self, default, &[])?;
-        for (target, block, facts) in takers {
+        let (default, others) = outcomes.split_first().ok_or_else(|| internal("no outcome"))?;
+        go(self, 0, default.0)?;
+        for (n, ((target, _), block)) in others.iter().zip(taken).enumerate() {
             self.b.switch_to_block(block);
-            go(self, target, &facts)?;
+            go(self, n + 1, *target)?;
         }
         Ok(())
     }
@@ -244,7 +232,7 @@ impl Emit<'_> {
         values: &[(ExprId, Option<Value>)],
         taken: Block,
         other: Block,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CompileError> {
         let mut wanted = Wanted::default();
         for (pattern, (key, value)) in case.patterns.iter().zip(values) {
             self.spend(1)?;
@@ -268,9 +256,9 @@ impl Emit<'_> {
                 }
                 (None, Pattern::Value(wanted)) => self.raw_key(*key, *wanted, u128::MAX),
                 (None, Pattern::Mask { value, mask }) => self.raw_key(*key, *value, *mask),
-                (None, _) => return Err(Refused::TooLarge),
+                (None, _) => return Err(internal("a key that has no raw form")),
             };
-            let Some(holds) = holds else { return Err(Refused::TooLarge) };
+            let holds = holds.ok_or_else(|| internal("a pattern without a condition"))?;
             let more = self.b.create_block();
             self.b.ins().brif(holds, more, &[], other, &[]);
             self.b.switch_to_block(more);
@@ -325,7 +313,7 @@ impl Emit<'_> {
             let set = self.num(set.0.into());
             return self.call(Helper::InValueSet, &[set, low, high]);
         }
-        let sets = self.load64(self.frame, frame_offset!(value_sets));
+        let sets = self.load64(self.vm, vm_offset!(value_sets));
         let at = set.index() * size_of::<Members>();
         let first = self.load64(sets, (at + offset_of!(Members, first)) as i32);
         let count = self.load64(sets, (at + offset_of!(Members, count)) as i32);

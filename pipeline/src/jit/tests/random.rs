@@ -22,7 +22,7 @@ struct Scope {
     actions: Vec<ActionId>,
     tables: Vec<TableId>,
     egress: bool,
-    in_place: bool,
+    specialised: bool,
 }
 
 impl Random {
@@ -100,12 +100,12 @@ impl Random {
 
     pub(super) fn program(&mut self) -> Program {
         let mut build = Build::new();
-        let in_place = self.chance(60);
+        let specialised = self.chance(60);
         let instances: Vec<InstanceId> =
             (0..2 + self.below(3)).map(|n| self.header(&mut build, &format!("h{n}"))).collect();
-        self.parser(&mut build, &instances, in_place);
+        self.parser(&mut build, &instances, specialised);
         let mut emit = instances.clone();
-        if !in_place && self.chance(30) {
+        if !specialised && self.chance(30) {
             emit.reverse();
         }
         build.emit(&emit);
@@ -139,9 +139,9 @@ impl Random {
             actions: vec![ActionId(0), ActionId(1)],
             tables: Vec::new(),
             egress: false,
-            in_place,
+            specialised,
         };
-        self.checksums(&mut build, &instances, in_place);
+        self.checksums(&mut build, &instances, specialised);
         self.actions(&mut build, &mut scope);
         for n in 0..3 {
             let table = self.table(&mut build, &scope, n);
@@ -159,7 +159,7 @@ impl Random {
         build.program
     }
 
-    fn checksums(&mut self, build: &mut Build, instances: &[InstanceId], in_place: bool) {
+    fn checksums(&mut self, build: &mut Build, instances: &[InstanceId], specialised: bool) {
         for instance in instances {
             if self.chance(40) {
                 let field = (*instance, build.fid(*instance, "sum"));
@@ -167,7 +167,7 @@ impl Random {
                 if self.chance(30) {
                     over.push(Covered::Header { instance: self.pick(instances), ones: vec![] });
                 }
-                if !in_place && self.chance(30) {
+                if !specialised && self.chance(30) {
                     over.push(Covered::Body);
                 }
                 let when = self.chance(50).then(|| build.valid(*instance));
@@ -189,14 +189,14 @@ impl Random {
         }
     }
 
-    fn parser(&mut self, build: &mut Build, instances: &[InstanceId], in_place: bool) {
+    fn parser(&mut self, build: &mut Build, instances: &[InstanceId], specialised: bool) {
         build.program.parser.drop_on_error = self.chance(30);
         let count = instances.len();
         for (n, instance) in instances.iter().enumerate() {
             let key = build.field(*instance, "kind");
             let mut targets = vec![Target::Accept];
             targets.extend((n + 1..count).map(|next| Target::State(StateId(next as u32))));
-            if !in_place && self.chance(30) {
+            if !specialised && self.chance(30) {
                 targets.push(Target::State(StateId(self.below(count) as u32)));
             }
             targets.push(Target::Reject(ErrorId(2)));
@@ -212,7 +212,7 @@ impl Random {
             let cases = cases.collect();
             let default = self.pick(&targets);
             let mut ops = vec![ParserOp::Extract(*instance)];
-            if !in_place && self.chance(15) {
+            if !specialised && self.chance(15) {
                 let bits = build.num(8 * self.below(3) as u128, 16);
                 ops.push(ParserOp::Advance(bits));
             }
@@ -357,7 +357,7 @@ impl Random {
 
     fn op(&mut self, build: &mut Build, scope: &Scope) -> Vec<Op> {
         // In place headers may come and go; what is behind them is left to the other code.
-        let kinds = if scope.in_place { 14 } else { 20 };
+        let kinds = if scope.specialised { 14 } else { 20 };
         match self.below(kinds) {
             0..6 => {
                 let (instance, field, bits) = self.pick(&scope.fields);

@@ -1,4 +1,4 @@
-//! What generated code works with: one block of memory per worker, with addresses of everything.
+//! The VM context: what generated code works with, one block of memory per worker with addresses of everything.
 //!
 //! Addresses into the state (counters, registers) are good for the life of the state; those of tables
 //! for as long as their snapshot is pinned; those of packet memory for as long as its region is kept here, which
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 use wireyard_tables::Snapshot;
 use wireyard_tables::raw::RawTable;
 
-/// Most values in [`Frame::values`]: locals of a body, or arguments of a call.
+/// Most values in [`VmContext::values`]: locals of a body, or arguments of a call.
 pub(super) const VALUES_MAX: usize = 256;
 
 /// A value of 128 bits as generated code stores it.
@@ -27,7 +27,7 @@ pub(super) const VALUE_BYTES: i32 = 16;
 /// See the module.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct VmContext {
     /// Locals or arguments, for helpers.
     pub(super) values: [u128; VALUES_MAX],
     /// How many of them are locals.
@@ -65,7 +65,7 @@ pub(super) struct Frame {
     pub(super) chunks: *mut u8,
     pub(super) chunk_refs: *const u32,
     pub(super) chunk_shift: u64,
-    /// A packet that ends in front of this offset of its chunk is done in place: what is behind its headers then begins inside
+    /// A packet that ends in front of this offset of its chunk is for path-specialised code: what is behind its headers then begins inside
     /// the chunk, also when headers are all there is, and at an offset of 16 bits.
     pub(super) chunk_reach: u64,
     /// The handle of chunk 0: a handle less this is an index, and one of another region is none.
@@ -104,18 +104,18 @@ impl CounterBase {
     }
 }
 
-/// The part of a worker that belongs to compiled code: a frame and the arrays it points to.
+/// The part of a worker that belongs to compiled code: a context and the arrays it points to.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     inner: Option<Box<Inner>>,
 }
 
-/// What is looked at before every burst stands beside the end of the frame, which code uses most.
+/// What is looked at before every burst stands beside the end of the context, which code uses most.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Inner {
-    frame: Frame,
-    /// The tables and value sets that the frame has addresses of.
+    vm: VmContext,
+    /// The tables and value sets that the context has addresses of.
     bound: Bound,
     /// The packet memory that it has addresses of; kept, so that no other one comes to lie there.
     region: Option<RegionPin>,
@@ -135,7 +135,7 @@ struct Bound {
     value_sets: u64,
 }
 
-/// What a frame belongs to beside its worker: seldom another one than last time.
+/// What a context belongs to beside its worker: seldom another one than last time.
 pub(super) struct Home<'a> {
     pub(super) ops: &'a super::compiled::Tables,
     pub(super) interp: &'a Interp,
@@ -147,15 +147,15 @@ pub(super) struct Home<'a> {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// The frame of the worker that `bench` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
+    /// The context of the worker that `bench` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
     #[inline]
-    pub(super) fn frame(
+    pub(super) fn context(
         &mut self,
         state: &State,
         snapshot: &Snapshot,
         bench: &mut Bench,
         home: &Home<'_>,
-    ) -> &mut Frame {
+    ) -> &mut VmContext {
         let inner = self.inner.get_or_insert_with(|| Inner::new(state, bench.lane));
         let bound =
             Bound { snapshot, tables: snapshot.version(), value_sets: state.value_sets_version() };
@@ -166,11 +166,11 @@ impl Scratch {
         if !inner.is_at(home) {
             inner.move_to(bench, home);
         }
-        &mut inner.frame
+        &mut inner.vm
     }
 }
 
-/// See [`Frame::chunk_reach`].
+/// See [`VmContext::chunk_reach`].
 fn reach(memory: &PacketMemory) -> u64 {
     u64::from(memory.config().chunk_bytes).min(1 << 16)
 }
@@ -178,31 +178,31 @@ fn reach(memory: &PacketMemory) -> u64 {
 impl Inner {
     #[inline]
     fn is_at(&self, home: &Home<'_>) -> bool {
-        std::ptr::eq(self.frame.ops, home.ops)
-            && std::ptr::eq(self.frame.interp, home.interp)
+        std::ptr::eq(self.vm.ops, home.ops)
+            && std::ptr::eq(self.vm.interp, home.interp)
             && self.region.as_ref().is_some_and(|region| region.is_of(home.memory))
     }
 
-    /// Puts the addresses of code, packet memory and the worker's headers into the frame.
+    /// Puts the addresses of code, packet memory and the worker's headers into the context.
     #[cold]
     fn move_to(&mut self, bench: &mut Bench, home: &Home<'_>) {
-        let frame = &mut self.frame;
+        let vm = &mut self.vm;
         let (bytes, slots, words) = bench.phv.raw();
-        frame.phv_bytes = bytes.as_mut_ptr();
-        frame.slots = slots.as_mut_ptr();
-        frame.meta_words = words.as_mut_ptr();
+        vm.phv_bytes = bytes.as_mut_ptr();
+        vm.slots = slots.as_mut_ptr();
+        vm.meta_words = words.as_mut_ptr();
         let region = home.memory.region_layout();
-        frame.chunks = region.base;
-        frame.chunk_refs = region.refs.cast();
-        frame.chunk_shift = region.chunk_shift.into();
-        frame.chunk_reach = reach(home.memory);
-        frame.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
-        frame.chunk_count = region.chunks.into();
-        (frame.interp, frame.ops) = (home.interp, home.ops);
+        vm.chunks = region.base;
+        vm.chunk_refs = region.refs.cast();
+        vm.chunk_shift = region.chunk_shift.into();
+        vm.chunk_reach = reach(home.memory);
+        vm.chunk_first = u64::from(region.tag) << BUF_INDEX_BITS;
+        vm.chunk_count = region.chunks.into();
+        (vm.interp, vm.ops) = (home.interp, home.ops);
         self.region = Some(home.memory.pin());
     }
 
-    /// Puts the addresses of tables and value sets as they are now into the frame.
+    /// Puts the addresses of tables and value sets as they are now into the context.
     #[cold]
     fn bind(&mut self, state: &State, snapshot: &Snapshot) {
         self.tables.clear();
@@ -211,12 +211,12 @@ impl Inner {
         let members = self.members.iter();
         let members = members.map(|m| Members { first: m.as_ptr(), count: m.len() as u64 });
         self.value_sets = members.collect();
-        let frame = &mut self.frame;
-        frame.tables = self.tables.as_ptr();
-        frame.counters = self.counters.as_ptr();
-        frame.registers = self.registers.as_ptr();
-        frame.value_sets = self.value_sets.as_ptr();
-        frame.snapshot = snapshot;
+        let vm = &mut self.vm;
+        vm.tables = self.tables.as_ptr();
+        vm.counters = self.counters.as_ptr();
+        vm.registers = self.registers.as_ptr();
+        vm.value_sets = self.value_sets.as_ptr();
+        vm.snapshot = snapshot;
     }
 
     #[cold]
@@ -238,7 +238,7 @@ impl Inner {
         let words = |id| state.register(id).map_or(null(), |array| array.words().as_ptr());
         let registers = program.registers.ids().map(words).collect();
         Box::new(Inner {
-            frame: Frame::new(lane),
+            vm: VmContext::new(lane),
             tables: Vec::new(),
             counters,
             registers,
@@ -250,9 +250,9 @@ impl Inner {
     }
 }
 
-impl Frame {
-    fn new(lane: usize) -> Frame {
-        Frame {
+impl VmContext {
+    fn new(lane: usize) -> VmContext {
+        VmContext {
             values: [0; VALUES_MAX],
             locals: 0,
             scalars: Scalars::new(0),
@@ -304,7 +304,7 @@ mod tests {
 
     /// Nothing of the last burst is taken for true where memory, code or tables are others.
     #[test]
-    fn a_frame_has_the_addresses_of_this_burst() {
+    fn a_context_has_the_addresses_of_this_burst() {
         let mut build = Build::new();
         let (_, ipv4) = ethernet_ipv4(&mut build);
         let (nothing, dst) = (ActionId(0), build.field(ipv4, "dst"));
@@ -327,18 +327,15 @@ mod tests {
             let home = Home { ops, interp, memory };
             let snapshot = rig.state.tables().snapshot();
             let worker = &mut rig.worker;
-            let frame = worker.compiled.frame(&rig.state, &snapshot, &mut worker.bench, &home);
+            let vm = worker.compiled.context(&rig.state, &snapshot, &mut worker.bench, &home);
             let layout = memory.region_layout();
-            assert_eq!(frame.chunks, layout.base);
-            assert_eq!(frame.chunk_reach, u64::from(memory.config().chunk_bytes));
-            assert_eq!(frame.chunk_shift, u64::from(layout.chunk_shift));
-            assert_eq!(
-                (frame.chunk_refs, frame.chunk_count),
-                (layout.refs.cast(), layout.chunks.into())
-            );
-            assert_eq!(frame.chunk_first, u64::from(layout.tag) << BUF_INDEX_BITS);
-            assert!(std::ptr::eq(frame.ops, ops) && std::ptr::eq(frame.interp, interp));
-            assert!(std::ptr::eq(frame.snapshot, &*snapshot));
+            assert_eq!(vm.chunks, layout.base);
+            assert_eq!(vm.chunk_reach, u64::from(memory.config().chunk_bytes));
+            assert_eq!(vm.chunk_shift, u64::from(layout.chunk_shift));
+            assert_eq!((vm.chunk_refs, vm.chunk_count), (layout.refs.cast(), layout.chunks.into()));
+            assert_eq!(vm.chunk_first, u64::from(layout.tag) << BUF_INDEX_BITS);
+            assert!(std::ptr::eq(vm.ops, ops) && std::ptr::eq(vm.interp, interp));
+            assert!(std::ptr::eq(vm.snapshot, &*snapshot));
         }
     }
 }

@@ -55,12 +55,12 @@ fn program() -> Arc<Program> {
 fn what_is_asked_for_is_what_the_lookup_reads() {
     let program = program();
     let state = State::new(&program, StateOptions::default()).expect("it loads");
-    let mut fetch = Fetch::new(&program, &Facts::new(&state));
+    let mut fetch = Prefetch::new(&program, &Facts::new(&state));
     let table = |name: &str| {
         let at = program.tables.iter().position(|table| table.name == name).expect("a table");
         TableId(at as u32)
     };
-    let names = |fetch: &Fetch| -> Vec<String> {
+    let names = |fetch: &Prefetch| -> Vec<String> {
         let ids = fetch.tables.iter().map(|fetched| fetched.table.0 as usize);
         ids.map(|id| program.tables.iter().nth(id).expect("a table").name.clone()).collect()
     };
@@ -79,7 +79,7 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     let route = Update::Insert(table("routes"), Entry::new(route, 0, vec![]));
     state.tables().batch(&[route], Time::ZERO).expect("it fits");
     let snapshot = state.tables().snapshot();
-    let lines = |fetch: &Fetch| {
+    let lines = |fetch: &Prefetch| {
         let mut lines = Vec::new();
         fetch.lines(&snapshot, &memory, &packets, |line| lines.push(line));
         lines.sort();

@@ -1,6 +1,8 @@
-//! Which headers are surely valid, or surely not, at each block of a control that adds and removes headers.
+//! Validity: which headers are known to be valid, or known not to be, at each block of a control that adds and
+//! removes headers.
 //!
-//! Controls have no loops. What two ways into a block do not agree on is asked for when the packet is there.
+//! Controls have no loops, so a forward pass finds all there is to know. What two predecessors of a block do not agree on
+//! is tested when the packet is there.
 
 use crate::ids::*;
 use crate::interp::phv::bit;
@@ -8,26 +10,26 @@ use crate::ir::{BinOp, Body, ExprKind, Op, Program, Term, UnOp};
 
 /// What is known about the validity of headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sure {
+pub(in crate::jit) struct KnownValidity {
     /// Headers about which it is known.
-    pub(super) mask: u64,
+    pub(in crate::jit) mask: u64,
     /// Those of them that are valid.
-    pub(super) valid: u64,
+    pub(in crate::jit) valid: u64,
 }
 
-impl Sure {
+impl KnownValidity {
     /// All is known.
-    pub(super) fn all(valid: u64) -> Sure {
-        Sure { mask: !0, valid }
+    pub(in crate::jit) fn all(valid: u64) -> KnownValidity {
+        KnownValidity { mask: !0, valid }
     }
 
     /// Whether a header is valid, if that is known.
-    pub(super) fn of(self, instance: InstanceId) -> Option<bool> {
+    pub(in crate::jit) fn of(self, instance: InstanceId) -> Option<bool> {
         (self.mask & bit(instance) != 0).then_some(self.valid & bit(instance) != 0)
     }
 
     /// A header becomes, or is found to be, valid or not.
-    pub(super) fn set(&mut self, instance: InstanceId, valid: bool) {
+    pub(in crate::jit) fn set(&mut self, instance: InstanceId, valid: bool) {
         self.mask |= bit(instance);
         match valid {
             true => self.valid |= bit(instance),
@@ -35,20 +37,20 @@ impl Sure {
         }
     }
 
-    fn meet(self, other: Sure) -> Sure {
+    fn meet(self, other: KnownValidity) -> KnownValidity {
         let mask = self.mask & other.mask & !(self.valid ^ other.valid);
-        Sure { mask, valid: self.valid & mask }
+        KnownValidity { mask, valid: self.valid & mask }
     }
 }
 
 /// What is known where each block of a body begins, and where the body returns; `None` for what is never
 /// reached.
-pub(super) struct Flow {
-    pub(super) blocks: Vec<Option<Sure>>,
-    pub(super) returns: Option<Sure>,
+pub(in crate::jit) struct Flow {
+    pub(in crate::jit) blocks: Vec<Option<KnownValidity>>,
+    pub(in crate::jit) returns: Option<KnownValidity>,
 }
 
-fn join(into: &mut Option<Sure>, more: Sure) -> bool {
+fn join(into: &mut Option<KnownValidity>, more: KnownValidity) -> bool {
     let met = into.map_or(more, |known| known.meet(more));
     let changed = *into != Some(met);
     *into = Some(met);
@@ -56,7 +58,7 @@ fn join(into: &mut Option<Sure>, more: Sure) -> bool {
 }
 
 /// The flow through a body that is entered with this.
-pub(super) fn flow(program: &Program, body: &Body, entry: Sure) -> Flow {
+pub(in crate::jit) fn flow(program: &Program, body: &Body, entry: KnownValidity) -> Flow {
     let mut flow = Flow { blocks: vec![None; body.blocks.len()], returns: None };
     let Some(first) = flow.blocks.first_mut() else {
         flow.returns = Some(entry);
@@ -65,7 +67,7 @@ pub(super) fn flow(program: &Program, body: &Body, entry: Sure) -> Flow {
     *first = Some(entry);
     let mut todo = vec![BlockId(0)];
     while let Some(id) = todo.pop() {
-        let (Some(block), Some(Some(mut sure))) =
+        let (Some(block), Some(Some(mut validity))) =
             (body.blocks.get(id), flow.blocks.get(id.index()).copied())
         else {
             continue;
@@ -73,11 +75,11 @@ pub(super) fn flow(program: &Program, body: &Body, entry: Sure) -> Flow {
         let mut ends = false;
         for op in &block.ops {
             match &op.op {
-                Op::SetValid(instance) => sure.set(*instance, true),
-                Op::SetInvalid(instance) => sure.set(*instance, false),
+                Op::SetValid(instance) => validity.set(*instance, true),
+                Op::SetInvalid(instance) => validity.set(*instance, false),
                 Op::Call(action, _) => {
-                    match self::flow(program, &program.actions[*action].body, sure).returns {
-                        Some(after) => sure = after,
+                    match self::flow(program, &program.actions[*action].body, validity).returns {
+                        Some(after) => validity = after,
                         None => ends = true,
                     }
                 }
@@ -87,14 +89,14 @@ pub(super) fn flow(program: &Program, body: &Body, entry: Sure) -> Flow {
         if ends {
             continue;
         }
-        for (to, sure) in successors(program, &block.term, sure) {
+        for (to, validity) in successors(program, &block.term, validity) {
             match to.and_then(|to| flow.blocks.get_mut(to.index()).map(|known| (to, known))) {
                 Some((to, known)) => {
-                    if join(known, sure) {
+                    if join(known, validity) {
                         todo.push(to);
                     }
                 }
-                None => drop(join(&mut flow.returns, sure)),
+                None => drop(join(&mut flow.returns, validity)),
             }
         }
     }
@@ -102,51 +104,60 @@ pub(super) fn flow(program: &Program, body: &Body, entry: Sure) -> Flow {
 }
 
 /// Where a block goes with what is known then; `None` is out of the body.
-fn successors(program: &Program, term: &Term, sure: Sure) -> Vec<(Option<BlockId>, Sure)> {
+fn successors(
+    program: &Program,
+    term: &Term,
+    validity: KnownValidity,
+) -> Vec<(Option<BlockId>, KnownValidity)> {
     match term {
-        Term::Return => vec![(None, sure)],
+        Term::Return => vec![(None, validity)],
         Term::Exit | Term::Drop(_) | Term::Punt(_) => Vec::new(),
         Term::Branch { cond, then, otherwise } => [(*then, true), (*otherwise, false)]
             .into_iter()
-            .filter_map(|(to, holds)| Some((Some(to), given(program, *cond, holds, sure)?)))
+            .filter_map(|(to, holds)| Some((Some(to), given(program, *cond, holds, validity)?)))
             .collect(),
         Term::Apply { table, by_action, hit, miss } => {
             let declared = &program.tables[*table];
             // An action that does not exist does nothing.
-            let mut ways = vec![(Some(*hit), sure), (Some(*miss), sure)];
+            let mut successors = vec![(Some(*hit), validity), (Some(*miss), validity)];
             for action in declared.actions.iter().chain([&declared.default.action]) {
-                let Some(after) = flow(program, &program.actions[*action].body, sure).returns
+                let Some(after) = flow(program, &program.actions[*action].body, validity).returns
                 else {
                     continue;
                 };
                 match by_action.iter().find(|(known, _)| known == action) {
-                    Some((_, to)) => ways.push((Some(*to), after)),
-                    None => ways.extend([(Some(*hit), after), (Some(*miss), after)]),
+                    Some((_, to)) => successors.push((Some(*to), after)),
+                    None => successors.extend([(Some(*hit), after), (Some(*miss), after)]),
                 }
             }
-            ways
+            successors
         }
         Term::Jump(_) | Term::Switch { .. } => {
-            term.successors().into_iter().map(|to| (Some(to), sure)).collect()
+            term.successors().into_iter().map(|to| (Some(to), validity)).collect()
         }
     }
 }
 
 /// What is known once a condition has been found to hold, or not to; `None` where it cannot be so.
-pub(super) fn given(program: &Program, id: ExprId, holds: bool, mut sure: Sure) -> Option<Sure> {
+pub(in crate::jit) fn given(
+    program: &Program,
+    id: ExprId,
+    holds: bool,
+    mut validity: KnownValidity,
+) -> Option<KnownValidity> {
     match program.exprs[id].kind {
-        ExprKind::Valid(instance) => match sure.of(instance) {
+        ExprKind::Valid(instance) => match validity.of(instance) {
             Some(known) if known != holds => return None,
-            _ => sure.set(instance, holds),
+            _ => validity.set(instance, holds),
         },
-        ExprKind::Unary(UnOp::Not, a) => return given(program, a, !holds, sure),
+        ExprKind::Unary(UnOp::Not, a) => return given(program, a, !holds, validity),
         ExprKind::Binary(BinOp::LogicalAnd, a, b) if holds => {
-            return given(program, b, true, given(program, a, true, sure)?);
+            return given(program, b, true, given(program, a, true, validity)?);
         }
         ExprKind::Binary(BinOp::LogicalOr, a, b) if !holds => {
-            return given(program, b, false, given(program, a, false, sure)?);
+            return given(program, b, false, given(program, a, false, validity)?);
         }
         _ => {}
     }
-    Some(sure)
+    Some(validity)
 }

@@ -26,7 +26,7 @@ const KEY_WORDS_MAX: usize = 2;
 
 /// The tables of a program that are worth it once they are large.
 #[derive(Debug, Default)]
-pub(super) struct Fetch {
+pub(super) struct Prefetch {
     tables: Vec<Fetched>,
     /// Tables that are declared too small to be worth it ever.
     small: Vec<Fetched>,
@@ -52,9 +52,9 @@ enum Source {
     Const(u64),
 }
 
-impl Fetch {
+impl Prefetch {
     /// Looks at the tables that ingress applies.
-    pub(super) fn new(program: &Program, facts: &Facts) -> Fetch {
+    pub(super) fn new(program: &Program, facts: &Facts) -> Prefetch {
         let starts = header_starts(program);
         let applied = program.ingress.blocks.iter().filter_map(|block| match &block.term {
             Term::Apply { table, .. } => Some(*table),
@@ -79,7 +79,7 @@ impl Fetch {
                 into.push(Fetched { table, parts });
             }
         }
-        Fetch { tables, small, least_bytes: LEAST_BYTES }
+        Prefetch { tables, small, least_bytes: LEAST_BYTES }
     }
 
     /// Tables that search less memory are left alone from now on. With 0 none is, however small it is declared.

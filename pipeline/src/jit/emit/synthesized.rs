@@ -1,12 +1,10 @@
-//! Headers that a control adds, in registers: words of eight bytes of them, the first byte on top.
+//! Synthesized headers: those that a control adds, in registers, as words of eight bytes with the first byte on top.
 //!
-//! Nothing of them is in memory until the packet is put together ([`super::change`]), so what is constant
-//! in them is a constant of the code. Headers with fields in pieces, and those that came with the packet
-//! and are made anew, are in memory.
+//! Nothing of them is in memory until the packet is put together ([`super::header_edits`]), so what is constant
+//! in them is a constant of the code. The plan says which are in registers.
 
-use super::{Emit, narrow_type, type_of};
+use super::{CompileError, Emit, internal, narrow_type, type_of};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::FieldLayout;
 use crate::ir::layout::ones;
 use cranelift_codegen::ir::types::{I64, I128};
@@ -15,7 +13,7 @@ use cranelift_frontend::Variable;
 
 /// A header in registers.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct Synthesized {
     instance: InstanceId,
     words: Vec<Variable>,
     /// Bits that are known to be zero where code is being generated.
@@ -45,60 +43,60 @@ fn parts(bit: u32, bits: u32) -> Vec<Part> {
 
 impl Emit<'_> {
     /// The headers that this path may add, without a bit set in them.
-    pub(super) fn make_headers(&mut self, received: u64) {
-        let program = self.program;
-        self.made.clear();
-        for (instance, declared) in program.instances.entries() {
-            let header = &program.headers[declared.header];
-            let run = |layout: &FieldLayout| matches!(layout, FieldLayout::Run { bits: 1.., .. });
-            let registers = header.fields.iter().all(|field| run(&field.layout));
-            if self.added & !received & bit(instance) == 0 || !registers {
-                continue;
-            }
-            let count = header.fixed_bytes.div_ceil(8) as usize;
+    pub(super) fn synthesize(&mut self, headers: &[InstanceId]) {
+        self.synthesized.clear();
+        for instance in headers.iter().copied() {
+            let count = self.control.fixed_bytes(instance).div_ceil(8) as usize;
             let words = (0..count).map(|_| {
                 let zero = self.num(0);
                 self.word_variable(zero)
             });
             let words = words.collect();
-            self.made.push(Made { instance, words, clean: vec![0; count] });
+            self.synthesized.push(Synthesized { instance, words, clean: vec![0; count] });
         }
     }
 
-    pub(super) fn is_made(&self, instance: InstanceId) -> bool {
-        self.made.iter().any(|made| made.instance == instance)
+    pub(super) fn is_synthesized(&self, instance: InstanceId) -> bool {
+        self.synthesized.iter().any(|header| header.instance == instance)
     }
 
-    fn made(&self, instance: InstanceId) -> Option<Made> {
-        self.made.iter().find(|made| made.instance == instance).cloned()
+    fn synthesized_header(&self, instance: InstanceId) -> Option<Synthesized> {
+        self.synthesized.iter().find(|header| header.instance == instance).cloned()
     }
 
     /// All bits of a header to zero; `here` says that they are so at what is generated next.
-    pub(super) fn clear_made(&mut self, instance: InstanceId, here: bool) {
-        let Some(made) = self.made(instance) else { return };
-        for word in made.words {
+    pub(super) fn clear_synthesized(&mut self, instance: InstanceId, here: bool) {
+        let Some(header) = self.synthesized_header(instance) else { return };
+        for word in header.words {
             let zero = self.num(0);
             self.b.def_var(word, zero);
         }
-        if here && let Some(made) = self.made.iter_mut().find(|made| made.instance == instance) {
-            made.clean.fill(u64::MAX);
+        if here
+            && let Some(header) =
+                self.synthesized.iter_mut().find(|header| header.instance == instance)
+        {
+            header.clean.fill(u64::MAX);
         }
     }
 
     /// What is generated next may be reached from elsewhere.
-    pub(super) fn forget_clean(&mut self) {
-        self.made.iter_mut().for_each(|made| made.clean.fill(0));
+    pub(super) fn invalidate_clean(&mut self) {
+        self.synthesized.iter_mut().for_each(|header| header.clean.fill(0));
     }
 
     /// A field; `None` where its header is not in registers.
-    pub(super) fn read_made(&mut self, instance: InstanceId, field: FieldId) -> Option<Value> {
-        let made = self.made(instance)?;
+    pub(super) fn read_synthesized(
+        &mut self,
+        instance: InstanceId,
+        field: FieldId,
+    ) -> Option<Value> {
+        let header = self.synthesized_header(instance)?;
         let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
             return None;
         };
         let mut value = None;
         for part in parts(bit, bits) {
-            let word = self.b.use_var(*made.words.get(part.word)?);
+            let word = self.b.use_var(*header.words.get(part.word)?);
             let down = self.b.ins().ushr_imm_u(word, i64::from(part.low));
             let this = if part.low + part.bits == 64 { down } else { self.masked(down, part.bits) };
             let this = match type_of(bits) {
@@ -112,18 +110,18 @@ impl Emit<'_> {
     }
 
     /// Writes a field; false where its header is not in registers.
-    pub(super) fn write_made(
+    pub(super) fn write_synthesized(
         &mut self,
         instance: InstanceId,
         field: FieldId,
         value: Value,
     ) -> bool {
-        let Some(made) = self.made(instance) else { return false };
+        let Some(header) = self.synthesized_header(instance) else { return false };
         let FieldLayout::Run { bit, bits } = *self.field_layout(instance, field) else {
             return false;
         };
         for part in parts(bit, bits) {
-            let Some(var) = made.words.get(part.word).copied() else { continue };
+            let Some(var) = header.words.get(part.word).copied() else { continue };
             let moved = self.b.ins().ushr_imm_u(value, i64::from(part.at));
             let this = self.resize(moved, bits, 64);
             let this =
@@ -134,15 +132,17 @@ impl Emit<'_> {
                 this
             } else {
                 let mut old = self.b.use_var(var);
-                if made.clean[part.word] & place != place {
+                if header.clean[part.word] & place != place {
                     let hole = self.num(!place);
                     old = self.b.ins().band(old, hole);
                 }
                 self.b.ins().bor(old, this)
             };
             self.b.def_var(var, new);
-            if let Some(made) = self.made.iter_mut().find(|made| made.instance == instance) {
-                made.clean[part.word] &= !place;
+            if let Some(header) =
+                self.synthesized.iter_mut().find(|header| header.instance == instance)
+            {
+                header.clean[part.word] &= !place;
             }
         }
         true
@@ -150,10 +150,10 @@ impl Emit<'_> {
 
     /// The sum of the first `len` (even) bytes in words of 16 or 32 bits; `None` where the header is not
     /// in registers.
-    pub(super) fn sum_made(&mut self, instance: InstanceId, len: u32) -> Option<Value> {
-        let made = self.made(instance)?;
+    pub(super) fn sum_synthesized(&mut self, instance: InstanceId, len: u32) -> Option<Value> {
+        let header = self.synthesized_header(instance)?;
         let mut sum = self.num(0);
-        for (n, word) in made.words.into_iter().enumerate() {
+        for (n, word) in header.words.into_iter().enumerate() {
             let here = len.saturating_sub(n as u32 * 8).min(8);
             if here == 0 {
                 break;
@@ -169,25 +169,26 @@ impl Emit<'_> {
         Some(sum)
     }
 
-    /// The bytes of a header as words to be stored: value, offset, number of bytes.
-    pub(super) fn bytes_of_made(
+    /// The bytes of a header as words to be stored: value and offset.
+    pub(super) fn bytes_of_synthesized(
         &mut self,
         instance: InstanceId,
         bytes: u32,
-    ) -> Option<Vec<(Value, i32, u32)>> {
-        let made = self.made(instance)?;
+    ) -> Result<Vec<(Value, i32)>, CompileError> {
+        let missing = || internal("a synthesized header is not in registers");
+        let header = self.synthesized_header(instance).ok_or_else(missing)?;
         let (mut stores, mut at) = (Vec::new(), 0);
         while at < bytes {
             let step = [8, 4, 2].into_iter().find(|step| at + step <= bytes).unwrap_or(1);
-            let word = self.b.use_var(*made.words.get((at / 8) as usize)?);
+            let word = self.b.use_var(*header.words.get((at / 8) as usize).ok_or_else(missing)?);
             let down = 64 - at % 8 * 8 - step * 8;
             let word = self.b.ins().ushr_imm_u(word, i64::from(down));
             let ty = narrow_type(step);
             let cut = if ty == I64 { word } else { self.b.ins().ireduce(ty, word) };
             let swapped = if step == 1 { cut } else { self.b.ins().bswap(cut) };
-            stores.push((swapped, at as i32, step));
+            stores.push((swapped, at as i32));
             at += step;
         }
-        Some(stores)
+        Ok(stores)
     }
 }

@@ -1,4 +1,4 @@
-//! Several keys of a select that lie side by side are compared at once.
+//! Keys of a select that lie side by side are compared at once.
 //!
 //! What a case wants of fields as they are in memory is noted byte by byte; then a load, a mask and a
 //! comparison do up to eight bytes. A key whose bits another one wants otherwise is compared by itself.
