@@ -11,7 +11,7 @@ use crate::ids::*;
 use crate::ir::Program;
 use crate::source::Loader;
 use crate::source::chunks::{self, Sizes};
-use crate::state::State;
+use crate::state::{Kept, State};
 use std::path::Path;
 use wireyard_tables::Update;
 use wireyard_tables::meter::MeterConfig;
@@ -103,6 +103,14 @@ impl Resolved {
     /// # Errors
     /// What the state refuses, in words.
     pub fn apply(&self, state: &State) -> Result<(), String> {
+        self.apply_but(state, &Kept::default())
+    }
+
+    /// The same for the state of a program that is prepared to replace another: what is kept of that one's state stays as it is.
+    ///
+    /// # Errors
+    /// What the state refuses, in words.
+    pub fn apply_but(&self, state: &State, kept: &Kept) -> Result<(), String> {
         for (n, updates) in self.updates.chunks(BATCH).enumerate() {
             state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
                 error.index += n * BATCH;
@@ -110,9 +118,14 @@ impl Resolved {
             })?;
         }
         for (set, members) in &self.value_sets {
-            state.set_value_set(*set, members).map_err(|error| error.to_string())?;
+            if !kept.value_sets.contains(set) {
+                state.set_value_set(*set, members).map_err(|error| error.to_string())?;
+            }
         }
         for (register, index, cell, value) in &self.registers {
+            if kept.registers.contains(register) {
+                continue;
+            }
             let array = state.register(*register);
             let stored = array.is_some_and(|a| a.store((*index).into(), *cell as usize, *value));
             if !stored {
@@ -120,6 +133,9 @@ impl Resolved {
             }
         }
         for (meter, index, config) in &self.meters {
+            if kept.meters.contains(meter) {
+                continue;
+            }
             let array = state.meter_array(*meter).ok_or_else(|| format!("there is no {meter}"))?;
             array
                 .configure(*index as usize, Some(*config), Time::ZERO)

@@ -34,9 +34,11 @@
 //! a packet or a burst, and pins again after a packet that learned.
 
 use crate::ids::{DigestId, ExternId, ReasonId};
+use crate::ir::Program;
 use crate::packet::{Buf, PacketMemory};
 use crate::state::{State, Worker};
 use crate::trace::TraceSink;
+use std::sync::Arc;
 use wireyard_tables::time::Time;
 
 /// Most packets of a burst.
@@ -483,8 +485,8 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
 
 /// What a program may ask of the device in the middle of a pass.
 pub trait Device {
-    /// A digest for control; `values` has one for each field.
-    fn digest(&mut self, digest: DigestId, values: &[u128]);
+    /// A digest of this program for control; `values` has one for each field.
+    fn digest(&mut self, program: &Arc<Program>, digest: DigestId, values: &[u128]);
 
     /// A call of an extern that the device registered. Returns the result, 0 if it has none.
     fn call(
@@ -502,7 +504,7 @@ pub trait Device {
 pub struct NoDevice;
 
 impl Device for NoDevice {
-    fn digest(&mut self, _: DigestId, _: &[u128]) {}
+    fn digest(&mut self, _: &Arc<Program>, _: DigestId, _: &[u128]) {}
 
     fn call(&mut self, _: ExternId, _: &[u128], _: &Descriptor, _: &[u8], _: Time) -> u128 {
         0

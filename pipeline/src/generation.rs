@@ -9,7 +9,7 @@ use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts, Ver
 use crate::interp::Interp;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
-use crate::state::{LoadError, State, StateOptions, Worker};
+use crate::state::{Kept, LoadError, State, StateOptions, Worker};
 use crate::trace::TraceSink;
 use arc_swap::ArcSwap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -112,6 +112,34 @@ impl Loaded {
     }
 }
 
+/// A program that is ready to replace the current one.
+#[derive(Debug)]
+pub struct Prepared {
+    program: Arc<Program>,
+    state: State,
+    engine: Box<dyn Engine>,
+    /// `None`: it keeps nothing, whatever fits.
+    kept: Option<Kept>,
+}
+
+impl Prepared {
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// What it will keep of the state of the program that it replaces.
+    pub fn kept(&self) -> Kept {
+        self.kept.clone().unwrap_or_default()
+    }
+
+    /// Its state, which nobody reads yet. What is [`Prepared::kept`] must be left as it is, but for tables: what is written to those
+    /// is checked, and forgotten.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+}
+
 /// Loads programs, one after the other.
 pub struct Loader {
     loaded: Arc<Loaded>,
@@ -130,7 +158,8 @@ impl Loader {
         make_engine: Box<MakeEngine>,
     ) -> Result<Loader, LoadError> {
         let state = State::new(&program, options)?;
-        let first = Arc::new(Generation::new(0, program, state, &make_engine));
+        let engine = make_engine(&program, &state);
+        let first = Arc::new(Generation::new(0, program, state, engine));
         let alive = Mutex::new(vec![first.clone()]);
         let latest = AtomicU16::new(first.id);
         let loaded = Arc::new(Loaded { current: ArcSwap::new(first), latest, alive });
@@ -150,21 +179,50 @@ impl Loader {
         alive.len()
     }
 
-    /// Loads another program: what has the same name and shape keeps its contents
-    /// ([`State::replace`]). Packets that arrive from now on meet it.
+    /// Loads another program: [`Loader::prepare`], then [`Loader::commit`].
     ///
     /// # Errors
-    /// See [`State::replace`]; then nothing has changed.
+    /// See [`State::prepare`]; then nothing has changed.
     pub fn replace(&self, program: Arc<Program>, now: Time) -> Result<Arc<Generation>, LoadError> {
+        Ok(self.commit(self.prepare(program, now)?))
+    }
+
+    /// Makes everything that another program needs, its engine too, beside the one that runs. Nothing changes, and it may be dropped.
+    ///
+    /// # Errors
+    /// See [`State::prepare`].
+    pub fn prepare(&self, program: Arc<Program>, now: Time) -> Result<Prepared, LoadError> {
+        let options = StateOptions { now, ..self.options };
+        let (state, kept) = self.current().state.prepare(&program, options)?;
+        let engine = (self.make_engine)(&program, &state);
+        Ok(Prepared { program, state, engine, kept: Some(kept) })
+    }
+
+    /// The same for a program that keeps nothing of the state of the current one.
+    ///
+    /// # Errors
+    /// See [`State::new`].
+    pub fn prepare_anew(&self, program: Arc<Program>, now: Time) -> Result<Prepared, LoadError> {
+        let state = State::new(&program, StateOptions { now, ..self.options })?;
+        let engine = (self.make_engine)(&program, &state);
+        Ok(Prepared { program, state, engine, kept: None })
+    }
+
+    /// Puts a program in the place of the current one: packets that arrive from now on meet it, and it has what it keeps
+    /// of the state. Nobody else prepares or commits meanwhile.
+    pub fn commit(&self, prepared: Prepared) -> Arc<Generation> {
+        let Prepared { program, state, engine, kept } = prepared;
         let old = self.current();
-        let state = old.state.replace(&program, StateOptions { now, ..self.options })?;
+        if kept.is_some() {
+            state.adopt(&old.state);
+        }
         let id = old.id.wrapping_add(1);
-        let next = Arc::new(Generation::new(id, program, state, &self.make_engine));
+        let next = Arc::new(Generation::new(id, program, state, engine));
         self.loaded.alive().push(next.clone());
         self.loaded.current.store(next.clone());
         self.loaded.latest.store(id, Ordering::Release);
         self.alive();
-        Ok(next)
+        next
     }
 
     /// The part of worker `lane`.
@@ -176,8 +234,7 @@ impl Loader {
 }
 
 impl Generation {
-    fn new(id: u16, program: Arc<Program>, state: State, make: &MakeEngine) -> Generation {
-        let engine = make(&program, &state);
+    fn new(id: u16, program: Arc<Program>, state: State, engine: Box<dyn Engine>) -> Generation {
         let skips_egress = program.egress_is_empty();
         let (queued, workers) = (AtomicU64::new(0), AtomicU64::new(0));
         Generation { id, program, engine, state, skips_egress, queued, workers }

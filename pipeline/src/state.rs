@@ -45,6 +45,27 @@ pub struct StateOptions {
     pub now: Time,
 }
 
+/// What a program that replaces another one keeps of its state, by the ids of the new one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Tables with their entries, members and groups.
+    pub tables: Vec<TableId>,
+    /// Registers.
+    pub registers: Vec<RegisterId>,
+    /// Counter arrays.
+    pub counters: Vec<CounterId>,
+    /// Meter arrays.
+    pub meters: Vec<MeterId>,
+    /// Value sets.
+    pub value_sets: Vec<ValueSetId>,
+}
+
+/// Those of `new` that `old` has too.
+fn shared<I: Id, T>(new: &IdVec<I, Arc<T>>, old: &IdVec<I, Arc<T>>) -> Vec<I> {
+    let is_old = |item: &Arc<T>| old.iter().any(|known| Arc::ptr_eq(known, item));
+    new.entries().filter(|(_, item)| is_old(item)).map(|(id, _)| id).collect()
+}
+
 /// Numbers for states.
 static STATES: AtomicU64 = AtomicU64::new(1);
 
@@ -56,11 +77,14 @@ pub struct State {
     registers: IdVec<RegisterId, Arc<RegisterArray>>,
     counters: IdVec<CounterId, Arc<CounterArray>>,
     meters: IdVec<MeterId, Arc<MeterArray>>,
-    value_sets: IdVec<ValueSetId, ValueSet>,
+    value_sets: IdVec<ValueSetId, Arc<ValueSet>>,
     /// Counts changes of value sets.
     value_sets_version: AtomicU64,
     tallies: Tallies,
-    locks: Locks,
+    /// Shared with the programs before and after, whose registers may be the same.
+    locks: Arc<Locks>,
+    /// Asked for each packet.
+    several_workers: bool,
     seed: u64,
     id: u64,
 }
@@ -161,8 +185,7 @@ impl State {
         State::build(program, options, None)
     }
 
-    /// Builds the state of a program that replaces this one's. What has the same name and shape moves
-    /// over with its contents: tables (see [`Tables::replace`]), registers, counters, meters.
+    /// Builds the state of a program that replaces this one's: [`State::prepare`], then [`State::adopt`].
     ///
     /// # Errors
     /// As [`State::new`]; then this state is as it was.
@@ -171,7 +194,37 @@ impl State {
         program: &Arc<Program>,
         options: StateOptions,
     ) -> Result<State, LoadError> {
-        State::build(program, options, Some(self))
+        let (state, _) = self.prepare(program, options)?;
+        state.adopt(self);
+        Ok(state)
+    }
+
+    /// Builds the state of a program that may replace this one's. Registers, counters, meters and value sets of the same name and shape
+    /// are those of this state; tables are new until [`State::adopt`]. Also what will be kept.
+    ///
+    /// # Errors
+    /// As [`State::new`]. This state is as it was in any case.
+    pub fn prepare(
+        &self,
+        program: &Arc<Program>,
+        options: StateOptions,
+    ) -> Result<(State, Kept), LoadError> {
+        let state = State::build(program, options, Some(self))?;
+        let tables = state.tables.would_adopt(&self.tables);
+        let kept = Kept {
+            tables: tables.into_iter().map(|id| TableId(id.0)).collect(),
+            registers: shared(&state.registers, &self.registers),
+            counters: shared(&state.counters, &self.counters),
+            meters: shared(&state.meters, &self.meters),
+            value_sets: shared(&state.value_sets, &self.value_sets),
+        };
+        Ok((state, kept))
+    }
+
+    /// Takes over the tables of the state that this one replaces, as far as they have the same name and shape
+    /// ([`Tables::adopt`]).
+    pub fn adopt(&self, old: &State) {
+        self.tables.adopt(&old.tables);
     }
 
     fn build(
@@ -181,11 +234,8 @@ impl State {
     ) -> Result<State, LoadError> {
         let lanes = options.workers.max(1);
         let value_sets = load::value_sets(program, old)?;
-        let tables = load::tables(
-            program,
-            Options { seed: options.hash_seed, lanes, now: options.now },
-            old,
-        )?;
+        let options_of_tables = Options { seed: options.hash_seed, lanes, now: options.now };
+        let tables = load::tables(program, options_of_tables)?;
         let tally = |size: usize| CounterArray::new(size, lanes);
         Ok(State {
             program: program.clone(),
@@ -207,7 +257,11 @@ impl State {
                 idle_removals: tally(program.tables.len()),
                 lost_clones: tally(1),
             },
-            locks: Locks::new(lanes > 1),
+            several_workers: lanes > 1,
+            locks: match old {
+                Some(old) if old.several_workers() == (lanes > 1) => Arc::clone(&old.locks),
+                _ => Arc::new(Locks::new(lanes > 1)),
+            },
             seed: options.seed,
             id: STATES.fetch_add(1, Ordering::Relaxed),
         })
@@ -225,7 +279,7 @@ impl State {
 
     /// More than one worker forwards, so that register updates lock.
     pub(crate) fn several_workers(&self) -> bool {
-        self.locks.are_needed()
+        self.several_workers
     }
 
     /// The program.
@@ -285,7 +339,7 @@ impl State {
     /// Takes the lock for a read-modify-write of a register entry; with one worker there is nothing
     /// to take. Give the token to [`State::unlock`]. A worker holds one at most.
     pub fn lock(&self, register: RegisterId, index: u64) -> Option<u32> {
-        self.locks.lock(register, index)
+        self.registers.get(register).and_then(|array| self.locks.lock(array, index))
     }
 
     /// Gives a lock back.

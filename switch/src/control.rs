@@ -15,6 +15,17 @@
 //!   [`Control::read`] ask it). With one worker, up to 256 entries that are read together are of one instant; with several, each entry is
 //!   read and written under its lock, so that its cells belong together.
 //!
+//! # What a device says
+//!
+//! [`Control::subscribe`] gives digests, packets to the CPU port, idle entries and events of all workers as one bounded [`Stream`].
+//! [`Control::follow_tables`] gives what is in the tables and every change of them, so that a copy elsewhere can follow.
+//!
+//! # Programs
+//!
+//! [`Control::prepare`] checks and compiles another program beside the one that runs and tells what it would keep;
+//! [`Swap::commit`] puts it in its place. Each worker goes over between two bursts, and a packet is done by one program
+//! from ingress to egress. Ids of tables and actions are of a program: ask again after a swap.
+//!
 //! # Workers
 //!
 //! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
@@ -68,10 +79,13 @@
 
 mod batch;
 mod command;
+mod device;
 mod entity;
 mod error;
 mod plan;
 mod query;
+mod stream;
+mod swap;
 #[cfg(test)]
 mod tests;
 
@@ -82,11 +96,16 @@ use wireyard_pipeline::ids::{
     ActionId, CounterId, DigestId, Id, IdVec, MeterId, RegisterId, TableId, ValueSetId,
 };
 use wireyard_pipeline::ir::{ActionCall, Program};
+use wireyard_tables::follow::{Contents, Follower};
 use wireyard_tables::time::Time;
 
-pub(crate) use command::WorkerLink;
+pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
+pub(crate) use plan::idle_entry;
+pub(crate) use stream::Subscriber;
+pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
+pub use swap::{Fate, Keep, ObjectFate, Swap};
 
 use crate::core::Core;
 use crate::replicate::SharedReplication;
@@ -183,6 +202,22 @@ impl Control {
     ) -> Result<R, ControlError> {
         let no_worker = || ControlError::NotFound(format!("there is no worker {worker}"));
         self.shared.workers.get(worker).ok_or_else(no_worker)?.ask(worker, work)
+    }
+
+    /// Lets a worker do `work` between two bursts, without waiting for it.
+    fn tell(
+        &self,
+        worker: usize,
+        work: impl FnOnce(&mut Core, Time) + Send + 'static,
+    ) -> Result<(), ControlError> {
+        let ends = self.shared.workers.get(worker);
+        ends.map_or(Ok(()), |end| end.push(worker, Box::new(work)))
+    }
+
+    /// What is in the tables now, and every change after that: see [`follow`](wireyard_tables::follow). It ends when the program is
+    /// replaced.
+    pub fn follow_tables(&self, capacity: usize) -> (Contents, Follower) {
+        self.shared.loader().current().state.tables().follow(capacity)
     }
 
     /// A table by its name.

@@ -266,6 +266,8 @@ impl Core {
             let program = self.executor.generation(generation).map(|g| Arc::clone(&g.program));
             let names = program.iter().flat_map(|p| p.reasons.iter());
             let indices = names.map(|name| self.reasons.intern(name)).collect();
+            // Numbers of programs are used again.
+            self.program_reasons.retain(|(id, _)| self.executor.generation(*id).is_some());
             self.program_reasons.push((generation, indices));
             self.program_reasons.len() - 1
         });
@@ -412,7 +414,9 @@ impl Core {
         for slot in 0..self.slots.len() {
             self.take_in_all(slot, &mut progress, lend(&mut trace));
         }
-        self.end_turn(progress, trace)
+        let progress = self.end_turn(progress, trace);
+        self.pass_on_to_control();
+        progress
     }
 
     /// The same, but a port with a descriptor is asked only if it is one of `readable`, has frames that it holds itself, or wants
@@ -435,7 +439,9 @@ impl Core {
             }
         }
         self.readable.clear();
-        self.end_turn(progress, None)
+        let progress = self.end_turn(progress, None);
+        self.pass_on_to_control();
+        progress
     }
 
     /// The same, but looks for frames only on this port: for a caller who knows where one arrived. The traffic manager may keep its

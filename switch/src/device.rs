@@ -6,11 +6,12 @@
 pub mod notify;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use wireyard_pipeline::check::ExternRegistry;
 use wireyard_pipeline::exec::{Descriptor, Device};
 use wireyard_pipeline::ids::{DigestId, ExternId, Id};
-use wireyard_pipeline::ir::{Display, ExternSignature, Param};
+use wireyard_pipeline::ir::{Display, ExternSignature, Param, Program};
 use wireyard_tables::time::Time;
 
 use notify::{Half, Notifier};
@@ -19,8 +20,10 @@ use notify::{Half, Notifier};
 const DIGESTS_MAX: usize = 4096;
 
 /// A digest that a program sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct DigestMessage {
+    /// The program.
+    pub program: Arc<Program>,
     /// Which digest of the program.
     pub digest: DigestId,
     /// One value for each field.
@@ -69,6 +72,18 @@ impl DeviceState {
         self.listening = true;
     }
 
+    /// Keep no digests any more.
+    pub(crate) fn stop_listening(&mut self) {
+        self.listening = false;
+        self.digests.clear();
+    }
+
+    /// True while digests wait.
+    #[inline]
+    pub(crate) fn has_digests(&self) -> bool {
+        !self.digests.is_empty()
+    }
+
     /// Digests since the last call.
     pub fn take_digests(&mut self) -> Vec<DigestMessage> {
         self.digests.drain(..).collect()
@@ -76,12 +91,13 @@ impl DeviceState {
 }
 
 impl Device for DeviceState {
-    fn digest(&mut self, digest: DigestId, values: &[u128]) {
+    fn digest(&mut self, program: &Arc<Program>, digest: DigestId, values: &[u128]) {
         if !self.listening || self.digests.len() >= DIGESTS_MAX {
             self.digests_lost += 1;
             return;
         }
-        self.digests.push_back(DigestMessage { digest, values: values.to_vec() });
+        let (program, values) = (Arc::clone(program), values.to_vec());
+        self.digests.push_back(DigestMessage { program, digest, values });
     }
 
     fn call(

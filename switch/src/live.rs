@@ -123,7 +123,7 @@ fn record(core: &mut Core, number: u16, spec: &PortSpec) -> Result<(), String> {
     core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))
 }
 
-fn attach_opened(
+pub(crate) fn attach_opened(
     core: &mut Core,
     number: u16,
     spec: &PortSpec,

@@ -3,17 +3,19 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use wireyard_pipeline::entries::{self, Resolved};
+use wireyard_pipeline::exec::Engine;
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::{Program, StdField};
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::source::{Loader, Parsed, parse_program};
-use wireyard_pipeline::state::StateOptions;
 use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
+use wireyard_pipeline::state::{State, StateOptions};
 
 use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
@@ -225,7 +227,12 @@ impl DeviceOptions {
 fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
     let level = jit::Options { level: options.opt_level };
     if options.engine == EngineKind::Auto && options.background {
+        let (codes, is_first) = (Arc::clone(codes), AtomicBool::new(true));
         return Box::new(move |program, state| {
+            // One that replaces another is compiled before it does: nothing becomes slower.
+            if !is_first.swap(false, Ordering::Relaxed) {
+                return compiled(program, state, jit::EngineKind::Jit, level, &codes);
+            }
             let name = program.name.clone();
             let complain = move |best: Option<u8>, refused: jit::CompileError| match best {
                 None => tell(&name, &refused),
@@ -241,13 +248,21 @@ fn maker(options: DeviceOptions, codes: &Arc<jit::Codes>) -> Box<MakeEngine> {
         EngineKind::Jit | EngineKind::Auto => jit::EngineKind::Jit,
     };
     let codes = Arc::clone(codes);
-    Box::new(move |program, state| {
-        let (engine, refused) = jit::engine(program, state, kind, level, &codes);
-        if let Some(refused) = refused {
-            tell(&program.name, &refused);
-        }
-        engine
-    })
+    Box::new(move |program, state| compiled(program, state, kind, level, &codes))
+}
+
+fn compiled(
+    program: &Arc<Program>,
+    state: &State,
+    kind: jit::EngineKind,
+    level: jit::Options,
+    codes: &jit::Codes,
+) -> Box<dyn Engine> {
+    let (engine, refused) = jit::engine(program, state, kind, level, codes);
+    if let Some(refused) = refused {
+        tell(&program.name, &refused);
+    }
+    engine
 }
 
 fn tell(program: &str, refused: &jit::CompileError) {
@@ -442,7 +457,7 @@ impl Loaded {
     }
 
     /// Counters have a lane for each worker: with several, a state may be more than one that was let in.
-    fn check_state(&self, workers: usize) -> Result<(), String> {
+    pub(crate) fn check_state(&self, workers: usize) -> Result<(), String> {
         let parts = size::parts(&self.program, workers);
         let total = size::total(&parts);
         if total <= self.max_state {

@@ -132,6 +132,16 @@ impl Replication {
         self.sessions.remove(&id).is_some()
     }
 
+    /// Adds those of `others` that are not there.
+    pub fn add(&mut self, others: &Replication) {
+        for (id, group) in &others.groups {
+            self.groups.entry(*id).or_insert_with(|| group.clone());
+        }
+        for (id, session) in &others.sessions {
+            self.sessions.entry(*id).or_insert(*session);
+        }
+    }
+
     /// Sets a session.
     pub fn set_session(&mut self, id: u16, session: Session) {
         self.sessions.insert(id, session);

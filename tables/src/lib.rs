@@ -44,6 +44,8 @@
 //! that learns ([`Reader::learn`]) goes through the same writer and sees its own entry with its next
 //! pin. Counters have a lane per worker, meters are shared.
 //!
+//! Who keeps a copy of the tables elsewhere follows their changes ([`follow`]).
+//!
 //! Nothing here reads a clock: `now` is an argument. Nothing that depends on a hash, an address or the
 //! timing of threads reaches a caller: entries are read back oldest first, and which entry a key hits
 //! depends on the entries alone.
@@ -80,6 +82,7 @@ pub mod entry;
 pub mod error;
 mod exact;
 mod flat;
+pub mod follow;
 pub mod hash;
 pub mod idle;
 pub mod key;

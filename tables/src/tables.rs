@@ -103,11 +103,7 @@ impl Tables {
         Ok(Tables::from_writer(Writer::new(tables, profiles, options)?))
     }
 
-    /// Builds the tables of a program that replaces this one. Tables whose name, fields, actions,
-    /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and
-    /// last-hit times; their declared entries are then not inserted. Tables with an action profile
-    /// move if the profile is the same and moves with them. Readers of the old set keep what they
-    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`].
+    /// Builds the tables of a program that replaces this one: [`Tables::new`], then [`Tables::adopt`].
     ///
     /// Returns the new set and the tables that kept their entries.
     ///
@@ -119,9 +115,29 @@ impl Tables {
         profiles: &[ProfileSpec],
         options: Options,
     ) -> Result<(Tables, Vec<TableId>), BuildError> {
-        let mut writer = Writer::new(tables, profiles, options)?;
-        let moved = writer.adopt(&mut self.writer());
-        Ok((Tables::from_writer(writer), moved))
+        let new = Tables::new(tables, profiles, options)?;
+        let kept = new.adopt(self);
+        Ok((new, kept))
+    }
+
+    /// Takes over what is in the tables of a program that this one replaces. Tables whose name, fields, actions,
+    /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and
+    /// last-hit times, in the place of what was in them here. Tables with an action profile
+    /// move if the profile is the same and moves with them. Readers of the old set keep what they
+    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`], and who followed its changes
+    /// is told its end.
+    ///
+    /// Returns the tables that moved. Nobody may read this set yet.
+    pub fn adopt(&self, old: &Tables) -> Vec<TableId> {
+        let mut writer = self.writer();
+        let moved = writer.adopt(&mut old.writer());
+        self.shared.current.store(writer.snapshot());
+        moved
+    }
+
+    /// The tables that [`Tables::adopt`] would take over.
+    pub fn would_adopt(&self, old: &Tables) -> Vec<TableId> {
+        self.writer().would_adopt(&old.writer())
     }
 
     fn from_writer(writer: Writer) -> Tables {
@@ -131,7 +147,7 @@ impl Tables {
 
     /// A panic while writing would be a defect of this crate; the store is then as the last finished
     /// step left it, and refusing all later writes would help nobody.
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

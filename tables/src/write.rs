@@ -11,6 +11,7 @@ use crate::entry::{
     Update,
 };
 use crate::error::{BatchError, BuildError, EntryError, SpecError};
+use crate::follow::{Change, Following};
 use crate::idle::LastHits;
 use crate::key::Match;
 use crate::log::{Log, Op, OpKind};
@@ -44,6 +45,7 @@ pub(crate) struct Writer {
     version: u64,
     tables: Vec<TableWriter>,
     profiles: Vec<ProfileWriter>,
+    followers: Vec<Following>,
 }
 
 /// Where changes are made.
@@ -167,7 +169,8 @@ impl Writer {
         profiles: &[ProfileSpec],
         options: Options,
     ) -> Result<Writer, BuildError> {
-        let mut writer = Writer { version: 1, tables: Vec::new(), profiles: Vec::new() };
+        let mut writer =
+            Writer { version: 1, tables: Vec::new(), profiles: Vec::new(), followers: Vec::new() };
         for spec in profiles {
             let named = |error| BuildError { name: spec.name.clone(), error };
             writer.profiles.push(ProfileWriter::new(spec.clone()).map_err(named)?);
@@ -248,6 +251,7 @@ impl Writer {
         }
         if !updates.is_empty() {
             self.publish(publish);
+            self.tell_followers(updates);
         }
         Ok(BatchOutcome { version: self.version, inserted })
     }
@@ -269,6 +273,22 @@ impl Writer {
             }
         }
         self.version += 1;
+    }
+
+    /// One more who follows the changes from now on.
+    pub(crate) fn followed_by(&mut self, follower: Following) {
+        self.followers.push(follower);
+    }
+
+    fn tell_followers(&mut self, updates: &[Update]) {
+        if !self.followers.is_empty() {
+            let change = Change { version: self.version, updates: updates.into() };
+            self.followers.retain(|follower| follower.send(&change));
+        }
+    }
+
+    pub(crate) fn profile_count(&self) -> usize {
+        self.profiles.len()
     }
 
     fn stage(&mut self, update: &Update) -> Result<Undo, EntryError> {

@@ -5,6 +5,7 @@ mod changeover;
 mod claims;
 mod cli;
 mod congested;
+mod control;
 mod copies;
 mod decode;
 mod demo;

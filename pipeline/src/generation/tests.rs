@@ -77,6 +77,18 @@ fn a_packet_leaves_by_the_program_it_came_by() {
 }
 
 #[test]
+fn a_program_that_is_prepared_runs_when_it_is_committed() {
+    let loader = loader(1);
+    let before = loader.current().id;
+    drop(loader.prepare(program(2, 0xb), Time::ZERO).unwrap());
+    assert_eq!((loader.current().id, loader.alive()), (before, 1));
+    let prepared = loader.prepare(program(2, 0xb), Time::ZERO).unwrap();
+    assert_eq!(prepared.kept().counters, [crate::ids::CounterId(0)]);
+    assert_eq!(loader.prepare_anew(program(2, 0xb), Time::ZERO).unwrap().kept(), Kept::default());
+    assert_eq!(loader.commit(prepared).id, before + 1);
+}
+
+#[test]
 fn another_worker_does_egress() {
     let loader = loader(2);
     let memory = PacketMemory::new(MemoryConfig::default()).unwrap();

@@ -113,7 +113,7 @@ impl Pass<'_> {
 
     pub(super) fn digest(&mut self, digest: DigestId, values: &[ExprId]) -> Result<(), End> {
         let base = self.push_values(values)?;
-        self.device.digest(digest, &self.bench.phv.locals[base..]);
+        self.device.digest(self.state.program(), digest, &self.bench.phv.locals[base..]);
         self.trace(|pass| Event::Digest { digest, values: pass.bench.phv.locals[base..].to_vec() });
         self.bench.phv.locals.truncate(base);
         Ok(())

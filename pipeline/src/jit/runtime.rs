@@ -229,7 +229,7 @@ unsafe extern "C" fn digest(vm: *mut VmContext, digest: u64, count: u64) -> u64 
     unsafe {
         let (vm, cx) = (&*vm, &mut *(*vm).cx);
         let values = vm.values.get(..count as usize).unwrap_or_default();
-        cx.device.digest(DigestId(digest as u32), values);
+        cx.device.digest(cx.state.program(), DigestId(digest as u32), values);
     }
     0
 }

@@ -182,11 +182,7 @@ fn selector_entries(
     Ok(updates)
 }
 
-pub(super) fn tables(
-    program: &Program,
-    options: Options,
-    old: Option<&State>,
-) -> Result<Tables, LoadError> {
+pub(super) fn tables(program: &Program, options: Options) -> Result<Tables, LoadError> {
     let (mut specs, mut profiles, mut late) = (Vec::new(), Vec::new(), Vec::new());
     for (id, table) in program.tables.entries() {
         let profile = ProfileId(profiles.len() as u32);
@@ -196,16 +192,11 @@ pub(super) fn tables(
         };
         specs.push(table_spec(program, table, Some(profile))?);
         profiles.push(profile_spec(program, table, selector)?);
-        late.push((id, selector_entries(program, id, profile)?));
+        late.extend(selector_entries(program, id, profile)?);
     }
-    let (tables, kept) = match old {
-        None => (Tables::new(&specs, &profiles, options).map_err(LoadError::Table)?, Vec::new()),
-        Some(old) => old.tables.replace(&specs, &profiles, options).map_err(LoadError::Table)?,
-    };
-    late.retain(|(id, _)| !kept.contains(&wireyard_tables::TableId(id.0)));
-    let updates: Vec<Update> = late.into_iter().flat_map(|(_, updates)| updates).collect();
-    if !updates.is_empty() {
-        tables.batch(&updates, options.now).map_err(LoadError::Entries)?;
+    let tables = Tables::new(&specs, &profiles, options).map_err(LoadError::Table)?;
+    if !late.is_empty() {
+        tables.batch(&late, options.now).map_err(LoadError::Entries)?;
     }
     Ok(tables)
 }
@@ -261,18 +252,19 @@ pub(super) fn meters(program: &Program, old: Option<&State>) -> IdVec<MeterId, A
 pub(super) fn value_sets(
     program: &Program,
     old: Option<&State>,
-) -> Result<IdVec<ValueSetId, ValueSet>, LoadError> {
+) -> Result<IdVec<ValueSetId, Arc<ValueSet>>, LoadError> {
     let one = |declared: &ir::ValueSet| {
         let members = ArcSwap::from_pointee(Box::default());
         let set = ValueSet { bits: declared.bits, size: declared.size, members };
         let error = |error| LoadError::ValueSet { name: declared.name.clone(), error };
         let sorted = set.sorted(&declared.initial).map_err(error)?;
-        let known = old.and_then(|old| {
-            let (id, _) = old.program.value_sets.entries().find(|(_, set)| *set == declared)?;
-            Some(old.value_sets.get(id)?.members.load_full())
-        });
-        set.members.store(known.unwrap_or_else(|| Arc::new(sorted)));
-        Ok(set)
+        let same = |id: ValueSetId, _: &ValueSet| {
+            old.and_then(|old| old.program.value_sets.get(id)) == Some(declared)
+        };
+        Ok(kept(old.map(|old| &old.value_sets), same, || {
+            set.members.store(Arc::new(sorted));
+            set
+        }))
     };
     program.value_sets.iter().map(one).collect()
 }

@@ -1,6 +1,5 @@
 //! Registers: arrays of entries of atomic 64-bit cells, and the locks of read-modify-write updates.
 
-use crate::ids::{Id, RegisterId};
 use crate::ir::Register;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -74,15 +73,13 @@ impl Locks {
         Locks { several_workers, stripes: [const { AtomicBool::new(false) }; STRIPES] }
     }
 
-    pub(super) fn are_needed(&self) -> bool {
-        self.several_workers
-    }
-
-    pub(super) fn lock(&self, register: RegisterId, index: u64) -> Option<u32> {
+    /// The place of the array tells registers apart: programs that follow each other may number them differently.
+    pub(super) fn lock(&self, array: &RegisterArray, index: u64) -> Option<u32> {
         if !self.several_workers {
             return None;
         }
-        let stripe = (index as usize).wrapping_add(register.index() * 61) % STRIPES;
+        let place = array.words.as_ptr().addr() / size_of::<u64>();
+        let stripe = (index as usize).wrapping_add(place) % STRIPES;
         let mut spins = 0u32;
         while self.stripes[stripe].swap(true, Ordering::Acquire) {
             // A holder that lost its core would otherwise be waited for at full speed.

@@ -93,6 +93,43 @@ fn locked_updates_of_two_workers_all_count() {
 }
 
 #[test]
+fn a_register_that_is_kept_has_one_lock_in_both_programs() {
+    let old = state(&program(|_| {}), 2);
+    // The new program has another register in front.
+    let next = program(|p| {
+        let first = ir::Register { name: "first".into(), ..p.registers[RegisterId(0)].clone() };
+        p.registers = [first, p.registers[RegisterId(0)].clone()].into_iter().collect();
+    });
+    let options = StateOptions { workers: 2, ..StateOptions::default() };
+    let (new, kept) = old.prepare(&next, options).unwrap();
+    assert_eq!(kept.registers, [RegisterId(1)]);
+    let token = old.lock(RegisterId(0), 2).unwrap();
+    old.unlock(token);
+    assert_eq!(new.lock(RegisterId(1), 2), Some(token));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| old.lock(RegisterId(0), 2));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!waiting.is_finished(), "the other program has the lock");
+        new.unlock(token);
+        assert_eq!(waiting.join().unwrap(), Some(token));
+    });
+}
+
+#[test]
+fn a_state_that_is_prepared_and_dropped_changes_nothing() {
+    let old = state(&program(|_| {}), 1);
+    let (prepared, kept) = old.prepare(&program(|_| {}), StateOptions::default()).unwrap();
+    let all = (kept.registers.len(), kept.counters.len(), kept.meters.len(), kept.value_sets.len());
+    assert_eq!(all, (1, 1, 1, 1));
+    drop(prepared);
+    old.set_value_set(ValueSetId(0), &[7]).unwrap();
+    let (prepared, _) = old.prepare(&program(|_| {}), StateOptions::default()).unwrap();
+    // It is the same set from now on, whoever changes it.
+    old.set_value_set(ValueSetId(0), &[5]).unwrap();
+    assert_eq!(prepared.value_set(ValueSetId(0)), Some(vec![5]));
+}
+
+#[test]
 fn one_worker_locks_nothing() {
     let state = state(&program(|_| {}), 1);
     assert_eq!(state.lock(RegisterId(0), 0), None);

@@ -1,5 +1,7 @@
 //! Writing: a batch is checked whole, then tables are published, then the rest follows.
 
+use std::sync::Arc;
+
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, ValueSetId};
 use wireyard_pipeline::ir::layout;
@@ -89,7 +91,7 @@ impl Control {
 /// Where a batch is done.
 struct Batch<'a> {
     control: &'a Control,
-    generation: &'a Generation,
+    generation: &'a Arc<Generation>,
     now: Time,
 }
 
@@ -322,7 +324,7 @@ impl Batch<'_> {
                 }
             }
         }
-        if registers.is_empty() { Ok(()) } else { self.control.set_registers(registers) }
+        if registers.is_empty() { Ok(()) } else { self.set_registers(registers) }
     }
 
     /// Changes what is kept beside an entry, which a packet or the clock may have removed meanwhile.
@@ -336,10 +338,10 @@ impl Batch<'_> {
     }
 }
 
-impl Control {
+impl Batch<'_> {
     fn set_registers(&self, registers: Vec<(RegisterId, u64, Vec<u64>)>) -> Result<()> {
-        self.ask(0, move |core, _| {
-            let Some(generation) = core.generation() else { return };
+        let generation = Arc::clone(self.generation);
+        self.control.ask(0, move |_, _| {
             let state = &generation.state;
             for (id, index, cells) in &registers {
                 let Some(array) = state.register(*id) else { continue };

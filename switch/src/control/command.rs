@@ -11,17 +11,18 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use wireyard_tables::time::Time;
 
+use super::stream::{Interest, Notice, Said, Subscriber};
 use super::{Control, ControlError, lock};
 use crate::core::Core;
 
 /// Commands that wait for a worker at most.
 const RING: usize = 64;
 /// Commands that a worker does between two bursts.
-const BETWEEN_BURSTS: usize = 4;
+pub(crate) const BETWEEN_BURSTS: usize = 4;
 /// How long a worker may take to begin.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-type Command = Box<dyn FnOnce(&mut Core, Time) + Send>;
+pub(crate) type Command = Box<dyn FnOnce(&mut Core, Time) + Send>;
 type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// Control's end of the ring to a worker.
@@ -86,7 +87,7 @@ impl WorkerEnd {
         }
     }
 
-    fn push(&self, worker: usize, command: Command) -> Result<(), ControlError> {
+    pub(super) fn push(&self, worker: usize, command: Command) -> Result<(), ControlError> {
         let mut commands = lock(&self.commands);
         if commands.is_abandoned() {
             return Err(ControlError::Unavailable("the device has ended".to_owned()));
@@ -114,6 +115,9 @@ pub(crate) struct WorkerLink {
     control: Control,
     me: usize,
     ring: Ring,
+    subscribers: Vec<Subscriber>,
+    /// What is to be told to them.
+    notices: Vec<Notice>,
 }
 
 impl fmt::Debug for WorkerLink {
@@ -124,7 +128,7 @@ impl fmt::Debug for WorkerLink {
 
 impl WorkerLink {
     pub(super) fn new(control: Control, me: usize, ring: Ring) -> WorkerLink {
-        WorkerLink { control, me, ring }
+        WorkerLink { control, me, ring, subscribers: Vec::new(), notices: Vec::new() }
     }
 
     /// The handle.
@@ -152,11 +156,49 @@ impl WorkerLink {
         !self.ring.commands.is_empty()
     }
 
-    /// Does some of the commands that wait.
-    pub(crate) fn serve(&mut self, core: &mut Core, now: Time) {
-        for _ in 0..BETWEEN_BURSTS {
-            let Ok(command) = self.ring.commands.pop() else { return };
-            command(core, now);
+    /// The next command.
+    pub(crate) fn next(&mut self) -> Option<Command> {
+        self.ring.commands.pop().ok()
+    }
+
+    /// One more reader of what this worker says.
+    pub(crate) fn subscribe(&mut self, subscriber: Subscriber) {
+        self.subscribers.push(subscriber);
+    }
+
+    /// True if anybody reads what this worker says.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
+    /// What readers want, all of them together.
+    pub(crate) fn interest(&self) -> Interest {
+        self.subscribers.iter().map(Subscriber::interest).fold(Interest::default(), |a, b| {
+            Interest {
+                digests: a.digests || b.digests,
+                packets: a.packets || b.packets,
+                idle: a.idle || b.idle,
+                events: a.events || b.events,
+            }
+        })
+    }
+
+    /// Says something, if anybody reads it.
+    pub(crate) fn say(&mut self, time: Time, said: Said) {
+        if self.is_heard() {
+            self.notices.push(Notice { worker: self.me, time, said });
         }
+    }
+
+    /// Passes on what was said; true if a reader has gone.
+    pub(crate) fn pass_on(&mut self) -> bool {
+        if !self.notices.is_empty() {
+            self.subscribers.iter_mut().for_each(|subscriber| subscriber.tell(&self.notices));
+            self.notices.clear();
+        }
+        let before = self.subscribers.len();
+        self.subscribers.retain(|subscriber| !subscriber.is_gone());
+        self.subscribers.len() != before
     }
 }

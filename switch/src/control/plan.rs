@@ -120,11 +120,7 @@ pub(super) fn entry_of(
 ) -> Result<TableEntry> {
     let program = &generation.program;
     let declared = table(program, id)?;
-    let target = match entry.target {
-        tables::Target::Action(call) => Target::Action(call_of(program, declared, &call)),
-        tables::Target::Member(member) => Target::Member(member),
-        tables::Target::Group(group) => Target::Group(group),
-    };
+    let target = target_of(program, declared, entry.target);
     let index = slot.0 as usize;
     Ok(TableEntry {
         key: EntryKey { table: id, matches: entry.matches, priority: entry.priority },
@@ -134,6 +130,31 @@ pub(super) fn entry_of(
         counter: view.counters().and_then(|counters| counters.read(index)),
         since_hit: view.last_hits().map(|hits| now.since(hits.last(slot))),
     })
+}
+
+/// An entry that is idle, without what is kept beside it.
+pub(crate) fn idle_entry(
+    program: &Program,
+    id: TableId,
+    entry: tables::Entry,
+) -> Option<TableEntry> {
+    let declared = program.tables.get(id)?;
+    Some(TableEntry {
+        key: EntryKey { table: id, matches: entry.matches, priority: entry.priority },
+        target: target_of(program, declared, entry.target),
+        idle_timeout: entry.idle_timeout,
+        meter: None,
+        counter: None,
+        since_hit: None,
+    })
+}
+
+fn target_of(program: &Program, declared: &Table, target: tables::Target) -> Target {
+    match target {
+        tables::Target::Action(call) => Target::Action(call_of(program, declared, &call)),
+        tables::Target::Member(member) => Target::Member(member),
+        tables::Target::Group(group) => Target::Group(group),
+    }
 }
 
 /// Where the entry with this key is.

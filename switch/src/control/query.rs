@@ -1,5 +1,8 @@
 //! Reading what a device has.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, IdVec, RegisterId, TableId};
 use wireyard_tables::time::Time;
@@ -140,7 +143,7 @@ fn each_cell<I: Id, T>(
 
 struct Reading<'a> {
     control: &'a Control,
-    generation: &'a Generation,
+    generation: &'a Arc<Generation>,
     now: Time,
 }
 
@@ -257,7 +260,7 @@ impl Reading<'_> {
             };
             while next < end {
                 let until = end.min(next + REGISTERS_TOGETHER);
-                let read = self.control.get_registers(register, next..until)?;
+                let read = self.get_registers(register, next..until)?;
                 for (index, cells) in (next..until).zip(read) {
                     each(Entity::Register { register, index, cells });
                 }
@@ -275,10 +278,10 @@ fn found(given: usize, id: Option<u32>, kind: &str) -> Result<()> {
     }
 }
 
-impl Control {
-    fn get_registers(&self, id: RegisterId, range: std::ops::Range<u64>) -> Result<Vec<Vec<u64>>> {
-        self.ask(0, move |core, _| {
-            let Some(generation) = core.generation() else { return Vec::new() };
+impl Reading<'_> {
+    fn get_registers(&self, id: RegisterId, range: Range<u64>) -> Result<Vec<Vec<u64>>> {
+        let generation = Arc::clone(self.generation);
+        self.control.ask(0, move |_, _| {
             let state = &generation.state;
             let Some(array) = state.register(id) else { return Vec::new() };
             let read = |index| {

@@ -1,9 +1,11 @@
 //! The device's part of its control handle: commands between two bursts.
 
+use wireyard_pipeline::exec::Intrinsic;
 use wireyard_tables::time::Time;
 
-use super::Core;
-use crate::control::{Control, WorkerLink};
+use super::manager::Wanted;
+use super::{Core, Crew};
+use crate::control::{BETWEEN_BURSTS, Control, DeviceEvent, Said, Subscriber, WorkerLink};
 
 impl Core {
     /// The handle on this device, which other threads may hold; `None` for a device that was made without one ([`Core::new`]).
@@ -38,9 +40,103 @@ impl Core {
 
     #[cold]
     fn serve_commands(&mut self, now: Time) {
-        let Some(mut link) = self.control.take() else { return };
         self.now = now;
-        link.serve(self, now);
-        self.control = Some(link);
+        self.manager.tm.advance(now);
+        for _ in 0..BETWEEN_BURSTS {
+            let Some(command) = self.control.as_mut().and_then(|link| link.next()) else { return };
+            command(self, now);
+        }
+    }
+
+    /// Takes a new program at once, if there is one.
+    pub(crate) fn refresh_program(&mut self) {
+        let known = self.executor.current().map(|generation| generation.id);
+        self.executor.refresh();
+        if let Some(generation) = self.executor.current().filter(|new| Some(new.id) != known) {
+            let name = generation.program.name.clone();
+            self.say_event(DeviceEvent::Program { name });
+        }
+    }
+
+    /// One more reader of what this worker says.
+    pub(crate) fn subscribe_control(&mut self, subscriber: Subscriber) {
+        let Some(link) = &mut self.control else { return };
+        link.subscribe(subscriber);
+        self.listen_for_control();
+    }
+
+    /// Keeps what readers want, and nothing else any more.
+    fn listen_for_control(&mut self) {
+        let Some(link) = &self.control else { return };
+        let wanted = link.interest();
+        match wanted.digests {
+            true => self.device.listen(),
+            false => self.device.stop_listening(),
+        }
+        match wanted.packets {
+            true => self.listen_to_punts(),
+            false => self.punted = None,
+        }
+    }
+
+    /// Tells the readers that something happened.
+    pub(super) fn say_event(&mut self, event: DeviceEvent) {
+        self.say(Said::Event(event));
+    }
+
+    /// Tells the readers something.
+    pub(super) fn say(&mut self, said: Said) {
+        if let Some(link) = &mut self.control {
+            link.say(self.now, said);
+        }
+    }
+
+    /// Passes on what this worker said since the last time.
+    #[inline]
+    pub(super) fn pass_on_to_control(&mut self) {
+        if self.control.as_ref().is_some_and(|link| link.is_heard()) {
+            self.pass_on();
+        }
+    }
+
+    #[cold]
+    fn pass_on(&mut self) {
+        let Some(link) = &mut self.control else { return };
+        if self.device.has_digests() {
+            let digests = self.device.take_digests().into_iter();
+            digests.for_each(|digest| link.say(self.now, Said::Digest(digest)));
+        }
+        if let Some(punted) = self.punted.as_mut().filter(|punted| !punted.is_empty()) {
+            let packets = punted.drain(..);
+            packets.for_each(|packet| link.say(self.now, Said::Packet(packet)));
+        }
+        if link.pass_on() {
+            self.listen_for_control();
+        }
+    }
+
+    /// The worker of a port.
+    pub(crate) fn worker_of(&self, port: u16) -> Option<usize> {
+        let slot = self.slot(port)?;
+        let mine = self.crew.as_ref().map_or(0, Crew::me);
+        Some(self.slots[slot].worker.map_or(mine, usize::from))
+    }
+
+    /// A packet that ingress sees as if it had come in by this port. False where no packet memory is free.
+    pub(crate) fn inject_at(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
+        let Some(slot) = self.slot(port) else { return false };
+        let before = self.again.len();
+        self.enter(slot, frame, now);
+        self.again.len() > before
+    }
+
+    /// A packet that leaves by this port as it is. False where no packet memory is free.
+    pub(crate) fn send_out(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
+        self.now = now;
+        let Some(slot) = self.slot(port) else { return false };
+        let Some(mut packet) = self.own_packet(slot, frame) else { return false };
+        self.manager.classify(Some(slot), &mut packet, &Intrinsic::default());
+        self.offer(slot, packet, Wanted::Now);
+        true
     }
 }

@@ -11,6 +11,7 @@ use wireyard_tables::Entry;
 use wireyard_tables::time::Time;
 
 use super::Core;
+use crate::control::{IdleNotice, Said, idle_entry};
 
 /// Slots of a table that one [`Core::age`] looks at.
 const SLOTS_MAX: usize = 65_536;
@@ -31,6 +32,7 @@ impl Core {
     /// what it found, for the control plane: an entry that stays is returned once, until it was hit and is idle again. The first
     /// one of a table that stays is also a message.
     pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
+        self.refresh_program();
         let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
         self.executor.release();
         let mut all = Vec::new();
@@ -47,7 +49,13 @@ impl Core {
             // A table that moved to the next program is looked at there.
             let found = found.unwrap_or_default();
             self.count_idle(&generation, table, found.len());
-            all.extend(found.into_iter().map(|(_, entry)| IdleEntry { table, entry, removed }));
+            for (_, entry) in found {
+                if let Some(entry) = idle_entry(&generation.program, table, entry.clone()) {
+                    let program = Arc::clone(&generation.program);
+                    self.say(Said::Idle(IdleNotice { program, table, entry, removed }));
+                }
+                all.push(IdleEntry { table, entry, removed });
+            }
         }
         all
     }

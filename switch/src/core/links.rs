@@ -9,6 +9,7 @@ use wireyard_tables::time::Time;
 
 use super::manager::port_id;
 use super::{Core, PASSES_MAX};
+use crate::control::DeviceEvent;
 use crate::ports::{LinkState, PortError};
 
 impl Core {
@@ -18,6 +19,8 @@ impl Core {
         for index in 0..self.slots.len() {
             if let Some(message) = self.slots[index].check_link(now) {
                 self.port_messages.push(message);
+                let (port, state) = (self.slots[index].number, self.slots[index].last_state());
+                self.say_event(DeviceEvent::Link { port, state });
             }
             let number = self.slots[index].number;
             let notices = self.slots[index].port.notices().into_iter();

@@ -4,6 +4,7 @@ use wireyard_pipeline::exec::{Descriptor, PacketPath};
 
 use super::manager::{OWN, port_id, slot_of};
 use super::{Core, MacControlPolicy};
+use crate::control::DeviceEvent;
 use crate::frames::Mac;
 use crate::frames::flow_control::FlowControlError;
 use crate::ports::RxFrame;
@@ -90,12 +91,16 @@ impl Core {
                     self.port_messages.push(format!(
                         "{name}: queue {queue} is kept paused by its peer (PFC storm): {action}"
                     ));
+                    let port = self.port_of_traffic(port);
+                    self.say_event(DeviceEvent::PauseStorm { port, queue, over: false });
                 }
                 Event::Returned { worker, charge } => self.give_back(worker, charge),
                 Event::StormRestored { port, queue } => {
                     let name = self.port_name(slot_of(port));
                     self.port_messages
                         .push(format!("{name}: the PFC storm on queue {queue} is over"));
+                    let port = self.port_of_traffic(port);
+                    self.say_event(DeviceEvent::PauseStorm { port, queue, over: true });
                 }
             }
         }

@@ -131,6 +131,11 @@ impl Slot {
         }
     }
 
+    /// The link when it was looked at last.
+    pub(super) fn last_state(&self) -> LinkState {
+        self.last_state
+    }
+
     /// Looks at the link; a message when it changed.
     pub(super) fn check_link(&mut self, now: Time) -> Option<String> {
         let state = self.port.link_state(now);

@@ -22,8 +22,8 @@ fn same_shape(new: &TableSpec, old: &TableSpec) -> bool {
 }
 
 impl Writer {
-    /// Takes over the state of tables of equal shape; see `Tables::replace`.
-    pub(crate) fn adopt(&mut self, old: &mut Writer) -> Vec<TableId> {
+    /// Of each table, the one of `old` whose entries it can have, and whether each profile can come along.
+    fn moves(&self, old: &Writer) -> (Vec<Option<usize>>, Vec<bool>) {
         let source = |new: &TableWriter| {
             let fits = |old: &TableWriter| {
                 !old.moved
@@ -40,6 +40,19 @@ impl Writer {
                 *from = None;
             }
         }
+        (moves, profiles)
+    }
+
+    /// The tables that [`Writer::adopt`] would take over.
+    pub(crate) fn would_adopt(&self, old: &Writer) -> Vec<TableId> {
+        let (moves, _) = self.moves(old);
+        let kept = (0..).map(TableId).zip(moves).filter(|(_, from)| from.is_some());
+        kept.map(|(id, _)| id).collect()
+    }
+
+    /// Takes over the state of tables of equal shape; see `Tables::adopt`.
+    pub(crate) fn adopt(&mut self, old: &mut Writer) -> Vec<TableId> {
+        let (moves, profiles) = self.moves(old);
         for (p, _) in profiles.iter().enumerate().filter(|(_, moves)| **moves) {
             let frozen = old.profiles[p].frozen();
             self.profiles[p] = std::mem::replace(&mut old.profiles[p], frozen);
@@ -52,6 +65,7 @@ impl Writer {
             }
         }
         self.version = old.version + 1;
+        old.followers.clear();
         kept
     }
 

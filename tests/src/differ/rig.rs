@@ -52,7 +52,7 @@ pub struct Heard {
 }
 
 impl Device for Heard {
-    fn digest(&mut self, digest: DigestId, values: &[u128]) {
+    fn digest(&mut self, _: &Arc<Program>, digest: DigestId, values: &[u128]) {
         self.messages.push((digest.0, values.to_vec()));
     }
 

@@ -1,0 +1,199 @@
+//! Program replacement: everything that can fail is done beside the running program; then packets that arrive meet the new one,
+//! and those inside leave by the one that let them in.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use wireyard_pipeline::generation::Prepared;
+use wireyard_pipeline::ids::{Id, IdVec};
+use wireyard_pipeline::ir::Program;
+use wireyard_tables::TableId;
+
+use super::{Control, ControlError, lock};
+use crate::program::Loaded;
+use crate::replicate::Replication;
+
+/// What a program keeps of the state of the one that it replaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Tables, registers, counters, meters and value sets that have the same name and shape, groups and sessions.
+    #[default]
+    WhatFits,
+    /// Nothing: it begins with what its files say.
+    Nothing,
+}
+
+/// What becomes of an object of either program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It keeps its contents.
+    Kept,
+    /// Both programs have one of this name, with different shapes: it begins anew, and what was in it is lost.
+    Changed,
+    /// Only the new program has it.
+    New,
+    /// Only the old program has it: what is in it is lost.
+    Lost,
+}
+
+/// An object and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectFate {
+    /// `table`, `register`, `counter`, `meter`, `value set`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Entries that are in it now, of tables of the old program.
+    pub entries: Option<u32>,
+}
+
+/// A program that is checked, compiled and filled, and waits to replace the one that runs.
+pub struct Swap {
+    control: Control,
+    prepared: Prepared,
+    /// The program that it was made to replace.
+    replaces: u16,
+    keep: Keep,
+    /// Groups and sessions of its entries file.
+    replication: Replication,
+    report: Vec<ObjectFate>,
+}
+
+impl fmt::Debug for Swap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Swap").field("report", &self.report).finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// Makes a program ready to replace the one that runs: checks what its state takes, compiles it, and fills its tables with its entries.
+    /// Nothing of the device changes; to drop it is a dry run. Its `qos:` and ports are not looked at: those of the device stay.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
+    /// takes too much memory.
+    pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
+        loaded.check_state(self.workers()).map_err(ControlError::ResourceExhausted)?;
+        let loader = self.shared.loader();
+        let old = loader.current();
+        let program = Arc::clone(&loaded.program);
+        let prepared = match keep {
+            Keep::WhatFits => loader.prepare(program, self.now()),
+            Keep::Nothing => loader.prepare_anew(program, self.now()),
+        };
+        let invalid = |why: String| ControlError::InvalidArgument(why);
+        let prepared = prepared.map_err(|error| invalid(error.to_string()))?;
+        let mut replication = Replication::default();
+        if let Some(entries) = &loaded.entries {
+            entries.apply_but(prepared.state(), &prepared.kept()).map_err(invalid)?;
+            replication.fill(entries).map_err(invalid)?;
+        }
+        let kept = prepared.kept();
+        let (new, was) = (&loaded.program, &old.program);
+        let mut report = Vec::new();
+        fates("table", &new.tables, &was.tables, |t| &t.name, &kept.tables, &mut report);
+        let snapshot = old.state.tables().snapshot();
+        for fate in &mut report {
+            let known = was.tables.entries().find(|(_, table)| table.name == fate.name);
+            let view = known.and_then(|(id, _)| snapshot.table(TableId(id.0)));
+            fate.entries = view.map(wireyard_tables::TableView::len);
+        }
+        fates(
+            "register",
+            &new.registers,
+            &was.registers,
+            |r| &r.name,
+            &kept.registers,
+            &mut report,
+        );
+        fates("counter", &new.counters, &was.counters, |c| &c.name, &kept.counters, &mut report);
+        fates("meter", &new.meters, &was.meters, |m| &m.name, &kept.meters, &mut report);
+        let sets = (&new.value_sets, &was.value_sets);
+        fates("value set", sets.0, sets.1, |s| &s.name, &kept.value_sets, &mut report);
+        let control = self.clone();
+        Ok(Swap { control, prepared, replaces: old.id, keep, replication, report })
+    }
+
+    /// Replaces the program: [`Control::prepare`], then [`Swap::commit`].
+    ///
+    /// # Errors
+    /// As these; then nothing has changed.
+    pub fn swap(&self, loaded: &Loaded, keep: Keep) -> Result<Vec<ObjectFate>, ControlError> {
+        let swap = self.prepare(loaded, keep)?;
+        let report = swap.report.clone();
+        swap.commit()?;
+        Ok(report)
+    }
+
+    /// How many programs are loaded: the current one, and those whose packets are still inside or that a worker has not left. What is
+    /// done with is freed by this call, or with the next swap.
+    pub fn programs(&self) -> usize {
+        self.shared.loader().alive()
+    }
+}
+
+impl Swap {
+    /// What becomes of the objects of both programs.
+    pub fn report(&self) -> &[ObjectFate] {
+        &self.report
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        self.prepared.program()
+    }
+
+    /// Puts the program in the place of the one that runs. Each worker goes over between two bursts; a packet is done by one program
+    /// from ingress to egress. Groups and sessions of the device stay with [`Keep::WhatFits`], and those of its entries
+    /// file that are not there are added.
+    ///
+    /// # Errors
+    /// [`ControlError::FailedPrecondition`]: another program was loaded meanwhile; nothing has changed.
+    pub fn commit(self) -> Result<(), ControlError> {
+        let Swap { control, prepared, replaces, keep, replication, .. } = self;
+        let loader = control.shared.loader.write().unwrap_or_else(PoisonError::into_inner);
+        if loader.current().id != replaces {
+            let text = "another program was loaded since this one was prepared: prepare it again";
+            return Err(ControlError::FailedPrecondition(text.to_owned()));
+        }
+        {
+            let _replicating = lock(&control.shared.replicating);
+            let mut all = match keep {
+                Keep::WhatFits => (*control.shared.replication.load()).clone(),
+                Keep::Nothing => Replication::default(),
+            };
+            all.add(&replication);
+            loader.commit(prepared);
+            control.shared.replication.publish(all);
+        }
+        drop(loader);
+        for worker in 0..control.workers() {
+            // One that is not polled goes over with its next packet.
+            let _ = control.tell(worker, |core, _| core.refresh_program());
+        }
+        Ok(())
+    }
+}
+
+/// The fates of one kind of object: those of the new program in its order, then those that only the old one has.
+fn fates<I: Id, T>(
+    kind: &'static str,
+    new: &IdVec<I, T>,
+    old: &IdVec<I, T>,
+    name: impl Fn(&T) -> &String,
+    kept: &[I],
+    report: &mut Vec<ObjectFate>,
+) {
+    let has = |all: &IdVec<I, T>, object: &T| all.iter().any(|one| name(one) == name(object));
+    let fate = |id, object: &T| match (kept.contains(&id), has(old, object)) {
+        (true, _) => Fate::Kept,
+        (false, true) => Fate::Changed,
+        (false, false) => Fate::New,
+    };
+    let one =
+        |object: &T, fate| ObjectFate { kind, name: name(object).clone(), fate, entries: None };
+    report.extend(new.entries().map(|(id, object)| one(object, fate(id, object))));
+    report.extend(old.iter().filter(|object| !has(new, object)).map(|o| one(o, Fate::Lost)));
+}
