@@ -216,7 +216,8 @@ fn members_groups_and_copies_are_written_and_read() {
     control.write(&all.map(Update::Insert), Mode::Atomic).unwrap();
     let read = |query| control.read(&query).unwrap();
     assert_eq!(read(Query::Members { table: None, id: None }), [member(1, 1), member(2, 2)]);
-    assert_eq!(read(Query::Groups { table: Some(table), id: Some(1) }), [group.clone()]);
+    let groups = read(Query::Groups { table: Some(table), id: Some(1) });
+    assert_eq!(groups, std::slice::from_ref(&group));
     assert_eq!(entries(&control, "spread"), [to_group]);
     assert_eq!(read(Query::Multicast { id: None }), [flood]);
     let in_use = control.write_one(Update::Delete(group)).unwrap_err();
