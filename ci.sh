@@ -24,10 +24,22 @@ test_() { cargo test --workspace --locked; }
 
 tools() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(iproute2 iputils-ping ethtool tcpdump tshark python3-scapy qemu-system-x86 util-linux procps debian-archive-keyring valgrind)
-  dpkg -s "${packages[@]}" > /dev/null 2>&1 && return
-  apt-get update -qq
-  apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
+  local packages=(iproute2 iputils-ping ethtool tcpdump tshark python3-scapy python3-venv qemu-system-x86 util-linux procps debian-archive-keyring valgrind)
+  if ! dpkg -s "${packages[@]}" > /dev/null 2>&1; then
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
+  fi
+  # P4Runtime controllers, each in an environment of its own: they want different versions of protobuf.
+  controller finsy finsy==0.30.0
+  controller shell p4runtime-shell==0.0.6
+}
+
+controller() {
+  local folder=target/tools/$1
+  "$folder/bin/python" -c '' 2> /dev/null && [ -e "$folder/installed" ] && return
+  python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$2"
+  touch "$folder/installed"
 }
 
 root() {

@@ -12,7 +12,7 @@ pub mod stmt;
 pub use expr::{Ast, AstBin, AstExpr, AstUn, Path, PathPart};
 pub use stmt::{ApplyStmt, Stmt, StmtKind};
 
-use crate::ir::SourceSpan;
+use crate::ir::{ControllerHeader, SourceSpan};
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +110,8 @@ pub struct HeaderDecl {
     pub bytes: Option<Sp<u64>>,
     /// `word: { bits, order }`.
     pub word: Option<WordDecl>,
+    /// `controller:`, what of the control plane's packets begins with this header.
+    pub controller: Option<Sp<ControllerHeader>>,
 }
 
 /// Words that slices refer to.

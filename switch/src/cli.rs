@@ -14,6 +14,7 @@ mod graph;
 mod host;
 mod lab;
 mod load;
+mod p4info;
 mod replay;
 mod run;
 mod test;
@@ -50,6 +51,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Explain(args) => explain::explain(&args),
         Command::Schema(args) => explain::schema(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::P4Info(args) => p4info::run(&args),
+        Command::Pack(args) => p4info::pack(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Host(args) => host::run(&args),

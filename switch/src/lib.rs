@@ -1,4 +1,74 @@
-//! Wireyard switch: the device around a program.
+//! Wireyard switch: the device around a program, and the laboratory of such devices.
+//!
+//! The `wireyard` binary is a thin command line over this library; a program of your own can use the same parts.
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | read and check a program with its entries and configuration | [`program`] |
+//! | build a device, add ports, move packets | [`core`], [`ports`] |
+//! | steer a device that runs | [`control`], over the network [`p4runtime`] |
+//! | run scenarios in virtual time and read figures | [`lab`] |
+//!
+//! Time is an argument everywhere but in live ports and the loop of [`live`]: a device that is polled with the same frames at the
+//! same times does the same.
+//!
+//! # A device with two ports
+//!
+//! ```
+//! use wireyard_switch::ports::{LinkType, memory};
+//! use wireyard_switch::program::{DeviceOptions, from_text};
+//! use wireyard_tables::time::Time;
+//!
+//! let program = "
+//! pipeline: crossed
+//! ingress: [ { if: std.ingress_port == 1, then: [ std.egress_port = 2 ], else: [ std.egress_port = 1 ] } ]
+//! ";
+//! let mut core = from_text("crossed.yaml", program)?.device(DeviceOptions::small())?;
+//! let (one, mut far_one) = memory::pair(core.memory(), ("1", "far1"), LinkType::Ethernet, 16);
+//! let (two, mut far_two) = memory::pair(core.memory(), ("2", "far2"), LinkType::Ethernet, 16);
+//! core.add_port(1, Box::new(one))?;
+//! core.add_port(2, Box::new(two))?;
+//!
+//! far_one.send_bytes(core.memory(), &[0xab; 60]);
+//! let progress = core.poll(Time::from_ns(1000), None);
+//! assert_eq!((progress.received, progress.sent), (1, 1));
+//! assert_eq!(far_two.receive_bytes(core.memory()), [[0xab; 60]]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # A scenario of the laboratory
+//!
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use wireyard_pipeline::source::Loader;
+//! use wireyard_switch::lab::build::Options;
+//! use wireyard_switch::lab::{results::About, scenario, sweep};
+//! use wireyard_switch::library::LIBRARIES;
+//! use wireyard_switch::program::EngineKind;
+//!
+//! let text = "
+//! lab: two_to_one
+//! duration: 200 us
+//! sample: 10 us
+//! link: { rate: 100 Gbit/s, delay: 1 us, mtu: 1500 B }
+//! topology: { incast: { senders: 2 } }
+//! switch: { qos: { preset: onyx_roce } }
+//! host: { rate_control: dcqcn }
+//! flows: { from: senders, to: sink, size: 100 KB }
+//! ";
+//! let path = Path::new("two_to_one.yaml");
+//! let loader = Loader::in_memory([(path, text)], LIBRARIES);
+//! let (scenario, _files) = scenario::read(path, &loader)?;
+//! let options = Options { engine: EngineKind::Auto, seed: None };
+//! let about = About { version: "1".into(), engine: "auto".into() };
+//! let run = sweep::run(&Arc::new(scenario), options, &about, &mut |_| true)?;
+//! let figure = |name: &str| run.report.figures.iter().find(|one| one.name == name).map(|one| one.value);
+//! assert_eq!(figure("flows.finished"), Some(2.0));
+//! assert_eq!(figure("drops.total"), Some(0.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod cli;
 pub mod config;
@@ -14,6 +84,7 @@ pub mod lab;
 pub mod library;
 pub mod live;
 pub mod metrics;
+pub mod p4runtime;
 pub mod pcap;
 pub mod ports;
 pub mod program;

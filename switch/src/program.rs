@@ -143,7 +143,11 @@ pub fn from_text(name: &str, text: &str) -> Result<Loaded, Rejected> {
     parse_program(&path, &loader).and_then(without_entries)
 }
 
-fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
+/// A program that was read, without entries.
+///
+/// # Errors
+/// Everything that is wrong with it, with its places.
+pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     let files = parsed.files.clone();
     let compiled = compile(&parsed, &device::externs())
         .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;

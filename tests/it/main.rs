@@ -41,6 +41,8 @@ mod many_ports;
 mod metrics;
 mod mutations;
 mod notification;
+mod p4runtime;
+mod p4runtime_fuzz;
 mod packets;
 mod pages;
 mod ports;

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod capture;
 pub mod differ;
 pub mod live;
+pub mod p4client;
 pub mod scripts;
 pub mod skip;
 pub mod skips;

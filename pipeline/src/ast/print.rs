@@ -156,6 +156,9 @@ fn header(out: &mut Out, (name, header): &(Name, HeaderDecl)) {
     out.line(format!("{}:", name.value));
     out.deeper(|out| {
         out.count("bytes", header.bytes.as_ref());
+        if let Some(controller) = &header.controller {
+            out.line(format!("controller: {}", controller.value.name()));
+        }
         if let Some(word) = &header.word {
             let order = if word.little { "little" } else { "big" };
             out.line(format!("word: {{ bits: {}, order: {order} }}", word.bits.value));

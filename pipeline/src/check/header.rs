@@ -88,12 +88,21 @@ impl Cx<'_> {
             fixed_bytes: 0,
             max_bytes: 0,
             variable: None,
+            controller: decl.controller.as_ref().map(|controller| controller.value),
             span: Some(name.span),
         };
         if decl.word.is_some() {
             self.word_layout(decl, &mut header, name);
         } else {
             self.run_layout(decl, &mut header, name);
+        }
+        if let Some(controller) = &decl.controller
+            && header.max_bytes > header.fixed_bytes
+        {
+            let text = format!("`{}` has a length that varies", name.value);
+            self.report
+                .error(codes::BAD_LAYOUT, controller.span, text)
+                .help("a header of the control plane has fields of fixed width only");
         }
         (header, self.report.counts().0 > errors)
     }

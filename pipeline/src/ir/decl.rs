@@ -40,8 +40,29 @@ pub struct Header {
     /// Length of the variable part in bits, when there is one: an expression over the fields of
     /// the instance, made for each instance ([`Instance::variable_bits`]).
     pub variable: Option<FieldId>,
+    /// Packets to or from the control plane begin with it.
+    pub controller: Option<ControllerHeader>,
     /// Where it was declared.
     pub span: Option<SourceSpan>,
+}
+
+/// Which packets of the control plane a header begins (P4Runtime's `@controller_header`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ControllerHeader {
+    /// Those that go to the control plane.
+    PacketIn,
+    /// Those that come from it.
+    PacketOut,
+}
+
+impl ControllerHeader {
+    /// The word for it, in programs and in P4Info.
+    pub fn name(self) -> &'static str {
+        match self {
+            ControllerHeader::PacketIn => "packet_in",
+            ControllerHeader::PacketOut => "packet_out",
+        }
+    }
 }
 
 /// A field of a header.

@@ -60,6 +60,20 @@ pub enum Command {
     /// Print a program in one of its compiled forms.
     #[command(after_help = "Example: wireyard dump programs/ipv4_router --stage ir")]
     Dump(DumpArgs),
+    /// Print what a P4Runtime controller sees of a program: its P4Info.
+    #[command(
+        name = "p4info",
+        after_help = "Examples:\n  wireyard p4info programs/l2_switch\n  wireyard p4info \
+        programs/l2_switch --format binary -o l2.p4info.bin\n\nIds follow from names: the same \
+        program has the same ids, whatever the order of its declarations."
+    )]
+    P4Info(P4InfoArgs),
+    /// Pack a program and the libraries that it includes into one file, for a P4Runtime controller.
+    #[command(
+        after_help = "Example: wireyard pack programs/l2_switch -o l2.bin\n\nThe file is the \
+        device configuration (p4_device_config) of SetForwardingPipelineConfig."
+    )]
+    Pack(PackArgs),
     /// Draw the parser and control graphs.
     #[command(after_help = "Example: wireyard graph programs/ipv4_router -o router.svg")]
     Graph(GraphArgs),
@@ -309,6 +323,42 @@ pub enum Stage {
     Asm,
 }
 
+/// `p4info`.
+#[derive(Debug, Args)]
+pub struct P4InfoArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = P4InfoFormat::Text)]
+    pub format: P4InfoFormat,
+    /// Where to write; standard output when absent, or `-`.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// A form of a P4Info.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum P4InfoFormat {
+    /// Protobuf text, as p4c writes it (.p4info.txt).
+    Text,
+    /// Protobuf binary.
+    Binary,
+    /// Protobuf JSON.
+    Json,
+}
+
+/// `pack`.
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    /// Where to write; `-` is standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
 /// `graph`.
 #[derive(Debug, Args)]
 pub struct GraphArgs {
@@ -370,6 +420,13 @@ pub struct RunArgs {
     /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub metrics: Option<SocketAddr>,
+    /// Serve P4Runtime on this loopback address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
+    /// registers, groups and packets, and replace the program.
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub p4runtime: Option<SocketAddr>,
+    /// The number of this device in P4Runtime.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
+    pub device_id: u64,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

@@ -12,6 +12,8 @@ use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
+use crate::p4runtime::device::Device;
+use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
 use crate::program::{DeviceOptions, Place};
 
@@ -54,6 +56,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     // Before anything is opened: who is told that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
+    let controllers = args.p4runtime.map(Bound::to).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
@@ -76,6 +79,12 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut name =
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
+    if let Some(controllers) = controllers {
+        let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+        let address = controllers.address();
+        controllers.serve(Device::new(args.device_id, control, &loaded.parsed))?;
+        say(&format!("P4Runtime on {address}, device {}", args.device_id));
+    }
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
         loaded.program.name,

@@ -43,6 +43,7 @@ impl Build {
             fixed_bytes: at / 8,
             max_bytes: at / 8,
             variable: None,
+            controller: None,
             span: None,
         });
         self.instance(name, header)

@@ -1,7 +1,10 @@
 //! Header types, instances, metadata, widths.
 
-use crate::ast::{FieldDecl, HeaderDecl, InstanceDecl, MetaDecl, TypeRef, ValueSetDecl, WordDecl};
+use crate::ast::{
+    FieldDecl, HeaderDecl, InstanceDecl, MetaDecl, Sp, TypeRef, ValueSetDecl, WordDecl,
+};
 use crate::diag::codes;
+use crate::ir::ControllerHeader;
 use crate::source::decode::Decoder;
 use crate::source::node::{Node, NodeKind};
 use crate::source::shape::{MapShape, Shape, key, needed};
@@ -26,8 +29,14 @@ pub(crate) static HEADER: MapShape = MapShape {
         ),
         key("bytes", Shape::Count, "Length in bytes, for fields that are slices."),
         key("word", Shape::Map(&WORD), "The words that slices refer to."),
+        key(
+            "controller",
+            Shape::Choice(CONTROLLER),
+            "Packets to the control plane, or from it, begin with this header: its fields are their metadata.",
+        ),
     ],
 };
+const CONTROLLER: &[&str] = &["packet_in", "packet_out"];
 /// `{ bits: 32, order: little }`.
 pub(crate) static WORD: MapShape = MapShape {
     name: "word",
@@ -94,7 +103,13 @@ pub(super) fn header(decoder: &mut Decoder<'_>, node: &Node) -> Option<HeaderDec
         .map(|node| decoder.named(node, "the fields", |decoder, _, node| field(decoder, node)));
     let bytes = fields.get("bytes").and_then(|node| decoder.count(node));
     let word = fields.get("word").and_then(|node| word(decoder, node));
-    Some(HeaderDecl { fields: list?, bytes, word })
+    let controller = fields.get("controller").and_then(|node| decoder.choice(node, CONTROLLER));
+    let controller = controller.map(|choice| {
+        let is_out = choice.value == ControllerHeader::PacketOut.name();
+        let value = if is_out { ControllerHeader::PacketOut } else { ControllerHeader::PacketIn };
+        Sp::new(value, choice.span)
+    });
+    Some(HeaderDecl { fields: list?, bytes, word, controller })
 }
 
 fn word(decoder: &mut Decoder<'_>, node: &Node) -> Option<WordDecl> {

@@ -1,0 +1,237 @@
+//! Which controller may write: primaries and backups, by role (P4Runtime specification 1.5, section 5).
+//!
+//! A state machine without streams and clocks: what happens to a stream goes in, what streams are to be told comes out. Among
+//! the live streams of a role, the one with the highest election id ever seen is primary; all others are backups. A controller
+//! without an election id is a backup.
+
+use std::collections::BTreeMap;
+
+use crate::control::ControlError;
+
+/// The most streams that are open at once.
+pub const STREAMS_MAX: usize = 64;
+
+/// A stream of messages with a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamId(pub u64);
+
+/// What a controller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may write.
+    Primary,
+    /// Another one may.
+    Backup,
+    /// Nobody may.
+    BackupWithoutPrimary,
+}
+
+/// What a stream is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Its role.
+    pub role: String,
+    /// The highest election id that the role has seen.
+    pub election: Option<u128>,
+    /// What it is now.
+    pub standing: Standing,
+}
+
+#[derive(Clone, Debug)]
+struct Stream {
+    role: Option<String>,
+    election: Option<u128>,
+}
+
+/// All streams of a device.
+#[derive(Debug, Default)]
+pub struct Arbitration {
+    streams: BTreeMap<StreamId, Stream>,
+    /// The highest election id of a role, ever.
+    highest: BTreeMap<String, u128>,
+    next: u64,
+}
+
+impl Arbitration {
+    /// A new stream, which has said nothing yet.
+    ///
+    /// # Errors
+    /// [`ControlError::ResourceExhausted`]: too many are open.
+    pub fn open(&mut self) -> Result<StreamId, ControlError> {
+        if self.streams.len() >= STREAMS_MAX {
+            return Err(ControlError::ResourceExhausted(format!(
+                "{STREAMS_MAX} controllers have streams already; close one first"
+            )));
+        }
+        let id = StreamId(self.next);
+        self.next += 1;
+        self.streams.insert(id, Stream { role: None, election: None });
+        Ok(id)
+    }
+
+    /// A controller said who it is. Who is to be told comes back: the new primary last, when all others know.
+    ///
+    /// # Errors
+    /// The stream is to be closed: its election id is in use, or it changed its role.
+    pub fn update(
+        &mut self,
+        id: StreamId,
+        role: &str,
+        election: Option<u128>,
+    ) -> Result<Vec<Notice>, ControlError> {
+        let election = election.filter(|election| *election != 0);
+        let known = self.streams.get(&id).and_then(|stream| stream.role.as_deref());
+        if known.is_some_and(|known| known != role) {
+            return Err(ControlError::FailedPrecondition(
+                "a stream keeps the role that it began with: open another one".into(),
+            ));
+        }
+        let is_used = |(other, stream): (&StreamId, &Stream)| {
+            *other != id && stream.role.as_deref() == Some(role) && stream.election == election
+        };
+        if let Some(election) = election
+            && self.streams.iter().any(is_used)
+        {
+            return Err(ControlError::InvalidArgument(format!(
+                "election id {election} is used by another controller"
+            )));
+        }
+        let before = self.primary(role);
+        if let Some(stream) = self.streams.get_mut(&id) {
+            (stream.role, stream.election) = (Some(role.to_owned()), election);
+        }
+        if let Some(election) = election {
+            let highest = self.highest.entry(role.to_owned()).or_insert(election);
+            *highest = (*highest).max(election);
+        }
+        Ok(match before == self.primary(role) && self.primary(role) != Some(id) {
+            true => self.notice(id).into_iter().collect(),
+            false => self.notices(role),
+        })
+    }
+
+    /// A stream ended. Who is to be told comes back.
+    pub fn close(&mut self, id: StreamId) -> Vec<Notice> {
+        let role = self.streams.get(&id).and_then(|stream| stream.role.clone());
+        let was_primary = role.as_deref().is_some_and(|role| self.primary(role) == Some(id));
+        self.streams.remove(&id);
+        match role {
+            Some(role) if was_primary => self.notices(&role),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The primary of a role: the live stream with the highest election id that there ever was.
+    pub fn primary(&self, role: &str) -> Option<StreamId> {
+        let highest = self.highest.get(role)?;
+        let mut streams = self.streams.iter();
+        let found = streams.find(|(_, stream)| {
+            stream.role.as_deref() == Some(role) && stream.election == Some(*highest)
+        });
+        found.map(|(id, _)| *id)
+    }
+
+    /// Every primary.
+    pub fn primaries(&self) -> impl Iterator<Item = StreamId> + '_ {
+        self.highest.keys().filter_map(|role| self.primary(role))
+    }
+
+    /// Whether requests with this election id may write.
+    ///
+    /// # Errors
+    /// [`ControlError::PermissionDenied`].
+    pub fn may_write(&self, role: &str, election: Option<u128>) -> Result<(), ControlError> {
+        let highest = self.highest.get(role).copied();
+        let denied = |text: String| Err(ControlError::PermissionDenied(text));
+        match (self.primary(role), election.filter(|election| *election != 0)) {
+            (Some(_), Some(election)) if Some(election) == highest => Ok(()),
+            (None, _) => {
+                denied("there is no primary controller: send an arbitration update first".into())
+            }
+            (Some(_), _) => denied("only the primary controller may write".into()),
+        }
+    }
+
+    fn notice(&self, id: StreamId) -> Option<Notice> {
+        let role = self.streams.get(&id)?.role.clone()?;
+        let standing = match self.primary(&role) {
+            Some(primary) if primary == id => Standing::Primary,
+            Some(_) => Standing::Backup,
+            None => Standing::BackupWithoutPrimary,
+        };
+        let election = self.highest.get(&role).copied();
+        Some(Notice { stream: id, role, election, standing })
+    }
+
+    /// For every stream of a role; the primary comes last.
+    fn notices(&self, role: &str) -> Vec<Notice> {
+        let of_role =
+            self.streams.iter().filter(|(_, stream)| stream.role.as_deref() == Some(role));
+        let mut all: Vec<Notice> = of_role.filter_map(|(id, _)| self.notice(*id)).collect();
+        all.sort_by_key(|notice| notice.standing == Standing::Primary);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(notices: &[Notice]) -> Vec<(u64, Standing)> {
+        notices.iter().map(|notice| (notice.stream.0, notice.standing)).collect()
+    }
+
+    #[test]
+    fn the_highest_election_id_ever_seen_is_primary() {
+        use Standing::*;
+        let mut all = Arbitration::default();
+        let [a, b, c] = [(); 3].map(|()| all.open().unwrap());
+        assert_eq!(told(&all.update(a, "", Some(5)).unwrap()), [(0, Primary)]);
+        assert_eq!(told(&all.update(b, "", Some(3)).unwrap()), [(1, Backup)]);
+        assert_eq!(
+            told(&all.update(c, "", Some(9)).unwrap()),
+            [(0, Backup), (1, Backup), (2, Primary)]
+        );
+        assert!(all.may_write("", Some(9)).is_ok());
+        assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
+        // The primary goes: nobody is, as 5 and 3 are below 9.
+        let after = all.close(c);
+        assert_eq!(told(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
+        assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
+        assert_eq!(told(&all.update(a, "", Some(9)).unwrap()), [(1, Backup), (0, Primary)]);
+    }
+
+    #[test]
+    fn an_election_id_in_use_and_another_role_close_the_stream() {
+        let mut all = Arbitration::default();
+        let [a, b] = [(); 2].map(|()| all.open().unwrap());
+        all.update(a, "", Some(1)).unwrap();
+        let used = all.update(b, "", Some(1)).unwrap_err();
+        assert!(used.to_string().contains("election id 1 is used"), "{used}");
+        assert!(all.update(b, "other", Some(1)).is_ok(), "roles have ids of their own");
+        let changed = all.update(b, "", Some(2)).unwrap_err();
+        assert!(matches!(changed, ControlError::FailedPrecondition(_)), "{changed}");
+    }
+
+    #[test]
+    fn a_controller_without_an_election_id_is_never_primary() {
+        let mut all = Arbitration::default();
+        let a = all.open().unwrap();
+        for nothing in [None, Some(0)] {
+            let notices = all.update(a, "", nothing).unwrap();
+            assert_eq!(told(&notices), [(0, Standing::BackupWithoutPrimary)]);
+        }
+        assert!(all.may_write("", None).is_err());
+    }
+
+    #[test]
+    fn streams_have_a_bound() {
+        let mut all = Arbitration::default();
+        let ids: Vec<StreamId> = (0..STREAMS_MAX).map(|_| all.open().unwrap()).collect();
+        assert!(matches!(all.open(), Err(ControlError::ResourceExhausted(_))));
+        all.close(ids[0]);
+        assert!(all.open().is_ok());
+    }
+}

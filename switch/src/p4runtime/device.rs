@@ -1,0 +1,126 @@
+//! The device behind the service: the control handle, the program's schema, and who may write.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::arbitration::Arbitration;
+use super::digests::Digests;
+use super::pack;
+use super::proto::p4::v1 as p4;
+use super::schema::Schema;
+use crate::control::{Control, ControlError};
+use crate::program::Loaded;
+use wireyard_pipeline::source::Parsed;
+
+/// The version of P4Runtime that the service speaks.
+pub const API_VERSION: &str = "1.5.0";
+
+/// The program that runs, as controllers know it.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// By ids.
+    pub schema: Arc<Schema>,
+    /// The device configuration: the packed program.
+    pub blob: Vec<u8>,
+    /// What the controller who pushed it gave with it; 0 for the program that `run` was started with.
+    pub cookie: u64,
+}
+
+/// A program that was checked, with what controllers know it by.
+#[derive(Debug)]
+pub struct Saved {
+    /// The program.
+    pub loaded: Loaded,
+    /// What it will be when it runs.
+    pub pipeline: Pipeline,
+}
+
+/// A device that controllers steer.
+#[derive(Debug)]
+pub struct Device {
+    /// Its number in messages.
+    pub id: u64,
+    /// The handle.
+    pub control: Control,
+    pipeline: RwLock<Pipeline>,
+    /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
+    /// primary's writes are done when a new one is told.
+    arbitration: RwLock<Arbitration>,
+    digests: Mutex<Digests>,
+    /// A program that was verified and waits for COMMIT.
+    saved: Mutex<Option<Saved>>,
+}
+
+impl Device {
+    /// A device that runs this program.
+    pub fn new(id: u64, control: Control, parsed: &Parsed) -> Device {
+        let schema = Arc::new(Schema::of(control.program()));
+        let pipeline = Pipeline { schema, blob: pack::pack(parsed), cookie: 0 };
+        Device {
+            id,
+            control,
+            pipeline: RwLock::new(pipeline),
+            arbitration: RwLock::default(),
+            digests: Mutex::default(),
+            saved: Mutex::default(),
+        }
+    }
+
+    /// Digests that controllers asked for.
+    pub fn digests(&self) -> MutexGuard<'_, Digests> {
+        self.digests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a verified program for COMMIT, in the place of the one before.
+    pub fn save(&self, saved: Saved) {
+        *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved);
+    }
+
+    /// Takes the program that waits for COMMIT.
+    pub fn saved(&self) -> Option<Saved> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The program that runs.
+    pub fn pipeline(&self) -> Pipeline {
+        self.pipeline.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another program runs.
+    pub fn set_pipeline(&self, pipeline: Pipeline) {
+        *self.pipeline.write().unwrap_or_else(PoisonError::into_inner) = pipeline;
+    }
+
+    /// Who may write, unchanged while this is held.
+    pub fn arbitration(&self) -> RwLockReadGuard<'_, Arbitration> {
+        self.arbitration.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who may write, to be changed: waits until writes under way are done.
+    pub fn arbitrate(&self) -> RwLockWriteGuard<'_, Arbitration> {
+        self.arbitration.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a message is for this device. Number 0, which older controllers use, is every device.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn check_id(&self, id: u64) -> Result<(), ControlError> {
+        match id == self.id || id == 0 {
+            true => Ok(()),
+            false => {
+                let text = format!("there is no device {id}; this is device {}", self.id);
+                Err(ControlError::NotFound(text))
+            }
+        }
+    }
+}
+
+/// An election id as a number; `None` where there is none.
+pub fn election(id: Option<&p4::Uint128>) -> Option<u128> {
+    id.map(|id| u128::from(id.high) << 64 | u128::from(id.low))
+}
+
+/// The message of an election id.
+pub fn election_message(id: Option<u128>) -> Option<p4::Uint128> {
+    id.map(|id| p4::Uint128 { high: (id >> 64) as u64, low: id as u64 })
+}

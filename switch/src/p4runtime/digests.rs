@@ -1,0 +1,235 @@
+//! Digests: lists of messages that a controller asked for and acknowledges (P4Runtime specification 1.5, section 9.6).
+//!
+//! A state machine without streams and clocks. Messages of a digest are sent in lists: when `max_list_size` wait, or the oldest has
+//! waited for `max_timeout_ns`. Values that were sent are not sent again until their list is acknowledged, or
+//! `ack_timeout_ns` has passed. Time is in nanoseconds from any start.
+
+use std::collections::{BTreeMap, HashSet};
+
+use wireyard_pipeline::ids::DigestId;
+
+use crate::control::ControlError;
+
+/// Values of a digest that wait for an acknowledgement, at most; more are sent without being remembered.
+const UNACKNOWLEDGED_MAX: usize = 1 << 16;
+/// Messages in a list where the controller names no number.
+const LIST_MAX: usize = 1024;
+
+/// What a controller asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// A list is sent at the latest when its first message has waited for so long; 0: each at once.
+    pub max_timeout_ns: u64,
+    /// Messages of a list; 0: no bound of the controller's.
+    pub max_list_size: usize,
+    /// Values are sent again without an acknowledgement after so long.
+    pub ack_timeout_ns: u64,
+}
+
+/// A list that goes to the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// Which digest.
+    pub digest: DigestId,
+    /// Its number.
+    pub id: u64,
+    /// The messages: one value for each field.
+    pub messages: Vec<Vec<u128>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Digest {
+    config: Config,
+    waiting: Vec<Vec<u128>>,
+    since_ns: u64,
+    /// Lists without an acknowledgement, with when they were sent.
+    sent: BTreeMap<u64, (u64, Vec<Vec<u128>>)>,
+    /// The values in them.
+    known: HashSet<Vec<u128>>,
+}
+
+/// Digests that controllers asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Digests {
+    digests: BTreeMap<DigestId, Digest>,
+    lists: u64,
+}
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+impl Digests {
+    /// Messages of this digest are sent from now on.
+    ///
+    /// # Errors
+    /// [`ControlError::AlreadyExists`].
+    pub fn insert(&mut self, digest: DigestId, config: Config) -> Result<()> {
+        if self.digests.contains_key(&digest) {
+            return Err(ControlError::AlreadyExists("the digest is configured already".into()));
+        }
+        self.digests.insert(digest, Digest { config, ..Digest::default() });
+        Ok(())
+    }
+
+    /// Messages of this digest are sent in another way.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn modify(&mut self, digest: DigestId, config: Config) -> Result<()> {
+        self.find(digest)?.config = config;
+        Ok(())
+    }
+
+    /// Messages of this digest are not sent any more.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn delete(&mut self, digest: DigestId) -> Result<()> {
+        self.find(digest)?;
+        self.digests.remove(&digest);
+        Ok(())
+    }
+
+    fn find(&mut self, digest: DigestId) -> Result<&mut Digest> {
+        let found = self.digests.get_mut(&digest);
+        found.ok_or_else(|| ControlError::NotFound("the digest is not configured".into()))
+    }
+
+    /// What is configured.
+    pub fn configs(&self) -> impl Iterator<Item = (DigestId, Config)> + '_ {
+        self.digests.iter().map(|(id, digest)| (*id, digest.config))
+    }
+
+    /// A message of the program: kept for a list, unless its values were sent and not acknowledged.
+    pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now_ns: u64) {
+        let Some(found) = self.digests.get_mut(&digest) else { return };
+        if found.known.contains(&values) || found.waiting.contains(&values) {
+            return;
+        }
+        if found.waiting.is_empty() {
+            found.since_ns = now_ns;
+        }
+        found.waiting.push(values);
+    }
+
+    /// Lists that are to be sent now.
+    pub fn due(&mut self, now_ns: u64) -> Vec<List> {
+        let mut lists = Vec::new();
+        for (id, digest) in &mut self.digests {
+            digest.forget(now_ns);
+            let most = match digest.config.max_list_size {
+                0 => LIST_MAX,
+                size => size.min(LIST_MAX),
+            };
+            while digest.waiting.len() >= most
+                || (!digest.waiting.is_empty()
+                    && now_ns >= digest.since_ns.saturating_add(digest.config.max_timeout_ns))
+            {
+                let rest = digest.waiting.split_off(most.min(digest.waiting.len()));
+                let messages = std::mem::replace(&mut digest.waiting, rest);
+                self.lists += 1;
+                digest.remember(self.lists, &messages, now_ns);
+                lists.push(List { digest: *id, id: self.lists, messages });
+            }
+        }
+        lists
+    }
+
+    /// When [`Digests::due`] has something to do next, if no message comes.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        let waiting = self.digests.values().filter(|digest| !digest.waiting.is_empty());
+        waiting.map(|digest| digest.since_ns.saturating_add(digest.config.max_timeout_ns)).min()
+    }
+
+    /// A controller has a list. Acknowledging twice does nothing.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: the digest is not configured.
+    pub fn acknowledge(&mut self, digest: DigestId, list: u64) -> Result<()> {
+        let found = self.find(digest)?;
+        if let Some((_, messages)) = found.sent.remove(&list) {
+            messages.iter().for_each(|values| _ = found.known.remove(values));
+        }
+        Ok(())
+    }
+}
+
+impl Digest {
+    fn remember(&mut self, list: u64, messages: &[Vec<u128>], now_ns: u64) {
+        if self.config.ack_timeout_ns == 0 || self.known.len() >= UNACKNOWLEDGED_MAX {
+            return;
+        }
+        self.known.extend(messages.iter().cloned());
+        self.sent.insert(list, (now_ns, messages.to_vec()));
+    }
+
+    /// Values whose acknowledgement did not come in time may be sent again.
+    fn forget(&mut self, now_ns: u64) {
+        while let Some(first) = self.sent.first_entry() {
+            if now_ns < first.get().0.saturating_add(self.config.ack_timeout_ns) {
+                return;
+            }
+            let (_, messages) = first.remove();
+            messages.iter().for_each(|values| _ = self.known.remove(values));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wireyard_pipeline::ids::Id;
+
+    fn configured(config: Config) -> (Digests, DigestId) {
+        let (mut digests, id) = (Digests::default(), DigestId::new(0));
+        digests.insert(id, config).unwrap();
+        (digests, id)
+    }
+
+    #[test]
+    fn a_list_goes_when_it_is_full_or_its_first_message_has_waited() {
+        let config = Config { max_timeout_ns: 100, max_list_size: 2, ack_timeout_ns: 0 };
+        let (mut digests, id) = configured(config);
+        digests.add(id, vec![1], 10);
+        assert_eq!((digests.due(109), digests.next_due_ns()), (vec![], Some(110)));
+        digests.add(id, vec![2], 50);
+        let lists = digests.due(50);
+        assert_eq!(lists, [List { digest: id, id: 1, messages: vec![vec![1], vec![2]] }]);
+        digests.add(id, vec![3], 60);
+        assert_eq!(digests.due(160)[0].messages, [[3]]);
+        assert_eq!(digests.next_due_ns(), None);
+    }
+
+    #[test]
+    fn values_without_an_acknowledgement_are_not_sent_twice() {
+        let config = Config { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 1000 };
+        let (mut digests, id) = configured(config);
+        digests.add(id, vec![1], 0);
+        let list = digests.due(0)[0].id;
+        digests.add(id, vec![1], 10);
+        assert!(digests.due(10).is_empty());
+        digests.acknowledge(id, list).unwrap();
+        digests.acknowledge(id, list).unwrap();
+        digests.add(id, vec![1], 20);
+        assert_eq!(digests.due(20).len(), 1, "after the acknowledgement it is news");
+        digests.add(id, vec![1], 1019);
+        assert!(digests.due(1019).is_empty());
+        assert!(digests.due(1020).is_empty());
+        digests.add(id, vec![1], 1021);
+        assert_eq!(digests.due(1021).len(), 1, "the acknowledgement did not come in time");
+    }
+
+    #[test]
+    fn digests_that_nobody_asked_for_are_not_sent() {
+        let (mut digests, id) = configured(Config::default());
+        assert!(matches!(
+            digests.insert(id, Config::default()),
+            Err(ControlError::AlreadyExists(_))
+        ));
+        digests.delete(id).unwrap();
+        digests.add(id, vec![1], 0);
+        assert!(digests.due(u64::MAX).is_empty());
+        assert!(matches!(digests.delete(id), Err(ControlError::NotFound(_))));
+        assert!(matches!(digests.modify(id, Config::default()), Err(ControlError::NotFound(_))));
+        assert!(digests.acknowledge(id, 1).is_err());
+    }
+}

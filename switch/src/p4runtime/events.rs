@@ -1,0 +1,98 @@
+//! What the device says by itself, to the primary controllers: packets, digests, idle entries.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use wireyard_pipeline::ids::Id;
+
+use super::packets;
+use super::proto::p4::v1 as p4;
+use super::service::Service;
+use super::translate::entry;
+use crate::control::{IdleNotice, Interest, Notice, Said};
+use p4::stream_message_response::Update;
+
+/// Notices of a worker that wait for this task; more are lost, which the stream counts.
+const WAITING_MAX: usize = 8192;
+/// Notices that are passed on before lists of digests are looked at.
+const TOGETHER: usize = 256;
+
+/// Passes on what the device says, for as long as it runs.
+pub(super) fn start(service: Service) {
+    tokio::spawn(async move {
+        let interest = Interest { digests: true, packets: true, idle: true, events: false };
+        let Ok(mut stream) = service.device.control.subscribe(interest, WAITING_MAX) else {
+            return;
+        };
+        let start = Instant::now();
+        loop {
+            let due = service.device.digests().next_due_ns().map(Duration::from_nanos);
+            let wake = start + due.unwrap_or(Duration::from_secs(3600));
+            let notice = tokio::select! {
+                notice = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)) => match notice {
+                    Some(notice) => Some(notice),
+                    None => return,
+                },
+                () = sleep_until(wake) => None,
+            };
+            let now_ns = || start.elapsed().as_nanos() as u64;
+            notice.into_iter().for_each(|notice| service.pass_on(notice, now_ns()));
+            for _ in 0..TOGETHER {
+                match stream.try_next() {
+                    Some(notice) => service.pass_on(notice, now_ns()),
+                    None => break,
+                }
+            }
+            service.send_digests(now_ns());
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+impl Service {
+    fn pass_on(&self, notice: Notice, now_ns: u64) {
+        let time_ns = notice.time.as_ns() as i64;
+        match notice.said {
+            Said::Packet(packet) => {
+                let pipeline = self.device.pipeline();
+                let message = packets::packet_in(&pipeline.schema, &packet.bytes);
+                self.to_primaries(&Update::Packet(message));
+            }
+            Said::Digest(digest) => {
+                self.device.digests().add(digest.digest, digest.values, now_ns);
+            }
+            Said::Idle(idle) => self.idle(&idle, time_ns),
+            _ => {}
+        }
+    }
+
+    fn idle(&self, idle: &IdleNotice, timestamp: i64) {
+        let schema = self.device.pipeline().schema;
+        let is_known = schema.program.tables.get(idle.table).is_some_and(|table| {
+            idle.program.tables.get(idle.table).is_some_and(|other| other.name == table.name)
+        });
+        if is_known && !idle.removed {
+            let table_entry = vec![entry::key_message(&schema, &idle.entry.key)];
+            let message = p4::IdleTimeoutNotification { table_entry, timestamp };
+            self.to_primaries(&Update::IdleTimeoutNotification(message));
+        }
+    }
+
+    fn send_digests(&self, now_ns: u64) {
+        let lists = self.device.digests().due(now_ns);
+        let pipeline = self.device.pipeline();
+        let timestamp = self.device.control.now().as_ns() as i64;
+        for list in lists {
+            if list.digest.index() < pipeline.schema.ids.digests.len() {
+                let message = packets::digest_list(&pipeline.schema, &list, timestamp);
+                self.to_primaries(&Update::Digest(message));
+            }
+        }
+    }
+
+    fn to_primaries(&self, update: &Update) {
+        let arbitration = self.device.arbitration();
+        arbitration.primaries().for_each(|id| self.streams.send(id, update.clone()));
+    }
+}

@@ -1,0 +1,204 @@
+//! Packets and notices between controllers and the device.
+//!
+//! A packet to the control plane begins with the program's header that says `controller: packet_in`, if it has one and the
+//! packet's egress made it valid; its fields become metadata. A packet out gets the header that says
+//! `controller: packet_out` in front, made of its metadata, and enters ingress by the CPU port.
+
+use wireyard_pipeline::ids::{HeaderId, Id};
+use wireyard_pipeline::ir::{ControllerHeader, Program};
+
+use super::arbitration::StreamId;
+use super::proto::p4::v1 as p4;
+use super::schema::Schema;
+use super::service::Service;
+use super::status::code;
+use super::translate::objects;
+use super::value::{number, shortest};
+use crate::control::ControlError;
+use p4::stream_error::Details;
+use p4::stream_message_response::Update;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// The message of a packet that went to the control plane.
+pub fn packet_in(schema: &Schema, bytes: &[u8]) -> p4::PacketIn {
+    let header = schema.controller(ControllerHeader::PacketIn);
+    let split = header.and_then(|header| {
+        let fixed = schema.program.headers[header].fixed_bytes as usize;
+        Some((header, bytes.split_at_checked(fixed)?))
+    });
+    let Some((header, (front, payload))) = split else {
+        return p4::PacketIn { payload: bytes.to_vec(), metadata: Vec::new() };
+    };
+    let fields = (1..).zip(schema.program.headers[header].fields.iter());
+    let metadata = fields.map(|(metadata_id, field)| {
+        let value = shortest(field.layout.read(front));
+        p4::PacketMetadata { metadata_id, value }
+    });
+    p4::PacketIn { payload: payload.to_vec(), metadata: metadata.collect() }
+}
+
+/// The bytes of a packet out.
+fn packet_bytes(schema: &Schema, packet: &p4::PacketOut) -> Result<Vec<u8>> {
+    let Some(header) = schema.controller(ControllerHeader::PacketOut) else {
+        return match packet.metadata.is_empty() {
+            true => Ok(packet.payload.clone()),
+            false => Err(ControlError::InvalidArgument(
+                "the program has no header with `controller: packet_out`, so a packet has no metadata".into(),
+            )),
+        };
+    };
+    let mut bytes = header_bytes(&schema.program, header, &packet.metadata)?;
+    bytes.extend_from_slice(&packet.payload);
+    Ok(bytes)
+}
+
+fn header_bytes(
+    program: &Program,
+    header: HeaderId,
+    metadata: &[p4::PacketMetadata],
+) -> Result<Vec<u8>> {
+    let declared = &program.headers[header];
+    let mut bytes = vec![0; declared.fixed_bytes as usize];
+    let mut given = vec![false; declared.fields.len()];
+    for one in metadata {
+        let field = (one.metadata_id as usize).checked_sub(1);
+        let field = field.filter(|at| *at < declared.fields.len());
+        let Some(at) = field else {
+            return Err(ControlError::InvalidArgument(format!(
+                "header {} has {} fields; there is no metadata {}",
+                declared.name,
+                declared.fields.len(),
+                one.metadata_id
+            )));
+        };
+        let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
+        let value = number(&one.value, field.bits).map_err(|error| {
+            ControlError::OutOfRange(format!("metadata {}: {error}", field.name))
+        })?;
+        field.layout.write(&mut bytes, value);
+        given[at] = true;
+    }
+    match given.iter().position(|given| !given) {
+        None => Ok(bytes),
+        Some(at) => {
+            let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
+            let text = format!("metadata {} (id {}) is missing", field.name, at + 1);
+            Err(ControlError::InvalidArgument(text))
+        }
+    }
+}
+
+/// A packet of a controller.
+pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut) {
+    let sent = primary(service, id).and_then(|()| {
+        let pipeline = service.device.pipeline();
+        service.device.control.packet_out(&packet_bytes(&pipeline.schema, &packet)?)
+    });
+    if let Err(error) = sent {
+        let packet_out = Some(packet);
+        let details = Details::PacketOut(p4::PacketOutError { packet_out });
+        stream_error(service, id, &error, details);
+    }
+}
+
+/// A controller has a list of digests.
+pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck) {
+    let done = primary(service, id).and_then(|()| {
+        let digest = service.device.pipeline().schema.digest(ack.digest_id)?;
+        service.device.digests().acknowledge(digest, ack.list_id)
+    });
+    if let Err(error) = done {
+        let digest_list_ack = Some(ack);
+        let details = Details::DigestListAck(p4::DigestListAckError { digest_list_ack });
+        stream_error(service, id, &error, details);
+    }
+}
+
+/// A message that the standard leaves to vendors.
+pub(super) fn other(service: &Service, id: StreamId, other: prost_types::Any) {
+    let text = format!("this switch has no messages of its own: {}", other.type_url);
+    let details = Details::Other(p4::StreamOtherError { other: Some(other) });
+    stream_error(service, id, &ControlError::Unimplemented(text), details);
+}
+
+fn primary(service: &Service, id: StreamId) -> Result<()> {
+    let is_primary = service.device.arbitration().primaries().any(|primary| primary == id);
+    match is_primary {
+        true => Ok(()),
+        false => {
+            Err(ControlError::PermissionDenied("only the primary controller may send this".into()))
+        }
+    }
+}
+
+fn stream_error(service: &Service, id: StreamId, error: &ControlError, details: Details) {
+    let error = p4::StreamError {
+        canonical_code: code(error) as i32,
+        message: error.to_string(),
+        details: Some(details),
+        ..Default::default()
+    };
+    service.streams.send(id, Update::Error(error));
+}
+
+/// The message of a list of digests.
+pub fn digest_list(
+    schema: &Schema,
+    list: &super::digests::List,
+    timestamp_ns: i64,
+) -> p4::DigestList {
+    p4::DigestList {
+        digest_id: schema.ids.digests[list.digest.index()],
+        list_id: list.id,
+        data: list.messages.iter().map(|values| objects::structure(values)).collect(),
+        timestamp: timestamp_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::from_text;
+
+    const PROGRAM: &str = "
+pipeline: demo
+headers:
+  to_controller: { controller: packet_in, fields: { ingress_port: 9, reason: 7 } }
+  from_controller: { controller: packet_out, fields: { egress_port: 9, pad: 7 } }
+parser:
+  start: { select: std.packet_path, cases: { path.from_cpu: out }, default: accept }
+  out: { extract: from_controller }
+ingress:
+  - if: from_controller.valid
+    then: [ std.egress_port = bit<16>(from_controller.egress_port), set_invalid(from_controller) ]
+    else: [ std.egress_port = CPU_PORT ]
+egress:
+  - if: std.egress_port == CPU_PORT
+    then:
+      - set_valid(to_controller)
+      - to_controller.ingress_port = std.ingress_port[8:0]
+      - to_controller.reason = 5
+deparser: { emit: [to_controller] }
+";
+
+    #[test]
+    fn metadata_are_the_fields_of_the_headers_of_the_program() {
+        let program = from_text("demo.yaml", PROGRAM).unwrap().program;
+        let schema = Schema::of(program);
+        let packet = packet_in(&schema, &[0x01, 0x05, 0xaa, 0xbb]);
+        assert_eq!(packet.payload, [0xaa, 0xbb]);
+        let values: Vec<(u32, Vec<u8>)> =
+            packet.metadata.iter().map(|one| (one.metadata_id, one.value.clone())).collect();
+        assert_eq!(values, [(1, vec![2]), (2, vec![5])]);
+        let metadata =
+            |id, value: &[u8]| p4::PacketMetadata { metadata_id: id, value: value.into() };
+        let out = |metadata| p4::PacketOut { payload: vec![0xcc], metadata };
+        let all = out(vec![metadata(2, &[0]), metadata(1, &[1, 0x01])]);
+        assert_eq!(packet_bytes(&schema, &all).unwrap(), [0x80, 0x80, 0xcc]);
+        let missing = packet_bytes(&schema, &out(vec![metadata(1, &[1])])).unwrap_err();
+        assert!(missing.to_string().contains("metadata pad (id 2) is missing"), "{missing}");
+        let wide = packet_bytes(&schema, &out(vec![metadata(1, &[2, 0])])).unwrap_err();
+        assert!(matches!(wide, ControlError::OutOfRange(_)), "{wide}");
+    }
+}

@@ -1,0 +1,137 @@
+//! The forwarding pipeline configuration: which program runs.
+
+use std::sync::Arc;
+
+use super::device::{Device, Pipeline, Saved, election};
+use super::pack::{self, PackError};
+use super::proto::p4::config::v1::P4Info;
+use super::proto::p4::v1 as p4;
+use super::schema::Schema;
+use crate::control::{ControlError, Fate, Keep};
+use crate::program;
+use p4::get_forwarding_pipeline_config_request::ResponseType;
+use p4::set_forwarding_pipeline_config_request::Action;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// The configuration, as much of it as is asked for.
+///
+/// # Errors
+/// [`ControlError::InvalidArgument`]: a kind of answer that nobody knows.
+pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig> {
+    let pipeline = device.pipeline();
+    let cookie = Some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie });
+    let Ok(wanted) = ResponseType::try_from(wanted) else {
+        return Err(ControlError::InvalidArgument("unknown response type".into()));
+    };
+    let (info, blob) = match wanted {
+        ResponseType::All => (true, true),
+        ResponseType::CookieOnly => (false, false),
+        ResponseType::P4infoAndCookie => (true, false),
+        ResponseType::DeviceConfigAndCookie => (false, true),
+    };
+    Ok(p4::ForwardingPipelineConfig {
+        p4info: info.then(|| pipeline.schema.info.clone()),
+        p4_device_config: if blob { pipeline.blob } else { Vec::new() },
+        cookie,
+    })
+}
+
+/// Does what a request asks for.
+///
+/// # Errors
+/// Nothing has changed.
+pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> Result<()> {
+    let arbitration = device.arbitration();
+    arbitration.may_write(&request.role, election(request.election_id.as_ref()))?;
+    let checked = |config: Option<p4::ForwardingPipelineConfig>| match config {
+        Some(config) => check(config),
+        None => Err(ControlError::InvalidArgument("the request has no configuration".into())),
+    };
+    match Action::try_from(request.action) {
+        Ok(Action::Verify) => checked(request.config).map(|_| ()),
+        Ok(Action::VerifyAndSave) => {
+            device.save(checked(request.config)?);
+            Ok(())
+        }
+        Ok(Action::Commit) => match device.saved() {
+            _ if request.config.is_some() => {
+                let text = "COMMIT takes the saved configuration: the request must have none";
+                Err(ControlError::InvalidArgument(text.into()))
+            }
+            Some(saved) => commit(device, saved, Keep::Nothing),
+            None => Err(ControlError::NotFound(
+                "no configuration was saved: send VERIFY_AND_SAVE first".into(),
+            )),
+        },
+        Ok(Action::VerifyAndCommit) => commit(device, checked(request.config)?, Keep::Nothing),
+        Ok(Action::ReconcileAndCommit) => commit(device, checked(request.config)?, Keep::WhatFits),
+        Ok(Action::Unspecified) | Err(_) => {
+            Err(ControlError::InvalidArgument("the request has no action".into()))
+        }
+    }
+}
+
+/// Compiles a pushed program and compares its P4Info with the one that came with it.
+fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
+    let invalid = |text: String| ControlError::InvalidArgument(text);
+    let parsed = pack::unpack(&config.p4_device_config).map_err(|e| invalid(e.to_string()))?;
+    let loaded = program::without_entries(parsed)
+        .map_err(|rejected| invalid(PackError::Rejected(Box::new(rejected)).to_string()))?;
+    let schema = Arc::new(Schema::of(loaded.program.clone()));
+    if let Some(given) = &config.p4info {
+        agrees(given, &schema.info).map_err(invalid)?;
+    }
+    let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
+    let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie };
+    Ok(Saved { loaded, pipeline })
+}
+
+/// Whether a controller's P4Info names the tables and actions of the program by their ids.
+fn agrees(given: &P4Info, own: &P4Info) -> std::result::Result<(), String> {
+    let name = |preamble: &Option<super::proto::p4::config::v1::Preamble>| {
+        preamble.as_ref().map(|preamble| (preamble.id, preamble.name.clone()))
+    };
+    let wrong = |what: &str, (id, name): (u32, String)| {
+        format!(
+            "the P4Info has {what} {name} with id {id:#010x}, which the program does not: make the P4Info of this program with \
+             `wireyard p4info`"
+        )
+    };
+    let own_tables: Vec<_> = own.tables.iter().filter_map(|one| name(&one.preamble)).collect();
+    for table in given.tables.iter().filter_map(|one| name(&one.preamble)) {
+        if !own_tables.contains(&table) {
+            return Err(wrong("table", table));
+        }
+    }
+    let own_actions: Vec<_> = own.actions.iter().filter_map(|one| name(&one.preamble)).collect();
+    for action in given.actions.iter().filter_map(|one| name(&one.preamble)) {
+        if !own_actions.contains(&action) {
+            return Err(wrong("action", action));
+        }
+    }
+    Ok(())
+}
+
+/// Puts a program in the place of the one that runs. What is kept of the state must be all of it.
+fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
+    let swap = device.control.prepare(&saved.loaded, keep)?;
+    // Entries that nobody can write are no state.
+    let running = device.control.program();
+    let is_const =
+        |name: &str| running.tables.iter().any(|table| table.name == name && table.const_entries);
+    let lost = swap.report().iter().find(|one| {
+        matches!(one.fate, Fate::Changed | Fate::Lost)
+            && one.entries != Some(0)
+            && !(one.kind == "table" && is_const(&one.name))
+    });
+    if let (Keep::WhatFits, Some(lost)) = (keep, lost) {
+        return Err(ControlError::InvalidArgument(format!(
+            "{} {} has another shape in the new program, so its state cannot be kept: use VERIFY_AND_COMMIT, which begins anew",
+            lost.kind, lost.name
+        )));
+    }
+    swap.commit()?;
+    device.set_pipeline(saved.pipeline);
+    Ok(())
+}

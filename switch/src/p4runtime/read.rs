@@ -1,0 +1,367 @@
+//! Read: entities that match those of a request, with wildcards.
+//!
+//! The answer is cut into messages below 4 MB, which is what clients take.
+
+use prost::Message as _;
+use wireyard_pipeline::ids::{Id, TableId};
+
+use super::device::Device;
+use super::proto::p4::v1 as p4;
+use super::schema::{Schema, optional};
+use super::translate::entry::{self, Parts};
+use super::translate::{Result, action, objects, replication};
+use super::write::{OWN_IDS, profile};
+use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
+use p4::entity::Entity as Message;
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::table_action::Type as Does;
+
+/// Bytes of one answer.
+const ANSWER_BYTES: usize = 3 << 20;
+
+/// Answers, filled one entity after the other.
+#[derive(Debug, Default)]
+pub struct Answers {
+    full: Vec<p4::ReadResponse>,
+    last: p4::ReadResponse,
+    bytes: usize,
+}
+
+impl Answers {
+    fn push(&mut self, message: Message) {
+        let entity = p4::Entity { entity: Some(message) };
+        let bytes = entity.encoded_len() + 5;
+        if self.bytes + bytes > ANSWER_BYTES && self.bytes > 0 {
+            self.full.push(std::mem::take(&mut self.last));
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.last.entities.push(entity);
+    }
+
+    /// All answers; one at least.
+    pub fn finish(mut self) -> Vec<p4::ReadResponse> {
+        if !self.last.entities.is_empty() || self.full.is_empty() {
+            self.full.push(self.last);
+        }
+        self.full
+    }
+}
+
+/// Reads what a request asks for.
+///
+/// # Errors
+/// A result for each entity of the request, where one failed.
+pub fn read(
+    device: &Device,
+    schema: &Schema,
+    entities: &[p4::Entity],
+) -> std::result::Result<Vec<p4::ReadResponse>, Vec<Result<()>>> {
+    let mut answers = Answers::default();
+    let results: Vec<Result<()>> = entities
+        .iter()
+        .map(|entity| match &entity.entity {
+            Some(Message::DigestEntry(wanted)) => digests(device, schema, wanted, &mut answers),
+            Some(message) => one(&device.control, schema, message, &mut answers),
+            None => Err(ControlError::InvalidArgument("an entity of the request is empty".into())),
+        })
+        .collect();
+    match results.iter().all(Result::is_ok) {
+        true => Ok(answers.finish()),
+        false => Err(results),
+    }
+}
+
+fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answers) -> Result<()> {
+    let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
+        control.visit(query, &mut |entity| answers.extend(each(entity)))
+    };
+    match wanted {
+        Message::TableEntry(wanted) => table_entries(control, schema, wanted, answers),
+        Message::DirectCounterEntry(wanted) => {
+            let table = wanted.table_entry.clone().unwrap_or_default();
+            entries(
+                control,
+                schema,
+                &table,
+                &mut |entry| {
+                    let count = entry.counter?;
+                    Some(Message::DirectCounterEntry(entry::direct_counter(
+                        schema, &entry.key, count,
+                    )))
+                },
+                answers,
+            )
+        }
+        Message::DirectMeterEntry(wanted) => {
+            let table = wanted.table_entry.clone().unwrap_or_default();
+            entries(
+                control,
+                schema,
+                &table,
+                &mut |entry| {
+                    schema.declared(entry.key.table).meter?;
+                    let config = entry.meter.as_ref();
+                    Some(Message::DirectMeterEntry(entry::direct_meter(schema, &entry.key, config)))
+                },
+                answers,
+            )
+        }
+        Message::ActionProfileMember(wanted) => {
+            let table = profile(schema, wanted.action_profile_id)?;
+            let id = (wanted.member_id != 0).then_some(wanted.member_id);
+            visit(&Query::Members { table, id }, &mut |entity| match entity {
+                Entity::Member { table, id, action: call } if id < OWN_IDS => {
+                    let message = action::member_message(schema, table, id, &call);
+                    Some(Message::ActionProfileMember(message))
+                }
+                _ => None,
+            })
+        }
+        Message::ActionProfileGroup(wanted) => {
+            let table = profile(schema, wanted.action_profile_id)?;
+            let id = (wanted.group_id != 0).then_some(wanted.group_id);
+            visit(&Query::Groups { table, id }, &mut |entity| match entity {
+                Entity::Group { table, id, members } if id < OWN_IDS => {
+                    let message = action::group_message(schema, table, id, &members);
+                    Some(Message::ActionProfileGroup(message))
+                }
+                _ => None,
+            })
+        }
+        Message::CounterEntry(wanted) => {
+            let counter = optional(wanted.counter_id, |id| schema.counter(id))?;
+            let index = objects::index(wanted.index.as_ref())?;
+            visit(&Query::Counters { counter, index }, &mut |entity| match entity {
+                Entity::Counter { counter, index, count } => {
+                    Some(Message::CounterEntry(p4::CounterEntry {
+                        counter_id: schema.ids.counters[counter.index()],
+                        index: objects::index_message(index),
+                        data: Some(objects::count_message(count)),
+                    }))
+                }
+                _ => None,
+            })
+        }
+        Message::MeterEntry(wanted) => {
+            let meter = optional(wanted.meter_id, |id| schema.meter(id))?;
+            let index = objects::index(wanted.index.as_ref())?;
+            visit(&Query::Meters { meter, index }, &mut |entity| match entity {
+                Entity::Meter { meter, index, config } => {
+                    Some(Message::MeterEntry(p4::MeterEntry {
+                        meter_id: schema.ids.meters[meter.index()],
+                        index: objects::index_message(index),
+                        config: config.as_ref().map(objects::meter_message),
+                        counter_data: None,
+                    }))
+                }
+                _ => None,
+            })
+        }
+        Message::RegisterEntry(wanted) => {
+            let register = optional(wanted.register_id, |id| schema.register(id))?;
+            let index = objects::index(wanted.index.as_ref())?;
+            visit(&Query::Registers { register, index }, &mut |entity| match entity {
+                Entity::Register { register, index, cells } => Some(Message::RegisterEntry(
+                    objects::register_message(schema, register, index, &cells),
+                )),
+                _ => None,
+            })
+        }
+        Message::ValueSetEntry(wanted) => {
+            let set = optional(wanted.value_set_id, |id| schema.value_set(id))?;
+            visit(&Query::ValueSets { set }, &mut |entity| match entity {
+                Entity::ValueSet { set, members } => {
+                    let message = objects::value_set_message(schema, set, &members);
+                    Some(Message::ValueSetEntry(message))
+                }
+                _ => None,
+            })
+        }
+        Message::PacketReplicationEngineEntry(wanted) => {
+            let query = match &wanted.r#type {
+                None => {
+                    return replicas(
+                        control,
+                        answers,
+                        &[Query::Multicast { id: None }, Query::Mirrors { id: None }],
+                    );
+                }
+                Some(Replication::MulticastGroupEntry(group)) => {
+                    Query::Multicast { id: numbered(group.multicast_group_id)? }
+                }
+                Some(Replication::CloneSessionEntry(session)) => {
+                    Query::Mirrors { id: numbered(session.session_id)? }
+                }
+            };
+            replicas(control, answers, &[query])
+        }
+        // Digests are the service's; externs of a program have no entries.
+        Message::DigestEntry(_) | Message::ExternEntry(_) => Ok(()),
+    }
+}
+
+/// Digests that are configured.
+fn digests(
+    device: &Device,
+    schema: &Schema,
+    wanted: &p4::DigestEntry,
+    answers: &mut Answers,
+) -> Result<()> {
+    let only = optional(wanted.digest_id, |id| schema.digest(id))?;
+    let configured = device.digests();
+    let wanted = configured.configs().filter(|(id, _)| only.is_none_or(|only| only == *id));
+    answers.extend(wanted.map(|(id, config)| {
+        Message::DigestEntry(p4::DigestEntry {
+            digest_id: schema.ids.digests[id.index()],
+            config: Some(p4::digest_entry::Config {
+                max_timeout_ns: config.max_timeout_ns as i64,
+                max_list_size: config.max_list_size as i32,
+                ack_timeout_ns: config.ack_timeout_ns as i64,
+            }),
+        })
+    }));
+    Ok(())
+}
+
+impl Extend<Message> for Answers {
+    fn extend<T: IntoIterator<Item = Message>>(&mut self, messages: T) {
+        messages.into_iter().for_each(|message| self.push(message));
+    }
+}
+
+/// A number of 16 bits; 0 is every one.
+fn numbered(id: u32) -> Result<Option<u16>> {
+    let number = u16::try_from(id)
+        .map_err(|_| ControlError::OutOfRange(format!("number {id} is above 65535")))?;
+    Ok((number != 0).then_some(number))
+}
+
+fn replicas(control: &Control, answers: &mut Answers, queries: &[Query]) -> Result<()> {
+    for query in queries {
+        control.visit(query, &mut |entity| {
+            let message = match entity {
+                Entity::Multicast { id, group } => replication::group_message(id, &group),
+                Entity::Mirror { id, session } => replication::session_message(id, &session),
+                _ => return,
+            };
+            answers.push(Message::PacketReplicationEngineEntry(message));
+        })?;
+    }
+    Ok(())
+}
+
+/// Entries of the tables, and with the match, that a message names.
+fn entries(
+    control: &Control,
+    schema: &Schema,
+    wanted: &p4::TableEntry,
+    each: &mut dyn FnMut(TableEntry) -> Option<Message>,
+    answers: &mut Answers,
+) -> Result<()> {
+    let table = optional(wanted.table_id, |id| schema.table(id))?;
+    let query = match table {
+        Some(table) if !wanted.r#match.is_empty() => {
+            Query::Entry(entry::key(schema, table, wanted)?)
+        }
+        None if !wanted.r#match.is_empty() => {
+            let text = "a read with a match names its table";
+            return Err(ControlError::InvalidArgument(text.into()));
+        }
+        _ => Query::Entries { table },
+    };
+    let single = matches!(query, Query::Entry(_));
+    let result = control.visit(&query, &mut |entity| {
+        let Entity::TableEntry(entry) = entity else { return };
+        let priority = u32::try_from(wanted.priority).unwrap_or(0);
+        if priority == 0 || entry.key.priority == priority {
+            answers.extend(each(entry));
+        }
+    });
+    match result {
+        // A read that finds nothing is an empty answer (specification 1.5, section 11.1).
+        Err(ControlError::NotFound(_)) if single => Ok(()),
+        result => result,
+    }
+}
+
+fn table_entries(
+    control: &Control,
+    schema: &Schema,
+    wanted: &p4::TableEntry,
+    answers: &mut Answers,
+) -> Result<()> {
+    if wanted.is_default_action {
+        return default_actions(control, schema, wanted, answers);
+    }
+    let parts = Parts {
+        counter: wanted.counter_data.is_some(),
+        meter: wanted.meter_config.is_some(),
+        since_hit: wanted.time_since_last_hit.is_some(),
+    };
+    let mut sets: std::collections::BTreeMap<(TableId, u32), Does> = Default::default();
+    own_sets(control, schema, &mut sets)?;
+    entries(
+        control,
+        schema,
+        wanted,
+        &mut |entry| {
+            let does = match &entry.target {
+                Target::Action(call) => Does::Action(action::action(schema, call)),
+                Target::Member(id) => Does::ActionProfileMemberId(*id),
+                Target::Group(id) if *id >= OWN_IDS => sets.get(&(entry.key.table, *id))?.clone(),
+                Target::Group(id) => Does::ActionProfileGroupId(*id),
+            };
+            Some(Message::TableEntry(entry::message(schema, &entry, does, parts)))
+        },
+        answers,
+    )
+}
+
+/// Action sets of entries that have actions of their own, by table and group.
+fn own_sets(
+    control: &Control,
+    schema: &Schema,
+    sets: &mut std::collections::BTreeMap<(TableId, u32), Does>,
+) -> Result<()> {
+    let mut members = std::collections::BTreeMap::new();
+    control.visit(&Query::Members { table: None, id: None }, &mut |entity| {
+        if let Entity::Member { table, id, action: call } = entity
+            && id >= OWN_IDS
+        {
+            members.insert((table, id), action::action(schema, &call));
+        }
+    })?;
+    control.visit(&Query::Groups { table: None, id: None }, &mut |entity| {
+        let Entity::Group { table, id, members: list } = entity else { return };
+        let one = |member: &wireyard_tables::GroupMember| p4::ActionProfileAction {
+            action: members.get(&(table, member.member)).cloned(),
+            weight: member.weight as i32,
+            watch_kind: None,
+        };
+        if id >= OWN_IDS {
+            let action_profile_actions = list.iter().map(one).collect();
+            let set = p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
+            sets.insert((table, id), Does::ActionProfileActionSet(set));
+        }
+    })
+}
+
+fn default_actions(
+    control: &Control,
+    schema: &Schema,
+    wanted: &p4::TableEntry,
+    answers: &mut Answers,
+) -> Result<()> {
+    let table = optional(wanted.table_id, |id| schema.table(id))?;
+    control.visit(&Query::DefaultActions { table }, &mut |entity| {
+        let Entity::DefaultAction { table, action: Some(call) } = entity else { return };
+        let does = Does::Action(action::action(schema, &call));
+        answers.push(Message::TableEntry(p4::TableEntry {
+            table_id: schema.ids.tables[table.index()],
+            action: Some(p4::TableAction { r#type: Some(does) }),
+            is_default_action: true,
+            ..Default::default()
+        }));
+    })
+}

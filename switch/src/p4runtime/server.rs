@@ -1,0 +1,77 @@
+//! The server: an address, a thread, and the service on it.
+//!
+//! The thread has no part of the forwarding path; it reaches the device by the control handle only. It listens before the
+//! switch says that it runs, and ends with the process.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+use super::device::Device;
+use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use super::service::Service;
+
+/// The longest message that is read: requests for large tables (P4Runtime clients send up to 128 MB).
+const REQUEST_BYTES_MAX: usize = 128 << 20;
+/// Calls of one connection that are served at once.
+const CALLS_MAX: u32 = 256;
+/// A connection that says nothing for so long is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// An address that is taken, and not served yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    /// Takes the address.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub fn to(address: SocketAddr) -> Result<Bound, String> {
+        let refused = |error: std::io::Error| {
+            format!("--p4runtime {address}: {error}: take another port, or 0 for any free one")
+        };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(Bound { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves a device, from a thread of its own, until the process ends.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be made.
+    pub fn serve(self, device: Device) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("--p4runtime: {error}");
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let service = Service::new(device);
+        let served = async move {
+            let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            super::events::start(service.clone());
+            let service =
+                P4RuntimeServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX);
+            let server = Server::builder()
+                .max_concurrent_streams(CALLS_MAX)
+                .http2_keepalive_interval(Some(KEEPALIVE))
+                .tcp_nodelay(true)
+                .add_service(service)
+                .serve_with_incoming(TcpListenerStream::new(listener));
+            server.await.map_err(std::io::Error::other)
+        };
+        let thread = std::thread::Builder::new().name("p4runtime".into());
+        let run = move || runtime.block_on(served);
+        thread.spawn(run).map_err(failed)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The service: six calls of gRPC.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::arbitration::StreamId;
+use super::device::{API_VERSION, Device, election};
+use super::proto::p4::v1 as p4;
+use super::proto::p4::v1::p4_runtime_server::P4Runtime;
+use super::status::{of_each, status};
+use super::stream::{Message, Streams, WAITING_MAX};
+use super::{packets, pipeline, read, write};
+use crate::control::{ControlError, Mode};
+use p4::stream_message_request::Update;
+use p4::write_request::Atomicity;
+
+/// Updates that are done at once on the thread that has the request; more go to another one.
+const INLINE_MAX: usize = 64;
+
+/// The service of one device.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub(super) device: Arc<Device>,
+    pub(super) streams: Arc<Streams>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    /// For a device.
+    pub fn new(device: Device) -> Service {
+        Service { device: Arc::new(device), streams: Arc::default() }
+    }
+
+    /// Work that may wait for a worker of the device.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Device) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let device = self.device.clone();
+        let done = tokio::task::spawn_blocking(move || work(&device)).await;
+        done.map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// A stream ended, for whatever reason.
+    fn close(&self, id: StreamId) {
+        self.streams.remove(id);
+        let notices = self.device.arbitrate().close(id);
+        self.streams.notify(self.device.id, notices);
+    }
+
+    /// One message of a controller; an error ends its stream.
+    fn message(&self, id: StreamId, update: Update) -> Result<(), Status> {
+        match update {
+            Update::Arbitration(update) => {
+                self.device.check_id(update.device_id).map_err(|error| status(&error))?;
+                let role = update.role.as_ref().map_or("", |role| &role.name);
+                let election = election(update.election_id.as_ref());
+                let mut arbitration = self.device.arbitrate();
+                let notices =
+                    arbitration.update(id, role, election).map_err(|error| status(&error))?;
+                // Told under the lock, so that streams hear of changes in their order.
+                self.streams.notify(self.device.id, notices);
+            }
+            Update::Packet(packet) => packets::packet_out(self, id, packet),
+            Update::DigestAck(ack) => packets::digest_ack(self, id, ack),
+            Update::Other(other) => packets::other(self, id, other),
+        }
+        Ok(())
+    }
+
+    async fn serve(
+        self,
+        id: StreamId,
+        mut incoming: Streaming<p4::StreamMessageRequest>,
+        outgoing: mpsc::Sender<Message>,
+    ) {
+        loop {
+            let message = tokio::select! {
+                // The queue's reader is gone: the connection has ended.
+                () = outgoing.closed() => break,
+                message = incoming.message() => message,
+            };
+            let Ok(Some(message)) = message else { break };
+            let Some(update) = message.update else { continue };
+            let service = self.clone();
+            let done = tokio::task::spawn_blocking(move || service.message(id, update)).await;
+            if let Ok(Err(error)) = done {
+                let _ = outgoing.try_send(Err(error));
+                break;
+            }
+        }
+        let _ = tokio::task::spawn_blocking(move || self.close(id)).await;
+    }
+}
+
+fn refuse<T>(error: ControlError) -> Result<T, Status> {
+    Err(status(&error))
+}
+
+fn do_write(device: &Device, request: &p4::WriteRequest) -> Result<(), Status> {
+    let arbitration = device.arbitration();
+    let election = election(request.election_id.as_ref());
+    arbitration.may_write(&request.role, election).map_err(|error| status(&error))?;
+    let mode = match Atomicity::try_from(request.atomicity) {
+        Ok(Atomicity::ContinueOnError) => Mode::Continue,
+        Ok(Atomicity::RollbackOnError | Atomicity::DataplaneAtomic) => Mode::Atomic,
+        Err(_) => return refuse(ControlError::InvalidArgument("unknown atomicity".into())),
+    };
+    let pipeline = device.pipeline();
+    write::write(device, &pipeline.schema, &request.updates, mode)
+        .map_err(|results| of_each(&results))
+}
+
+/// Whether all updates are of tables, which wait for no worker.
+fn is_short(request: &p4::WriteRequest) -> bool {
+    use p4::entity::Entity;
+    let of_tables = |update: &p4::Update| {
+        let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        matches!(entity, Some(Entity::TableEntry(_)))
+    };
+    request.updates.len() <= INLINE_MAX && request.updates.iter().all(of_tables)
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    type ReadStream = Messages<p4::ReadResponse>;
+    type StreamChannelStream = Messages<p4::StreamMessageResponse>;
+
+    async fn write(&self, request: Request<p4::WriteRequest>) -> Answer<p4::WriteResponse> {
+        let request = request.into_inner();
+        self.device.check_id(request.device_id).or_else(refuse)?;
+        match is_short(&request) {
+            true => do_write(&self.device, &request)?,
+            false => self.blocking(move |device| do_write(device, &request)).await??,
+        }
+        Ok(Response::new(p4::WriteResponse {}))
+    }
+
+    async fn read(&self, request: Request<p4::ReadRequest>) -> Answer<Self::ReadStream> {
+        let request = request.into_inner();
+        self.device.check_id(request.device_id).or_else(refuse)?;
+        let answers = self.blocking(move |device| {
+            let pipeline = device.pipeline();
+            read::read(device, &pipeline.schema, &request.entities)
+        });
+        match answers.await? {
+            Ok(answers) => {
+                let answers = tokio_stream::iter(answers.into_iter().map(Ok));
+                Ok(Response::new(Box::pin(answers)))
+            }
+            Err(results) => match results.as_slice() {
+                [Err(error)] => refuse(error.clone()),
+                results => Err(of_each(results)),
+            },
+        }
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::SetForwardingPipelineConfigRequest>,
+    ) -> Answer<p4::SetForwardingPipelineConfigResponse> {
+        let request = request.into_inner();
+        self.device.check_id(request.device_id).or_else(refuse)?;
+        let done = self.blocking(move |device| pipeline::set(device, request)).await?;
+        done.or_else(refuse)?;
+        Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::GetForwardingPipelineConfigRequest>,
+    ) -> Answer<p4::GetForwardingPipelineConfigResponse> {
+        let request = request.into_inner();
+        self.device.check_id(request.device_id).or_else(refuse)?;
+        let config = pipeline::get(&self.device, request.response_type).or_else(refuse)?;
+        Ok(Response::new(p4::GetForwardingPipelineConfigResponse { config: Some(config) }))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4::StreamMessageRequest>>,
+    ) -> Answer<Self::StreamChannelStream> {
+        let id = self.device.arbitrate().open().or_else(refuse)?;
+        let (outgoing, messages) = mpsc::channel(WAITING_MAX);
+        self.streams.add(id, outgoing.clone());
+        tokio::spawn(self.clone().serve(id, request.into_inner(), outgoing));
+        Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+
+    async fn capabilities(
+        &self,
+        _: Request<p4::CapabilitiesRequest>,
+    ) -> Answer<p4::CapabilitiesResponse> {
+        let p4runtime_api_version = API_VERSION.to_owned();
+        Ok(Response::new(p4::CapabilitiesResponse { p4runtime_api_version, experimental: None }))
+    }
+}

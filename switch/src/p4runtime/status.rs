@@ -1,0 +1,109 @@
+//! Errors as gRPC wants them: a status, and for a write one error for each update.
+//!
+//! Details travel in the trailer `grpc-status-details-bin`, of which most clients take 8 KiB together with all other headers. Where the
+//! texts of all updates do not fit, they are cut, then left out; codes stay.
+
+use prost::Message;
+use prost_types::Any;
+use tonic::{Code, Status};
+
+use super::proto::google::rpc::Status as RpcStatus;
+use super::proto::p4::v1::Error as P4Error;
+use crate::control::ControlError;
+
+/// Bytes of details that fit, base64 and other headers considered.
+const DETAILS_BYTES_MAX: usize = 5 << 10;
+/// Lengths to which texts are cut until all fit.
+const TEXT_BYTES: [usize; 4] = [256, 80, 24, 0];
+
+/// The code for an error.
+pub fn code(error: &ControlError) -> Code {
+    match error {
+        ControlError::NotFound(_) => Code::NotFound,
+        ControlError::AlreadyExists(_) => Code::AlreadyExists,
+        ControlError::InvalidArgument(_) => Code::InvalidArgument,
+        ControlError::OutOfRange(_) => Code::OutOfRange,
+        ControlError::ResourceExhausted(_) => Code::ResourceExhausted,
+        ControlError::PermissionDenied(_) => Code::PermissionDenied,
+        ControlError::FailedPrecondition(_) => Code::FailedPrecondition,
+        ControlError::Aborted(_) => Code::Aborted,
+        ControlError::Unimplemented(_) => Code::Unimplemented,
+        ControlError::Unavailable(_) => Code::Unavailable,
+        _ => Code::Internal,
+    }
+}
+
+/// The status of a request that failed as a whole.
+pub fn status(error: &ControlError) -> Status {
+    Status::new(code(error), cut(&error.to_string(), 1024))
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// The status of a request whose parts have results of their own: UNKNOWN, with one error for each (specification 1.5, section 10).
+pub fn of_each(results: &[Result<(), ControlError>]) -> Status {
+    let failed = results.iter().filter(|result| result.is_err()).count();
+    let message = format!("{failed} of {} updates failed", results.len());
+    for bytes in TEXT_BYTES {
+        let details = RpcStatus {
+            code: Code::Unknown as i32,
+            message: message.clone(),
+            details: results.iter().map(|result| detail(result, bytes)).collect(),
+        };
+        let details = details.encode_to_vec();
+        if details.len() <= DETAILS_BYTES_MAX {
+            return Status::with_details(Code::Unknown, message, details.into());
+        }
+    }
+    let first = results.iter().enumerate().find_map(|(at, one)| Some((at, one.as_ref().err()?)));
+    let first = first.map(|(at, error)| format!("; update {at}: {error}")).unwrap_or_default();
+    let text = format!("{message}; too many for details{first}");
+    Status::new(Code::Unknown, cut(&text, 1024))
+}
+
+fn detail(result: &Result<(), ControlError>, bytes: usize) -> Any {
+    let error = match result {
+        Ok(()) => P4Error { canonical_code: Code::Ok as i32, ..Default::default() },
+        Err(error) => P4Error {
+            canonical_code: code(error) as i32,
+            message: cut(&error.to_string(), bytes),
+            space: String::new(),
+            ..Default::default()
+        },
+    };
+    Any { type_url: "type.googleapis.com/p4.v1.Error".into(), value: error.encode_to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn details(status: &Status) -> Vec<P4Error> {
+        let details = RpcStatus::decode(status.details()).unwrap().details;
+        details.iter().map(|any| P4Error::decode(any.value.as_slice()).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_update_has_its_error_and_texts_are_cut_to_fit() {
+        let wrong = || Err(ControlError::NotFound(format!("no entry {}", "x".repeat(400))));
+        let few = of_each(&[Ok(()), wrong()]);
+        assert_eq!(few.code(), Code::Unknown);
+        let errors = details(&few);
+        assert_eq!((errors[0].canonical_code, errors[1].canonical_code), (0, 5));
+        assert_eq!(errors[1].message.len(), TEXT_BYTES[0]);
+        let many: Vec<_> = (0..60).map(|_| wrong()).collect();
+        let errors = details(&of_each(&many));
+        assert_eq!(errors.len(), 60);
+        assert_eq!(errors[59].canonical_code, 5);
+        assert!(of_each(&many).details().len() <= DETAILS_BYTES_MAX);
+        let flood: Vec<_> = (0..5000).map(|_| wrong()).collect();
+        let status = of_each(&flood);
+        assert!(status.details().is_empty() && status.message().contains("5000 of 5000"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Actions with their parameters, members and groups.
+
+use wireyard_pipeline::ids::{Id, TableId};
+use wireyard_pipeline::ir::ActionCall;
+use wireyard_tables::GroupMember;
+
+use super::{Result, bits, invalid};
+use crate::control::Entity;
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::schema::Schema;
+use crate::p4runtime::value::shortest;
+
+/// An action with one value for each of its parameters.
+pub fn call(schema: &Schema, action: &p4::Action) -> Result<ActionCall> {
+    let id = schema.action(action.action_id)?;
+    let declared = &schema.program.actions[id];
+    let mut args: Vec<Option<u128>> = vec![None; declared.params.len()];
+    for param in &action.params {
+        let index = (param.param_id as usize).checked_sub(1);
+        let slot = index.and_then(|index| Some((args.get_mut(index)?, &declared.params[index])));
+        let Some((slot, known)) = slot else {
+            let (name, count) = (&declared.name, declared.params.len());
+            return invalid(format!(
+                "action {name} has {count} parameters; there is no parameter {}",
+                param.param_id
+            ));
+        };
+        let what = || format!("parameter {} of action {}", known.name, declared.name);
+        if slot.replace(bits(&param.value, known.bits, what)?).is_some() {
+            return invalid(format!("{} is given twice", what()));
+        }
+    }
+    let missing = args.iter().position(Option::is_none).map(|at| &declared.params[at].name);
+    if let Some(missing) = missing {
+        return invalid(format!("parameter {missing} of action {} is missing", declared.name));
+    }
+    Ok(ActionCall { action: id, args: args.into_iter().flatten().collect() })
+}
+
+/// The message of an action.
+pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
+    let param =
+        |(param_id, value): (u32, &u128)| p4::action::Param { param_id, value: shortest(*value) };
+    p4::Action {
+        action_id: schema.ids.actions[call.action.index()],
+        params: (1..).zip(&call.args).map(param).collect(),
+    }
+}
+
+/// A member of an action profile. Where it is deleted, only its ids count.
+pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) -> Result<Entity> {
+    let table = schema.profile(member.action_profile_id)?;
+    let action = match &member.action {
+        Some(action) if !deleted => call(schema, action)?,
+        _ if deleted => schema.declared(table).default.clone(),
+        _ => return invalid(format!("member {} has no action", member.member_id)),
+    };
+    Ok(Entity::Member { table, id: member.member_id, action })
+}
+
+/// A group of an action profile. Where it is deleted, only its ids count.
+pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
+    let table = schema.profile(group.action_profile_id)?;
+    let mut members: Vec<GroupMember> = Vec::new();
+    for member in group.members.iter().filter(|_| !deleted) {
+        if members.iter().any(|known| known.member == member.member_id) {
+            return invalid(format!(
+                "group {} has member {} twice; give it the sum of the weights",
+                group.group_id, member.member_id
+            ));
+        }
+        no_watch_port(member.watch_kind.is_some())?;
+        members.push(GroupMember { member: member.member_id, weight: weight(member.weight)? });
+    }
+    let size: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
+    if group.max_size < 0 || (group.max_size > 0 && size > group.max_size as u64) {
+        return invalid(format!(
+            "group {} has weights of {size} together and a max_size of {}",
+            group.group_id, group.max_size
+        ));
+    }
+    Ok(Entity::Group { table, id: group.group_id, members })
+}
+
+/// A weight, which is at least 1.
+pub(super) fn weight(weight: i32) -> Result<u32> {
+    match u32::try_from(weight) {
+        Ok(weight) if weight > 0 => Ok(weight),
+        _ => invalid(format!("a weight is {weight}; weights are 1 or more")),
+    }
+}
+
+pub(super) fn no_watch_port(is_there: bool) -> Result<()> {
+    match is_there {
+        true => Err(crate::control::ControlError::Unimplemented(
+            "watch_port: this switch does not take members out of a group by itself; the controller changes the group"
+                .into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The message of a member.
+pub fn member_message(
+    schema: &Schema,
+    table: TableId,
+    id: u32,
+    call: &ActionCall,
+) -> p4::ActionProfileMember {
+    p4::ActionProfileMember {
+        action_profile_id: schema.ids.profiles[table.index()],
+        member_id: id,
+        action: Some(action(schema, call)),
+    }
+}
+
+/// The message of a group.
+pub fn group_message(
+    schema: &Schema,
+    table: TableId,
+    id: u32,
+    members: &[GroupMember],
+) -> p4::ActionProfileGroup {
+    let member = |member: &GroupMember| p4::action_profile_group::Member {
+        member_id: member.member,
+        weight: member.weight as i32,
+        watch_kind: None,
+    };
+    p4::ActionProfileGroup {
+        action_profile_id: schema.ids.profiles[table.index()],
+        group_id: id,
+        members: members.iter().map(member).collect(),
+        max_size: 0,
+    }
+}

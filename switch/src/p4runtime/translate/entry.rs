@@ -1,0 +1,290 @@
+//! Table entries.
+
+use wireyard_pipeline::ids::{Id, TableId};
+use wireyard_pipeline::ir::{Key, Table, layout};
+use wireyard_tables::counter::Count;
+use wireyard_tables::time::Span;
+use wireyard_tables::{Match, MatchKind};
+
+use super::{Result, action, bits, invalid, objects, unsigned};
+use crate::control::{Entity, EntryKey, TableEntry, Target};
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::schema::Schema;
+use crate::p4runtime::value::shortest;
+use p4::field_match::FieldMatchType as Field;
+use p4::table_action::Type as Does;
+
+/// What a controller asks of an entry: an entity, or an entry with actions of its own (one-shot programming), which the server gives
+/// members and a group.
+#[derive(Debug)]
+pub enum Wanted {
+    /// An entity of the device.
+    Entity(Entity),
+    /// An entry whose target is made for it.
+    OneShot(TableEntry, Vec<(wireyard_pipeline::ir::ActionCall, u32)>),
+}
+
+/// How a match is written that matches everything; `None` for kinds that have none.
+fn dont_care(key: &Key) -> Option<Match> {
+    match key.kind {
+        MatchKind::Exact => None,
+        MatchKind::Lpm => Some(Match::Lpm { value: 0, prefix_len: 0 }),
+        MatchKind::Ternary => Some(Match::Ternary { value: 0, mask: 0 }),
+        MatchKind::Range => Some(Match::Range { lo: 0, hi: layout::ones(key.bits) }),
+        MatchKind::Optional => Some(Match::Any),
+    }
+}
+
+/// The key of an entry.
+pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<EntryKey> {
+    let declared = schema.declared(table);
+    let mut matches: Vec<Option<Match>> = vec![None; declared.keys.len()];
+    for field in &entry.r#match {
+        let index = (field.field_id as usize).checked_sub(1).filter(|at| *at < matches.len());
+        let Some(index) = index else {
+            let (name, count) = (&declared.name, declared.keys.len());
+            return invalid(format!(
+                "table {name} has {count} match fields; there is no field {}",
+                field.field_id
+            ));
+        };
+        let found = one_match(declared, &declared.keys[index], field)?;
+        if matches[index].replace(found).is_some() {
+            let name = &declared.keys[index].name;
+            return invalid(format!("table {}: match field {name} is given twice", declared.name));
+        }
+    }
+    let mut all = Vec::with_capacity(matches.len());
+    for (found, key) in matches.into_iter().zip(&declared.keys) {
+        match found.or_else(|| dont_care(key)) {
+            Some(found) => all.push(found),
+            None => {
+                let name = &key.name;
+                return invalid(format!(
+                    "table {}: exact match field {name} is missing",
+                    declared.name
+                ));
+            }
+        }
+    }
+    let priority = match u32::try_from(entry.priority) {
+        Ok(priority) => priority,
+        Err(_) => return invalid(format!("priority is {}; it cannot be negative", entry.priority)),
+    };
+    Ok(EntryKey { table, matches: all, priority })
+}
+
+fn one_match(table: &Table, key: &Key, field: &p4::FieldMatch) -> Result<Match> {
+    let what = || format!("table {}, match field {}", table.name, key.name);
+    let value = |bytes: &[u8]| bits(bytes, key.bits, what);
+    let found = match (&field.field_match_type, key.kind) {
+        (Some(Field::Exact(exact)), MatchKind::Exact) => Match::Exact(value(&exact.value)?),
+        (Some(Field::Optional(optional)), MatchKind::Optional) => {
+            Match::Optional(Some(value(&optional.value)?))
+        }
+        (Some(Field::Lpm(lpm)), MatchKind::Lpm) => {
+            let prefix_len = u32::try_from(lpm.prefix_len).unwrap_or(u32::MAX);
+            Match::Lpm { value: value(&lpm.value)?, prefix_len }
+        }
+        (Some(Field::Ternary(ternary)), MatchKind::Ternary) => {
+            Match::Ternary { value: value(&ternary.value)?, mask: value(&ternary.mask)? }
+        }
+        (Some(Field::Range(range)), MatchKind::Range) => {
+            Match::Range { lo: value(&range.low)?, hi: value(&range.high)? }
+        }
+        _ => return invalid(format!("{}: the match is not {}", what(), kind_name(key.kind))),
+    };
+    if dont_care(key).is_some_and(|all| all == found) {
+        return invalid(format!("{}: leave out a field that matches everything", what()));
+    }
+    Ok(found)
+}
+
+fn kind_name(kind: MatchKind) -> &'static str {
+    match kind {
+        MatchKind::Exact => "exact",
+        MatchKind::Lpm => "lpm",
+        MatchKind::Ternary => "ternary",
+        MatchKind::Range => "range",
+        MatchKind::Optional => "optional",
+    }
+}
+
+/// The match fields of a message: those that match everything are left out.
+pub fn matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
+    use p4::field_match as fm;
+    let declared = schema.declared(key.table);
+    let field = |((field_id, declared), found): ((u32, &Key), &Match)| {
+        if dont_care(declared).as_ref() == Some(found) {
+            return None;
+        }
+        let value = |value: u128| shortest(value);
+        let kind = match *found {
+            Match::Exact(v) => Field::Exact(fm::Exact { value: value(v) }),
+            Match::Lpm { value: v, prefix_len } => {
+                Field::Lpm(fm::Lpm { value: value(v), prefix_len: prefix_len as i32 })
+            }
+            Match::Ternary { value: v, mask } => {
+                Field::Ternary(fm::Ternary { value: value(v), mask: value(mask) })
+            }
+            Match::Range { lo, hi } => Field::Range(fm::Range { low: value(lo), high: value(hi) }),
+            Match::Optional(v) => Field::Optional(fm::Optional { value: value(v?) }),
+            Match::Any => return None,
+        };
+        Some(p4::FieldMatch { field_id, field_match_type: Some(kind) })
+    };
+    (1..).zip(&declared.keys).zip(&key.matches).filter_map(field).collect()
+}
+
+/// An update of a table entry or of a default action. Where it is deleted, only its key counts.
+pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<Wanted> {
+    let table = schema.table(entry.table_id)?;
+    let declared = schema.declared(table);
+    if entry.is_default_action {
+        return default_action(schema, table, entry).map(Wanted::Entity);
+    }
+    let mut found = TableEntry::new(table, Vec::new(), declared.default.clone());
+    found.key = key(schema, table, entry)?;
+    if deleted {
+        return Ok(Wanted::Entity(Entity::TableEntry(found)));
+    }
+    let name = &declared.name;
+    let timeout = unsigned(entry.idle_timeout_ns, "idle_timeout_ns")?;
+    if timeout != 0 && declared.idle_timeout_ms.is_none() {
+        return invalid(
+            "idle_timeout_ns must be set to 0 for tables which do not support idle timeout",
+        );
+    }
+    found.idle_timeout = (timeout != 0).then(|| Span::from_ns(timeout));
+    if let Some(config) = &entry.meter_config {
+        let Some(kind) = declared.meter else {
+            return invalid(format!("table {name} has no direct meter: meter_config"));
+        };
+        found.meter = Some(objects::meter_config(kind, config)?);
+    }
+    if let Some(data) = &entry.counter_data {
+        if !declared.counters {
+            return invalid(format!("table {name} has no direct counter: counter_data"));
+        }
+        found.counter = Some(objects::count(data)?);
+    }
+    let does = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
+    match (does, declared.selector.is_some()) {
+        (Some(Does::Action(action)), false) => {
+            found.target = Target::Action(action::call(schema, action)?);
+        }
+        (Some(Does::ActionProfileMemberId(id)), true) => found.target = Target::Member(*id),
+        (Some(Does::ActionProfileGroupId(id)), true) => found.target = Target::Group(*id),
+        (Some(Does::ActionProfileActionSet(set)), true) => {
+            return Ok(Wanted::OneShot(found, action_set(schema, name, set)?));
+        }
+        (None, _) => return invalid(format!("table {name}: the entry has no action")),
+        (Some(_), true) => {
+            return invalid(format!(
+                "table {name} has an action profile: give a member, a group, or an action set"
+            ));
+        }
+        (Some(_), false) => {
+            return invalid(format!("table {name} has no action profile: give an action"));
+        }
+    }
+    Ok(Wanted::Entity(Entity::TableEntry(found)))
+}
+
+fn action_set(
+    schema: &Schema,
+    table: &str,
+    set: &p4::ActionProfileActionSet,
+) -> Result<Vec<(wireyard_pipeline::ir::ActionCall, u32)>> {
+    if set.action_profile_actions.is_empty() {
+        return invalid(format!("table {table}: the action set is empty"));
+    }
+    let one = |one: &p4::ActionProfileAction| {
+        action::no_watch_port(one.watch_kind.is_some())?;
+        let Some(action) = &one.action else {
+            return invalid(format!("table {table}: an action of the set is missing"));
+        };
+        Ok((action::call(schema, action)?, action::weight(one.weight)?))
+    };
+    set.action_profile_actions.iter().map(one).collect()
+}
+
+fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<Entity> {
+    let name = &schema.declared(table).name;
+    if !entry.r#match.is_empty() || entry.priority != 0 {
+        return invalid(format!("table {name}: a default action has no match and no priority"));
+    }
+    if entry.idle_timeout_ns != 0 || entry.meter_config.is_some() || entry.counter_data.is_some() {
+        return invalid(format!("table {name}: a default action has no timeout, meter or counter"));
+    }
+    let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+        None => None,
+        Some(Does::Action(action)) => Some(action::call(schema, action)?),
+        Some(_) => return invalid(format!("table {name}: a default action is a single action")),
+    };
+    Ok(Entity::DefaultAction { table, action })
+}
+
+/// What of an entry a read asks for, beside its key and action.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// The direct counter.
+    pub counter: bool,
+    /// The direct meter's rates.
+    pub meter: bool,
+    /// The time since the last hit.
+    pub since_hit: bool,
+}
+
+/// The message of an entry. `action` is what it does.
+pub fn message(schema: &Schema, entry: &TableEntry, action: Does, parts: Parts) -> p4::TableEntry {
+    let since = entry.since_hit.filter(|_| parts.since_hit);
+    p4::TableEntry {
+        table_id: schema.ids.tables[entry.key.table.index()],
+        r#match: matches(schema, &entry.key),
+        action: Some(p4::TableAction { r#type: Some(action) }),
+        priority: entry.key.priority as i32,
+        meter_config: entry.meter.as_ref().filter(|_| parts.meter).map(objects::meter_message),
+        counter_data: entry.counter.filter(|_| parts.counter).map(objects::count_message),
+        idle_timeout_ns: entry.idle_timeout.map_or(0, span_ns),
+        time_since_last_hit: since
+            .map(|since| p4::table_entry::IdleTimeout { elapsed_ns: span_ns(since) }),
+        is_const: schema.declared(entry.key.table).const_entries,
+        ..Default::default()
+    }
+}
+
+fn span_ns(span: Span) -> i64 {
+    i64::try_from(span.as_ns()).unwrap_or(i64::MAX)
+}
+
+/// The message of a direct counter.
+pub fn direct_counter(schema: &Schema, key: &EntryKey, count: Count) -> p4::DirectCounterEntry {
+    p4::DirectCounterEntry {
+        table_entry: Some(key_message(schema, key)),
+        data: Some(objects::count_message(count)),
+    }
+}
+
+/// The message of a direct meter.
+pub fn direct_meter(
+    schema: &Schema,
+    key: &EntryKey,
+    config: Option<&wireyard_tables::meter::MeterConfig>,
+) -> p4::DirectMeterEntry {
+    p4::DirectMeterEntry {
+        table_entry: Some(key_message(schema, key)),
+        config: config.map(objects::meter_message),
+        counter_data: None,
+    }
+}
+
+/// An entry as other messages name it.
+pub fn key_message(schema: &Schema, key: &EntryKey) -> p4::TableEntry {
+    p4::TableEntry {
+        table_id: schema.ids.tables[key.table.index()],
+        r#match: matches(schema, key),
+        priority: key.priority as i32,
+        ..Default::default()
+    }
+}

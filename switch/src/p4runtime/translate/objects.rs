@@ -1,0 +1,186 @@
+//! Counters, meters, registers, value sets.
+
+use wireyard_pipeline::ids::{Id, RegisterId, ValueSetId};
+use wireyard_pipeline::ir::MeterKind;
+use wireyard_tables::counter::Count;
+use wireyard_tables::meter::MeterConfig;
+
+use super::{Result, bits, entry, invalid, unsigned};
+use crate::control::Entity;
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::schema::Schema;
+use crate::p4runtime::value::shortest;
+use p4::p4_data::Data;
+
+/// Packets and bytes.
+pub fn count(data: &p4::CounterData) -> Result<Count> {
+    let packets = unsigned(data.packet_count, "packet_count")?;
+    Ok(Count { packets, bytes: unsigned(data.byte_count, "byte_count")? })
+}
+
+/// The message of a count.
+pub fn count_message(count: Count) -> p4::CounterData {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    p4::CounterData { byte_count: signed(count.bytes), packet_count: signed(count.packets) }
+}
+
+/// Rates of a meter of a kind.
+pub fn meter_config(kind: MeterKind, config: &p4::MeterConfig) -> Result<MeterConfig> {
+    let (cir, cbs) = (unsigned(config.cir, "cir")?, unsigned(config.cburst, "cburst")?);
+    let (pir, pbs) = (unsigned(config.pir, "pir")?, unsigned(config.pburst, "pburst")?);
+    let ebs = unsigned(config.eburst, "eburst")?;
+    if kind.two_rates {
+        if ebs != 0 {
+            return invalid("eburst is for meters of a single rate; this one has two");
+        }
+        return Ok(MeterConfig::TwoRate { cir, cbs, pir, pbs });
+    }
+    // P4Runtime 1.4 gave both kinds the fields of two rates: a peak equal to the committed one is the same meter.
+    if pir != 0 && pir != cir {
+        return invalid("pir is for meters of two rates; this one has one");
+    }
+    Ok(MeterConfig::SingleRate { cir, cbs, ebs: if ebs == 0 { pbs } else { ebs } })
+}
+
+/// The message of rates.
+pub fn meter_message(config: &MeterConfig) -> p4::MeterConfig {
+    let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    match *config {
+        MeterConfig::TwoRate { cir, cbs, pir, pbs } => p4::MeterConfig {
+            cir: signed(cir),
+            cburst: signed(cbs),
+            pir: signed(pir),
+            pburst: signed(pbs),
+            eburst: 0,
+        },
+        MeterConfig::SingleRate { cir, cbs, ebs } => p4::MeterConfig {
+            cir: signed(cir),
+            cburst: signed(cbs),
+            pir: 0,
+            pburst: 0,
+            eburst: signed(ebs),
+        },
+    }
+}
+
+/// The cell of an array; `None` is every cell.
+pub fn index(index: Option<&p4::Index>) -> Result<Option<u64>> {
+    index.map(|index| unsigned(index.index, "the index")).transpose()
+}
+
+/// The message of a cell's index.
+pub fn index_message(index: u64) -> Option<p4::Index> {
+    Some(p4::Index { index: index as i64 })
+}
+
+/// The values of a register entry, one for each cell.
+pub fn cells(schema: &Schema, register: RegisterId, data: &p4::P4Data) -> Result<Vec<u64>> {
+    let declared = &schema.program.registers[register];
+    let members = match &data.data {
+        Some(Data::Bitstring(_)) if declared.cells.len() == 1 => std::slice::from_ref(data),
+        Some(Data::Struct(all)) if declared.cells.len() > 1 => all.members.as_slice(),
+        _ => &[],
+    };
+    if members.len() != declared.cells.len() {
+        let shape = match declared.cells.len() {
+            1 => "a bitstring".to_owned(),
+            count => format!("a struct of {count} bitstrings"),
+        };
+        return invalid(format!("an entry of register {} is {shape}", declared.name));
+    }
+    let cell = |(data, cell): (&p4::P4Data, &wireyard_pipeline::ir::code::Local)| {
+        let what = || format!("register {}, cell {}", declared.name, cell.name);
+        match &data.data {
+            Some(Data::Bitstring(bytes)) => Ok(bits(bytes, cell.bits, what)? as u64),
+            _ => invalid(format!("{}: the value is no bitstring", what())),
+        }
+    };
+    members.iter().zip(&declared.cells).map(cell).collect()
+}
+
+/// The message of a register entry.
+pub fn register_message(
+    schema: &Schema,
+    register: RegisterId,
+    index: u64,
+    cells: &[u64],
+) -> p4::RegisterEntry {
+    let values: Vec<u128> = cells.iter().map(|cell| u128::from(*cell)).collect();
+    p4::RegisterEntry {
+        register_id: schema.ids.registers[register.index()],
+        index: index_message(index),
+        data: Some(match values.as_slice() {
+            [value] => bitstring(*value),
+            values => structure(values),
+        }),
+    }
+}
+
+/// A number as data.
+pub fn bitstring(value: u128) -> p4::P4Data {
+    p4::P4Data { data: Some(Data::Bitstring(shortest(value))) }
+}
+
+/// Numbers as a structure.
+pub fn structure(values: &[u128]) -> p4::P4Data {
+    let members = values.iter().map(|value| bitstring(*value)).collect();
+    p4::P4Data { data: Some(Data::Struct(p4::P4StructLike { members })) }
+}
+
+/// All members of a value set.
+pub fn value_set(
+    schema: &Schema,
+    set: ValueSetId,
+    members: &[p4::ValueSetMember],
+) -> Result<Entity> {
+    use p4::field_match::FieldMatchType;
+    let declared = &schema.program.value_sets[set];
+    let what = || format!("value set {}", declared.name);
+    let member = |member: &p4::ValueSetMember| match member.r#match.as_slice() {
+        [one] if one.field_id == 1 => match &one.field_match_type {
+            Some(FieldMatchType::Exact(exact)) => bits(&exact.value, declared.bits, what),
+            _ => invalid(format!("{}: a member is an exact match", what())),
+        },
+        _ => invalid(format!("{}: a member is one match, of field 1", what())),
+    };
+    let members = members.iter().map(member).collect::<Result<Vec<u128>>>()?;
+    Ok(Entity::ValueSet { set, members })
+}
+
+/// The message of a value set.
+pub fn value_set_message(schema: &Schema, set: ValueSetId, members: &[u128]) -> p4::ValueSetEntry {
+    use p4::field_match::{Exact, FieldMatchType};
+    let member = |value: &u128| {
+        let exact = FieldMatchType::Exact(Exact { value: shortest(*value) });
+        let field = p4::FieldMatch { field_id: 1, field_match_type: Some(exact) };
+        p4::ValueSetMember { r#match: vec![field] }
+    };
+    p4::ValueSetEntry {
+        value_set_id: schema.ids.value_sets[set.index()],
+        members: members.iter().map(member).collect(),
+    }
+}
+
+/// The direct counter of one entry, to be written.
+pub fn direct_counter(schema: &Schema, entry: &p4::DirectCounterEntry) -> Result<Entity> {
+    let Some(named) = &entry.table_entry else {
+        return invalid("a direct counter names its table entry");
+    };
+    let table = schema.table(named.table_id)?;
+    let Some(data) = &entry.data else { return invalid("a direct counter is written with data") };
+    Ok(Entity::DirectCounter { key: entry::key(schema, table, named)?, count: count(data)? })
+}
+
+/// The direct meter of one entry, to be written; without rates it colours everything green.
+pub fn direct_meter(schema: &Schema, entry: &p4::DirectMeterEntry) -> Result<Entity> {
+    let Some(named) = &entry.table_entry else {
+        return invalid("a direct meter names its table entry");
+    };
+    let table = schema.table(named.table_id)?;
+    let declared = schema.declared(table);
+    let Some(kind) = declared.meter else {
+        return invalid(format!("table {} has no direct meter", declared.name));
+    };
+    let config = entry.config.as_ref().map(|config| meter_config(kind, config)).transpose()?;
+    Ok(Entity::DirectMeter { key: entry::key(schema, table, named)?, config })
+}

@@ -1,0 +1,114 @@
+//! Multicast groups and clone sessions (the packet replication engine).
+//!
+//! A clone session of this switch makes one copy, so it has one replica. Ports are bytestrings, or numbers as before
+//! P4Runtime 1.4; backup replicas are not there.
+
+use super::{Result, bits, invalid};
+use crate::control::{ControlError, Entity};
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::value::shortest;
+use crate::replicate::{Group, Member, Members, Session};
+use p4::packet_replication_engine_entry::Type;
+use p4::replica::PortKind;
+
+fn number(value: u32, what: &str) -> Result<u16> {
+    u16::try_from(value)
+        .map_err(|_| ControlError::OutOfRange(format!("{what} {value} is above 65535")))
+}
+
+#[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
+fn member(replica: &p4::Replica) -> Result<Member> {
+    if !replica.backup_replicas.is_empty() {
+        let text = "backup replicas: this switch does not change a group by itself";
+        return Err(ControlError::Unimplemented(text.into()));
+    }
+    let port = match &replica.port_kind {
+        Some(PortKind::Port(bytes)) => bits(bytes, 16, || "the port of a replica".into())? as u16,
+        Some(PortKind::EgressPort(port)) => number(*port, "port")?,
+        None => return invalid("a replica has no port"),
+    };
+    Ok(Member { port, instance: number(replica.instance, "instance")? })
+}
+
+fn replica(member: &Member) -> p4::Replica {
+    p4::Replica {
+        port_kind: Some(PortKind::Port(shortest(member.port.into()))),
+        instance: member.instance.into(),
+        backup_replicas: Vec::new(),
+    }
+}
+
+/// A group or session. Where it is deleted, only its number counts.
+pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result<Entity> {
+    match &entry.r#type {
+        Some(Type::MulticastGroupEntry(group)) => {
+            let id = number(group.multicast_group_id, "multicast group")?;
+            let replicas: &[p4::Replica] = if deleted { &[] } else { &group.replicas };
+            let members = replicas.iter().map(member).collect::<Result<Vec<Member>>>()?;
+            for (at, member) in members.iter().enumerate() {
+                if members[..at].contains(member) {
+                    let Member { port, instance } = member;
+                    return invalid(format!(
+                        "multicast group {id}: port {port} with instance {instance} is there twice"
+                    ));
+                }
+            }
+            let group = Group { members: Members::List(members), prune_ingress: false };
+            Ok(Entity::Multicast { id, group })
+        }
+        Some(Type::CloneSessionEntry(session)) => clone_session(session, deleted),
+        None => invalid("the entry of the packet replication engine is empty"),
+    }
+}
+
+fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entity> {
+    let id = number(session.session_id, "clone session")?;
+    let member = match session.replicas.as_slice() {
+        _ if deleted => Member { port: 0, instance: 0 },
+        [one] => member(one)?,
+        replicas => {
+            let count = replicas.len();
+            return Err(ControlError::Unimplemented(format!(
+                "clone session {id} has {count} replicas: a session of this switch has one; clone to several ports with a \
+                 multicast group"
+            )));
+        }
+    };
+    let class = u8::try_from(session.class_of_service).ok().filter(|class| *class < 8);
+    let Some(class) = class else {
+        return invalid(format!(
+            "class_of_service is {}; classes are 0 to 7",
+            session.class_of_service
+        ));
+    };
+    let Ok(truncate_bytes) = u32::try_from(session.packet_length_bytes) else {
+        return invalid("packet_length_bytes cannot be negative");
+    };
+    let traffic_class = (class != 0).then_some(class);
+    let (port, instance) = (member.port, member.instance);
+    let session = Session { port, instance, traffic_class, truncate_bytes };
+    Ok(Entity::Mirror { id, session })
+}
+
+/// The message of a group.
+pub fn group_message(id: u16, group: &Group) -> p4::PacketReplicationEngineEntry {
+    let (replicas, metadata) = match &group.members {
+        Members::List(members) => (members.iter().map(replica).collect(), Vec::new()),
+        // A group of an entries file that says `all`: P4Runtime has no replica for that.
+        Members::All => (Vec::new(), b"all ports".to_vec()),
+    };
+    let multicast_group_id = id.into();
+    let group = p4::MulticastGroupEntry { multicast_group_id, replicas, metadata };
+    p4::PacketReplicationEngineEntry { r#type: Some(Type::MulticastGroupEntry(group)) }
+}
+
+/// The message of a session.
+pub fn session_message(id: u16, session: &Session) -> p4::PacketReplicationEngineEntry {
+    let session = p4::CloneSessionEntry {
+        session_id: id.into(),
+        replicas: vec![replica(&Member { port: session.port, instance: session.instance })],
+        class_of_service: session.traffic_class.unwrap_or(0).into(),
+        packet_length_bytes: session.truncate_bytes as i32,
+    };
+    p4::PacketReplicationEngineEntry { r#type: Some(Type::CloneSessionEntry(session)) }
+}

@@ -1,0 +1,373 @@
+//! Write: updates of a request, in order, with a result for each.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::ids::TableId;
+use wireyard_pipeline::ir::ActionCall;
+use wireyard_tables::GroupMember;
+
+use super::device::Device;
+use super::digests::{Config, Digests};
+use super::proto::p4::v1 as p4;
+use super::schema::{Schema, optional};
+use super::translate::entry::Wanted;
+use super::translate::{Result, action, entry, objects, replication};
+use crate::control::{
+    Control, ControlError, Entity, EntryKey, Mode, Query, TableEntry, Target, Update,
+};
+use p4::entity::Entity as Message;
+use p4::update::Type;
+
+/// Members and groups from this number on belong to entries with actions of their own; a controller cannot name them.
+pub const OWN_IDS: u32 = 1 << 31;
+
+/// One update of a request, translated: what is done at once.
+enum Step {
+    /// Changes of the device, done together.
+    Updates(Vec<Update>),
+    /// A cell of every index.
+    Wildcard(Vec<Update>),
+}
+
+/// Does the updates of a request.
+///
+/// # Errors
+/// A result for each update, where one failed.
+pub fn write(
+    device: &Device,
+    schema: &Schema,
+    updates: &[p4::Update],
+    mode: Mode,
+) -> std::result::Result<(), Vec<Result<()>>> {
+    match mode {
+        Mode::Atomic => atomic(device, schema, updates),
+        Mode::Continue => each(device, schema, updates),
+    }
+}
+
+/// All or nothing.
+fn atomic(
+    device: &Device,
+    schema: &Schema,
+    updates: &[p4::Update],
+) -> std::result::Result<(), Vec<Result<()>>> {
+    let control = &device.control;
+    let (mut all, mut places) = (Vec::new(), Vec::new());
+    let mut taken = 0;
+    // Tried on a copy, which takes the place of the original when the device has done the rest.
+    let mut digests = device.digests();
+    let mut tried = updates.iter().any(|one| digest(one).is_some()).then(|| digests.clone());
+    for (at, update) in updates.iter().enumerate() {
+        if let (Some(entry), Some(tried)) = (digest(update), &mut tried) {
+            if let Err(error) = write_digest(tried, schema, update.r#type, entry) {
+                return Err(refused(updates.len(), at, error));
+            }
+            continue;
+        }
+        match step(control, schema, update, &mut taken) {
+            Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
+                places.extend(steps.iter().map(|_| at));
+                all.extend(steps);
+            }
+            Err(error) => return Err(refused(updates.len(), at, error)),
+        }
+    }
+    control.write(&all, Mode::Atomic).map_err(|error| match error.first() {
+        Some((step, error)) => refused(updates.len(), places[step], error.clone()),
+        None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
+    })?;
+    if let Some(tried) = tried {
+        *digests = tried;
+    }
+    Ok(())
+}
+
+/// The digest that an update is about.
+fn digest(update: &p4::Update) -> Option<&p4::DigestEntry> {
+    match update.entity.as_ref()?.entity.as_ref()? {
+        Message::DigestEntry(entry) => Some(entry),
+        _ => None,
+    }
+}
+
+fn write_digest(
+    digests: &mut Digests,
+    schema: &Schema,
+    kind: i32,
+    entry: &p4::DigestEntry,
+) -> Result<()> {
+    let id = schema.digest(entry.digest_id)?;
+    let config = entry.config.unwrap_or_default();
+    let positive = |value: i64, what: &str| {
+        u64::try_from(value).map_err(|_| {
+            ControlError::InvalidArgument(format!("{what} is {value}; it cannot be negative"))
+        })
+    };
+    let config = Config {
+        max_timeout_ns: positive(config.max_timeout_ns, "max_timeout_ns")?,
+        max_list_size: positive(config.max_list_size.into(), "max_list_size")? as usize,
+        ack_timeout_ns: positive(config.ack_timeout_ns, "ack_timeout_ns")?,
+    };
+    match Type::try_from(kind) {
+        Ok(Type::Insert) => digests.insert(id, config),
+        Ok(Type::Modify) => digests.modify(id, config),
+        Ok(Type::Delete) => digests.delete(id),
+        _ => invalid("the update has no type: insert, modify or delete"),
+    }
+}
+
+fn refused(count: usize, at: usize, error: ControlError) -> Vec<Result<()>> {
+    let text = format!("not done: update {at} of the batch was refused");
+    let mut results = vec![Err(ControlError::Aborted(text)); count];
+    results[at] = Err(error);
+    results
+}
+
+/// Each on its own. Single updates that follow each other go to the device together.
+fn each(
+    device: &Device,
+    schema: &Schema,
+    updates: &[p4::Update],
+) -> std::result::Result<(), Vec<Result<()>>> {
+    let control = &device.control;
+    let mut results = vec![Ok(()); updates.len()];
+    let (mut waiting, mut places) = (Vec::with_capacity(updates.len()), Vec::new());
+    let flush =
+        |waiting: &mut Vec<Update>, places: &mut Vec<usize>, results: &mut Vec<Result<()>>| {
+            if let Err(error) = control.write(waiting, Mode::Continue) {
+                for (place, result) in places.iter().zip(error.results) {
+                    results[*place] = result;
+                }
+            }
+            waiting.clear();
+            places.clear();
+        };
+    for (at, update) in updates.iter().enumerate() {
+        if let Some(entry) = digest(update) {
+            results[at] = write_digest(&mut device.digests(), schema, update.r#type, entry);
+            continue;
+        }
+        // What is asked of the device while translating sees the updates before.
+        if is_one_shot(schema, update) {
+            flush(&mut waiting, &mut places, &mut results);
+        }
+        match step(control, schema, update, &mut 0) {
+            Ok(Step::Updates(mut steps)) if steps.len() == 1 => {
+                waiting.append(&mut steps);
+                places.push(at);
+            }
+            Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
+                flush(&mut waiting, &mut places, &mut results);
+                results[at] = control.write(&steps, Mode::Atomic).map_err(ControlError::from);
+            }
+            Err(error) => results[at] = Err(error),
+        }
+    }
+    flush(&mut waiting, &mut places, &mut results);
+    match results.iter().all(Result::is_ok) {
+        true => Ok(()),
+        false => Err(results),
+    }
+}
+
+fn is_one_shot(schema: &Schema, update: &p4::Update) -> bool {
+    let Some(Message::TableEntry(entry)) = update.entity.as_ref().and_then(|e| e.entity.as_ref())
+    else {
+        return false;
+    };
+    schema.table(entry.table_id).is_ok_and(|table| schema.declared(table).selector.is_some())
+}
+
+/// An update as changes of the device. `taken`: numbers of members and groups that earlier updates of the same batch took.
+fn step(control: &Control, schema: &Schema, update: &p4::Update, taken: &mut u32) -> Result<Step> {
+    let kind = match Type::try_from(update.r#type) {
+        Ok(Type::Insert) => Update::Insert as fn(Entity) -> Update,
+        Ok(Type::Modify) => Update::Modify,
+        Ok(Type::Delete) => Update::Delete,
+        _ => {
+            return Err(ControlError::InvalidArgument(
+                "the update has no type: insert, modify or delete".into(),
+            ));
+        }
+    };
+    let deleted = update.r#type == Type::Delete as i32;
+    let one = |entity: Entity| Ok(Step::Updates(vec![kind(entity)]));
+    let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+    match message {
+        Some(Message::TableEntry(message)) => match entry::wanted(schema, message, deleted)? {
+            Wanted::Entity(Entity::TableEntry(entry))
+                if schema.declared(entry.key.table).selector.is_some() =>
+            {
+                with_target(control, entry, kind, deleted)
+            }
+            Wanted::Entity(entity) => one(entity),
+            Wanted::OneShot(entry, actions) => one_shot(control, entry, &actions, kind, taken),
+        },
+        Some(Message::ActionProfileMember(member)) => {
+            not_own(member.member_id)?;
+            one(action::member(schema, member, deleted)?)
+        }
+        Some(Message::ActionProfileGroup(group)) => {
+            not_own(group.group_id)?;
+            one(action::group(schema, group, deleted)?)
+        }
+        Some(Message::PacketReplicationEngineEntry(entry)) => {
+            one(replication::entity(entry, deleted)?)
+        }
+        Some(Message::ValueSetEntry(entry)) => {
+            let set = schema.value_set(entry.value_set_id)?;
+            one(objects::value_set(schema, set, &entry.members)?)
+        }
+        Some(Message::DirectCounterEntry(entry)) => one(objects::direct_counter(schema, entry)?),
+        Some(Message::DirectMeterEntry(entry)) => one(objects::direct_meter(schema, entry)?),
+        Some(Message::CounterEntry(entry)) => {
+            let counter = schema.counter(entry.counter_id)?;
+            let size = schema.program.counters[counter].size;
+            let Some(data) = &entry.data else { return invalid("a counter is written with data") };
+            let count = objects::count(data)?;
+            cells(entry.index.as_ref(), size, |index| {
+                kind(Entity::Counter { counter, index, count })
+            })
+        }
+        Some(Message::MeterEntry(entry)) => {
+            let meter = schema.meter(entry.meter_id)?;
+            let declared = &schema.program.meters[meter];
+            let config = entry.config.as_ref();
+            let config =
+                config.map(|config| objects::meter_config(declared.kind, config)).transpose()?;
+            cells(entry.index.as_ref(), declared.size, |index| {
+                kind(Entity::Meter { meter, index, config })
+            })
+        }
+        Some(Message::RegisterEntry(entry)) => {
+            let register = schema.register(entry.register_id)?;
+            let size = schema.program.registers[register].size;
+            let Some(data) = &entry.data else { return invalid("a register is written with data") };
+            let values = objects::cells(schema, register, data)?;
+            cells(entry.index.as_ref(), size, |index| {
+                kind(Entity::Register { register, index, cells: values.clone() })
+            })
+        }
+        Some(Message::DigestEntry(_)) => invalid("a digest is no part of the device"),
+        Some(Message::ExternEntry(_)) => {
+            Err(ControlError::Unimplemented("externs of a program have no entries".into()))
+        }
+        None => invalid("the update has no entity"),
+    }
+}
+
+fn invalid<T>(text: &str) -> Result<T> {
+    Err(ControlError::InvalidArgument(text.into()))
+}
+
+fn not_own(id: u32) -> Result<()> {
+    match id < OWN_IDS {
+        true => Ok(()),
+        false => Err(ControlError::OutOfRange(format!(
+            "numbers of members and groups are below {OWN_IDS}; those above belong to entries with action sets"
+        ))),
+    }
+}
+
+/// One cell of an array, or all of them.
+fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -> Result<Step> {
+    Ok(match objects::index(index)? {
+        Some(index) => Step::Updates(vec![update(index)]),
+        None => Step::Wildcard((0..u64::from(size)).map(update).collect()),
+    })
+}
+
+/// An entry of a table with a profile that names a member or group; what belonged to the entry goes.
+fn with_target(
+    control: &Control,
+    entry: TableEntry,
+    kind: fn(Entity) -> Update,
+    deleted: bool,
+) -> Result<Step> {
+    match &entry.target {
+        Target::Member(id) | Target::Group(id) if !deleted => not_own(*id)?,
+        _ => {}
+    }
+    let gone = own_group(control, &entry.key)?;
+    let mut steps = vec![kind(Entity::TableEntry(entry))];
+    steps.extend(gone);
+    Ok(Step::Updates(steps))
+}
+
+/// Deletes the group and members that belong to an entry, if it has actions of its own.
+fn own_group(control: &Control, key: &EntryKey) -> Result<Vec<Update>> {
+    let found = control.read(&Query::Entry(key.clone()));
+    let Ok([Entity::TableEntry(TableEntry { target: Target::Group(id), .. })]) = found.as_deref()
+    else {
+        return Ok(Vec::new());
+    };
+    if *id < OWN_IDS {
+        return Ok(Vec::new());
+    }
+    let (table, id) = (key.table, *id);
+    let groups = control.read(&Query::Groups { table: Some(table), id: Some(id) })?;
+    let members = groups.iter().flat_map(|group| match group {
+        Entity::Group { members, .. } => members.as_slice(),
+        _ => &[],
+    });
+    let nothing = ActionCall { action: wireyard_pipeline::ids::Id::new(0), args: Vec::new() };
+    let member = |member: &GroupMember| {
+        Update::Delete(Entity::Member { table, id: member.member, action: nothing.clone() })
+    };
+    let group = Update::Delete(Entity::Group { table, id, members: Vec::new() });
+    Ok([group].into_iter().chain(members.map(member)).collect())
+}
+
+/// An entry with actions of its own: members and a group are made for it.
+fn one_shot(
+    control: &Control,
+    mut entry: TableEntry,
+    actions: &[(ActionCall, u32)],
+    kind: fn(Entity) -> Update,
+    taken: &mut u32,
+) -> Result<Step> {
+    let table = entry.key.table;
+    let gone = own_group(control, &entry.key)?;
+    let free = free_ids(control, table, actions.len() + 1, taken)?;
+    let (group, ids) = (free[0], &free[1..]);
+    let mut steps: Vec<Update> = Vec::new();
+    let mut members = Vec::new();
+    for ((call, weight), id) in actions.iter().zip(ids) {
+        steps.push(Update::Insert(Entity::Member { table, id: *id, action: call.clone() }));
+        members.push(GroupMember { member: *id, weight: *weight });
+    }
+    steps.push(Update::Insert(Entity::Group { table, id: group, members }));
+    entry.target = Target::Group(group);
+    steps.push(kind(Entity::TableEntry(entry)));
+    steps.extend(gone);
+    Ok(Step::Updates(steps))
+}
+
+/// Numbers that no member and no group of a table has.
+fn free_ids(control: &Control, table: TableId, count: usize, taken: &mut u32) -> Result<Vec<u32>> {
+    let mut used: BTreeMap<u32, ()> = BTreeMap::new();
+    for query in [
+        Query::Members { table: Some(table), id: None },
+        Query::Groups { table: Some(table), id: None },
+    ] {
+        control.visit(&query, &mut |entity| match entity {
+            Entity::Member { id, .. } | Entity::Group { id, .. } => drop(used.insert(id, ())),
+            _ => {}
+        })?;
+    }
+    let highest = used.last_key_value().map_or(OWN_IDS, |(id, ())| (*id + 1).max(OWN_IDS));
+    let free: Vec<u32> = (highest.saturating_add(*taken)..u32::MAX).take(count).collect();
+    *taken += count as u32;
+    match free.len() == count {
+        true => Ok(free),
+        false => Err(ControlError::ResourceExhausted("no numbers for members are left".into())),
+    }
+}
+
+/// The profile of `id`, or every one.
+///
+/// # Errors
+/// [`ControlError::NotFound`].
+pub(super) fn profile(schema: &Schema, id: u32) -> Result<Option<TableId>> {
+    optional(id, |id| schema.profile(id))
+}
