@@ -74,8 +74,8 @@ pub use slot::PortReport;
 use slot::{Slot, SlotSet};
 pub use statistics::Statistics;
 
-/// Bursts that one poll receives from a port that obeys pauses: a ring of AF_XDP.
-const BURSTS_MAX: usize = 32;
+/// Bursts that one poll receives from a port that obeys pauses: as many frames as wait at once in a switch at its defaults.
+const BURSTS_MAX: usize = 128;
 /// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
 /// so that ports that take nothing do not take the memory of the others.
 const BACKLOG_MAX: usize = 1024;

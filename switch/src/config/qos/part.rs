@@ -31,7 +31,7 @@ impl Part<'_> {
         let mut qos = whole.clone();
         qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
         if qos.tm.stop_at_slots != u32::MAX {
-            qos.tm.stop_at_slots = qos.tm.packet_slots - qos.tm.packet_slots / 4;
+            qos.tm.stop_at_slots = qos.tm.packet_slots - qos.tm.packet_slots / 2;
         }
         for (index, pool) in qos.tm.pools.iter_mut().enumerate() {
             let id = PoolId(u8::try_from(index).unwrap_or(u8::MAX));

@@ -23,8 +23,8 @@ mod classes;
 mod fit;
 mod link;
 
-/// Frames that a live port with flow control sends at one instant to catch up: a quarter of an AF_XDP ring at the far end.
-const CATCH_UP_FRAMES: u32 = 512;
+/// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for them.
+pub const CATCH_UP_FRAMES: u32 = 512;
 /// Most pools.
 const POOLS_MAX: usize = 256;
 /// Most contradictions that are kept.
@@ -190,7 +190,7 @@ impl QosConfig {
             seed: merged.seed.unwrap_or(1),
             packet_slots,
             stop_at_slots: match plans.iter().any(PortPlan::is_lossless) && merged.live.is_some() {
-                true => packet_slots - packet_slots / 4,
+                true => packet_slots - packet_slots / 2,
                 false => u32::MAX,
             },
             hold_slots: merged.hold_slots.unwrap_or(1 << 12),
