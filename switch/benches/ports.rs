@@ -402,7 +402,7 @@ fn bare_xdp(stop: &AtomicBool) {
     };
     let (mut input, _map_in, _program_in) = socket("in");
     let (mut output, _map_out, _program_out) = socket("out");
-    let chunks: Vec<Buf> = (0..2 * ring_entries).map(|_| mem.alloc().unwrap()).collect();
+    let chunks: Vec<Buf> = (0..2 * receive_entries).map(|_| mem.alloc().unwrap()).collect();
     let mut free: Vec<u64> = chunks.iter().map(|buf| u64::from(buf.index()) * 4096).collect();
     let mut idle = Idle { fd: input.fd().as_raw_fd(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {

@@ -87,6 +87,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         say(&format!("metrics on http://{}/metrics", metrics.address()));
     }
     let mut core = cores.remove(0);
+    if room.is_lossless {
+        live::ask_for_short_slices();
+    }
     let mut workers = Workers::start(cores)?;
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
