@@ -35,7 +35,7 @@ const PACKETS_DEFAULT: u32 = 8192;
 /// Packets that wait behind ports of a switch without queues.
 const PACKETS_PLAIN: u32 = 3072;
 /// Chunks that the rings of all ports hold together, unless that is less than their least.
-const RING_CHUNKS: u32 = 14_336;
+const RING_CHUNKS: u32 = 13_312;
 /// Ports with rings for which there is room where ports may come later, at least; and twice as many as there are first.
 const RING_PORTS_LATER: u32 = 8;
 /// Free chunks that a worker keeps for itself.
@@ -283,7 +283,7 @@ mod tests {
         let large = of(&pools(12_000_000, 12_000_000), 0, None, 2);
         assert_eq!((large.pool_packets, large.packets), (200_000, 8192));
         let asked = of(&pools(12_000_000, 12_000_000), 0, Some(200_000), 64);
-        assert_eq!((asked.packets, asked.chunks), (200_000, 200_000 + 1024 + 14_336));
+        assert_eq!((asked.packets, asked.chunks), (200_000, 200_000 + 1024 + 13_312));
         assert_eq!(asked.memory_bytes, u64::from(asked.chunks) << 11);
         let most = of(&pools(1 << 40, 1 << 40), 0, Some(PACKET_SLOTS_MAX), 60_000);
         assert_eq!(most.chunks, 1 << 20, "more packet memory cannot have");
@@ -299,7 +299,7 @@ mod tests {
             |kind, count, more| Room::plain(&Holders::of(&specs(kind, count), more)).chunks;
         assert_eq!([2, 256].map(|count| chunks("raw:", count, false)), [4096; 2]);
         let xdp = [1, 2, 8, 64, 128].map(|count| chunks("xdp:", count, false) - 4096);
-        assert_eq!(xdp, [1280, 2560, 10_240, 14_336, 128 * 128]);
+        assert_eq!(xdp, [1280, 2560, 10_240, 13_312, 128 * 128]);
         assert_eq!(chunks("", 8, false), chunks("xdp:", 8, false), "a bare name may be AF_XDP");
         // Ports that come later find room, and the first ones do not have it all.
         assert_eq!(chunks("raw:", 2, true), 4096 + 10_240);
@@ -346,7 +346,7 @@ mod tests {
     fn two_lossless_ports_take_less_than_48_mebibytes() {
         let text = "ports: { 1: { rate: 100Gbps }, 2: { rate: 100Gbps } }\nqos: { preset: onyx_roce, allow_lossy_headroom: true }\n";
         let room = config(text).room(&[1, 2], None).unwrap();
-        assert_eq!((room.packets, room.chunks), (8192, 8192 + 1024 + 14_336));
+        assert_eq!((room.packets, room.chunks), (8192, 8192 + 1024 + 13_312));
         assert!(room.memory_bytes <= 48 << 20);
     }
 }
