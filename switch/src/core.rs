@@ -431,7 +431,7 @@ impl Core {
                 || self.readable.contains(slot)
                 || place.port.next_arrival().is_some_and(|at| at <= now)
             {
-                self.take_in(slot, &mut progress, None);
+                self.take_in_all(slot, &mut progress, None);
             }
         }
         self.readable.clear();
@@ -505,8 +505,8 @@ impl Core {
         received
     }
 
-    /// The same for a port that obeys pauses, on while bursts are full: a pause that waits behind them is obeyed before more is
-    /// sent, and the ring is emptied before it overflows.
+    /// The same for a port that obeys pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
+    /// peer in time, and a pause that waits behind it is obeyed before more is sent. Pauses of the device's own leave between two bursts.
     #[inline]
     fn take_in_all(
         &mut self,
@@ -518,6 +518,9 @@ impl Core {
             let received = self.take_in(slot, progress, lend(&mut trace));
             if received < BURST_MAX || !self.manager.obeys_pauses(slot) {
                 return;
+            }
+            if !self.active.is_empty() {
+                progress.sent += self.send_all();
             }
         }
     }
