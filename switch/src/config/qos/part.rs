@@ -6,7 +6,6 @@
 //! The price: a port can use only its worker's part of the shared bytes.
 
 use super::Qos;
-use super::resolve::STOP_PART;
 use crate::tm::{GroupConfig, Limit, PoolConfig, PoolId};
 
 /// Which part.
@@ -32,7 +31,7 @@ impl Part<'_> {
         let mut qos = whole.clone();
         qos.tm.packet_slots = (qos.tm.packet_slots / self.workers.max(1) as u32).max(1);
         if qos.tm.stop_at_slots != u32::MAX {
-            qos.tm.stop_at_slots = qos.tm.packet_slots / STOP_PART;
+            qos.tm.stop_at_slots = qos.tm.packet_slots - qos.tm.packet_slots / 4;
         }
         for (index, pool) in qos.tm.pools.iter_mut().enumerate() {
             let id = PoolId(u8::try_from(index).unwrap_or(u8::MAX));

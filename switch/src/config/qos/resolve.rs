@@ -25,9 +25,6 @@ mod link;
 
 /// Frames that a live port with flow control sends at one instant to catch up; the rings of its peer have room for them.
 pub const CATCH_UP_FRAMES: u32 = 512;
-/// Part of the packet slots of a live switch that may be in use before lossless groups stop their peers: the others are for what waits in
-/// the rings of its ports by then, and for what comes before the peers hear it.
-pub(super) const STOP_PART: u32 = 4;
 /// Most pools.
 const POOLS_MAX: usize = 256;
 /// Most contradictions that are kept.
@@ -193,7 +190,7 @@ impl QosConfig {
             seed: merged.seed.unwrap_or(1),
             packet_slots,
             stop_at_slots: match plans.iter().any(PortPlan::is_lossless) && merged.live.is_some() {
-                true => packet_slots / STOP_PART,
+                true => packet_slots - packet_slots / 4,
                 false => u32::MAX,
             },
             hold_slots: merged.hold_slots.unwrap_or(1 << 12),
