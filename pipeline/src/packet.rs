@@ -1,4 +1,9 @@
-//! Packet memory: one preallocated region of equal chunks, and the handles that own them.
+//! Packet memory: one preallocated region of chunks, and the handles that own them.
+//!
+//! Chunks have one size, or two: a memory with [large chunks](PacketMemory::with_large) keeps a packet that does not fit the
+//! configured size in a chunk of [`LARGE_CHUNK_BYTES`]. A packet always lies in one chunk, contiguously. Large chunks lie behind the
+//! others, at multiples of their size, and an index counts in units of the configured size in both: an address is a shift and an
+//! addition for every handle.
 //!
 //! A [`Buf`] is a linear handle on one chunk: it cannot be cloned, only moved or [shared]. Copies of
 //! a packet (multicast, mirror) share the chunk by reference count, and the first writer copies
@@ -43,6 +48,9 @@ pub const REGION_ALIGN_BYTES: usize = 4096;
 /// Bytes behind the last chunk that may be read: generated code looks at a header before it knows that
 /// the packet is long enough.
 pub const READABLE_BEHIND_BYTES: usize = 4096;
+
+/// Bytes of a large chunk: a frame of 9,216 bytes with its headroom, and room to grow.
+pub const LARGE_CHUNK_BYTES: u32 = 16384;
 
 /// The handle of one chunk (one reference to it). Linear: neither `Clone` nor `Copy`.
 ///
@@ -156,13 +164,13 @@ pub struct NoMemory;
 pub struct RegionLayout {
     /// First byte of chunk 0, aligned to the chunk size, and to [`REGION_ALIGN_BYTES`] where there are no guards.
     pub base: *mut u8,
-    /// Bytes from there to the end of the last chunk.
+    /// Bytes from there to the end of the last chunk of the configured size. Large chunks are behind it.
     pub bytes: usize,
     /// log2 of the distance between chunks: chunk `i` starts at `base + (i << chunk_shift)`.
     pub chunk_shift: u32,
     /// Chunks lie side by side, so that the distance is their size.
     pub is_contiguous: bool,
-    /// Number of chunks.
+    /// Every handle has an index below this: the number of chunks where all have one size.
     pub chunks: u32,
     /// References to each chunk, by its index.
     pub refs: *const AtomicU32,
@@ -176,16 +184,28 @@ pub struct PacketMemory {
     region: Arc<Region>,
     /// Free chunks of this worker, used last in first out; at most two batches.
     cache: Vec<u32>,
+    /// The same of large chunks, by their number.
+    large: Vec<u32>,
     foreign: u64,
 }
 
 impl PacketMemory {
+    /// [`PacketMemory::new`] with `large` more chunks of [`LARGE_CHUNK_BYTES`], for packets that do not fit the others; as many of them as handles can name.
+    /// Their pages are taken from the system when a packet first lies there. Where the configured chunks are as long, there are none.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub fn with_large(config: MemoryConfig, large: u32) -> Result<PacketMemory, MemoryError> {
+        let shape = region::Shape { batch: depot::BATCH_MAX, guarded: false, large };
+        Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
+    }
+
     /// Makes a region and its first handle. Chunks lie side by side, as the kernel wants them.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub fn new(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        Ok(PacketMemory::on(Arc::new(Region::new(config, depot::BATCH_MAX, false)?)))
+        PacketMemory::with_large(config, 0)
     }
 
     /// [`PacketMemory::of_device`], where at most `batch` chunks (1 to 64) travel between handles at once: few where many handles take
@@ -194,8 +214,8 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn with_batch(config: MemoryConfig, batch: u32) -> Result<PacketMemory, MemoryError> {
-        let region = Region::new(config, batch, cfg!(debug_assertions))?;
-        Ok(PacketMemory::on(Arc::new(region)))
+        let shape = region::Shape { batch, guarded: cfg!(debug_assertions), large: 0 };
+        Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
     /// The same with a page on both sides of each chunk that nobody can write, at twice the addresses: a write
@@ -204,7 +224,8 @@ impl PacketMemory {
     /// # Errors
     /// See [`MemoryError`].
     pub fn guarded(config: MemoryConfig) -> Result<PacketMemory, MemoryError> {
-        Ok(PacketMemory::on(Arc::new(Region::new(config, depot::BATCH_MAX, true)?)))
+        let shape = region::Shape { batch: depot::BATCH_MAX, guarded: true, large: 0 };
+        Ok(PacketMemory::on(Arc::new(Region::new(config, shape)?)))
     }
 
     /// [`PacketMemory::guarded`] in builds with debug assertions, as tests are; otherwise [`PacketMemory::new`]. For
@@ -223,7 +244,7 @@ impl PacketMemory {
 
     fn on(region: Arc<Region>) -> PacketMemory {
         let cache = Vec::with_capacity(2 * region.depot.batch());
-        PacketMemory { region, cache, foreign: 0 }
+        PacketMemory { region, cache, large: Vec::new(), foreign: 0 }
     }
 
     /// The shape of the region.
@@ -233,7 +254,22 @@ impl PacketMemory {
 
     /// The longest frame that fits behind the headroom, in bytes.
     pub fn max_frame_bytes(&self) -> u32 {
-        self.region.config.chunk_bytes - self.region.config.headroom_bytes
+        self.max_chunk_bytes() - self.region.config.headroom_bytes
+    }
+
+    /// Bytes of the largest chunk.
+    pub fn max_chunk_bytes(&self) -> u32 {
+        match self.region.large_chunks() {
+            0 => self.region.config.chunk_bytes,
+            _ => LARGE_CHUNK_BYTES,
+        }
+    }
+
+    /// The offset at which a packet ends at most in the chunk of `buf`. In a memory with large chunks, a packet in one of the others ends in front of its
+    /// last byte: what follows it then begins inside the chunk, as generated code needs it (`chunk_reach` of its frame).
+    #[inline]
+    pub fn end_max(&self, buf: &Buf) -> usize {
+        self.region.end_max(buf.index())
     }
 
     /// Where the chunks lie, for generated code and for AF_XDP's UMEM.
@@ -270,6 +306,36 @@ impl PacketMemory {
         Some(self.region.handle(index))
     }
 
+    /// A chunk in which a packet may end at this offset, the smallest there is: undefined content, a reference count of one. `None` when
+    /// none of its size is free, or none is so large.
+    pub fn alloc_to(&mut self, end: usize) -> Option<Buf> {
+        if end <= self.region.end_max(0) { self.alloc() } else { self.alloc_large(end) }
+    }
+
+    #[cold]
+    fn alloc_large(&mut self, end: usize) -> Option<Buf> {
+        let large = self.region.large.as_ref()?;
+        if end > LARGE_CHUNK_BYTES as usize {
+            return None;
+        }
+        if self.large.is_empty() && !large.depot.take(&mut self.large) {
+            self.region.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let index = self.region.large_index(self.large.pop()?);
+        self.region.refs.get(index as usize)?.store(1, Ordering::Relaxed);
+        Some(self.region.handle(index))
+    }
+
+    #[cold]
+    fn free_large(&mut self, index: u32) {
+        let Some(large) = &self.region.large else { return };
+        self.large.push(self.region.large_number(index));
+        if self.large.len() >= 2 * large.depot.batch() {
+            large.depot.give(&mut self.large);
+        }
+    }
+
     /// Gives one reference back; the last one frees the chunk.
     pub fn free(&mut self, buf: Buf) {
         let Some(refs) = self.region.refs_of(&buf) else {
@@ -282,10 +348,14 @@ impl PacketMemory {
         } else if refs.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        if cfg!(debug_assertions) {
-            self.region.check(buf.index());
+        let index = buf.index();
+        if self.region.is_large(index) {
+            return self.free_large(index);
         }
-        self.cache.push(buf.index());
+        if cfg!(debug_assertions) {
+            self.region.check(index);
+        }
+        self.cache.push(index);
         if self.cache.len() >= 2 * self.region.depot.batch() {
             self.region.depot.give(&mut self.cache);
         }
@@ -316,7 +386,12 @@ impl PacketMemory {
         if self.is_unique(buf) {
             return Ok(());
         }
-        let mut copy = self.alloc().ok_or(NoMemory)?;
+        // Of the same size: what the packet may grow by is what it was.
+        let copy = match self.region.is_large(buf.index()) {
+            true => self.alloc_large(used.end),
+            false => self.alloc(),
+        };
+        let mut copy = copy.ok_or(NoMemory)?;
         if let (Some(to), Some(from)) = (
             self.bytes_mut(&mut copy).and_then(|b| b.get_mut(used.clone())),
             self.bytes(buf).get(used),
@@ -338,7 +413,8 @@ impl PacketMemory {
         // written only through `bytes_mut`, which needs the only reference by `&mut`: if that is
         // `buf`, the borrow excludes it, and any other reference means the count is above one.
         unsafe {
-            std::slice::from_raw_parts(self.region.chunk(buf.index()), self.region.chunk_len())
+            let index = buf.index();
+            std::slice::from_raw_parts(self.region.chunk(index), self.region.chunk_len(index))
         }
     }
 
@@ -350,7 +426,8 @@ impl PacketMemory {
         // SAFETY: the count is one and `buf` is that reference, borrowed exclusively: no slice of the
         // chunk exists, and `share` needs a borrow of `buf` to make another reference.
         Some(unsafe {
-            std::slice::from_raw_parts_mut(self.region.chunk(buf.index()), self.region.chunk_len())
+            let index = buf.index();
+            std::slice::from_raw_parts_mut(self.region.chunk(index), self.region.chunk_len(index))
         })
     }
 
@@ -379,7 +456,7 @@ impl PacketMemory {
             return None;
         }
         let start = self.region.config.headroom_bytes as usize;
-        let mut buf = self.alloc()?;
+        let mut buf = self.alloc_to(start + frame.len())?;
         if let Some(to) =
             self.bytes_mut(&mut buf).and_then(|b| b.get_mut(start..start + frame.len()))
         {
@@ -412,6 +489,9 @@ impl Drop for PacketMemory {
     fn drop(&mut self) {
         while !self.cache.is_empty() {
             self.region.depot.give(&mut self.cache);
+        }
+        while let (Some(large), false) = (&self.region.large, self.large.is_empty()) {
+            large.depot.give(&mut self.large);
         }
     }
 }

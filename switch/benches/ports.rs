@@ -351,10 +351,12 @@ fn through_program(kind: &str, stop: &AtomicBool) {
     let program = programs.join("rocev2_lossless");
     let place = Place { program, entries: Some(entries), ..Place::default() };
     let mut loaded = load(&place).unwrap_or_else(|rejected| panic!("{rejected}"));
-    let holders = Holders::of_any(2);
-    let memory = loaded.size_memory(&[1, 2], &holders).memory();
-    let options = DeviceOptions { engine: EngineKind::Jit, memory, ..DeviceOptions::default() };
-    let mut core: Core = loaded.device(options).unwrap();
+    let room = loaded.size_memory(&[1, 2], &Holders::of_any([1, 2]));
+    let (memory, large_chunks) = (room.memory(), room.large_chunks);
+    let options =
+        DeviceOptions { engine: EngineKind::Jit, memory, large_chunks, ..DeviceOptions::default() };
+    let mut core: Core = loaded.workers(options, 1).unwrap().remove(0);
+    core.memory().divide(room.kept, room.later);
     for (number, name) in [(1, "in"), (2, "out")] {
         let spec = PortSpec::parse(&format!("{kind}:{name}")).unwrap();
         let port = open(&spec, core.memory()).unwrap().port;
@@ -373,12 +375,13 @@ fn through_program(kind: &str, stop: &AtomicBool) {
 /// Two AF_XDP sockets, and addresses that go round: fill, receive, send, completion.
 fn bare_xdp(stop: &AtomicBool) {
     let mut mem = memory();
-    let ring_entries = 1024;
+    let (receive_entries, send_entries) = (1024, 1024);
     let socket = |name: &str| {
         let config = XskConfig {
             index: interface::look_up(name).unwrap().index,
             queue: 0,
-            ring_entries,
+            receive_entries,
+            send_entries,
             umem_chunk_bytes: 4096,
             extra_headroom_bytes: 0,
             multi_buffer: false,
@@ -399,7 +402,7 @@ fn bare_xdp(stop: &AtomicBool) {
     };
     let (mut input, _map_in, _program_in) = socket("in");
     let (mut output, _map_out, _program_out) = socket("out");
-    let chunks: Vec<Buf> = (0..2 * ring_entries).map(|_| mem.alloc().unwrap()).collect();
+    let chunks: Vec<Buf> = (0..2 * receive_entries).map(|_| mem.alloc().unwrap()).collect();
     let mut free: Vec<u64> = chunks.iter().map(|buf| u64::from(buf.index()) * 4096).collect();
     let mut idle = Idle { fd: input.fd().as_raw_fd(), polls: 0 };
     while !stop.load(Ordering::Relaxed) {

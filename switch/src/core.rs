@@ -74,8 +74,8 @@ pub use slot::PortReport;
 use slot::{Slot, SlotSet};
 pub use statistics::Statistics;
 
-/// Bursts that one poll receives from a port that obeys pauses: a ring of AF_XDP.
-const BURSTS_MAX: usize = 32;
+/// Bursts that one poll receives from a port that obeys pauses: as many frames as wait at once in a switch at its defaults.
+const BURSTS_MAX: usize = 128;
 /// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
 /// so that ports that take nothing do not take the memory of the others.
 const BACKLOG_MAX: usize = 1024;
@@ -435,7 +435,7 @@ impl Core {
                 || self.readable.contains(slot)
                 || place.port.next_arrival().is_some_and(|at| at <= now)
             {
-                self.take_in(slot, &mut progress, None);
+                self.take_in_all(slot, &mut progress, None);
             }
         }
         self.readable.clear();
@@ -511,8 +511,8 @@ impl Core {
         received
     }
 
-    /// The same for a port that obeys pauses, on while bursts are full: a pause that waits behind them is obeyed before more is
-    /// sent, and the ring is emptied before it overflows.
+    /// The same for a port that obeys pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
+    /// peer in time, and a pause that waits behind it is obeyed before more is sent. Pauses of the device's own leave between two bursts.
     #[inline]
     fn take_in_all(
         &mut self,
@@ -524,6 +524,9 @@ impl Core {
             let received = self.take_in(slot, progress, lend(&mut trace));
             if received < BURST_MAX || !self.manager.obeys_pauses(slot) {
                 return;
+            }
+            if !self.active.is_empty() {
+                progress.sent += self.send_all();
             }
         }
     }

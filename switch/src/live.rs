@@ -17,12 +17,14 @@ mod workers;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, Progress};
+use crate::ports::sys::schedule::shorten_slices;
 use crate::ports::{self, Opened, PortError, PortSpec};
 use workers::Shared;
 pub use workers::Workers;
@@ -132,6 +134,16 @@ pub(crate) fn attach_opened(
     core.add_port(number, opened.port)?;
     record(core, number, spec)?;
     Ok(opened.notices)
+}
+
+/// Slices of the processor that a switch with a lossless class asks for. With the usual ones of milliseconds it may not be run for tens of them on a busy
+/// machine, and its rings overflow.
+const SLICE: Duration = Duration::from_micros(100);
+
+/// Asks the system to run the calling thread, and those that it starts later, often and for short: for a switch that may not be late.
+pub fn ask_for_short_slices() {
+    // Where the system refuses, all is as it is without.
+    let _ = shorten_slices(SLICE);
 }
 
 /// When a loop looks at links, spins and sleeps.

@@ -198,6 +198,8 @@ pub struct DeviceOptions {
     pub hash_seed: u64,
     /// Packet memory.
     pub memory: MemoryConfig,
+    /// Large chunks of packet memory beside it, of a device that is made with [`Loaded::workers`].
+    pub large_chunks: u32,
 }
 
 impl Default for DeviceOptions {
@@ -209,6 +211,7 @@ impl Default for DeviceOptions {
             seed: 1,
             hash_seed: 0,
             memory: MemoryConfig::default(),
+            large_chunks: 0,
         }
     }
 }
@@ -410,7 +413,8 @@ impl Loaded {
     /// As [`Loaded::device`].
     pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, String> {
         let asked = self.config.as_ref().and_then(|config| config.qos.as_ref()?.packet_slots);
-        let memory = PacketMemory::new(options.memory).map_err(|error| match asked {
+        let memory = PacketMemory::with_large(options.memory, options.large_chunks);
+        let memory = memory.map_err(|error| match asked {
             Some(packets) => format!("{error} (`packet_slots` of `qos:`: {packets} packets)"),
             None => error.to_string(),
         })?;

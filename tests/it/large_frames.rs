@@ -16,7 +16,7 @@ use wireyard_tests::live::Switch;
 use wireyard_tests::{has_tool, skip};
 
 use crate::many_ports::cables;
-use crate::rig::{ip, private_network};
+use crate::rig::{Wire, frame, ip, private_network, veth};
 
 const PROGRAM: &str = "programs/rocev2_lossless";
 const LATEST: Duration = Duration::from_secs(60);
@@ -181,4 +181,36 @@ s.sendto(bytes(range(250)) * 19, ('192.0.2.2', 7))";
         // Each in and out once.
         assert_eq!(tshark(&file, "udp.length == 1008 && udp.checksum.status == 1").len(), 8);
     }
+}
+
+/// Frames that fit no chunk of 2 KiB, and those that just do, through the compiled engine in order and unharmed.
+fn frames_of_every_length_pass(test: &str, kind: &str) {
+    let Some(_network) = private_network(test) else { return };
+    veth("sw1", "host1");
+    veth("sw2", "host2");
+    let (one, two) = (format!("1={kind}:sw1"), format!("2={kind}:sw2"));
+    let switch = Switch::on("programs/rocev2_lossless", &[&one, &two], &["--json"]);
+    let mut hosts = [1, 2].map(|n| Wire::open(&format!("raw:host{n}")));
+    let lengths = [60, 1514, 1787, 1788, 1791, 1792, 1793, 2048, 3840, 4096, 9014, 9216];
+    let frames: Vec<Vec<u8>> = lengths.iter().map(|len| frame(&[], *len)).collect();
+    for _ in 0..20 {
+        hosts[0].send(&frames);
+        assert_eq!(hosts[1].receive(frames.len()), frames);
+    }
+    let report: Value =
+        serde_json::from_str(&switch.end("INT").expect(0, &[]).out).expect("JSON counters");
+    let sent = 20 * lengths.len();
+    assert_eq!(report["ports"][0]["medium"]["rx_frames"], sent, "{report:#}");
+    assert_eq!(report["ports"][1]["medium"]["tx_frames"], sent, "{report:#}");
+    assert_eq!(report["total"]["balanced"], true, "{report:#}");
+}
+
+#[test]
+fn xdp_ports_carry_frames_of_every_length() {
+    frames_of_every_length_pass("xdp_ports_carry_frames_of_every_length", "xdp");
+}
+
+#[test]
+fn raw_ports_carry_frames_of_every_length() {
+    frames_of_every_length_pass("raw_ports_carry_frames_of_every_length", "raw");
 }

@@ -153,7 +153,9 @@ fn a_lossless_class_between_live_switches_loses_nothing() {
     let (first, second) = (check_lossless(&first, "first"), check_lossless(&second, "second"));
     assert_eq!((hosts.received, hosts.missing), (hosts.sent, 0), "{first:#} {second:#}");
     assert!(hosts.sent > 1000, "{counts:?}");
-    if seconds() >= 2.0 {
+    // Where the machine let the sender offer more than the last link takes.
+    let offered = FRAME_TIME.as_secs_f64() * hosts.sent as f64;
+    if seconds() >= 2.0 && offered > 0.7 * seconds() {
         assert!(pauses_sent(&second, 0) > 0, "the first switch was never paused: {second:#}");
         assert!(pauses_sent(&first, 0) > 0, "the sender was never paused: {first:#}");
     }

@@ -33,6 +33,41 @@ fn report(switch: Switch) -> Value {
     serde_json::from_str(&switch.end("INT").expect(0, &[]).out).expect("JSON counters")
 }
 
+fn resident_kibibytes(switch: &Switch) -> u64 {
+    let memory = std::fs::read_to_string(format!("/proc/{}/status", switch.pid())).unwrap();
+    let resident = memory.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("memory");
+    resident.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// A switch with queues at its defaults, of which AF_XDP pins all packet memory but its large chunks.
+#[test]
+fn two_xdp_ports_with_queues_take_less_than_48_mebibytes() {
+    let test = "two_xdp_ports_with_queues_take_less_than_48_mebibytes";
+    let Some(_network) = private_network(test) else { return };
+    cables(1);
+    // A port of large frames beside one of an MTU of 1,500.
+    veth::create(["sw2", "host2"], 9000).expect("a cable");
+    let config = ["--config", "programs/rocev2_lossless/lossless.yaml", "--json"];
+    let switch = Switch::on(PROGRAM, &["1=xdp:sw1", "2=xdp:sw2"], &config);
+    let mut hosts = [1, 2].map(|n| Wire::open(&format!("raw:host{n}")));
+    for len in [60, 1000, 9014] {
+        let mut frame = frame(2, UNKNOWN);
+        frame.resize(len, 7);
+        for _ in 0..4 {
+            hosts[1].send(&vec![frame.clone(); 50]);
+        }
+    }
+    assert_eq!(hosts[0].receive(400).len(), 400, "those of 9,014 bytes are too long there");
+    let maps = std::fs::read_to_string(format!("/proc/{}/smaps", switch.pid())).unwrap();
+    let sizes = maps.lines().filter_map(|line| line.strip_prefix("Rss:"));
+    let sizes = sizes.map(|size| size.trim().trim_end_matches(" kB").parse::<u64>().unwrap());
+    let kibibytes = sizes.max().expect("packet memory is the largest mapping");
+    assert!((40 << 10..=48 << 10).contains(&kibibytes), "{kibibytes} KiB");
+    let report = report(switch);
+    assert_eq!(report["ports"][0]["medium"]["tx_too_long"], 200, "{report:#}");
+    assert_eq!(report["total"]["balanced"], true, "{report:#}");
+}
+
 /// Each port gets a frame in and one out.
 fn every_port_hears(test: &str, kind: &str, count: usize) {
     let Some(_network) = private_network(test) else { return };
@@ -51,10 +86,8 @@ fn every_port_hears(test: &str, kind: &str, count: usize) {
         hosts[n].send(std::slice::from_ref(&hello));
         assert_eq!(hosts[0].receive(1), [hello], "port {} hears", n + 1);
     }
-    let memory = std::fs::read_to_string(format!("/proc/{}/status", switch.pid())).unwrap();
-    let resident = memory.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("memory");
-    let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(kibibytes < 400 << 10, "{kibibytes} KiB for {count} ports");
+    let kibibytes = resident_kibibytes(&switch);
+    assert!(kibibytes < 100 << 10, "{kibibytes} KiB for {count} ports");
     let report = report(switch);
     assert_eq!(report["total"]["balanced"], true, "{report:#}");
     let all = report["ports"].as_array().unwrap();
@@ -95,7 +128,7 @@ fn a_port_that_comes_later_has_its_share_or_is_told() {
     };
     write(0);
     // 4,096 chunks are kept for packets, and 384 are three times the least of a port.
-    let more = ["--ports", file.to_str().unwrap(), "--packet-memory", "70MiB", "--json"];
+    let more = ["--ports", file.to_str().unwrap(), "--packet-memory", "8960KiB", "--json"];
     let mut switch = Switch::start(&[&[PROGRAM], more.as_slice()].concat());
     write(3);
     switch.signal("HUP");
@@ -110,9 +143,9 @@ fn a_port_that_comes_later_has_its_share_or_is_told() {
     }
     write(4);
     switch.signal("HUP");
-    let told = "its rings need 128 chunks of packet memory at least (64 to receive, 64 to send); of 4480 chunks (70 MiB) 0 are left";
+    let told = "its rings need 128 chunks of packet memory at least (64 to receive, 64 to send); of 4480 chunks (8960 KiB) 0 are left";
     switch.await_text(told, SOON);
-    switch.await_text("--packet-memory 72MiB", SOON);
+    switch.await_text("--packet-memory 9216KiB", SOON);
     let hello = frame(5, 1);
     hosts[4].send(std::slice::from_ref(&hello));
     assert_eq!(hosts[0].receive(1), [hello], "the others go on");

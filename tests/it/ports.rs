@@ -16,7 +16,8 @@ use crate::rig::{DOUBLE_TAGGED, SERVICE_TAGGED, TAGGED, Wire, frame, ip, private
 
 fn every_shape() -> Vec<Vec<u8>> {
     let tags: [&[u8]; 4] = [&[], TAGGED, SERVICE_TAGGED, DOUBLE_TAGGED];
-    let lengths = [60, 64, 65, 1514, 4096, 4097, 9200];
+    // Around what a chunk holds, and a page.
+    let lengths = [60, 64, 65, 1514, 1788, 1791, 1792, 1793, 2048, 4096, 4097, 9200];
     let mut all: Vec<_> =
         lengths.iter().flat_map(|len| tags.iter().map(|tag| frame(tag, *len))).collect();
     all.push(frame(&[], 9216));

@@ -112,8 +112,7 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     let shown = check(good, &[]).expect(0, &[]).out.clone();
     assert!(shown.contains("port 1 priority group 3 (ingress_lossless): xoff at"), "{shown}");
     assert!(shown.contains("port 2 queue 4 (AZURE_LOSSLESS): kmin 1 MiB, kmax 2 MiB"), "{shown}");
-    let packets =
-        "packets: 8192 wait at once in `run`, in 208 MiB of packet memory; the pools hold";
+    let packets = "packets: 8192 wait at once in `run`, in 44 MiB of packet memory; the pools hold";
     assert!(shown.contains(packets), "{shown}");
     let json: serde_json::Value = serde_json::from_str(&check(good, &["--json"]).out).unwrap();
     // 5 ms of 100 Gbit/s are 62.5 MB: a live peer is a process unless it is said to be none.
@@ -124,11 +123,11 @@ fn check_prints_thresholds_and_refuses_contradictions() {
     let hardware = check(&hardware, &["--json"]).out;
     let hardware: serde_json::Value = serde_json::from_str(&hardware).unwrap();
     assert_eq!(hardware["queues"]["groups"][0]["headroom_bytes"], 50_176, "{hardware:#}");
-    assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 2 * 2048, "{json:#}");
+    assert_eq!(json["packets"]["chunks"], 8192 + 1024 + 13_312, "{json:#}");
     // Of 96,000 B only the pools in use count; without `qos:` nothing is said.
     let few = "ports: { 1: { rate: 1Gbps } }\nqos: { cell: 96 B, buffer_pools: { \
                ingress_lossy_pool: { direction: ingress, size: 96 KB }, other: { direction: ingress, size: 1 MB } } }\n";
-    let packets = "packets: 1000 wait at once in `run`, in 64 MiB of packet memory; the pools hold 1000 of 60 B\n";
+    let packets = "packets: 1000 wait at once in `run`, in 7 MiB of packet memory; the pools hold 1000 of 60 B\n";
     let shown_few = check(few, &[]).expect(0, &[]).out.clone();
     assert!(shown_few.contains(packets), "{shown_few}");
     assert!(!check("ports: { 1: {} }\n", &[]).expect(0, &[]).out.contains("packets:"));

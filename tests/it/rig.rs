@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+use wireyard_switch::config::room::CHUNK_BYTES;
 use wireyard_switch::ports::sys::netns::{PrivateNetwork, enter_private_network};
 use wireyard_switch::ports::{LinkState, Port, PortError, PortSpec, RxFrame, TxFrame, open};
 use wireyard_tables::time::Time;
@@ -46,7 +47,10 @@ pub(crate) fn veth(one: &str, two: &str) {
     ip(&format!("link set {two} up"));
 }
 
-/// A port with its memory, as bytes in and out.
+/// Large chunks of a port's memory.
+const LARGE: u32 = 64;
+
+/// A port with its memory, as bytes in and out. Packet memory is as `run` has it, but for how much there is.
 pub(crate) struct Wire {
     pub(crate) mem: PacketMemory,
     chunks: u32,
@@ -60,13 +64,14 @@ impl Wire {
     }
 
     pub(crate) fn with_chunks(spec: &str, chunks: u32) -> Wire {
-        let mem = PacketMemory::new(MemoryConfig { chunks, ..MemoryConfig::default() }).unwrap();
+        let config = MemoryConfig { chunks, chunk_bytes: CHUNK_BYTES, ..MemoryConfig::default() };
+        let mem = PacketMemory::with_large(config, LARGE).unwrap();
         let opened = open(&PortSpec::parse(spec).unwrap(), &mem);
         let opened = opened.unwrap_or_else(|error| panic!("{error}"));
         let asked = spec.split(',').next().unwrap_or(spec);
         assert_eq!(opened.port.name(), asked, "{:?}", opened.notices);
         let port = opened.port;
-        Wire { mem, chunks, port, started: Instant::now() }
+        Wire { mem, chunks: chunks + LARGE, port, started: Instant::now() }
     }
 
     pub(crate) fn now(&self) -> Time {

@@ -57,7 +57,10 @@ impl Pass<'_> {
             body_at: old_off + self.body_start as usize,
             valid: old_off..old_off + old_len,
         };
-        let chunk = self.memory.config().chunk_bytes as usize;
+        let chunk = match &self.packet.buf {
+            Some(buf) => self.memory.end_max(buf),
+            None => self.memory.config().chunk_bytes as usize,
+        };
         let room = at.body_at.checked_sub(plan.headers);
         let in_place = room.is_some_and(|off| off <= usize::from(u16::MAX) && off + total <= chunk);
         if !in_place {
@@ -107,7 +110,7 @@ impl Pass<'_> {
             false => (self.packet.len - self.slack_at) as usize,
         };
         let total = headers + self.body_len() as usize + tail + slack;
-        let longest = self.memory.config().chunk_bytes as usize;
+        let longest = self.memory.max_chunk_bytes() as usize;
         if headers > usize::from(u16::MAX) || total > longest {
             return Err(too_long());
         }
@@ -119,12 +122,14 @@ impl Pass<'_> {
         let config = self.memory.config();
         let rest = at.valid.end - at.body_at;
         let need = total.max(headers + rest);
-        let spare = (config.chunk_bytes as usize).checked_sub(need).ok_or_else(too_long)?;
+        let longest = self.memory.max_chunk_bytes() as usize;
+        let spare = longest.checked_sub(need).ok_or_else(too_long)?;
         // The offset of a packet has 16 bits; `headers` is no more than that.
         let most = usize::from(u16::MAX) - headers;
-        let body_at = headers + spare.min(config.headroom_bytes as usize).min(most);
+        let headroom = spare.min(config.headroom_bytes as usize).min(most);
+        let body_at = headers + headroom;
         let no_memory = || End::Drop(BuiltinReason::NoMemory.id());
-        let mut new = self.memory.alloc().ok_or_else(no_memory)?;
+        let mut new = self.memory.alloc_to(headroom + need).ok_or_else(no_memory)?;
         let old = self.packet.buf.take();
         if let (Some(old), Some(to)) = (&old, self.memory.bytes_mut(&mut new)) {
             let from = self.memory.bytes(old).get(at.body_at..at.valid.end);

@@ -172,7 +172,7 @@ impl Scratch {
 
 /// See [`VmContext::chunk_reach`].
 fn reach(memory: &PacketMemory) -> u64 {
-    u64::from(memory.config().chunk_bytes).min(1 << 16)
+    u64::from(memory.max_chunk_bytes()).min(1 << 16)
 }
 
 impl Inner {

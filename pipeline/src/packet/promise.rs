@@ -15,7 +15,7 @@ use super::region::Region;
 pub(super) struct Shares {
     /// Chunks that are never promised.
     kept: AtomicU32,
-    /// What a holder gets, if it can be.
+    /// What a holder gets that asks for no number.
     share: AtomicU32,
     promised: AtomicU32,
 }
@@ -40,13 +40,6 @@ impl Promise {
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
-
-    /// Gives back what is over so many.
-    pub fn keep(&mut self, chunks: u32) {
-        let over = self.chunks.saturating_sub(chunks);
-        self.chunks -= over;
-        self.region.shares.promised.fetch_sub(over, Ordering::Relaxed);
-    }
 }
 
 impl Drop for Promise {
@@ -65,13 +58,17 @@ pub struct NotPromised {
 }
 
 impl PacketMemory {
-    /// Says how many chunks are kept for packets under way, and divides the others equally among so many holders.
-    pub fn divide(&self, kept: u32, holders: u32) {
+    /// Says how many chunks are kept for packets under way, and how many a holder gets that asks for no number.
+    pub fn divide(&self, kept: u32, share: u32) {
         let shares = &self.region.shares;
         let kept = kept.min(self.region.config.chunks);
         shares.kept.store(kept, Ordering::Relaxed);
-        let share = (self.region.config.chunks - kept) / holders.max(1);
         shares.share.store(share, Ordering::Relaxed);
+    }
+
+    /// What a holder gets that asks for no number.
+    pub fn default_share(&self) -> u32 {
+        self.region.shares.share.load(Ordering::Relaxed)
     }
 
     /// Chunks that are kept for packets under way.
@@ -79,13 +76,13 @@ impl PacketMemory {
         self.region.shares.kept.load(Ordering::Relaxed)
     }
 
-    /// Promises a holder its share, or what is left of it, which is at least `least` and at most `most`.
+    /// Promises a holder `most` chunks, or what is left of them, which is at least `least`.
     ///
     /// # Errors
     /// `least` chunks are not left.
     pub fn promise(&self, least: u32, most: u32) -> Result<Promise, NotPromised> {
         let (shares, all) = (&self.region.shares, self.region.config.chunks);
-        let wanted = shares.share.load(Ordering::Relaxed).min(most).max(least);
+        let wanted = most.max(least);
         let may = all - shares.kept.load(Ordering::Relaxed).min(all);
         let mut before = shares.promised.load(Ordering::Relaxed);
         loop {

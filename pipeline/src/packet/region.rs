@@ -1,6 +1,6 @@
 //! The memory itself: mapping, reference counts, and the tag that tells regions apart.
 //!
-//! Chunks lie side by side, or each behind a guard ([`super::guard`]); an address is a shift and an addition in both layouts.
+//! Chunks lie side by side, large ones behind the others, or each behind a guard ([`super::guard`]); an address is a shift and an addition in both layouts.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroU32;
@@ -12,8 +12,8 @@ use super::depot::Depot;
 use super::guard::Guards;
 use super::promise::Shares;
 use super::{
-    BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, MemoryConfig, MemoryError, READABLE_BEHIND_BYTES,
-    REGION_ALIGN_BYTES, RegionLayout,
+    BUF_INDEX_BITS, BUF_INDEX_MASK, Buf, LARGE_CHUNK_BYTES, MemoryConfig, MemoryError,
+    READABLE_BEHIND_BYTES, REGION_ALIGN_BYTES, RegionLayout,
 };
 
 /// Tags of regions: 1 to 4,095. A tag comes back only when no handle of its region was left.
@@ -35,9 +35,32 @@ fn take_tag() -> Result<NonZeroU32, MemoryError> {
     Ok(tag)
 }
 
+/// What a region is beside its configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Chunks that travel between handles at once, at most.
+    pub(super) batch: u32,
+    /// Guards around chunks; not with large ones.
+    pub(super) guarded: bool,
+    /// Large chunks.
+    pub(super) large: u32,
+}
+
+/// The large chunks of a region.
+#[derive(Debug)]
+pub(super) struct Large {
+    pub(super) depot: Depot,
+    chunks: u32,
+    /// log2 of the indices that each takes.
+    index_shift: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) config: MemoryConfig,
+    /// Index of the first large chunk; above every index where there is none.
+    first_large: u32,
+    pub(super) large: Option<Large>,
     pub(super) refs: Box<[AtomicU32]>,
     pub(super) depot: Depot,
     /// How often a chunk was asked for and none was free.
@@ -61,8 +84,7 @@ unsafe impl Sync for Region {}
 impl Region {
     pub(super) fn new(
         config: MemoryConfig,
-        batch: u32,
-        guarded: bool,
+        Shape { batch, guarded, large }: Shape,
     ) -> Result<Region, MemoryError> {
         let MemoryConfig { chunks, chunk_bytes, headroom_bytes } = config;
         if !chunk_bytes.is_power_of_two() || !(512..=4 << 20).contains(&chunk_bytes) {
@@ -79,12 +101,16 @@ impl Region {
             true => (chunk_bytes as usize).max(REGION_ALIGN_BYTES) * 2,
             false => chunk_bytes as usize,
         };
-        let bytes = u64::from(chunks) * stride as u64;
-        let out_of_memory = MemoryError::OutOfMemory(u64::from(chunks) * u64::from(chunk_bytes));
+        let large = Large::of(&config, large, batch);
+        let first_large = large.as_ref().map_or(u32::MAX, |large| large.first(chunks));
+        let indices = large.as_ref().map_or(chunks, |large| large.first(chunks) + large.indices());
+        let bytes = u64::from(indices) * stride as u64;
+        let out_of_memory = MemoryError::OutOfMemory(u64::from(indices) * u64::from(chunk_bytes));
         // Longer and aligned by hand: `calloc` gives pages that the system zeroes when they are
         // touched, an aligned allocation would touch them all now. Every chunk starts at a multiple of
         // its size, and behind the last one are bytes that generated code may read.
-        let align = REGION_ALIGN_BYTES.max(stride);
+        let of_large = if large.is_some() { LARGE_CHUNK_BYTES as usize } else { 0 };
+        let align = REGION_ALIGN_BYTES.max(stride).max(of_large);
         let layout = usize::try_from(bytes)
             .ok()
             .and_then(|b| b.checked_add(align + READABLE_BEHIND_BYTES))
@@ -102,12 +128,14 @@ impl Region {
         let guards = guarded.then(|| Guards::new(first, stride, chunk_bytes as usize, chunks));
         // SAFETY: a chunk is at the end of its stride, which is inside the allocation.
         let base = unsafe { first.add(stride - chunk_bytes as usize) };
-        let refs = (0..chunks).map(|_| AtomicU32::new(0)).collect();
+        let refs = (0..indices).map(|_| AtomicU32::new(0)).collect();
         let (depot, shares) = (Depot::full(chunks, batch), Shares::of(chunks));
         let refused = AtomicU64::new(0);
         let stride_shift = stride.trailing_zeros();
         Ok(Region {
             config,
+            first_large,
+            large,
             refs,
             depot,
             refused,
@@ -131,11 +159,11 @@ impl Region {
     pub(super) fn layout(&self) -> RegionLayout {
         RegionLayout {
             base: self.base.as_ptr(),
-            bytes: ((self.config.chunks as usize - 1) << self.stride_shift) + self.chunk_len(),
+            bytes: ((self.config.chunks as usize - 1) << self.stride_shift) + self.chunk_len(0),
             chunk_shift: self.stride_shift,
             is_contiguous: self.guards.is_none(),
             refs: self.refs.as_ptr(),
-            chunks: self.config.chunks,
+            chunks: self.refs.len() as u32,
             tag: self.tag.get(),
         }
     }
@@ -159,20 +187,82 @@ impl Region {
         if self.owns(buf) { self.refs.get(buf.index() as usize) } else { None }
     }
 
-    pub(super) fn chunk_len(&self) -> usize {
-        self.config.chunk_bytes as usize
+    #[inline]
+    pub(super) fn is_large(&self, index: u32) -> bool {
+        index >= self.first_large
+    }
+
+    /// Bytes of a chunk.
+    #[inline]
+    pub(super) fn chunk_len(&self, index: u32) -> usize {
+        match self.is_large(index) {
+            true => LARGE_CHUNK_BYTES as usize,
+            false => self.config.chunk_bytes as usize,
+        }
+    }
+
+    /// See [`super::PacketMemory::end_max`].
+    #[inline]
+    pub(super) fn end_max(&self, index: u32) -> usize {
+        let is_one_of_two_sizes = self.large.is_some() && !self.is_large(index);
+        self.chunk_len(index) - usize::from(is_one_of_two_sizes)
+    }
+
+    pub(super) fn large_chunks(&self) -> u32 {
+        self.large.as_ref().map_or(0, |large| large.chunks)
+    }
+
+    /// The index of large chunk `number`.
+    pub(super) fn large_index(&self, number: u32) -> u32 {
+        let shift = self.large.as_ref().map_or(0, |large| large.index_shift);
+        self.first_large + (number << shift)
+    }
+
+    /// The number of the large chunk with this index.
+    pub(super) fn large_number(&self, index: u32) -> u32 {
+        let shift = self.large.as_ref().map_or(0, |large| large.index_shift);
+        (index - self.first_large) >> shift
     }
 
     /// First byte of chunk `index`, which is the index of a handle that this region `owns`.
     pub(super) fn chunk(&self, index: u32) -> *mut u8 {
-        debug_assert!(index < self.config.chunks);
-        // SAFETY: handles of this region have an index below `chunks` (`handle` is called with
-        // indices of the depot only), so the offset stays inside the allocation.
+        debug_assert!((index as usize) < self.refs.len());
+        // SAFETY: handles of this region have an index below the number of `refs` (`handle` is called with
+        // indices of the depots only), so the offset stays inside the allocation.
         unsafe { self.base.as_ptr().add((index as usize) << self.stride_shift) }
     }
 
+    fn is_free(&self, index: u32) -> bool {
+        let refs = self.refs.get(index as usize);
+        refs.is_some_and(|refs| refs.load(Ordering::Relaxed) == 0)
+    }
+
     pub(super) fn free_chunks(&self) -> u32 {
-        self.refs.iter().filter(|r| r.load(Ordering::Relaxed) == 0).count() as u32
+        let large = (0..self.large_chunks()).map(|number| self.large_index(number));
+        (0..self.config.chunks).chain(large).filter(|index| self.is_free(*index)).count() as u32
+    }
+}
+
+impl Large {
+    /// As many as were asked for and handles can name; `None` where a chunk is as long already.
+    fn of(config: &MemoryConfig, chunks: u32, batch: u32) -> Option<Large> {
+        let index_shift = LARGE_CHUNK_BYTES.ilog2().checked_sub(config.chunk_bytes.ilog2())?;
+        if index_shift == 0 {
+            return None;
+        }
+        let first = config.chunks.next_multiple_of(1 << index_shift);
+        let chunks = chunks.min((BUF_INDEX_MASK + 1).saturating_sub(first) >> index_shift);
+        let depot = || Depot::full(chunks, batch);
+        (chunks > 0).then(|| Large { depot: depot(), chunks, index_shift })
+    }
+
+    /// The index of the first one behind so many chunks: large ones start at multiples of their size.
+    fn first(&self, chunks: u32) -> u32 {
+        chunks.next_multiple_of(1 << self.index_shift)
+    }
+
+    fn indices(&self) -> u32 {
+        self.chunks << self.index_shift
     }
 }
 
@@ -183,7 +273,7 @@ fn give_tag(tag: NonZeroU32) {
 impl Drop for Region {
     fn drop(&mut self) {
         // A handle that was leaked would name a chunk of the next region with this tag.
-        if self.free_chunks() == self.config.chunks {
+        if self.free_chunks() == self.config.chunks + self.large_chunks() {
             give_tag(self.tag);
         }
         // The pages can be written again before they are given back.

@@ -239,9 +239,9 @@ fn shares_freed_by_several_workers_free_the_chunk_once() {
 #[test]
 fn promises_leave_others_their_share() {
     let mem = memory(1000);
-    mem.divide(200, 4);
-    assert_eq!(mem.kept(), 200);
-    let held: Vec<Promise> = (0..3).map(|_| mem.promise(64, 512).unwrap()).collect();
+    mem.divide(200, 150);
+    assert_eq!((mem.kept(), mem.default_share()), (200, 150));
+    let held: Vec<Promise> = (0..3).map(|_| mem.promise(64, 200).unwrap()).collect();
     assert!(held.iter().all(|promise| promise.chunks() == 200));
     let small = mem.promise(64, 128).unwrap();
     assert_eq!(small.chunks(), 128);
@@ -252,10 +252,45 @@ fn promises_leave_others_their_share() {
     drop(small);
     assert_eq!(mem.promise(129, 512).unwrap_err(), NotPromised { left: 128, all: 1000 });
     assert_eq!(mem.promise(1, 512).unwrap().chunks(), 128);
-    let mut shrunk = mem.promise(100, 512).unwrap();
-    shrunk.keep(500);
-    shrunk.keep(100);
-    assert_eq!((shrunk.chunks(), mem.promise(1, 512).unwrap().chunks()), (100, 28));
     mem.divide(5000, 0);
     assert_eq!(mem.promise(1, 512).unwrap_err().left, 0);
+}
+
+#[test]
+fn what_does_not_fit_a_chunk_is_in_a_large_one() {
+    let config = MemoryConfig { chunks: 13, chunk_bytes: 2048, headroom_bytes: 256 };
+    let mut mem = PacketMemory::with_large(config, 3).unwrap();
+    assert_eq!((mem.max_frame_bytes(), mem.free_chunks()), (16384 - 256, 16));
+    let layout = mem.region_layout();
+    assert_eq!((layout.bytes, layout.chunks), (13 * 2048, 16 + 3 * 8), "large ones are aligned");
+    // A packet ends in front of the last byte of a small chunk: what follows it begins inside.
+    let small = mem.alloc_frame(&[1; 1791]).unwrap();
+    let mut large: Vec<Buf> = (2..5).map(|n| mem.alloc_frame(&[n; 1792]).unwrap()).collect();
+    assert_eq!((mem.bytes(&small).len(), mem.end_max(&small)), (2048, 2047));
+    for buf in &large {
+        assert_eq!((mem.bytes(buf).len(), mem.end_max(buf)), (16384, 16384));
+        assert_eq!(mem.bytes(buf).as_ptr() as usize % 16384, 0);
+    }
+    assert!(mem.alloc_frame(&[0; 1792]).is_none() && mem.alloc_to(16385).is_none());
+    assert_eq!((mem.frame(&large[1], 256, 1792), mem.refused()), ([3; 1792].as_slice(), 1));
+    // Another worker frees them; a copy is as large as what it is of.
+    let mut other = mem.worker();
+    large.drain(1..).for_each(|buf| other.free(buf));
+    drop(other);
+    let mut copy = mem.share(&large[0]).unwrap();
+    mem.make_unique(&mut copy, 256..2048).unwrap();
+    assert_eq!(mem.frame(&copy, 256, 1792), [2; 1792]);
+    assert_eq!((mem.bytes(&copy).len(), mem.free_chunks()), (16384, 13));
+    [small, copy].into_iter().chain(large).for_each(|buf| mem.free(buf));
+    assert_eq!(mem.free_chunks(), 16);
+    // A memory of chunks that are as large has none of them, and one of many has what handles can name.
+    let config = MemoryConfig { chunk_bytes: 16384, ..config };
+    assert_eq!(PacketMemory::with_large(config, 3).unwrap().free_chunks(), 13);
+}
+
+#[test]
+fn large_chunks_are_as_many_as_handles_can_name() {
+    let config = MemoryConfig { chunks: (1 << 20) - 20, chunk_bytes: 2048, headroom_bytes: 256 };
+    let mem = PacketMemory::with_large(config, 1000).unwrap();
+    assert_eq!(mem.free_chunks(), config.chunks + 2);
 }

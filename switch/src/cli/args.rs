@@ -405,7 +405,7 @@ pub struct RunArgs {
     /// Workers, each with a processor core and ports of its own, which they get in turns.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
-    /// Packet memory, as in 256MiB; default: what ports and queues need.
+    /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
     #[arg(long, value_name = "SIZE")]
     pub packet_memory: Option<crate::units::Bytes>,
     /// Stop after this many seconds.

@@ -138,7 +138,7 @@ fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
     } else {
         show(warnings, files);
         print(&report.map(|report| report.to_string()).unwrap_or_default());
-        print(&room.map(|room| format!("{room}\n")).unwrap_or_default());
+        print(&room.as_ref().map(|room| format!("{room}\n")).unwrap_or_default());
         let count = warnings.counts().1 + report.map_or(0, |report| report.warnings.len());
         print(&format!("{summary}; {}\n", counted(count, "warning")));
     }

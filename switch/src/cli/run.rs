@@ -65,15 +65,16 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         ..Holders::of(&specs, file.is_some())
     };
     let room = loaded.size_memory(&numbers, &holders);
-    let memory = room.memory();
-    let options = DeviceOptions { background: true, memory, ..DeviceOptions::live() };
+    let (memory, large_chunks) = (room.memory(), room.large_chunks);
+    let options = DeviceOptions { background: true, memory, large_chunks, ..DeviceOptions::live() };
+    let specs = room.with_rings(&specs);
     for warning in loaded.queue_warnings(&numbers) {
         say(&format!("warning: {warning}"));
     }
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
     if let Some(core) = cores.first_mut() {
-        core.memory().divide(room.kept, holders.ring_ports);
+        core.memory().divide(room.kept, room.later);
     }
     assembly.build(&loaded, &mut cores, &mut say)?;
     let mut name =
@@ -95,6 +96,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         say(&format!("metrics on http://{}/metrics", metrics.address()));
     }
     let mut core = cores.remove(0);
+    if room.is_lossless {
+        live::ask_for_short_slices();
+    }
     let mut workers = Workers::start(cores)?;
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),

@@ -31,7 +31,7 @@ pub use key::{ClassKey, ClassMap};
 pub use part::Part;
 pub use preset::Preset;
 pub use report::{GroupReport, PoolReport, Problem, QueueReport, Report};
-pub use resolve::{Classifier, PortLink, Qos, QosPort, Trust};
+pub use resolve::{CATCH_UP_FRAMES, Classifier, PortLink, Qos, QosPort, Trust};
 
 /// The largest `packet_slots`: with what ports hold, what a packet memory has.
 pub const PACKET_SLOTS_MAX: u32 = 1_000_000;

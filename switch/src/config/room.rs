@@ -1,31 +1,41 @@
 //! Packet memory for a buffer and its ports: how many packets wait at once in a live switch, how many chunks rings hold, and the
 //! chunks that takes.
 //!
-//! A buffer counts bytes, packet memory counts packets: the smallest frame takes a chunk as the longest does. So a switch that
+//! A buffer counts bytes, packet memory counts packets: every packet up to [`CHUNK_BYTES`] takes a chunk of that size. So a switch that
 //! should hold its buffer full of small frames needs many chunks. Their pages are taken from the system when a packet first lies
-//! there, but a port that pins its memory (AF_XDP) takes them all: by default there is a bound, and `packet_slots` moves it.
-//! Rings have a bound together: the more ports there are that may be AF_XDP, the smaller are the rings of each.
+//! there, but a port that pins its memory (AF_XDP) takes them all: by default there is a bound, and `packet_slots` moves it. Longer packets have
+//! large chunks, which no port pins: there are as many of them as packets may wait.
+//!
+//! Rings have a bound together: the more ports there are that may be AF_XDP, the smaller are the rings of each. A port with a lossless
+//! class wants a ring for what its peer sends while this process is not run; another wants less.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
 use wireyard_pipeline::packet::MemoryConfig;
+use wireyard_tables::time::Span;
 
 use super::SwitchConfig;
-use crate::config::qos::{PACKET_SLOTS_MAX, PoolReport, Qos};
-use crate::ports::xdp::rings::{RINGS, entries_for};
+use crate::config::qos::{CATCH_UP_FRAMES, PACKET_SLOTS_MAX, PoolReport, Qos, QosPort};
+use crate::ports::xdp::rings::{CHUNKS_MIN, RECEIVE_DEFAULT, RECEIVE_MAX, chunks_for, entries_of};
 use crate::ports::{PortKind, PortSpec};
 use crate::units::Bytes;
 
+/// Bytes of a chunk: a frame of an MTU of 1,500 with its headroom, and room to grow.
+pub const CHUNK_BYTES: u32 = 2048;
 /// The smallest frame, without its check sequence.
 const FRAME_BYTES_MIN: u64 = 60;
-/// Packets that wait at once where `packet_slots` does not say: 128 MiB of chunks of 16 KiB.
+/// A frame of a lossless class on its link: RDMA with a path MTU of 1,024 bytes.
+const FRAME_BYTES_LOSSLESS: u64 = 1100;
+/// How long a process that is ready may not be run, for the rings of a lossless class.
+const NOT_RUN: Span = Span::from_ms(50);
+/// Packets that wait at once where `packet_slots` does not say.
 const PACKETS_DEFAULT: u32 = 8192;
 /// Packets that wait behind ports of a switch without queues.
 const PACKETS_PLAIN: u32 = 3072;
 /// Chunks that the rings of all ports hold together, unless that is less than their least.
-const RING_CHUNKS: u32 = 8192;
+const RING_CHUNKS: u32 = 13_312;
 /// Ports with rings for which there is room where ports may come later, at least; and twice as many as there are first.
 const RING_PORTS_LATER: u32 = 8;
 /// Free chunks that a worker keeps for itself.
@@ -36,10 +46,12 @@ const CHUNKS_MAX: u32 = 1 << 20;
 const CHUNKS_BETWEEN: u32 = 1024;
 
 /// Who holds chunks beside the packets that wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {
-    /// Ports that are or may be AF_XDP, those that may come later among them.
-    pub ring_ports: u32,
+    /// Ports that are or may be AF_XDP, and the entries for receiving that were asked for.
+    pub ring_ports: Vec<(u16, Option<u32>)>,
+    /// Ports of this kind that may come later.
+    pub later: u32,
     /// Workers.
     pub workers: u32,
     /// Bytes of packet memory that were asked for.
@@ -47,22 +59,49 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Of so many ports of any kind, with one worker.
-    pub fn of_any(ports: usize) -> Holders {
-        Holders { ring_ports: ports as u32, workers: 1, memory: None }
+    /// Of these ports of any kind, with one worker.
+    pub fn of_any(numbers: impl IntoIterator<Item = u16>) -> Holders {
+        let ring_ports = numbers.into_iter().map(|number| (number, None)).collect();
+        Holders { ring_ports, later: 0, workers: 1, memory: None }
     }
 
     /// Of these ports; `more` may come later.
     pub fn of(specs: &[(u16, PortSpec)], more: bool) -> Holders {
         let has_rings = |spec: &PortSpec| matches!(spec.kind, PortKind::Xdp | PortKind::Auto);
-        let now = specs.iter().filter(|(_, spec)| has_rings(spec)).count() as u32;
-        let ring_ports = if more { (2 * now).max(RING_PORTS_LATER) } else { now };
-        Holders { ring_ports, workers: 1, memory: None }
+        let ring_ports = specs.iter().filter(|(_, spec)| has_rings(spec));
+        let ring_ports: Vec<_> = ring_ports.map(|(number, spec)| (*number, spec.ring)).collect();
+        let now = ring_ports.len() as u32;
+        let later = if more { RING_PORTS_LATER.max(2 * now) - now } else { 0 };
+        Holders { ring_ports, later, workers: 1, memory: None }
+    }
+
+    /// Chunks that the rings of each port want, those of ports that come later last.
+    fn wants(&self, ports: &[QosPort]) -> (Vec<(u16, u32)>, u32) {
+        let lossless = |number: u16| {
+            let port = ports.iter().find(|port| port.name == number.to_string())?;
+            lossless_entries(port)
+        };
+        let want = |(number, asked): &(u16, Option<u32>)| {
+            let entries = asked.or_else(|| lossless(*number)).unwrap_or(RECEIVE_DEFAULT);
+            (*number, chunks_for(entries))
+        };
+        let wants: Vec<(u16, u32)> = self.ring_ports.iter().map(want).collect();
+        let later = wants.iter().map(|(_, chunks)| *chunks).max();
+        (wants, later.unwrap_or(chunks_for(RECEIVE_DEFAULT)))
     }
 }
 
+/// Entries for receiving of a port with a lossless class: what its peer sends while this process is not run, and what the peer sends at once
+/// that was not run itself.
+fn lossless_entries(port: &QosPort) -> Option<u32> {
+    let rate = port.tm.rate.filter(|_| port.tm.groups.iter().any(|g| g.lossless.is_some()))?;
+    let bytes = u128::from(rate.get()) * u128::from(NOT_RUN.as_ns()) / 8_000_000_000;
+    let frames = u32::try_from(bytes / u128::from(FRAME_BYTES_LOSSLESS)).unwrap_or(RECEIVE_MAX);
+    Some(frames.saturating_add(CATCH_UP_FRAMES).clamp(RECEIVE_DEFAULT, RECEIVE_MAX))
+}
+
 /// What a live switch keeps its packets in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Room {
     /// Smallest frames that the pools hold.
     pub pool_packets: u64,
@@ -72,13 +111,24 @@ pub struct Room {
     pub kept: u32,
     /// Chunks of packet memory, those that ports hold among them.
     pub chunks: u32,
-    /// Bytes of packet memory.
+    /// Bytes of these chunks.
     pub memory_bytes: u64,
+    /// Large chunks beside them, whose pages are taken from the system when a packet first lies there.
+    pub large_chunks: u32,
+    /// Chunks of the rings of each port.
+    #[serde(skip)]
+    pub rings: Vec<(u16, u32)>,
+    /// Chunks of the rings of a port that comes later.
+    #[serde(skip)]
+    pub later: u32,
+    /// A port has a lossless class.
+    #[serde(skip)]
+    pub is_lossless: bool,
 }
 
 impl Room {
-    /// For these pools, charged in cells of so many bytes (0: in bytes), `asked` packets and these holders.
-    fn of(pools: &[PoolReport], cell_bytes: u64, asked: Option<u32>, holders: &Holders) -> Room {
+    /// Packets that these pools hold, charged in cells of so many bytes (0: in bytes), and those that wait at once, which may be `asked`.
+    fn packets(pools: &[PoolReport], cell_bytes: u64, asked: Option<u32>) -> (u64, u32) {
         let charge = FRAME_BYTES_MIN.next_multiple_of(cell_bytes.max(1));
         let bytes = |direction| {
             let pools = pools.iter().filter(|pool| pool.direction == direction);
@@ -88,31 +138,67 @@ impl Room {
         let pool_packets = bytes("ingress").min(bytes("egress")) / charge;
         let wanted = u32::try_from(pool_packets).unwrap_or(u32::MAX).max(1);
         let packets = asked.unwrap_or(wanted.min(PACKETS_DEFAULT)).clamp(1, PACKET_SLOTS_MAX);
-        Room::for_packets(pool_packets, packets, holders)
+        (pool_packets, packets)
     }
 
     /// Of a switch without queues.
     pub fn plain(holders: &Holders) -> Room {
-        Room::for_packets(0, PACKETS_PLAIN, holders)
+        Room::for_packets((0, PACKETS_PLAIN), &[], holders)
     }
 
-    fn for_packets(pool_packets: u64, packets: u32, holders: &Holders) -> Room {
+    fn for_packets(
+        (pool_packets, packets): (u64, u32),
+        ports: &[QosPort],
+        holders: &Holders,
+    ) -> Room {
         let kept = packets + CHUNKS_BETWEEN + CHUNKS_PER_WORKER * (holders.workers.max(1) - 1);
-        let entries = entries_for(holders.ring_ports, RING_CHUNKS);
-        let rings = RINGS.saturating_mul(entries).saturating_mul(holders.ring_ports);
-        let chunk_bytes = u64::from(MemoryConfig::default().chunk_bytes);
-        let chunks = match holders.memory {
-            Some(bytes) => u32::try_from(bytes.get() / chunk_bytes).unwrap_or(u32::MAX).max(1),
-            None => kept.saturating_add(rings),
+        let (mut rings, mut later) = holders.wants(ports);
+        let asked = holders.memory.map(|bytes| {
+            u32::try_from(bytes.get() / u64::from(CHUNK_BYTES)).unwrap_or(u32::MAX).max(1)
+        });
+        let bound = asked.map_or(RING_CHUNKS, |chunks| chunks.saturating_sub(kept));
+        let all = |rings: &[(u16, u32)], later: u32| {
+            let now: u64 = rings.iter().map(|(_, chunks)| u64::from(*chunks)).sum();
+            now + u64::from(later) * u64::from(holders.later)
         };
-        let chunks = chunks.min(CHUNKS_MAX);
-        let memory_bytes = u64::from(chunks) * chunk_bytes;
-        Room { pool_packets, packets, kept, chunks, memory_bytes }
+        let wanted = all(&rings, later);
+        if wanted > u64::from(bound) {
+            let part = |chunks: &mut u32| {
+                let part = u64::from(*chunks) * u64::from(bound) / wanted;
+                *chunks = (part as u32).max(CHUNKS_MIN);
+            };
+            rings.iter_mut().map(|(_, chunks)| chunks).chain([&mut later]).for_each(part);
+        }
+        let of_rings = u32::try_from(all(&rings, later)).unwrap_or(u32::MAX);
+        let chunks = asked.unwrap_or(kept.saturating_add(of_rings)).min(CHUNKS_MAX);
+        let memory_bytes = u64::from(chunks) * u64::from(CHUNK_BYTES);
+        Room {
+            pool_packets,
+            packets,
+            kept,
+            chunks,
+            memory_bytes,
+            large_chunks: packets,
+            rings,
+            later,
+            is_lossless: ports.iter().any(|port| lossless_entries(port).is_some()),
+        }
     }
 
-    /// The packet memory.
+    /// The packet memory, without its large chunks.
     pub fn memory(&self) -> MemoryConfig {
-        MemoryConfig { chunks: self.chunks, ..MemoryConfig::default() }
+        MemoryConfig { chunks: self.chunks, chunk_bytes: CHUNK_BYTES, ..MemoryConfig::default() }
+    }
+
+    /// The ports with the entries of their rings, where they do not say.
+    pub fn with_rings(&self, specs: &[(u16, PortSpec)]) -> Vec<(u16, PortSpec)> {
+        let ring = |number: u16| self.rings.iter().find(|(known, _)| *known == number);
+        let mut specs = specs.to_vec();
+        for (number, spec) in &mut specs {
+            let chunks = ring(*number).map(|(_, chunks)| *chunks);
+            spec.ring = chunks.map(entries_of).or(spec.ring);
+        }
+        specs
     }
 }
 
@@ -140,8 +226,9 @@ impl SwitchConfig {
         let qos = self.queues(numbers)?.ok()?;
         let asked = self.qos.as_ref().and_then(|qos| qos.packet_slots);
         let cell = u64::from(qos.tm.cell_bytes);
-        let any = Holders::of_any(qos.ports.len());
-        Some(Room::of(&pools_in_use(&qos), cell, asked, holders.unwrap_or(&any)))
+        let any = Holders::of_any(qos.ports.iter().filter_map(|port| port.name.parse().ok()));
+        let packets = Room::packets(&pools_in_use(&qos), cell, asked);
+        Some(Room::for_packets(packets, &qos.ports, holders.unwrap_or(&any)))
     }
 }
 
@@ -158,7 +245,17 @@ fn pools_in_use(qos: &Qos) -> Vec<PoolReport> {
 
 #[cfg(test)]
 mod tests {
+    use wireyard_pipeline::diag::{Diagnostics, Files};
+    use wireyard_pipeline::source::Loader;
+
     use super::*;
+
+    fn config(text: &str) -> SwitchConfig {
+        let loader = Loader::in_memory([("switch.yaml", text)], &[]);
+        let (mut files, mut found) = (Files::new(), Diagnostics::new());
+        let read = SwitchConfig::read("switch.yaml".as_ref(), &loader, &mut files, &mut found);
+        read.unwrap_or_else(|| panic!("{:?}", found.sorted()))
+    }
 
     fn pools(ingress: u64, egress: u64) -> Vec<PoolReport> {
         let pool = |direction: &'static str, size_bytes| PoolReport {
@@ -174,18 +271,21 @@ mod tests {
 
     #[test]
     fn memory_holds_what_the_buffer_promises_within_a_bound() {
-        let any = |ports| Holders::of_any(ports);
-        let small = Room::of(&pools(60_000, 120_000), 0, None, &any(2));
+        let of = |pools: &[PoolReport], cell, asked, ports| {
+            let packets = Room::packets(pools, cell, asked);
+            Room::for_packets(packets, &[], &Holders::of_any(1..=ports))
+        };
+        let small = of(&pools(60_000, 120_000), 0, None, 2);
         assert_eq!((small.pool_packets, small.packets), (1000, 1000));
-        assert_eq!((small.kept, small.chunks), (1000 + 1024, 1000 + 1024 + 2 * 2048));
-        let cells = Room::of(&pools(96_000, 96_000), 96, None, &any(2));
+        assert_eq!((small.kept, small.chunks), (1000 + 1024, 1000 + 1024 + 2 * 1280));
+        let cells = of(&pools(96_000, 96_000), 96, None, 2);
         assert_eq!(cells.packets, 1000, "a cell is the least that is charged");
-        let large = Room::of(&pools(12_000_000, 12_000_000), 0, None, &any(2));
+        let large = of(&pools(12_000_000, 12_000_000), 0, None, 2);
         assert_eq!((large.pool_packets, large.packets), (200_000, 8192));
-        let asked = Room::of(&pools(12_000_000, 12_000_000), 0, Some(200_000), &any(64));
-        assert_eq!((asked.packets, asked.chunks), (200_000, 200_000 + 1024 + 8192));
-        assert_eq!(asked.memory_bytes, u64::from(asked.chunks) << 14);
-        let most = Room::of(&pools(1 << 40, 1 << 40), 0, Some(PACKET_SLOTS_MAX), &any(60_000));
+        let asked = of(&pools(12_000_000, 12_000_000), 0, Some(200_000), 64);
+        assert_eq!((asked.packets, asked.chunks), (200_000, 200_000 + 1024 + 13_312));
+        assert_eq!(asked.memory_bytes, u64::from(asked.chunks) << 11);
+        let most = of(&pools(1 << 40, 1 << 40), 0, Some(PACKET_SLOTS_MAX), 60_000);
         assert_eq!(most.chunks, 1 << 20, "more packet memory cannot have");
     }
 
@@ -199,17 +299,54 @@ mod tests {
             |kind, count, more| Room::plain(&Holders::of(&specs(kind, count), more)).chunks;
         assert_eq!([2, 256].map(|count| chunks("raw:", count, false)), [4096; 2]);
         let xdp = [1, 2, 8, 64, 128].map(|count| chunks("xdp:", count, false) - 4096);
-        assert_eq!(xdp, [2048, 4096, 8192, 8192, 128 * 128]);
+        assert_eq!(xdp, [1280, 2560, 10_240, 13_312, 128 * 128]);
         assert_eq!(chunks("", 8, false), chunks("xdp:", 8, false), "a bare name may be AF_XDP");
         // Ports that come later find room, and the first ones do not have it all.
-        assert_eq!(chunks("raw:", 2, true), 4096 + 8192);
-        assert_eq!(Holders::of(&specs("xdp:", 6), true).ring_ports, 12);
-        let asked = Holders { memory: Some(Bytes::new(64 << 20)), workers: 3, ring_ports: 2 };
+        assert_eq!(chunks("raw:", 2, true), 4096 + 10_240);
+        assert_eq!(Holders::of(&specs("xdp:", 6), true).later, 6);
+        let two = specs("xdp:", 2);
+        let asked =
+            Holders { memory: Some(Bytes::new(8 << 20)), workers: 3, ..Holders::of(&two, false) };
         let room = Room::plain(&asked);
-        assert_eq!(
-            (room.chunks, room.kept),
-            (4096, 4096 + 256),
-            "less than rings and packets want"
-        );
+        assert_eq!((room.chunks, room.kept), (4096, 4096 + 256), "less than packets want");
+        assert_eq!(room.rings, [(1, 128), (2, 128)], "ports are refused with the numbers");
+    }
+
+    #[test]
+    fn a_lossless_port_has_a_ring_for_what_comes_while_the_process_is_not_run() {
+        let text = "ports: { 1: { rate: 1Gbps }, 2: { rate: 10Gbps }, 3: { rate: 1Gbps, pfc_enable: [], priority_groups: { default: ingress_lossy } }, 4: { rate: 1Gbps } }\n\
+                    qos: { preset: onyx_roce, allow_lossy_headroom: true }\n";
+        let config = config(text);
+        let specs = |texts: &[&str]| -> Vec<(u16, PortSpec)> {
+            let spec = |(n, text): (u16, &&str)| (n, PortSpec::parse(text).unwrap());
+            (1..).zip(texts).map(spec).collect()
+        };
+        let rings = |texts: &[&str], memory: Option<u64>| {
+            let specs = specs(texts);
+            let memory = memory.map(Bytes::new);
+            let holders = Holders { memory, ..Holders::of(&specs, false) };
+            let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
+            let room = config.room(&numbers, Some(&holders)).unwrap();
+            let rings = room.with_rings(&specs).iter().map(|(_, spec)| spec.ring).collect();
+            (room, rings)
+        };
+        let of = |entries: &[u32]| entries.iter().map(|n| Some(*n)).collect::<Vec<_>>();
+        // 50 ms of frames of 1,100 bytes, and 512 that come at once.
+        let (_, one): (Room, Vec<Option<u32>>) = rings(&["xdp:a"], None);
+        assert_eq!(one, of(&[5681 + 512]));
+        let (all, several) = rings(&["xdp:a", "xdp:b", "xdp:c", "raw:d"], Some(400 << 20));
+        assert_eq!(several, [&of(&[5681 + 512, 56_818 + 512, 1024])[..], &[None]].concat());
+        assert_eq!(all.memory_bytes, 400 << 20);
+        let (_, given) = rings(&["xdp:a,ring=2000", "xdp:b,ring=64"], None);
+        assert_eq!(given, of(&[2000, 64]));
+    }
+
+    /// The figure of README: what AF_XDP pins of a switch at its defaults.
+    #[test]
+    fn two_lossless_ports_take_less_than_48_mebibytes() {
+        let text = "ports: { 1: { rate: 100Gbps }, 2: { rate: 100Gbps } }\nqos: { preset: onyx_roce, allow_lossy_headroom: true }\n";
+        let room = config(text).room(&[1, 2], None).unwrap();
+        assert_eq!((room.packets, room.chunks), (8192, 8192 + 1024 + 13_312));
+        assert!(room.memory_bytes <= 48 << 20);
     }
 }

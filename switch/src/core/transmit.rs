@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    fn send_all(&mut self) -> usize {
+    pub(super) fn send_all(&mut self) -> usize {
         let (mut sent, mut next) = (0, 0);
         while let Some(slot) = self.active.next(next) {
             next = slot + 1;

@@ -261,7 +261,7 @@ impl EndPointPort {
         self.due = None;
         let data_off = mem.config().headroom_bytes as u16;
         let room = mem.max_frame_bytes();
-        let Some(mut buf) = mem.alloc() else {
+        let Some(mut buf) = mem.alloc_to(mem.max_chunk_bytes() as usize) else {
             self.stats.rx_no_memory += 1;
             return None;
         };

@@ -148,15 +148,15 @@ impl PnetPort {
         now: Time,
         out: &mut Vec<RxFrame>,
     ) -> io::Result<Burst> {
-        let Some(mut buf) = self.spare.take().or_else(|| mem.alloc()) else {
-            self.stats.rx_no_memory += 1;
-            return Ok(Burst::Last);
-        };
         let offset = (mem.config().headroom_bytes as usize).max(TAG_BYTES);
-        if self.cutting.is_some() {
+        if let Some(cutting) = &self.cutting {
+            let end = offset + cutting.segment_len();
+            let Some(buf) = self.chunk(mem, end) else { return Ok(Burst::Last) };
             self.cut(mem, buf, offset, now, out);
             return Ok(Burst::More);
         }
+        // A frame is taken when there is a chunk for it: it waits in the kernel else.
+        let Some(mut buf) = self.chunk(mem, 0) else { return Ok(Burst::Last) };
         let read = match self.channels.receiver.next() {
             Ok(read) => read,
             Err(error) => {
@@ -184,27 +184,54 @@ impl PnetPort {
             return Ok(Burst::More);
         }
         let end = offset + frame.len();
+        if end > mem.end_max(&buf) && end <= mem.max_chunk_bytes() as usize {
+            let Some(large) = mem.alloc_to(end) else {
+                self.spare = Some(buf);
+                self.stats.rx_no_memory += 1;
+                self.stats.rx_errors += 1;
+                return Ok(Burst::More);
+            };
+            self.spare = Some(std::mem::replace(&mut buf, large));
+        }
         match mem.bytes_mut(&mut buf).and_then(|chunk| chunk.get_mut(offset..end)) {
             Some(place) => place.copy_from_slice(frame),
             None => received.truncated = true,
         }
         match finish(mem, buf, offset, &received, now, &mut self.stats) {
             Ok(frame) => give(frame, out, &mut self.stats),
-            Err(buf) => self.spare = Some(buf),
+            Err(buf) => self.keep(mem, buf),
         }
         Ok(Burst::More)
+    }
+
+    /// A chunk in which a frame may end at `end`, that of the last call if it is one.
+    fn chunk(&mut self, mem: &mut PacketMemory, end: usize) -> Option<Buf> {
+        let buf = match self.spare.take() {
+            Some(buf) if end <= mem.end_max(&buf) => Some(buf),
+            small => {
+                small.into_iter().for_each(|buf| mem.free(buf));
+                mem.alloc_to(end)
+            }
+        };
+        self.stats.rx_no_memory += u64::from(buf.is_none());
+        buf
+    }
+
+    /// Keeps a chunk for the next call.
+    fn keep(&mut self, mem: &mut PacketMemory, buf: Buf) {
+        self.spare.replace(buf).into_iter().for_each(|old| mem.free(old));
     }
 
     /// The next segment of the large frame, in `buf`.
     fn cut(
         &mut self,
-        mem: &PacketMemory,
+        mem: &mut PacketMemory,
         mut buf: Buf,
         offset: usize,
         now: Time,
         out: &mut Vec<RxFrame>,
     ) {
-        let Some(mut cutting) = self.cutting.take() else { return self.spare = Some(buf) };
+        let Some(mut cutting) = self.cutting.take() else { return self.keep(mem, buf) };
         let made = match cutting.write(mem, [&self.large, &[]], &mut buf, offset) {
             Some(len) => segment(mem, buf, offset, len, None, now),
             None => Err(buf),
@@ -212,7 +239,7 @@ impl PnetPort {
         match made {
             Ok(frame) => give(frame, out, &mut self.stats),
             Err(buf) => {
-                self.spare = Some(buf);
+                self.keep(mem, buf);
                 self.stats.rx_gso += 1;
                 return;
             }

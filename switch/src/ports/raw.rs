@@ -253,7 +253,16 @@ impl RawRx {
                 self.cutting = Some((cutting, Large { buf, message, vlan: received.vlan }));
                 continue;
             }
-            match finish(mem, buf, offset, &received, now, stats) {
+            let tail = tail_of(&self.overflow, message);
+            let finished = match join(mem, buf, offset, &received, tail) {
+                Ok(buf) => finish(mem, buf, offset, &received, now, stats),
+                Err(buf) => {
+                    stats.rx_no_memory += 1;
+                    stats.rx_errors += 1;
+                    Err(buf)
+                }
+            };
+            match finished {
                 Ok(frame) => give(frame, out, stats),
                 Err(buf) => mem.free(buf),
             }
@@ -302,9 +311,9 @@ impl RawRx {
         stats: &mut PortStats,
     ) {
         let Some((mut cutting, large)) = self.cutting.take() else { return };
-        let tail = self.overflow.chunks(LARGE_BYTES).nth(large.message).unwrap_or_default();
+        let tail = tail_of(&self.overflow, large.message);
         while out.len() < end && !cutting.is_done() {
-            let Some(mut buf) = mem.alloc() else {
+            let Some(mut buf) = mem.alloc_to(offset + cutting.segment_len()) else {
                 // It is not kept for later: it holds a chunk itself, and so might every port.
                 stats.rx_no_memory += 1;
                 stats.rx_errors += 1;
@@ -358,6 +367,35 @@ pub(super) fn begin_cutting(head: &[u8], received: &Received) -> Option<Cutting>
     Some(cutting)
 }
 
+/// What of a message did not fit its chunk.
+fn tail_of(overflow: &[u8], message: usize) -> &[u8] {
+    overflow.chunks(LARGE_BYTES).nth(message).unwrap_or_default()
+}
+
+/// A frame that went on in `tail` behind its chunk, in one chunk; gives the chunk back if no large one is free. What no chunk holds stays as it is.
+fn join(
+    mem: &mut PacketMemory,
+    buf: Buf,
+    offset: usize,
+    received: &Received,
+    tail: &[u8],
+) -> Result<Buf, Buf> {
+    let end = offset + received.len as usize;
+    let is_whole = end <= mem.end_max(&buf) || received.truncated || received.gso.is_some();
+    if is_whole || end > mem.max_chunk_bytes() as usize {
+        return Ok(buf);
+    }
+    let Some(mut large) = mem.alloc_to(end) else { return Err(buf) };
+    let head = mem.bytes(&buf).get(offset..).unwrap_or_default();
+    if let Some(to) = mem.bytes_mut(&mut large).and_then(|chunk| chunk.get_mut(offset..end)) {
+        let (first, second) = to.split_at_mut(head.len().min(to.len()));
+        first.copy_from_slice(head.get(..first.len()).unwrap_or_default());
+        second.copy_from_slice(tail.get(..second.len()).unwrap_or_default());
+    }
+    mem.free(buf);
+    Ok(large)
+}
+
 /// A segment that was written at `offset`, as a frame.
 pub(super) fn segment(
     mem: &PacketMemory,
@@ -393,8 +431,7 @@ pub(super) fn finish(
         stats.rx_gso += 1;
         return Err(buf);
     }
-    let room = mem.config().chunk_bytes as usize - offset;
-    if received.truncated || received.len as usize > room {
+    if received.truncated || offset + received.len as usize > mem.end_max(&buf) {
         stats.rx_too_long += 1;
         return Err(buf);
     }

@@ -105,6 +105,11 @@ impl Cutting {
         self.payload + self.next * self.segment_bytes >= self.len
     }
 
+    /// Bytes of the longest segment.
+    pub(super) fn segment_len(&self) -> usize {
+        self.payload + self.segment_bytes.min(self.len - self.payload)
+    }
+
     /// Makes the next segment at `offset` of `buf`, from the frame in two pieces. Its length; `None` where there is no more, or a
     /// chunk has no room for it.
     pub(super) fn write(

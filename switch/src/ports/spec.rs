@@ -9,6 +9,7 @@ use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
+use super::xdp::rings::{RECEIVE_MAX, RING_MIN};
 use crate::config::{PORT_MAX, SwitchConfig, is_port};
 use crate::units::{Interval, Probability};
 
@@ -69,6 +70,8 @@ pub struct PortSpec {
     pub link: Option<LinkType>,
     /// Receive queue of the interface (`queue=`): AF_XDP takes frames of one queue only.
     pub queue: u32,
+    /// Frames that wait in the kernel while the process is not run (`ring=`), for AF_XDP; at least as many as said, if packet memory has them.
+    pub ring: Option<u32>,
     /// MTU to set on a TAP that is created (`mtu=`).
     pub mtu_bytes: Option<u32>,
     /// File that sent frames are written to (`out=`).
@@ -96,9 +99,10 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "link",
     "queue",
+    "ring",
     "mtu",
     "out",
     "pace",
@@ -125,6 +129,7 @@ impl PortSpec {
             target: target.to_owned(),
             link: None,
             queue: 0,
+            ring: None,
             mtu_bytes: None,
             out: None,
             pace: Pace::Now,
@@ -285,6 +290,10 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
             })?);
         }
         "queue" => spec.queue = count("a queue")?,
+        "ring" => match count("entries")? {
+            ring @ RING_MIN..=RECEIVE_MAX => spec.ring = Some(ring),
+            ring => return Err(format!("ring={ring}: use {RING_MIN} to {RECEIVE_MAX} entries")),
+        },
         "mtu" => match count("bytes")? {
             mtu @ 68..=65_521 => spec.mtu_bytes = Some(mtu),
             mtu => return Err(format!("mtu={mtu}: a TAP takes 68 to 65521 bytes")),
@@ -362,6 +371,9 @@ fn check(spec: &PortSpec) -> Result<(), String> {
     if spec.queue != 0 && spec.kind != PortKind::Xdp {
         return Err("queue= is for xdp: ports".to_owned());
     }
+    if spec.ring.is_some() && !matches!(spec.kind, PortKind::Xdp | PortKind::Auto) {
+        return Err("ring= is for xdp: ports".to_owned());
+    }
     Ok(())
 }
 
@@ -437,6 +449,8 @@ mod tests {
             ("1=pcap:", "names no file"),
             ("tap:t,mtu=20", "68 to 65521"),
             ("raw:t,mtu=2000", "ip link set t mtu"),
+            ("raw:t,ring=64", "ring= is for xdp"),
+            ("xdp:t,ring=1", "64 to 65536"),
             ("raw:t,que=1", "did you mean `queue`?"),
             ("raw:t,queue", "has no value"),
             ("raw:t,queue=x", "not a number"),

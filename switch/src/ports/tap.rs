@@ -5,11 +5,11 @@
 //! with the process, killed or not. One system call for each frame.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-use wireyard_pipeline::packet::{Buf, PacketMemory};
+use wireyard_pipeline::packet::{Buf, LARGE_CHUNK_BYTES, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::raw::Burst;
@@ -26,6 +26,8 @@ pub struct TapPort {
     caps: PortCaps,
     file: Arc<File>,
     spare: Option<Buf>,
+    /// What of a frame did not fit its chunk. Pages are taken from the system when a long frame first lies there.
+    overflow: Box<[u8]>,
     stats: PortStats,
     notices: Vec<String>,
 }
@@ -52,7 +54,9 @@ impl TapPort {
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let caps = PortCaps { link, mtu_bytes: Some(mtu) };
         let stats = PortStats::default();
-        Ok(TapPort { watch, index: found.index, caps, file, spare: None, stats, notices })
+        let overflow = vec![0; LARGE_CHUNK_BYTES as usize].into_boxed_slice();
+        let index = found.index;
+        Ok(TapPort { watch, index, caps, file, spare: None, overflow, stats, notices })
     }
 
     /// Attaches to a device that was made again under the same name.
@@ -78,20 +82,39 @@ impl TapPort {
             return Ok(Burst::Last);
         };
         let data_off = mem.config().headroom_bytes as u16;
-        let chunk = mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(usize::from(data_off)..));
-        let room = chunk.unwrap_or_default();
-        let (len, full) = match (&*self.file).read(room) {
-            Ok(len) => (len, len == room.len()),
+        let offset = usize::from(data_off);
+        let room = mem.end_max(&buf) - offset;
+        let chunk = mem.bytes_mut(&mut buf).and_then(|c| c.get_mut(offset..offset + room));
+        let mut places =
+            [IoSliceMut::new(chunk.unwrap_or_default()), IoSliceMut::new(&mut self.overflow)];
+        let len = match (&*self.file).read_vectored(&mut places) {
+            Ok(len) => len,
             Err(error) => {
                 self.spare = Some(buf);
                 return Err(error);
             }
         };
-        // The kernel cuts a frame that does not fit and says nothing: one that fills the chunk was cut.
-        if full {
+        // The kernel cuts a frame that does not fit both and says nothing; the largest chunk has less room than both.
+        if len > mem.max_frame_bytes() as usize {
             self.stats.rx_too_long += 1;
             self.spare = Some(buf);
             return Ok(Burst::More);
+        }
+        if len > room {
+            let Some(mut large) = mem.alloc_to(offset + len) else {
+                self.stats.rx_no_memory += 1;
+                self.stats.rx_errors += 1;
+                self.spare = Some(buf);
+                return Ok(Burst::More);
+            };
+            let head = mem.bytes(&buf).get(offset..offset + room).unwrap_or_default();
+            let place = mem.bytes_mut(&mut large).and_then(|c| c.get_mut(offset..offset + len));
+            if let Some((first, second)) = place.and_then(|place| place.split_at_mut_checked(room))
+            {
+                first.copy_from_slice(head);
+                second.copy_from_slice(&self.overflow[..len - room]);
+            }
+            self.spare = Some(std::mem::replace(&mut buf, large));
         }
         let len = len as u32;
         self.stats.rx_frames += 1;

@@ -1,6 +1,6 @@
 //! `xdp:` ports: AF_XDP, the fast kind.
 //!
-//! The packet memory itself is the UMEM, so frames arrive in their chunks. An XDP program of six
+//! The packet memory itself is the UMEM, less its large chunks, so frames arrive in their chunks. An XDP program of six
 //! instructions hands the frames of one queue to the socket; they never reach the host's own network
 //! stack. Copy mode, native where the driver can, else generic. Frames of more than a page come and
 //! go in parts (XDP_USE_SG) and are put together in one chunk.
@@ -10,6 +10,7 @@
 //! handle is kept here until it comes back.
 
 mod held;
+mod parts;
 pub(crate) mod rings;
 mod shape;
 mod start;
@@ -20,6 +21,7 @@ use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::{Span, Time};
 
 use held::Held;
+use parts::{Lost, Partial, copy_into_umem};
 use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
 use start::Live;
@@ -48,20 +50,14 @@ pub struct XdpPort {
     receiving: Held,
     sending: Held,
     partial: Option<Partial>,
+    /// Parts of the frame that is being copied; empty between two frames.
+    copies: Vec<(Buf, Part)>,
     look_at: Time,
     /// Kernel drops of sockets that were closed, and of this one as last read.
     drops_before: u64,
     drops_now: u64,
     stats: PortStats,
     notices: Vec<String>,
-}
-
-/// A frame of several parts, of which some came.
-struct Partial {
-    buf: Buf,
-    data_off: usize,
-    len: usize,
-    too_long: bool,
 }
 
 /// What a sender has to do whose frames come in segments.
@@ -85,8 +81,7 @@ impl XdpPort {
         let shape =
             Shape::of(mem).map_err(|why| PortError::Unsupported { port: name.clone(), why })?;
         let rings = Rings::on(mem, spec)?;
-        let (live, notices) =
-            start::start(&watch, &found, spec.queue, mem, &shape, rings.entries())?;
+        let (live, notices) = start::start(&watch, &found, spec.queue, mem, &shape, rings.entries)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let chunks = mem.config().chunks as usize;
         let mut port = XdpPort {
@@ -100,6 +95,7 @@ impl XdpPort {
             receiving: Held::new(chunks),
             sending: Held::new(chunks),
             partial: None,
+            copies: Vec::new(),
             look_at: Time::ZERO,
             drops_before: 0,
             drops_now: 0,
@@ -140,7 +136,7 @@ impl XdpPort {
 
     fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
         let Some(found) = self.watch.look_again(now) else { return };
-        let entries = self.rings.entries();
+        let entries = self.rings.entries;
         let live = start::start(&self.watch, &found, self.queue, mem, &self.shape, entries);
         let Ok((live, _)) = live else { return };
         self.live = Some(live);
@@ -171,7 +167,7 @@ impl XdpPort {
     fn refill(&mut self, mem: &mut PacketMemory) {
         let Some(live) = &mut self.live else { return };
         // Chunks of received frames that were not taken yet are among those held.
-        let room = live.xsk.fill_room().min(self.rings.room(&self.receiving));
+        let room = live.xsk.fill_room().min(self.rings.receive_room(&self.receiving));
         if room == 0 {
             return;
         }
@@ -203,18 +199,10 @@ impl XdpPort {
             return;
         };
         let (len, continued) = (part.len as usize, part.continued);
-        let whole = match self.partial.take() {
-            None => Partial { buf, data_off: offset, len, too_long: false },
+        let mut whole = match self.partial.take() {
+            None => Partial::first(buf, offset, len),
             Some(mut first) => {
-                let source = mem.bytes(&buf).get(offset..offset + len);
-                let end = first.data_off + first.len;
-                let target = mem.bytes_mut(&mut first.buf).and_then(|c| c.get_mut(end..end + len));
-                match (source, target) {
-                    (Some(source), Some(target)) => target.copy_from_slice(source),
-                    _ => first.too_long = true,
-                }
-                first.len += len;
-                mem.free(buf);
+                first.append(mem, buf, offset, len);
                 first
             }
         };
@@ -232,10 +220,19 @@ impl XdpPort {
             mem.free(whole.buf);
             return;
         }
-        if whole.too_long {
-            self.stats.rx_too_long += 1;
-            mem.free(whole.buf);
-            return;
+        let end = whole.data_off + whole.len;
+        whole.make_room(mem, end);
+        match whole.lost {
+            None => {}
+            Some(Lost::TooLong) => {
+                self.stats.rx_too_long += 1;
+                return mem.free(whole.buf);
+            }
+            Some(Lost::NoMemory) => {
+                self.stats.rx_no_memory += 1;
+                self.stats.rx_errors += 1;
+                return mem.free(whole.buf);
+            }
         }
         let frame = self.finish(mem, whole, now);
         self.stats.rx_frames += 1;
@@ -304,7 +301,7 @@ impl XdpPort {
     /// How many frames from the front find room in the ring.
     fn fitting(&mut self, frames: &[TxFrame]) -> usize {
         let Some(live) = &mut self.live else { return 0 };
-        let mut room = live.xsk.tx_room().min(self.rings.room(&self.sending));
+        let mut room = live.xsk.tx_room().min(self.rings.send_room(&self.sending));
         let mut count = 0;
         for frame in frames {
             // A frame that is copied to the front of a chunk needs no more parts than in its place.
@@ -324,6 +321,9 @@ impl XdpPort {
             self.stats.tx_too_long += 1;
             mem.free(frame.buf);
             return false;
+        }
+        if self.shape.is_outside(&frame) {
+            return self.queue_copied(mem, frame, multi_buffer);
         }
         let ready = frame.len > 0
             && (self.shape.sends_in_place(&frame, multi_buffer)
@@ -346,6 +346,25 @@ impl XdpPort {
         self.stats.tx_frames += 1;
         self.stats.tx_bytes += u64::from(frame.len);
         self.sending.put(frame.buf);
+        true
+    }
+
+    /// Queues a frame of a large chunk, copied; false if it was given up.
+    fn queue_copied(&mut self, mem: &mut PacketMemory, frame: TxFrame, multi_buffer: bool) -> bool {
+        let can = multi_buffer || self.shape.parts(&frame) == 1;
+        let copied = can && copy_into_umem(mem, &self.shape, &frame, &mut self.copies);
+        mem.free(frame.buf);
+        let Some(live) = self.live.as_mut().filter(|_| copied) else {
+            self.stats.tx_errors += 1;
+            self.copies.drain(..).for_each(|(buf, _)| mem.free(buf));
+            return false;
+        };
+        for (buf, part) in self.copies.drain(..) {
+            live.xsk.send(part);
+            self.sending.put(buf);
+        }
+        self.stats.tx_frames += 1;
+        self.stats.tx_bytes += u64::from(frame.len);
         true
     }
 

@@ -27,8 +27,10 @@ pub struct XskConfig {
     pub index: u32,
     /// Receive and transmit queue of the interface.
     pub queue: u32,
-    /// Entries of each ring: a power of two.
-    pub ring_entries: u32,
+    /// Entries of the rings for receiving (fill, rx): a power of two.
+    pub receive_entries: u32,
+    /// Entries of the rings for sending (tx, completion): a power of two.
+    pub send_entries: u32,
     /// Bytes of a UMEM chunk: 2,048 or 4,096, and not more than a chunk of packet memory.
     pub umem_chunk_bytes: u32,
     /// Free bytes before the kernel's own headroom.
@@ -81,26 +83,26 @@ impl Xsk {
         let option = |name, value: &u32| set_option(&fd, libc::SOL_XDP, name, value);
         set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem)
             .map_err(at("pin the packet memory (UMEM)"))?;
-        for ring in [
-            libc::XDP_UMEM_FILL_RING,
-            libc::XDP_UMEM_COMPLETION_RING,
-            libc::XDP_RX_RING,
-            libc::XDP_TX_RING,
+        let (receive, send) = (config.receive_entries, config.send_entries);
+        for (ring, entries) in [
+            (libc::XDP_UMEM_FILL_RING, receive),
+            (libc::XDP_UMEM_COMPLETION_RING, send),
+            (libc::XDP_RX_RING, receive),
+            (libc::XDP_TX_RING, send),
         ] {
-            option(ring, &config.ring_entries).map_err(at("make the AF_XDP rings"))?;
+            option(ring, &entries).map_err(at("make the AF_XDP rings"))?;
         }
         // Without the privilege the default stays, which only bounds frames under way.
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES);
         let offsets: Offsets = get_option(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
             .map_err(at("map the AF_XDP rings"))?;
-        let n = config.ring_entries;
         let map = at("map the AF_XDP rings");
-        let rx = Ring::map(&fd, offsets.ring(0), n, libc::XDP_PGOFF_RX_RING).map_err(map)?;
-        let tx = Ring::map(&fd, offsets.ring(1), n, libc::XDP_PGOFF_TX_RING).map_err(map)?;
+        let rx = Ring::map(&fd, offsets.ring(0), receive, libc::XDP_PGOFF_RX_RING).map_err(map)?;
+        let tx = Ring::map(&fd, offsets.ring(1), send, libc::XDP_PGOFF_TX_RING).map_err(map)?;
         let fill = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
-        let fill = Ring::map(&fd, offsets.ring(2), n, fill).map_err(map)?;
+        let fill = Ring::map(&fd, offsets.ring(2), receive, fill).map_err(map)?;
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
-        let completion = Ring::map(&fd, offsets.ring(3), n, completion).map_err(map)?;
+        let completion = Ring::map(&fd, offsets.ring(3), send, completion).map_err(map)?;
         bind(&fd, config).map_err(at("bind the AF_XDP socket"))?;
         Ok(Xsk { rx, tx, fill, completion, fd, _region: mem.pin() })
     }

@@ -1,8 +1,8 @@
 //! How many entries a port's rings have: what packet memory promises the port.
 //!
-//! A chunk whose address is in a ring is the kernel's. A port holds at most as many for receiving as a ring has entries, and as
-//! many for sending, and asks packet memory for them before it opens: so that it never stands there without a chunk to receive
-//! into because other ports have them all.
+//! A chunk whose address is in a ring is the kernel's. A port asks packet memory for the chunks that its rings hold before it opens: so
+//! that it never stands there without a chunk to receive into because other ports have them all. Receiving has most of them: while the
+//! process is not run, frames wait there. What is sent is taken at once, so that ring is short.
 
 use wireyard_pipeline::packet::{PacketMemory, Promise};
 
@@ -11,65 +11,82 @@ use crate::ports::{PortError, PortSpec};
 
 /// Entries of a ring: as many as a driver hands over at a time (its NAPI budget), at least.
 pub(crate) const RING_MIN: u32 = 64;
-/// Entries of a ring, at most.
-pub(crate) const RING_MAX: u32 = 1024;
-/// Chunks are held for receiving, and for sending.
-pub(crate) const RINGS: u32 = 2;
+/// Entries for receiving where nobody says otherwise.
+pub(crate) const RECEIVE_DEFAULT: u32 = 1024;
+/// Entries for receiving, at most.
+pub(crate) const RECEIVE_MAX: u32 = 1 << 16;
+/// Entries for sending, at most.
+const SEND_MAX: u32 = 512;
+/// Chunks of the smallest rings.
+pub(crate) const CHUNKS_MIN: u32 = 2 * RING_MIN;
 
 /// The size of a port's rings.
 #[derive(Debug)]
 pub(super) struct Rings {
-    entries: u32,
+    pub(super) entries: Entries,
     _promise: Promise,
 }
 
+/// Chunks that a port holds for receiving, and for sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entries {
+    pub(super) receive: u32,
+    pub(super) send: u32,
+}
+
+impl Entries {
+    /// Of so many chunks: a quarter for sending, as a power of two.
+    fn of(chunks: u32) -> Entries {
+        let send = 1 << (chunks / 4).clamp(RING_MIN, SEND_MAX).ilog2();
+        Entries { receive: chunks.saturating_sub(send).clamp(RING_MIN, RECEIVE_MAX), send }
+    }
+}
+
+/// Chunks of the rings of a port that receives with so many entries.
+pub(crate) fn chunks_for(receive: u32) -> u32 {
+    receive + SEND_MAX.min(1 << (receive / 3).max(RING_MIN).ilog2())
+}
+
+/// Entries for receiving of a port whose rings have so many chunks.
+pub(crate) fn entries_of(chunks: u32) -> u32 {
+    Entries::of(chunks).receive
+}
+
 impl Rings {
-    /// The share of a port that is being opened.
+    /// What a port gets that is being opened.
     ///
     /// # Errors
     /// Packet memory has not even the least left.
     pub(super) fn on(mem: &PacketMemory, spec: &PortSpec) -> Result<Rings, PortError> {
-        let least = RINGS * RING_MIN;
-        let mut promise = mem.promise(least, RINGS * RING_MAX).map_err(|refused| {
-            let mebibytes = |chunks: u32| {
-                (u64::from(chunks) * u64::from(mem.config().chunk_bytes)).div_ceil(1 << 20)
-            };
+        let wanted =
+            spec.ring.map_or(mem.default_share().min(chunks_for(RECEIVE_DEFAULT)), chunks_for);
+        let promise = mem.promise(CHUNKS_MIN, wanted).map_err(|refused| {
+            let kibibytes =
+                |chunks: u32| (u64::from(chunks) * u64::from(mem.config().chunk_bytes)) >> 10;
             let why = format!(
-                "its rings need {least} chunks of packet memory at least ({RING_MIN} to receive, {RING_MIN} to send); of {} chunks ({} MiB) {} \
-                 are left, {} are kept for packets under way: give `run` more (--packet-memory {}MiB), or take raw:{}",
+                "its rings need {CHUNKS_MIN} chunks of packet memory at least ({RING_MIN} to receive, {RING_MIN} to send); of {} chunks ({} KiB) {} \
+                 are left, {} are kept for packets under way: give `run` more (--packet-memory {}KiB), or take raw:{}",
                 refused.all,
-                mebibytes(refused.all),
+                kibibytes(refused.all),
                 refused.left,
                 mem.kept(),
-                mebibytes(refused.all + least - refused.left),
+                kibibytes(refused.all + CHUNKS_MIN - refused.left),
                 spec.target,
             );
             PortError::Unsupported { port: spec.to_string(), why }
         })?;
-        let entries = entries_of(promise.chunks());
-        promise.keep(RINGS * entries);
-        Ok(Rings { entries, _promise: promise })
+        Ok(Rings { entries: Entries::of(promise.chunks()), _promise: promise })
     }
 
-    /// Entries of each ring.
-    pub(super) fn entries(&self) -> u32 {
-        self.entries
+    /// How many more chunks may be held for receiving.
+    pub(super) fn receive_room(&self, held: &Held) -> u32 {
+        self.entries.receive.saturating_sub(held.count())
     }
 
-    /// How many more chunks may be held, for receiving or for sending.
-    pub(super) fn room(&self, held: &Held) -> u32 {
-        self.entries.saturating_sub(held.count())
+    /// How many more chunks may be held for sending.
+    pub(super) fn send_room(&self, held: &Held) -> u32 {
+        self.entries.send.saturating_sub(held.count())
     }
-}
-
-/// Entries of a ring of a port with so many chunks: a power of two, as the kernel wants it.
-fn entries_of(chunks: u32) -> u32 {
-    1 << (chunks / RINGS).clamp(RING_MIN, RING_MAX).ilog2()
-}
-
-/// Entries of the rings of each of so many ports which have `chunks` together, or more where that is less than each needs.
-pub(crate) fn entries_for(ports: u32, chunks: u32) -> u32 {
-    entries_of(chunks / ports.max(1))
 }
 
 #[cfg(test)]
@@ -79,27 +96,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_shrink_with_the_number_of_ports_and_never_below_their_least() {
-        let all = [1, 2, 4, 8, 9, 64, 1000].map(|ports| entries_for(ports, 8192));
-        assert_eq!(all, [1024, 1024, 1024, 512, 256, 64, 64]);
+    fn receiving_has_most_and_sending_a_power_of_two() {
+        let all = [128, 192, 1536, 5120, 100_000].map(Entries::of);
+        let of = |receive, send| Entries { receive, send };
+        assert_eq!(all, [of(64, 64), of(128, 64), of(1280, 256), of(4608, 512), of(1 << 16, 512)]);
+        for receive in [64, 100, 1024, 1500, 4608, 1 << 16] {
+            assert_eq!(Entries::of(chunks_for(receive)).receive, receive, "as it was asked for");
+        }
     }
 
     #[test]
     fn a_port_that_cannot_get_its_least_is_refused_with_the_numbers() {
         let mem =
             PacketMemory::new(MemoryConfig { chunks: 512, ..MemoryConfig::default() }).unwrap();
-        mem.divide(128, 2);
+        mem.divide(128, 130);
         let spec = PortSpec::parse("xdp:veth0").unwrap();
-        let all = [(); 3].map(|()| Rings::on(&mem, &spec).unwrap());
-        assert_eq!(
-            all.each_ref().map(Rings::entries),
-            [64; 3],
-            "192 chunks are one power of two and half of it"
-        );
-        let why = Rings::on(&mem, &spec).unwrap_err().to_string();
-        for part in
-            ["128 chunks", "of 512 chunks (8 MiB) 0 are left", "--packet-memory 10MiB", "raw:veth0"]
-        {
+        let asks = PortSpec::parse("xdp:veth0,ring=64").unwrap();
+        let all = [&spec, &asks].map(|spec| Rings::on(&mem, spec).unwrap());
+        assert_eq!(all.each_ref().map(|rings| rings.entries.receive), [66, 64]);
+        let why = Rings::on(&mem, &spec).map(|rings| rings.entries).unwrap_err().to_string();
+        for part in [
+            "128 chunks",
+            "of 512 chunks (8192 KiB) 126 are left",
+            "--packet-memory 8224KiB",
+            "raw:veth0",
+        ] {
             assert!(why.contains(part), "no `{part}` in {why}");
         }
         drop(all);

@@ -1,4 +1,7 @@
 //! Where frames lie: packet memory's chunks against the UMEM's, which are a page at most.
+//!
+//! The UMEM is the chunks of the configured size. Large chunks are not in it, so that nothing pins them: a frame in one is copied
+//! into others to be sent.
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
@@ -20,6 +23,10 @@ pub(super) struct Shape {
     /// log2 of `chunk_bytes`: every frame asks where it is, and a division is slow.
     chunk_shift: u32,
     umem_shift: u32,
+    /// Chunks in the UMEM.
+    chunks: u32,
+    /// Bytes of the largest chunk.
+    frame_chunk_bytes: u32,
     /// A power of two, at most a page and at most `chunk_bytes`.
     pub(super) umem_chunk_bytes: u32,
     /// Headroom that the memory has beyond the kernel's own.
@@ -55,6 +62,8 @@ impl Shape {
             chunk_bytes: config.chunk_bytes,
             chunk_shift: config.chunk_bytes.trailing_zeros(),
             umem_shift: umem_chunk_bytes.trailing_zeros(),
+            chunks: config.chunks,
+            frame_chunk_bytes: mem.max_chunk_bytes(),
             umem_chunk_bytes,
             extra_headroom_bytes,
         })
@@ -67,7 +76,7 @@ impl Shape {
 
     /// The longest frame that can be put together in one chunk of packet memory.
     pub(super) fn frame_bytes_max(&self) -> u32 {
-        self.chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
+        self.frame_chunk_bytes - XDP_HEADROOM_BYTES - self.extra_headroom_bytes
     }
 
     /// Where the kernel puts the start of a frame in a chunk.
@@ -88,9 +97,18 @@ impl Shape {
         ((address >> self.chunk_shift) as u32, (address & within) as usize)
     }
 
-    /// UMEM chunks that a frame touches, in its place.
+    /// True for a frame in a large chunk, which the kernel cannot read.
+    #[inline]
+    pub(super) fn is_outside(&self, frame: &TxFrame) -> bool {
+        frame.buf.index() >= self.chunks
+    }
+
+    /// UMEM chunks that a frame touches, in its place, or once it is copied there.
     #[inline]
     pub(super) fn parts(&self, frame: &TxFrame) -> u32 {
+        if self.is_outside(frame) {
+            return frame.len.div_ceil(self.umem_chunk_bytes).max(1);
+        }
         let start = u64::from(frame.data_off);
         let last = start + u64::from(frame.len.max(1)) - 1;
         ((last >> self.umem_shift) - (start >> self.umem_shift)) as u32 + 1
@@ -138,6 +156,13 @@ mod tests {
         assert_eq!((shape.one_part_bytes(), shape.frame_bytes_max()), (3840, 16128));
         let shape = Shape::of(&memory(2048, 384)).unwrap();
         assert_eq!((shape.one_part_bytes(), shape.frame_bytes_max()), (1664, 1664));
+        let config = MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 256 };
+        let mut mem = PacketMemory::with_large(config, 1).unwrap();
+        let shape = Shape::of(&mem).unwrap();
+        assert_eq!((shape.one_part_bytes(), shape.frame_bytes_max()), (1792, 16128));
+        let buf = mem.alloc_to(2048).unwrap();
+        let frame = TxFrame::at_once(buf, 256, 9216, Time::ZERO);
+        assert_eq!((shape.is_outside(&frame), shape.parts(&frame)), (true, 5));
         assert!(Shape::of(&memory(1024, 256)).unwrap_err().contains("at least 2048"));
         assert!(Shape::of(&memory(16384, 2100)).unwrap_err().contains("at most 2048"));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use wireyard_pipeline::packet::PacketMemory;
 
+use super::rings::Entries;
 use super::shape::{HEADER_BYTES, Shape};
 use crate::ports::PortError;
 use crate::ports::sys::bpf::{Attachment, SocketMap, XdpMode, attach};
@@ -52,7 +53,7 @@ pub(super) fn start(
     queue: u32,
     mem: &PacketMemory,
     shape: &Shape,
-    ring_entries: u32,
+    entries: Entries,
 ) -> Result<(Live, Vec<String>), PortError> {
     let longest = found.mtu_bytes.saturating_add(HEADER_BYTES);
     if longest > shape.frame_bytes_max() {
@@ -66,7 +67,8 @@ pub(super) fn start(
         let config = XskConfig {
             index: found.index,
             queue,
-            ring_entries,
+            receive_entries: entries.receive.next_power_of_two(),
+            send_entries: entries.send.next_power_of_two(),
             umem_chunk_bytes: shape.umem_chunk_bytes,
             extra_headroom_bytes: shape.extra_headroom_bytes,
             multi_buffer: frags,
