@@ -25,13 +25,14 @@ pub mod filter;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::exec::{Context, Descriptor, Intrinsic, NoDevice};
+use crate::engine::{Context, NoDevice};
+use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
-use crate::interp::phv::{Phv, bit};
 use crate::interp::{Interp, Seen};
 use crate::ir::layout::read_run;
 use crate::ir::{Display, Field, FieldLayout, Program};
 use crate::packet::{Buf, MemoryConfig, PacketMemory};
+use crate::phv::{Phv, bit};
 use crate::state::{State, StateOptions, Worker};
 
 /// The longest packet that is decoded, in bytes.
@@ -143,7 +144,7 @@ impl Decoder {
         };
         let seen = self.engine.look(&mut cx, &mut packet, &mut meta);
         let buf = self.buf.insert(packet.buf.take()?);
-        let phv = &self.worker.bench.phv;
+        let phv = &self.worker.scratch.phv;
         Some(Parsed { program: &self.program, phv, bytes: self.memory.frame(buf, 0, len), seen })
     }
 }

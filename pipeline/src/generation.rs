@@ -5,7 +5,8 @@
 //! packets that it let into queues have left. [`Loader`] is control's side; each worker has an
 //! [`Executor`].
 
-use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts, Verdict};
+use crate::engine::{Context, Device, Engine};
+use crate::exec::{Descriptor, Intrinsic, OpenPorts, Verdict};
 use crate::interp::Interp;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
@@ -272,7 +273,7 @@ impl Executor {
     }
 
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
-    /// ports ([`Engine::through`]): they have [`Intrinsic::egress_done`] set.
+    /// ports ([`Engine::fused`](crate::engine::Engine::fused)): they have [`Intrinsic::egress_done`] set.
     #[inline]
     pub fn ingress(
         &mut self,
@@ -321,7 +322,7 @@ impl Executor {
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
         match open {
-            Some(open) => engine.through(&mut cx, packets, meta, open),
+            Some(open) => engine.fused(&mut cx, packets, meta, open),
             None => engine.ingress(&mut cx, packets, meta),
         }
         let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.egress_done == 0;

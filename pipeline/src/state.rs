@@ -1,4 +1,4 @@
-//! The run-time state of a loaded program: tables, registers, counters, meters, value sets, tallies.
+//! The run-time state of a loaded program: tables, registers, counters, meters, value sets, statistics.
 //!
 //! One [`State`] for each loaded program, shared by the workers that forward and by control. What
 //! a packet changes is lock-free for one worker: counters have a lane for each worker, register cells
@@ -7,6 +7,7 @@
 //!
 //! It is not an engine: it knows no statement and no expression. Both engines call the same methods.
 
+pub mod entries;
 mod load;
 mod register;
 pub mod size;
@@ -18,7 +19,7 @@ mod tests;
 pub(crate) use load::action_data_words;
 pub use load::{LoadError, action_args, action_words};
 pub use register::RegisterArray;
-pub use worker::{Bench, Worker};
+pub use worker::{PassScratch, Worker};
 
 use crate::ids::*;
 use crate::ir::Program;
@@ -59,7 +60,7 @@ pub struct State {
     value_sets: IdVec<ValueSetId, ValueSet>,
     /// Counts changes of value sets.
     value_sets_version: AtomicU64,
-    tallies: Tallies,
+    statistics: Statistics,
     locks: Locks,
     seed: u64,
     id: u64,
@@ -67,7 +68,7 @@ pub struct State {
 
 /// What happened to packets, by name; packets and bytes.
 #[derive(Debug)]
-pub struct Tallies {
+pub struct Statistics {
     /// Drops by [`ReasonId`], ingress and egress.
     pub drops: CounterArray,
     /// Punts by [`ReasonId`].
@@ -79,7 +80,7 @@ pub struct Tallies {
     /// Wrong CRCs by [`CrcId`].
     pub crc_errors: CounterArray,
     /// Counts at an index that does not exist, by [`CounterId`].
-    pub stray_counts: CounterArray,
+    pub out_of_range_counts: CounterArray,
     /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
     pub learn_failures: CounterArray,
     /// Entries that became idle and stay, each once until it is hit again, by [`TableId`].
@@ -195,13 +196,13 @@ impl State {
             meters: load::meters(program, old),
             value_sets,
             value_sets_version: AtomicU64::new(0),
-            tallies: Tallies {
+            statistics: Statistics {
                 drops: tally(program.reasons.len()),
                 punts: tally(program.reasons.len()),
                 parser_errors: tally(program.errors.len()),
                 checksum_errors: tally(program.checksums.len()),
                 crc_errors: tally(program.crcs.len()),
-                stray_counts: tally(program.counters.len()),
+                out_of_range_counts: tally(program.counters.len()),
                 learn_failures: tally(program.tables.len()),
                 idle_notices: tally(program.tables.len()),
                 idle_removals: tally(program.tables.len()),
@@ -239,8 +240,8 @@ impl State {
     }
 
     /// What happened to packets.
-    pub fn tallies(&self) -> &Tallies {
-        &self.tallies
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// A register array; `None` if there is no such one.
@@ -267,7 +268,7 @@ impl State {
                     array.add(lane, index, bytes.into());
                 }
             }
-            None => self.tallies.stray_counts.add(lane, counter.index(), bytes.into()),
+            None => self.statistics.out_of_range_counts.add(lane, counter.index(), bytes.into()),
         }
     }
 

@@ -10,7 +10,7 @@ mod summary;
 mod sums;
 mod tree;
 
-use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::check::compile;
 use wireyard_pipeline::decode::{Decoder, PACKET_BYTES_MAX, Parsed, filter};
 use wireyard_pipeline::diag::{Diagnostics, Rejected};
 use wireyard_pipeline::source::{Loader, parse_program};
@@ -19,6 +19,7 @@ use crate::library::LIBRARIES;
 use crate::pcap::{Record, erf};
 use crate::ports::LinkType;
 use crate::ports::capture::link_of;
+use crate::ports::link_types;
 
 pub use summary::Summary;
 pub use sums::{CrcCount, Sums, Unchecked, Verdict};
@@ -97,7 +98,7 @@ impl Dissector {
         };
         let mut files = parsed.files.clone();
         let refused = |diagnostics, files| Rejected { diagnostics, files };
-        let compiled = compile(&parsed, &ExternRegistry::default())
+        let compiled = compile(&parsed, &link_types())
             .map_err(|diagnostics| refused(diagnostics, parsed.files.clone()))?;
         let mut found = Diagnostics::new();
         let summary = Summary::read(SUMMARY, &compiled.program, &mut files, &mut found);

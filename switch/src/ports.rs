@@ -30,6 +30,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::RawFd;
 
+use wireyard_pipeline::check::ExternRegistry;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
@@ -50,6 +51,13 @@ pub enum LinkType {
     Opa,
     /// Endace ERF records, their header included; it says what follows.
     Erf,
+}
+
+/// What a program may say after `link.`.
+pub fn link_types() -> ExternRegistry {
+    let mut registry = ExternRegistry::new();
+    LinkType::ALL.iter().for_each(|link| registry.add_link_type(link.name(), *link as u8));
+    registry
 }
 
 impl LinkType {

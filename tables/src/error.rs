@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use crate::entry::{ProfileId, TableId};
-use crate::key::{MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKind};
+use crate::entry::{MAX_CAPACITY, ProfileId, TableId};
+use crate::field::{MAX_FIELD_BITS, MAX_KEY_WORDS, Match, MatchKind};
 use crate::meter::MeterError;
-use crate::tables::MAX_CAPACITY;
 
 /// A table or action profile that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -79,6 +79,7 @@ mod direct;
 pub mod entry;
 pub mod error;
 mod exact;
+mod field;
 mod flat;
 pub mod hash;
 pub mod idle;
@@ -88,7 +89,6 @@ mod lpm;
 pub mod meter;
 pub mod oracle;
 pub mod raw;
-mod reader;
 mod replica;
 mod scan;
 pub mod selector;
@@ -99,15 +99,13 @@ mod tables;
 mod ternary;
 pub mod time;
 mod view;
-mod write;
 
 pub use entry::{
-    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Learned, ProfileId, ProfileSpec,
-    Slot, TableId, TableSpec, Target, Update,
+    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Hit, Learned, MAX_CAPACITY,
+    ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};
-pub use reader::Reader;
 pub use shape::{EngineKind, TableShape};
-pub use tables::{MAX_CAPACITY, Options, Snapshot, Tables};
-pub use view::{Hit, TableView};
+pub use tables::{Options, Reader, Snapshot, Tables};
+pub use view::TableView;

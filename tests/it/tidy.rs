@@ -1,5 +1,7 @@
 //! The laws of ARCHITECTURE.md, checked on the source itself.
 
+mod modules;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -238,6 +240,11 @@ fn the_core_crates_know_no_protocol_and_no_socket() {
         for (n, code) in source.code_without_tests() {
             let names = code.to_ascii_lowercase();
             let words = || names.split(|c: char| !c.is_ascii_alphanumeric());
+            // Names of link types are the device's, also as text.
+            let quoted = ["\"ethernet\"", "\"infiniband\"", "\"opa\"", "\"erf\""];
+            if let Some(link) = quoted.iter().find(|link| code.contains(**link)) {
+                problems.push(format!("{}:{n}: knows the link type {link}", source.path));
+            }
             // Address literals and displays are formats of values, not headers.
             let known = words().find(|word| protocols.contains(word));
             let is_format = code.contains("Ipv4") || code.contains("Ipv6") || code.contains('"');

@@ -91,7 +91,7 @@ fn a_wrong_checksum_is_told_and_stays_wrong() {
     bytes[24] ^= 0x10;
     let after = rig.ingress(&bytes);
     assert_eq!(after.meta.checksum_error, 1);
-    let errors = rig.state.tallies().checksum_errors.read(0).unwrap();
+    let errors = rig.state.statistics().checksum_errors.read(0).unwrap();
     assert_eq!((errors.packets, errors.bytes), (1, 34));
     let out = rig.bytes(&after);
     let wrong_by = |p: &[u8]| checksum(&p[14..34]) % 0xffff;
@@ -133,7 +133,7 @@ fn a_short_packet_is_a_parser_error() {
     assert_eq!(u32::from(after.meta.parser_error), BuiltinError::PacketTooShort.id().0);
     assert_eq!(after.packet.body_off, 14);
     assert_eq!(after.packet.body_len, 16);
-    let errors = rig.state.tallies().parser_errors.read(1).unwrap();
+    let errors = rig.state.statistics().parser_errors.read(1).unwrap();
     assert_eq!((errors.packets, errors.bytes), (1, 30));
 }
 
@@ -145,7 +145,7 @@ fn no_decision_drops() {
     let after = rig.ingress(&ipv4_packet(0));
     assert_eq!(after.meta.verdict(), Verdict::Drop);
     assert_eq!(after.meta.reason(), BuiltinReason::NoDecision.id());
-    assert_eq!(rig.state.tallies().drops.read(1).unwrap().packets, 1);
+    assert_eq!(rig.state.statistics().drops.read(1).unwrap().packets, 1);
 }
 
 #[test]

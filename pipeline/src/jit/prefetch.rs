@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::compiled::Facts;
-use crate::exec::{Context, Descriptor};
+use crate::engine::Context;
+use crate::exec::Descriptor;
 use crate::ids::*;
 use crate::ir::layout::{FieldLayout, ones};
 use crate::ir::{ExprKind, ParserOp, Program, StdField, Target, Term};

@@ -218,7 +218,7 @@ unsafe extern "C" fn random(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
     unsafe {
         let (vm, cx) = (&mut *vm, &mut *(*vm).cx);
-        vm.values[0] = cx.worker.bench.random(vm.values[0], vm.values[1]);
+        vm.values[0] = cx.worker.scratch.random(vm.values[0], vm.values[1]);
     }
     0
 }
@@ -245,7 +245,7 @@ unsafe extern "C" fn learn(vm: *mut VmContext, index: u64) -> u64 {
         key.iter_mut().zip(&vm.values).for_each(|(word, value)| *word = *value as u64);
         let args = vm.values.get(*words..).unwrap_or_default();
         let key = key.get(..*words).unwrap_or_default();
-        cx.worker.bench.learn(cx.state.program(), *table, key, *action, args);
+        cx.worker.scratch.learn(cx.state.program(), *table, key, *action, args);
     }
     0
 }

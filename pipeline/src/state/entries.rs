@@ -1,0 +1,91 @@
+//! What fills a program at the start, checked: the form that [`crate::entries`] gives an entries file.
+
+use super::State;
+use crate::ids::*;
+use wireyard_tables::Update;
+use wireyard_tables::meter::MeterConfig;
+use wireyard_tables::time::Time;
+
+/// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
+const BATCH: usize = 1 << 16;
+
+/// A copy of a multicast packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Egress port.
+    pub port: u16,
+    /// `std.instance` of the copy.
+    pub instance: u16,
+}
+
+/// A multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MulticastGroup {
+    /// The copies; `None` is one to every port that the device has.
+    pub replicas: Option<Vec<Replica>>,
+    /// No copy to the port that the packet came in by.
+    pub prune_ingress: bool,
+}
+
+/// A mirror session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorSession {
+    /// Egress port.
+    pub port: u16,
+    /// `std.instance` of the copy.
+    pub instance: u16,
+    /// `std.traffic_class` of the copy, when written.
+    pub traffic_class: Option<u8>,
+    /// Bytes that are left of it; 0 is all.
+    pub truncate_bytes: u32,
+}
+
+/// A checked entries file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    /// Members, groups, entries and defaults, in an order in which each finds what it names.
+    pub updates: Vec<Update>,
+    /// Members of value sets, instead of those of the program.
+    pub value_sets: Vec<(ValueSetId, Vec<u128>)>,
+    /// Register, index, cell and value.
+    pub registers: Vec<(RegisterId, u32, u32, u64)>,
+    /// Meter, index and rates.
+    pub meters: Vec<(MeterId, u32, MeterConfig)>,
+    /// Multicast groups by number, which is not 0.
+    pub groups: Vec<(u16, MulticastGroup)>,
+    /// Mirror sessions by number.
+    pub sessions: Vec<(u16, MirrorSession)>,
+}
+
+impl Resolved {
+    /// Fills tables, value sets, registers and meters of a state that forwards nothing yet. When it is refused, a part may
+    /// have been done.
+    ///
+    /// # Errors
+    /// What the state refuses, in words.
+    pub fn apply(&self, state: &State) -> Result<(), String> {
+        for (n, updates) in self.updates.chunks(BATCH).enumerate() {
+            state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
+                error.index += n * BATCH;
+                error.to_string()
+            })?;
+        }
+        for (set, members) in &self.value_sets {
+            state.set_value_set(*set, members).map_err(|error| error.to_string())?;
+        }
+        for (register, index, cell, value) in &self.registers {
+            let array = state.register(*register);
+            let stored = array.is_some_and(|a| a.store((*index).into(), *cell as usize, *value));
+            if !stored {
+                return Err(format!("{register} has no entry {index}"));
+            }
+        }
+        for (meter, index, config) in &self.meters {
+            let array = state.meter_array(*meter).ok_or_else(|| format!("there is no {meter}"))?;
+            array
+                .configure(*index as usize, Some(*config), Time::ZERO)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
