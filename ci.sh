@@ -8,6 +8,7 @@
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/release/wireyard, built with a profile of itself, and the laboratory's bench built alike
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
+#   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
 #   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -66,6 +67,12 @@ guided() {
 
 count() { pipeline/benches/count.sh; }
 
+# Not in `all`: building the tool takes longer than the other lints together.
+deny() {
+  command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny
+  cargo deny --workspace check
+}
+
 case ${1:-} in
   lint) lint ;;
   test) test_ ;;
@@ -74,6 +81,7 @@ case ${1:-} in
   bench) bench ;;
   guided) guided ;;
   count) count ;;
+  deny) deny ;;
   all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

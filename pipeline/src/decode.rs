@@ -31,9 +31,9 @@ use crate::ids::*;
 use crate::interp::{Interp, Seen};
 use crate::ir::layout::read_run;
 use crate::ir::{Display, Field, FieldLayout, Program};
-use crate::packet::{Buf, MemoryConfig, PacketMemory};
+use crate::packet::{Buf, MemoryConfig, MemoryError, PacketMemory};
 use crate::phv::{Phv, bit};
-use crate::state::{State, StateOptions, Worker};
+use crate::state::{LoadError, State, StateOptions, Worker};
 
 /// The longest packet that is decoded, in bytes.
 pub const PACKET_BYTES_MAX: usize = 1 << 18;
@@ -99,17 +99,29 @@ pub struct Sum<'d> {
     pub right: bool,
 }
 
+/// Why there is no decoder for a program.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecoderError {
+    /// The program's state cannot be built.
+    #[error(transparent)]
+    State(#[from] LoadError),
+    /// There is no memory for a packet.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
 impl Decoder {
     /// A decoder for a program.
     ///
     /// # Errors
     /// The program's tables cannot be built, or there is no memory.
-    pub fn new(program: Arc<Program>) -> Result<Decoder, String> {
+    pub fn new(program: Arc<Program>) -> Result<Decoder, DecoderError> {
         let options = StateOptions { workers: 1, ..StateOptions::default() };
-        let state = State::new(&program, options).map_err(|error| error.to_string())?;
+        let state = State::new(&program, options)?;
         let config =
             MemoryConfig { chunks: 1, chunk_bytes: PACKET_BYTES_MAX as u32, headroom_bytes: 0 };
-        let mut memory = PacketMemory::of_device(config).map_err(|error| error.to_string())?;
+        let mut memory = PacketMemory::of_device(config)?;
         let buf = memory.alloc();
         let worker = state.worker(0);
         let engine = Interp::new(Arc::clone(&program));

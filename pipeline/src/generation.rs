@@ -360,7 +360,7 @@ impl Executor {
         live.generation.skips_egress
     }
 
-    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
+    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody traces, the
     /// packets are as they were, and of the intrinsics only what is deferred is set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     #[inline]

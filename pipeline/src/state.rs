@@ -100,11 +100,13 @@ struct ValueSet {
 }
 
 /// A value set that cannot be set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueSetError {
     /// There is no such set.
+    #[error("there is no such value set")]
     NoSuchSet,
     /// More members than the set holds.
+    #[error("{found} members, but the value set holds {size}; raise its size")]
     Full {
         /// Members found.
         found: usize,
@@ -112,6 +114,7 @@ pub enum ValueSetError {
         size: u32,
     },
     /// A member that does not fit.
+    #[error("member {value:#x} does not fit into the {bits} bits of the value set")]
     TooWide {
         /// The member.
         value: u128,
@@ -119,22 +122,6 @@ pub enum ValueSetError {
         bits: u32,
     },
 }
-
-impl std::fmt::Display for ValueSetError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ValueSetError::NoSuchSet => f.write_str("there is no such value set"),
-            ValueSetError::Full { found, size } => {
-                write!(f, "{found} members, but the value set holds {size}; raise its size")
-            }
-            ValueSetError::TooWide { value, bits } => {
-                write!(f, "member {value:#x} does not fit into the {bits} bits of the value set")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ValueSetError {}
 
 impl ValueSet {
     fn sorted(&self, members: &[u128]) -> Result<Box<[u128]>, ValueSetError> {

@@ -105,8 +105,8 @@ impl Dissector {
         let Some(summary) = summary.filter(|_| !found.has_errors()) else {
             return Err(refused(found, files));
         };
-        let decoder = Decoder::new(compiled.program.into()).map_err(|message| {
-            let mut found = Diagnostics::new();
+        let decoder = Decoder::new(compiled.program.into()).map_err(|error| {
+            let (mut found, message) = (Diagnostics::new(), error.to_string());
             found.error_without_place(wireyard_pipeline::diag::codes::FILE_NOT_READ, message);
             refused(found, files)
         })?;

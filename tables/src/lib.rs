@@ -10,8 +10,8 @@
 //!
 //! # The simple design
 //!
-//! A table is a list of entries that is searched from end to end. That is [`oracle`]; it defines what
-//! is right, and a property test holds everything else to it. The order of preference is: the longest
+//! A table is a list of entries that is searched from end to end. That defines what
+//! is right, and a property test holds everything else to it (`tests/oracle.rs`). The order of preference is: the longest
 //! prefix in a table with an lpm field and else only exact ones; the highest priority (higher wins) in
 //! a table with a ternary, range or optional field; and among equals the entry inserted first. An
 //! entry is its matches and its priority: inserting the same again is refused, modifying it keeps its
@@ -87,7 +87,6 @@ pub mod key;
 mod log;
 mod lpm;
 pub mod meter;
-pub mod oracle;
 pub mod raw;
 mod replica;
 mod scan;

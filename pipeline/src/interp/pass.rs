@@ -228,7 +228,7 @@ impl Pass<'_> {
         self.run(&self.program.egress)
     }
 
-    /// Egress leaves this packet as it is, and nobody wants to be told.
+    /// Egress is the identity for this packet, and nobody traces it.
     fn is_identity(&self) -> bool {
         let packet = &*self.packet;
         let body_end = u64::from(packet.body_off) + u64::from(packet.body_len);

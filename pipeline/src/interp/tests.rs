@@ -385,13 +385,13 @@ fn a_register_update_counts_in_the_entry() {
 }
 
 #[test]
-fn a_trace_tells_the_story() {
+fn a_trace_has_every_step() {
     let mut rig = forwarder(|b, _, ipv4| vec![decrement_ttl(b, ipv4)]);
     let mut recorder = Recorder::default();
     let mut after: After = rig.packet(&ipv4_packet(2));
     rig.run(&mut after, false, Some(&mut recorder));
-    let story = crate::trace::text::story(rig.state.program(), &recorder.events);
+    let text = crate::trace::text::packet_trace(rig.state.program(), &recorder.events);
     for line in ["ipv4.ttl = 0x3f", ", src 0xa000001,", "state s1", "forward to port 2, 36 bytes"] {
-        assert!(story.contains(line), "{line} in\n{story}");
+        assert!(text.contains(line), "{line} in\n{text}");
     }
 }

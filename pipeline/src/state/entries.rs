@@ -1,10 +1,11 @@
 //! What fills a program at the start, checked: the form that [`crate::entries`] gives an entries file.
 
-use super::State;
+use super::{State, ValueSetError};
 use crate::ids::*;
-use wireyard_tables::Update;
-use wireyard_tables::meter::MeterConfig;
+use thiserror::Error;
+use wireyard_tables::meter::{MeterConfig, MeterError};
 use wireyard_tables::time::Time;
+use wireyard_tables::{BatchError, Update};
 
 /// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
 const BATCH: usize = 1 << 16;
@@ -57,34 +58,58 @@ pub struct Resolved {
     pub sessions: Vec<(u16, MirrorSession)>,
 }
 
+/// What a state does not take.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// Of tables: which update, and why.
+    #[error(transparent)]
+    Tables(#[from] BatchError),
+    /// The members of a value set.
+    #[error(transparent)]
+    ValueSet(#[from] ValueSetError),
+    /// An entry of a register.
+    #[error("{register} has no entry {index}")]
+    Register {
+        /// The register.
+        register: RegisterId,
+        /// The entry.
+        index: u32,
+    },
+    /// There is no such meter.
+    #[error("there is no {0}")]
+    NoSuchMeter(MeterId),
+    /// The rates of a meter.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
 impl Resolved {
     /// Fills tables, value sets, registers and meters of a state that forwards nothing yet. When it is refused, a part may
     /// have been done.
     ///
     /// # Errors
-    /// What the state refuses, in words.
-    pub fn apply(&self, state: &State) -> Result<(), String> {
+    /// What the state refuses.
+    pub fn apply(&self, state: &State) -> Result<(), ApplyError> {
         for (n, updates) in self.updates.chunks(BATCH).enumerate() {
             state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
                 error.index += n * BATCH;
-                error.to_string()
+                error
             })?;
         }
         for (set, members) in &self.value_sets {
-            state.set_value_set(*set, members).map_err(|error| error.to_string())?;
+            state.set_value_set(*set, members)?;
         }
         for (register, index, cell, value) in &self.registers {
             let array = state.register(*register);
             let stored = array.is_some_and(|a| a.store((*index).into(), *cell as usize, *value));
             if !stored {
-                return Err(format!("{register} has no entry {index}"));
+                return Err(ApplyError::Register { register: *register, index: *index });
             }
         }
         for (meter, index, config) in &self.meters {
-            let array = state.meter_array(*meter).ok_or_else(|| format!("there is no {meter}"))?;
-            array
-                .configure(*index as usize, Some(*config), Time::ZERO)
-                .map_err(|error| error.to_string())?;
+            let array = state.meter_array(*meter).ok_or(ApplyError::NoSuchMeter(*meter))?;
+            array.configure(*index as usize, Some(*config), Time::ZERO)?;
         }
         Ok(())
     }

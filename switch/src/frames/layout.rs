@@ -221,7 +221,8 @@ impl Layouts {
         let stack = self.stack(&["bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
         let mut packet = [0; PROBE_BYTES];
-        let mut decoder = Decoder::new(Arc::clone(&self.program))?;
+        let mut decoder =
+            Decoder::new(Arc::clone(&self.program)).map_err(|error| error.to_string())?;
         let mut all = Vec::new();
         for value in 0..=255 {
             opcode.write(&mut packet, value);

@@ -137,7 +137,7 @@ impl Rig {
         let options = StateOptions { seed: 7, workers, ..StateOptions::default() };
         let state = State::new(program, options).map_err(|e| e.to_string())?;
         if let Some(entries) = entries {
-            entries.apply(&state)?;
+            entries.apply(&state).map_err(|error| error.to_string())?;
         }
         let optimised = Arc::new(passes::optimised(program, way.level));
         let mut specialised = false;
