@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::calls::Calls;
 use crate::counter::CounterArray;
 use crate::direct::Direct;
-use crate::entry::{Hit, ProfileId, Slot};
+use crate::entry::{Hit, ProfileId};
 use crate::exact::Exact;
 use crate::idle::LastHits;
 use crate::log::{Log, OpKind};

@@ -181,7 +181,10 @@ deparser:
     std::fs::write(&path, script).expect("writes");
     let path = path.to_str().expect("a path");
     let auto = run(&["test", path, "--engine", "auto"]);
-    auto.expect(0, &["the interpreter runs large: no machine code: over budget: more than 400000 operations"]);
+    auto.expect(
+        0,
+        &["the interpreter runs large: no machine code: over budget: more than 400000 operations"],
+    );
     assert!(auto.out.contains("1 passed, 0 failed"), "{}", auto.out);
     let jit = run(&["test", path, "--engine", "jit"]);
     assert_eq!(jit.status, Some(2), "{}", jit.out);
