@@ -181,7 +181,7 @@ pub struct Intrinsic {
     pub reason: u16,
     /// Out: the parser error.
     pub parser_error: u8,
-    /// Out: 1 when egress was done behind ingress, by [`Engine::through`].
+    /// Out: 1 when egress was done behind ingress, by [`crate::engine::Engine::fused`].
     pub egress_done: u8,
     /// Out: DSCP for the device's maps; 0xff is none.
     pub dscp: u8,

@@ -273,7 +273,7 @@ impl Executor {
     }
 
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
-    /// ports ([`Engine::fused`](crate::engine::Engine::fused)): they have [`Intrinsic::egress_done`] set.
+    /// ports ([`Engine::fused`]): they have [`Intrinsic::egress_done`] set.
     #[inline]
     pub fn ingress(
         &mut self,

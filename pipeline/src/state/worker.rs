@@ -5,7 +5,7 @@ use crate::externs::random::Stream;
 use crate::ids::*;
 use crate::ir::Program;
 use crate::phv::Phv;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use wireyard_tables::key::MAX_KEY_WORDS;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{ActionCall, Learned, Reader};
@@ -52,17 +52,18 @@ struct Learn {
 /// What an engine keeps for a worker from burst to burst. Only the engine knows what it is.
 #[derive(Debug, Default)]
 pub(crate) struct EngineMemory {
-    kept: Option<Box<dyn Any + Send>>,
+    kept: Option<(TypeId, Box<dyn Any + Send>)>,
 }
 
 impl EngineMemory {
     /// What an engine of this type keeps; what another one has left goes.
     #[inline]
     pub(crate) fn get<T: Default + Send + 'static>(&mut self) -> &mut T {
-        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.kept = Some(Box::<T>::default());
+        let fits = matches!(&self.kept, Some((kept, _)) if *kept == TypeId::of::<T>());
+        if !fits {
+            self.kept = Some((TypeId::of::<T>(), Box::<T>::default()));
         }
-        let kept = self.kept.as_mut().and_then(|kept| kept.downcast_mut());
+        let kept = self.kept.as_mut().and_then(|(_, kept)| kept.downcast_mut());
         kept.expect("it was made above")
     }
 }

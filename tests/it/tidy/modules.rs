@@ -69,9 +69,10 @@ fn imported(source: &Source, depth: usize) -> Vec<String> {
     for (root, is_super) in [("crate::", false), (up.as_str(), true)] {
         for (at, _) in code.match_indices(root) {
             let before = code[..at].chars().next_back();
-            let is_path = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
             let rest = &code[at + root.len()..];
-            if !is_path && !(is_super && rest.starts_with("super::")) {
+            let goes_on = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+            let goes_up = is_super && rest.starts_with("super::");
+            if !goes_on && !goes_up {
                 names.extend(first_names(rest).into_iter().map(str::to_owned));
             }
         }
