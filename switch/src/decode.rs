@@ -16,10 +16,10 @@ use wireyard_pipeline::diag::{Diagnostics, Rejected};
 use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
+use crate::link_type::link_types;
 use crate::pcap::{Record, erf};
 use crate::ports::LinkType;
 use crate::ports::capture::link_of;
-use crate::ports::link_types;
 
 pub use summary::Summary;
 pub use sums::{CrcCount, Sums, Unchecked, Verdict};

@@ -49,7 +49,7 @@ const NOTIFY: [(&str, u32); 6] =
 
 /// The link types and externs that this device offers to programs.
 pub fn externs() -> ExternRegistry {
-    let mut registry = crate::ports::link_types();
+    let mut registry = crate::link_type::link_types();
     let param = |&(name, bits): &(&str, u32)| Param {
         name: name.to_owned(),
         bits,

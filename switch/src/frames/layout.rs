@@ -17,7 +17,7 @@ use wireyard_pipeline::ir::{Crc, Field, FieldLayout, Program};
 use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
-use crate::ports::link_types;
+use crate::link_type::link_types;
 
 /// Takes from the libraries what this device builds and reads itself. It forwards nothing.
 const PROGRAM: &str = "
