@@ -8,6 +8,8 @@
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/release/wireyard, built with a profile of itself, and the laboratory's bench built alike
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
+#   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
+#   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
 #   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -78,6 +80,18 @@ guided() {
 
 count() { pipeline/benches/count.sh; }
 
+# Not in `all`: it needs another toolchain. Threads of readers and writers run as they are, on an interpreter that sees data races.
+miri() {
+  MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=${PROPTEST_CASES:-3} PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
+    cargo +nightly miri test -p wireyard-tables --lib --locked
+}
+
+# Not in `all`: building the tool takes longer than the other lints together.
+deny() {
+  command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny
+  cargo deny --workspace check
+}
+
 case ${1:-} in
   lint) lint ;;
   test) test_ ;;
@@ -86,6 +100,8 @@ case ${1:-} in
   bench) bench ;;
   guided) guided ;;
   count) count ;;
+  miri) miri ;;
+  deny) deny ;;
   all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wireyard_pipeline::check::{ExternRegistry, compile};
-use wireyard_pipeline::exec::{Context, Descriptor, Engine, Intrinsic, NoDevice};
+use wireyard_pipeline::engine::{Context, Engine, NoDevice};
+use wireyard_pipeline::exec::{Descriptor, Intrinsic};
 use wireyard_pipeline::ir::{Display, ExternSignature, Param, Program};
 use wireyard_pipeline::jit::{Jit, Options};
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
@@ -42,6 +43,9 @@ fn externs() -> ExternRegistry {
         result_bits: None,
         controls: (true, true),
     });
+    for (value, name) in (0..).zip(["ethernet", "infiniband", "opa", "erf"]) {
+        registry.add_link_type(name, value);
+    }
     registry
 }
 

@@ -12,10 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::Diagnostics;
+use wireyard_pipeline::engine::{Context, Engine, NoDevice};
 use wireyard_pipeline::entries;
-use wireyard_pipeline::exec::{
-    BURST_MAX, Context, Descriptor, Engine, Intrinsic, NoDevice, Verdict,
-};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, Verdict};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::passes;

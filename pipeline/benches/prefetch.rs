@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wireyard_pipeline::check::{ExternRegistry, compile};
-use wireyard_pipeline::exec::{BURST_MAX, Context, Descriptor, Engine, Intrinsic, NoDevice};
+use wireyard_pipeline::engine::{Context, Engine, NoDevice};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
 use wireyard_pipeline::exec::{OpenPorts, Verdict};
 use wireyard_pipeline::externs::random::Stream;
 use wireyard_pipeline::ir::Program;
@@ -154,7 +155,7 @@ impl Rig {
         for packets in packets.chunks_mut(BURST_MAX) {
             let meta = &mut meta[..packets.len()];
             let mut cx = Context { state, worker, memory, device: &mut NoDevice, trace: None };
-            engine.through(&mut cx, packets, meta, open);
+            engine.fused(&mut cx, packets, meta, open);
             look(meta);
         }
     }

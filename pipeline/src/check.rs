@@ -50,7 +50,7 @@
 //! is reported once, and yields nothing that could cause a second error.
 
 mod access;
-mod cover;
+mod checksum_input;
 mod cx;
 mod declare;
 mod deparser;
@@ -137,6 +137,7 @@ pub fn compile_within(
         name: name.unwrap_or_default(),
         files: parsed.files.clone(),
         reasons,
+        link_types: externs.link_types().to_vec(),
         ..Program::default()
     };
     let mut cx = Cx::new(units, scope, uses, ir, externs);

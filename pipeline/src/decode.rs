@@ -25,14 +25,15 @@ pub mod filter;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::exec::{Context, Descriptor, Intrinsic, NoDevice};
+use crate::engine::{Context, NoDevice};
+use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
-use crate::interp::phv::{Phv, bit};
 use crate::interp::{Interp, Seen};
 use crate::ir::layout::read_run;
 use crate::ir::{Display, Field, FieldLayout, Program};
-use crate::packet::{Buf, MemoryConfig, PacketMemory};
-use crate::state::{State, StateOptions, Worker};
+use crate::packet::{Buf, MemoryConfig, MemoryError, PacketMemory};
+use crate::phv::{Phv, bit};
+use crate::state::{LoadError, State, StateOptions, Worker};
 
 /// The longest packet that is decoded, in bytes.
 pub const PACKET_BYTES_MAX: usize = 1 << 18;
@@ -98,17 +99,29 @@ pub struct Sum<'d> {
     pub right: bool,
 }
 
+/// Why there is no decoder for a program.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecoderError {
+    /// The program's state cannot be built.
+    #[error(transparent)]
+    State(#[from] LoadError),
+    /// There is no memory for a packet.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
 impl Decoder {
     /// A decoder for a program.
     ///
     /// # Errors
     /// The program's tables cannot be built, or there is no memory.
-    pub fn new(program: Arc<Program>) -> Result<Decoder, String> {
+    pub fn new(program: Arc<Program>) -> Result<Decoder, DecoderError> {
         let options = StateOptions { workers: 1, ..StateOptions::default() };
-        let state = State::new(&program, options).map_err(|error| error.to_string())?;
+        let state = State::new(&program, options)?;
         let config =
             MemoryConfig { chunks: 1, chunk_bytes: PACKET_BYTES_MAX as u32, headroom_bytes: 0 };
-        let mut memory = PacketMemory::of_device(config).map_err(|error| error.to_string())?;
+        let mut memory = PacketMemory::of_device(config)?;
         let buf = memory.alloc();
         let worker = state.worker(0);
         let engine = Interp::new(Arc::clone(&program));
@@ -143,7 +156,7 @@ impl Decoder {
         };
         let seen = self.engine.look(&mut cx, &mut packet, &mut meta);
         let buf = self.buf.insert(packet.buf.take()?);
-        let phv = &self.worker.bench.phv;
+        let phv = &self.worker.scratch.phv;
         Some(Parsed { program: &self.program, phv, bytes: self.memory.frame(buf, 0, len), seen })
     }
 }

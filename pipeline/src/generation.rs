@@ -5,7 +5,8 @@
 //! packets that it let into queues have left. [`Loader`] is control's side; each worker has an
 //! [`Executor`].
 
-use crate::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts, Verdict};
+use crate::engine::{Context, Device, Engine};
+use crate::exec::{Descriptor, Intrinsic, OpenPorts, Verdict};
 use crate::interp::Interp;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
@@ -329,7 +330,7 @@ impl Executor {
     }
 
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
-    /// ports ([`Engine::through`]): they have [`Intrinsic::egress_done`] set.
+    /// ports ([`Engine::fused`]): they have [`Intrinsic::egress_done`] set.
     #[inline]
     pub fn ingress(
         &mut self,
@@ -378,7 +379,7 @@ impl Executor {
         let trace = trace.map(|sink| sink as &mut dyn TraceSink);
         let (engine, mut cx) = live.context(memory, device, trace);
         match open {
-            Some(open) => engine.through(&mut cx, packets, meta, open),
+            Some(open) => engine.fused(&mut cx, packets, meta, open),
             None => engine.ingress(&mut cx, packets, meta),
         }
         let waits = |meta: &Intrinsic| meta.verdict() == Verdict::Forward && meta.egress_done == 0;
@@ -416,7 +417,7 @@ impl Executor {
         live.generation.skips_egress
     }
 
-    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody wants the story, the
+    /// Egress of a burst, each packet on the program that did its ingress; where that has none and nobody traces, the
     /// packets are as they were, and of the intrinsics only what is deferred is set. A packet that belongs to no
     /// program that is loaded (its number is wrong) drops with reason `no_decision`.
     #[inline]

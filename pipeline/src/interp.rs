@@ -53,16 +53,15 @@
 mod apply;
 mod assign;
 pub(crate) mod bridge;
-mod cover;
+mod checksum_input;
 mod deparse;
 mod effects;
 mod eval;
+mod identity;
 mod look;
 mod nodes;
 mod parse;
 mod pass;
-pub(crate) mod phv;
-mod quiet;
 mod run;
 
 #[cfg(test)]
@@ -70,10 +69,12 @@ pub(crate) mod tests;
 
 pub(crate) use look::Seen;
 
-use crate::exec::{Context, Descriptor, Engine, Intrinsic};
+use crate::engine::{Context, Engine};
+use crate::exec::{Descriptor, Intrinsic};
 use crate::externs::crc::CrcEngine;
 use crate::ids::*;
 use crate::ir::{AfterBody, Program};
+use crate::phv;
 use std::sync::Arc;
 
 /// The interpreter of one program.
@@ -88,8 +89,8 @@ pub struct Interp {
     nodes: Box<[nodes::Node]>,
     /// By instance and field: the place of a field that is read and written at once.
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
-    /// Egress changes no packet: it need not be put together again.
-    quiet_egress: bool,
+    /// Egress is the identity: a packet need not be put together again.
+    egress_is_identity: bool,
     /// Instances in front of the body.
     emit_mask: u64,
     /// Instances behind it.
@@ -110,7 +111,7 @@ impl Interp {
         Interp {
             nodes: nodes::nodes(&program, &quick_fields),
             quick_fields,
-            quiet_egress: quiet::egress(&program),
+            egress_is_identity: identity::egress(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             checksum_fields: program.checksums.entries().map(field).collect(),
             emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),

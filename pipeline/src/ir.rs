@@ -78,6 +78,8 @@ pub struct Program {
     pub crcs: IdVec<CrcId, Crc>,
     /// Device externs that the program calls.
     pub externs: IdVec<ExternId, ExternSignature>,
+    /// Names and values of the device's link types.
+    pub link_types: Vec<(String, u8)>,
     /// Ingress control.
     pub ingress: Body,
     /// Egress control.

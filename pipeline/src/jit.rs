@@ -30,9 +30,8 @@ pub use engine::Jit;
 pub use error::{Budget, CompileError, NotSupported};
 pub use plan::Forms;
 pub use prefetch::LEAST_BYTES as PREFETCH_LEAST_BYTES;
-pub(crate) use vm_context::Scratch;
 
-use crate::exec::Engine;
+use crate::engine::Engine;
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;

@@ -1,9 +1,89 @@
 //! Wireyard pipeline: a YAML program in, an executable packet processor out.
+//!
+//! The stages, and what each leaves behind:
+//!
+//! * [`source`] reads YAML and its includes into a syntax tree ([`ast`]) that knows the place of every word.
+//! * [`check`] makes a typed program of it ([`ir`]), or says everything that is wrong ([`diag`]).
+//! * [`passes`] leave out what can never matter.
+//! * [`state`] is what the program keeps from packet to packet: tables, registers, counters, meters.
+//! * [`interp`] runs a program, [`jit`] compiles it to machine code; both are an [`engine::Engine`].
+//!
+//! It is not a switch: ports, queues and the decision what a port number means are the caller's. It knows no protocol, no
+//! socket and no clock.
+//!
+//! # Example
+//! A program that swaps two addresses and counts, checked and run over two frames:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use wireyard_pipeline::check::{ExternRegistry, compile};
+//! use wireyard_pipeline::engine::{Context, NoDevice};
+//! use wireyard_pipeline::exec::{Descriptor, Intrinsic, Verdict};
+//! use wireyard_pipeline::jit::{self, EngineKind, Options};
+//! use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+//! use wireyard_pipeline::source::{Loader, parse_program};
+//! use wireyard_pipeline::state::{State, StateOptions};
+//!
+//! const PROGRAM: &str = "
+//! pipeline: swap
+//! headers: { pair: { fields: { to: 16, from: 16 } } }
+//! counters: { seen: { size: 256 } }
+//! parser: { start: { extract: pair } }
+//! deparser: { emit: [pair] }
+//! ingress:
+//!   - count(seen, 7)
+//!   - let keep = pair.to
+//!   - pair.to = pair.from
+//!   - pair.from = keep
+//!   - std.egress_port = std.ingress_port
+//! ";
+//!
+//! // Check it: everything that is wrong comes with its place.
+//! let loader = Loader::in_memory([("swap.yaml", PROGRAM)], &[]);
+//! let parsed = parse_program("swap.yaml".as_ref(), &loader)?;
+//! let compiled = compile(&parsed, &ExternRegistry::new()).map_err(|found| format!("{found:?}"))?;
+//! let program = Arc::new(compiled.program);
+//!
+//! // What it keeps, and what runs it: machine code, or the interpreter where that is refused.
+//! let state = State::new(&program, StateOptions::default())?;
+//! let codes = jit::Codes::default();
+//! let (engine, refused) = jit::engine(&program, &state, EngineKind::Jit, Options::default(), &codes);
+//! assert!(refused.is_none(), "{refused:?}");
+//!
+//! // A burst of two frames that came in by port 3.
+//! let mut memory = PacketMemory::new(MemoryConfig::for_frames(64, 2048, 128))?;
+//! let headroom = memory.config().headroom_bytes as u16;
+//! let (mut packets, mut meta) = (Vec::new(), Vec::new());
+//! for frame in [[0, 1, 0, 2, 0xaa], [0, 3, 0, 4, 0xbb]] {
+//!     let buf = memory.alloc_frame(&frame).ok_or("no free chunk")?;
+//!     packets.push(Descriptor::received(buf, headroom, frame.len() as u32, 3, 0));
+//!     meta.push(Intrinsic::default());
+//! }
+//! let mut worker = state.worker(0);
+//! let mut device = NoDevice;
+//! let mut cx = Context {
+//!     state: &state,
+//!     worker: &mut worker,
+//!     memory: &mut memory,
+//!     device: &mut device,
+//!     trace: None,
+//! };
+//! engine.ingress(&mut cx, &mut packets, &mut meta);
+//!
+//! for (packet, meta) in packets.iter().zip(&meta) {
+//!     assert_eq!((meta.verdict(), packet.egress_port), (Verdict::Forward, 3));
+//! }
+//! let first = packets[0].buf.as_ref().ok_or("taken")?;
+//! assert_eq!(memory.frame(first, packets[0].data_off, packets[0].len), [0, 2, 0, 1, 0xaa]);
+//! packets.into_iter().filter_map(|packet| packet.buf).for_each(|buf| memory.free(buf));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod ast;
 pub mod check;
 pub mod decode;
 pub mod diag;
+pub mod engine;
 pub mod entries;
 pub mod exec;
 pub mod externs;
@@ -15,6 +95,7 @@ pub mod ir;
 pub mod jit;
 pub mod packet;
 pub mod passes;
+mod phv;
 pub mod schema;
 pub mod source;
 pub mod state;

@@ -1,4 +1,4 @@
-//! The run-time state of a loaded program: tables, registers, counters, meters, value sets, tallies.
+//! The run-time state of a loaded program: tables, registers, counters, meters, value sets, statistics.
 //!
 //! One [`State`] for each loaded program, shared by the workers that forward and by control. What
 //! a packet changes is lock-free for one worker: counters have a lane for each worker, register cells
@@ -7,6 +7,7 @@
 //!
 //! It is not an engine: it knows no statement and no expression. Both engines call the same methods.
 
+pub mod entries;
 mod load;
 mod register;
 pub mod size;
@@ -18,7 +19,7 @@ mod tests;
 pub(crate) use load::action_data_words;
 pub use load::{LoadError, action_args, action_words};
 pub use register::RegisterArray;
-pub use worker::{Bench, Worker};
+pub use worker::{PassScratch, Worker};
 
 use crate::ids::*;
 use crate::ir::Program;
@@ -80,7 +81,7 @@ pub struct State {
     value_sets: IdVec<ValueSetId, Arc<ValueSet>>,
     /// Counts changes of value sets.
     value_sets_version: AtomicU64,
-    tallies: Tallies,
+    statistics: Statistics,
     /// Shared with the programs before and after, whose registers may be the same.
     locks: Arc<Locks>,
     /// Asked for each packet.
@@ -91,7 +92,7 @@ pub struct State {
 
 /// What happened to packets, by name; packets and bytes.
 #[derive(Debug)]
-pub struct Tallies {
+pub struct Statistics {
     /// Drops by [`ReasonId`], ingress and egress.
     pub drops: CounterArray,
     /// Punts by [`ReasonId`].
@@ -103,7 +104,7 @@ pub struct Tallies {
     /// Wrong CRCs by [`CrcId`].
     pub crc_errors: CounterArray,
     /// Counts at an index that does not exist, by [`CounterId`].
-    pub stray_counts: CounterArray,
+    pub out_of_range_counts: CounterArray,
     /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
     pub learn_failures: CounterArray,
     /// Entries that became idle and stay, each once until it is hit again, by [`TableId`].
@@ -123,11 +124,13 @@ struct ValueSet {
 }
 
 /// A value set that cannot be set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueSetError {
     /// There is no such set.
+    #[error("there is no such value set")]
     NoSuchSet,
     /// More members than the set holds.
+    #[error("{found} members, but the value set holds {size}; raise its size")]
     Full {
         /// Members found.
         found: usize,
@@ -135,6 +138,7 @@ pub enum ValueSetError {
         size: u32,
     },
     /// A member that does not fit.
+    #[error("member {value:#x} does not fit into the {bits} bits of the value set")]
     TooWide {
         /// The member.
         value: u128,
@@ -142,22 +146,6 @@ pub enum ValueSetError {
         bits: u32,
     },
 }
-
-impl std::fmt::Display for ValueSetError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ValueSetError::NoSuchSet => f.write_str("there is no such value set"),
-            ValueSetError::Full { found, size } => {
-                write!(f, "{found} members, but the value set holds {size}; raise its size")
-            }
-            ValueSetError::TooWide { value, bits } => {
-                write!(f, "member {value:#x} does not fit into the {bits} bits of the value set")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ValueSetError {}
 
 impl ValueSet {
     fn sorted(&self, members: &[u128]) -> Result<Box<[u128]>, ValueSetError> {
@@ -245,13 +233,13 @@ impl State {
             meters: load::meters(program, old),
             value_sets,
             value_sets_version: AtomicU64::new(0),
-            tallies: Tallies {
+            statistics: Statistics {
                 drops: tally(program.reasons.len()),
                 punts: tally(program.reasons.len()),
                 parser_errors: tally(program.errors.len()),
                 checksum_errors: tally(program.checksums.len()),
                 crc_errors: tally(program.crcs.len()),
-                stray_counts: tally(program.counters.len()),
+                out_of_range_counts: tally(program.counters.len()),
                 learn_failures: tally(program.tables.len()),
                 idle_notices: tally(program.tables.len()),
                 idle_removals: tally(program.tables.len()),
@@ -293,8 +281,8 @@ impl State {
     }
 
     /// What happened to packets.
-    pub fn tallies(&self) -> &Tallies {
-        &self.tallies
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// A register array; `None` if there is no such one.
@@ -321,7 +309,7 @@ impl State {
                     array.add(lane, index, bytes.into());
                 }
             }
-            None => self.tallies.stray_counts.add(lane, counter.index(), bytes.into()),
+            None => self.statistics.out_of_range_counts.add(lane, counter.index(), bytes.into()),
         }
     }
 

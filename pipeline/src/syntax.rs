@@ -1,7 +1,8 @@
 //! The grammar inside the strings: expressions, statements, patterns, word slices.
 //!
-//! Words and signs come from a nom lexer (`lexer`); a precedence-climbing parser turns them into
-//! the syntax tree. Every function takes a [`Text`], which knows where its bytes stand in the file,
+//! Tokens come from a nom lexer (`lexer`), patterns of keys are nom parsers (`pattern`). Expressions and statements are parsed from
+//! tokens by precedence climbing: one loop over a table of operators, where nom 8 has none of its own, with a bound on nesting in
+//! one place, and with an error that names the token and says what could stand there. Every function takes a [`Text`], which knows where its bytes stand in the file,
 //! so that an error points at the very sign, also through YAML quotes. Nesting and length are
 //! limited: later stages may recurse over what is returned.
 

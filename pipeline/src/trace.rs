@@ -1,4 +1,4 @@
-//! The story of a packet, as events.
+//! Packet traces: what happens to a packet, as events.
 //!
 //! An engine tells a [`TraceSink`] what it does, if there is one and it wants the packet. Events hold
 //! ids and bytes; [`text`] and [`json`] turn them into something to read, with the program at hand.

@@ -10,12 +10,13 @@ mod summary;
 mod sums;
 mod tree;
 
-use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::check::compile;
 use wireyard_pipeline::decode::{Decoder, PACKET_BYTES_MAX, Parsed, filter};
 use wireyard_pipeline::diag::{Diagnostics, Rejected};
 use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
+use crate::link_type::link_types;
 use crate::pcap::{Record, erf};
 use crate::ports::LinkType;
 use crate::ports::capture::link_of;
@@ -97,15 +98,15 @@ impl Dissector {
         };
         let mut files = parsed.files.clone();
         let refused = |diagnostics, files| Rejected { diagnostics, files };
-        let compiled = compile(&parsed, &ExternRegistry::default())
+        let compiled = compile(&parsed, &link_types())
             .map_err(|diagnostics| refused(diagnostics, parsed.files.clone()))?;
         let mut found = Diagnostics::new();
         let summary = Summary::read(SUMMARY, &compiled.program, &mut files, &mut found);
         let Some(summary) = summary.filter(|_| !found.has_errors()) else {
             return Err(refused(found, files));
         };
-        let decoder = Decoder::new(compiled.program.into()).map_err(|message| {
-            let mut found = Diagnostics::new();
+        let decoder = Decoder::new(compiled.program.into()).map_err(|error| {
+            let (mut found, message) = (Diagnostics::new(), error.to_string());
             found.error_without_place(wireyard_pipeline::diag::codes::FILE_NOT_READ, message);
             refused(found, files)
         })?;

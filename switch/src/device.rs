@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wireyard_pipeline::check::ExternRegistry;
-use wireyard_pipeline::exec::{Descriptor, Device};
+use wireyard_pipeline::engine::Device;
+use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::ids::{DigestId, ExternId, Id};
 use wireyard_pipeline::ir::{Display, ExternSignature, Param, Program};
 use wireyard_tables::time::Time;
@@ -49,9 +50,9 @@ pub struct DeviceState {
 const NOTIFY: [(&str, u32); 6] =
     [("src", 128), ("dst", 128), ("dest_qp", 24), ("opcode", 8), ("mark", 1), ("sender_qp", 24)];
 
-/// The externs that this device offers to programs, by their ids.
+/// The link types and externs that this device offers to programs.
 pub fn externs() -> ExternRegistry {
-    let mut registry = ExternRegistry::new();
+    let mut registry = crate::link_type::link_types();
     let param = |&(name, bits): &(&str, u32)| Param {
         name: name.to_owned(),
         bits,

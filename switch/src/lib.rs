@@ -82,6 +82,7 @@ pub mod frames;
 pub mod host;
 pub mod lab;
 pub mod library;
+pub mod link_type;
 pub mod live;
 pub mod metrics;
 pub mod p4runtime;

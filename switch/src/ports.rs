@@ -37,42 +37,8 @@ pub use open::{Opened, decorate, open};
 pub use spec::{PortKind, PortSpec, SpecError};
 pub use stats::PortStats;
 
+pub use crate::link_type::LinkType;
 use crate::pcap::PcapError;
-
-/// What the first bytes of a port's frames are: selects the parser's entry state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkType {
-    /// Ethernet from the destination address on, without the frame check sequence.
-    Ethernet,
-    /// InfiniBand from the local route header on.
-    Infiniband,
-    /// Omni-Path 16B packets.
-    Opa,
-    /// Endace ERF records, their header included; it says what follows.
-    Erf,
-}
-
-impl LinkType {
-    /// All of them, in the order of their names in port specifications.
-    pub const ALL: [LinkType; 4] =
-        [LinkType::Ethernet, LinkType::Infiniband, LinkType::Opa, LinkType::Erf];
-
-    /// The name in programs (`std.ingress_link`) and port specifications.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LinkType::Ethernet => "ethernet",
-            LinkType::Infiniband => "infiniband",
-            LinkType::Opa => "opa",
-            LinkType::Erf => "erf",
-        }
-    }
-}
-
-impl fmt::Display for LinkType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// What the port did to a transport checksum that the sender had left to its network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

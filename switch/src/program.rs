@@ -444,7 +444,8 @@ impl Loaded {
                 .into());
         }
         if let Some(entries) = &self.entries {
-            entries.apply(&generations.current().state)?;
+            let filled = entries.apply(&generations.current().state);
+            filled.map_err(|error| error.to_string())?;
         }
         let mut replication = Replication::default();
         if let Some(entries) = &self.entries {

@@ -3,10 +3,9 @@
 //! Nothing is hashed and nothing compared. The array is as long as the largest key that was inserted needs, so
 //! that a table of ports stays in a line or two; at most it takes 256 KiB. Actions and data are in records by slot.
 
-use crate::entry::Slot;
+use crate::entry::{Hit, Slot};
 use crate::flat::Records;
 use crate::key::KeyLayout;
-use crate::view::Hit;
 
 /// Widest key.
 const KEY_BITS: u32 = 16;

@@ -1,6 +1,6 @@
 //! What a caller writes: tables, entries, actions, members and groups, and updates of them.
 
-use crate::key::{FieldSpec, Match};
+use crate::field::{FieldSpec, Match};
 use crate::meter::{MeterConfig, MeterUnit};
 use crate::time::Span;
 
@@ -16,6 +16,21 @@ pub struct ProfileId(pub u32);
 /// the same for the whole life of the entry, used again after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
+
+/// Most entries of a table.
+pub const MAX_CAPACITY: u32 = 1 << 24;
+
+/// The entry that a key matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit<'a> {
+    /// Its place in side arrays.
+    pub slot: Slot,
+    /// Its action. For a table with an action profile this is 0 and means nothing until
+    /// [`crate::Snapshot::select`].
+    pub action: u32,
+    /// Its action data, padded to the table's `data_words`.
+    pub data: &'a [u64],
+}
 
 /// An action as entries name it. What the id means is the caller's business.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,9 @@
 //! declared capacity, and a large but nearly empty table stays in the cache. Removal shifts the
 //! following cells back, so there are no tombstones and no decay under churn.
 
-use crate::entry::Slot;
+use crate::entry::{Hit, Slot};
 use crate::flat::{LINE_WORDS, Lines, Records, cell_stride};
 use crate::hash::{Seed, hash, hash_iter};
-use crate::view::Hit;
 
 type Lookup = for<'a> fn(&'a Exact, u64, &[u64]) -> Option<Hit<'a>>;
 

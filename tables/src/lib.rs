@@ -10,8 +10,8 @@
 //!
 //! # The simple design
 //!
-//! A table is a list of entries that is searched from end to end. That is [`oracle`]; it defines what
-//! is right, and a property test holds everything else to it. The order of preference is: the longest
+//! A table is a list of entries that is searched from end to end. That defines what
+//! is right, and a property test holds everything else to it (`tests/oracle.rs`). The order of preference is: the longest
 //! prefix in a table with an lpm field and else only exact ones; the highest priority (higher wins) in
 //! a table with a ternary, range or optional field; and among equals the entry inserted first. An
 //! entry is its matches and its priority: inserting the same again is refused, modifying it keeps its
@@ -81,17 +81,15 @@ mod direct;
 pub mod entry;
 pub mod error;
 mod exact;
+mod field;
 mod flat;
-pub mod follow;
 pub mod hash;
 pub mod idle;
 pub mod key;
 mod log;
 mod lpm;
 pub mod meter;
-pub mod oracle;
 pub mod raw;
-mod reader;
 mod replica;
 mod scan;
 pub mod selector;
@@ -102,15 +100,14 @@ mod tables;
 mod ternary;
 pub mod time;
 mod view;
-mod write;
 
 pub use entry::{
-    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Learned, ProfileId, ProfileSpec,
-    Slot, TableId, TableSpec, Target, Update,
+    ActionCall, ActionSpec, BatchOutcome, Entry, GroupMember, Hit, Learned, MAX_CAPACITY,
+    ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target, Update,
 };
 pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};
-pub use reader::Reader;
 pub use shape::{EngineKind, TableShape};
-pub use tables::{MAX_CAPACITY, Options, Snapshot, Tables};
-pub use view::{Hit, TableView};
+pub use tables::follow;
+pub use tables::{Options, Reader, Snapshot, Tables};
+pub use view::TableView;

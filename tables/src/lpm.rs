@@ -27,11 +27,10 @@
 mod unit;
 
 use crate::calls::Calls;
-use crate::entry::Slot;
+use crate::entry::{Hit, Slot};
 use crate::exact::Exact;
 use crate::hash::Seed;
 use crate::key::Place;
-use crate::view::Hit;
 use unit::{BUCKET_ENTRIES, UNIT_SHIFT, Unit};
 
 /// Set in a cell that leads to a node: the other bits are the number of its first unit.

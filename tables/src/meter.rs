@@ -73,9 +73,11 @@ impl std::fmt::Display for MeterConfig {
 }
 
 /// A meter configuration that means nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MeterError {
     /// The index is beyond the array.
+    #[error("there is no meter {index}; the array has {size}")]
     NoSuchMeter {
         /// The index found.
         index: usize,
@@ -84,8 +86,10 @@ pub enum MeterError {
     },
     /// Both bursts of a single rate meter are 0, or one of a two rate meter's is: RFC 2697 wants at
     /// least one of them, RFC 2698 both, above 0 (and no smaller than the largest packet).
+    #[error("burst 0 lets nothing through; give a burst of at least the largest packet")]
     NoBurst,
     /// The peak rate is below the committed rate (RFC 2698 section 2).
+    #[error("peak rate {pir} is below the committed rate {cir}; raise the peak rate")]
     PeakBelowCommitted {
         /// Committed rate.
         cir: u64,
@@ -93,24 +97,6 @@ pub enum MeterError {
         pir: u64,
     },
 }
-
-impl std::fmt::Display for MeterError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            MeterError::NoSuchMeter { index, size } => {
-                write!(f, "there is no meter {index}; the array has {size}")
-            }
-            MeterError::NoBurst => f.write_str(
-                "burst 0 lets nothing through; give a burst of at least the largest packet",
-            ),
-            MeterError::PeakBelowCommitted { cir, pir } => {
-                write!(f, "peak rate {pir} is below the committed rate {cir}; raise the peak rate")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MeterError {}
 
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 

@@ -217,7 +217,7 @@ impl ProfileWriter {
             .map_err(|error| SpecError::Entry { entry: None, error })?;
         let buckets = u64::from(spec.max_groups) * u64::from(spec.max_group_size);
         for size in [u64::from(spec.capacity), buckets] {
-            if size > u64::from(crate::tables::MAX_CAPACITY) {
+            if size > u64::from(crate::entry::MAX_CAPACITY) {
                 let capacity = u32::try_from(size).unwrap_or(u32::MAX);
                 return Err(SpecError::Capacity { capacity });
             }

@@ -8,11 +8,10 @@
 //! * ternary: `[value] [mask] [lo, hi of every range field] [priority]`; a bound has one word for a
 //!   field of up to 64 bits and two (low word first) above; range fields have mask 0.
 
-use crate::entry::{ActionCall, TableId, TableSpec};
+use crate::entry::{ActionCall, MAX_CAPACITY, TableId, TableSpec};
 use crate::error::{EntryError, SpecError};
 use crate::hash::Seed;
 use crate::key::{KeyLayout, Match, MatchKind, Pattern, Place, prefix_mask};
-use crate::tables::MAX_CAPACITY;
 
 /// Which engine serves a table; follows from the kinds of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,25 @@
 //! The set of tables of a program: one writer, many readers, one version at a time.
 
+pub mod follow;
+mod reader;
+mod write;
+
+pub use reader::Reader;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use crate::entry::{
-    ActionCall, BatchOutcome, Entry, GroupMember, Learned, ProfileId, ProfileSpec, Slot, TableId,
-    TableSpec, Update,
+    ActionCall, BatchOutcome, Entry, GroupMember, Hit, Learned, ProfileId, ProfileSpec, Slot,
+    TableId, TableSpec, Update,
 };
 use crate::error::{BatchError, BuildError, EntryError};
 use crate::key::Match;
-use crate::reader::Reader;
 use crate::selector::ProfileView;
 use crate::time::Time;
-use crate::view::{Hit, TableView};
-use crate::write::{Publish, Writer};
-
-/// Most entries of a table.
-pub const MAX_CAPACITY: u32 = 1 << 24;
+use crate::view::TableView;
+use write::{Publish, Writer};
 
 /// How a set of tables is built.
 #[derive(Clone, Copy, Debug)]

@@ -21,13 +21,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::entry::Slot;
+use crate::entry::{Hit, Slot};
 use crate::flat::Records;
 use crate::hash::{hash, hash_iter};
 use crate::key::{Place, ones, prefix_mask};
 use crate::scan::Scan;
 use crate::shape::{TableShape, bound_words, bounds};
-use crate::view::Hit;
 
 /// Entries in one place before a new tuple is worth it.
 const CHAIN_LIMIT: usize = 8;

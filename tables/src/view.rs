@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::calls::Calls;
 use crate::counter::CounterArray;
 use crate::direct::Direct;
-use crate::entry::{ProfileId, Slot};
+use crate::entry::{Hit, ProfileId};
 use crate::exact::Exact;
 use crate::idle::LastHits;
 use crate::log::{Log, OpKind};
@@ -14,18 +14,6 @@ use crate::meter::MeterArray;
 use crate::replica::Replay;
 use crate::shape::{EngineKind, TableShape};
 use crate::ternary::Ternary;
-
-/// The entry that a key matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hit<'a> {
-    /// Its place in side arrays.
-    pub slot: Slot,
-    /// Its action. For a table with an action profile this is 0 and means nothing until
-    /// [`crate::Snapshot::select`].
-    pub action: u32,
-    /// Its action data, padded to the table's `data_words`.
-    pub data: &'a [u64],
-}
 
 /// Arrays beside the entries, by slot; shared by both copies of the table.
 #[derive(Debug, Default)]

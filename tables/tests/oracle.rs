@@ -1,11 +1,15 @@
 //! Every engine against the linear-scan oracle: random tables, random interleavings of batches that
 //! succeed and fail, lookups in the current and in held old versions, and readback.
 
+#[path = "oracle/linear.rs"]
+mod linear;
+
 use std::sync::Arc;
+
+use linear::{Oracle, Refused};
 
 use proptest::prelude::*;
 use wireyard_tables::meter::{MeterConfig, MeterUnit};
-use wireyard_tables::oracle::{Oracle, Refused};
 use wireyard_tables::time::Time;
 use wireyard_tables::{
     ActionCall, ActionSpec, Entry, EntryError, FieldSpec, Hit, Match, MatchKind, Options, Snapshot,

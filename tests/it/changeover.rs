@@ -146,7 +146,7 @@ fn goes_over(test: &str, config: &str) {
     assert!(stream.to.receive_unexpected().is_empty(), "more than was sent");
     let order: Vec<&str> = seen.iter().map(|(engine, _)| engine.as_str()).collect();
     // The codes of lower levels may be there too shortly to be seen.
-    assert!(matches!(order[..], ["interp", "jit"] | ["interp", "jit_first", "jit"]), "{seen:?}");
+    assert!(matches!(order[..], ["interp", "jit"] | ["interp", "jit_baseline", "jit"]), "{seen:?}");
     assert!(seen[0].1 > 0, "the interpreter forwarded");
     let report = counters(&switch.end("INT"));
     let total = &report["total"];

@@ -1,5 +1,7 @@
 //! The laws of ARCHITECTURE.md, checked on the source itself.
 
+mod modules;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -165,6 +167,43 @@ fn packages_depend_in_one_direction() {
     complain(&problems);
 }
 
+/// A dependency of a package that none of its sources names, and one of the workspace that no package has.
+#[test]
+fn every_dependency_is_used() {
+    let manifest = |folder: &str| {
+        let path = workspace_root().join(folder).join("Cargo.toml");
+        fs::read_to_string(path).expect("a manifest")
+    };
+    let (sources, mut problems, mut used) = (sources(), Vec::new(), BTreeSet::new());
+    for package in CRATES {
+        for line in manifest(package).lines() {
+            let Some((name, _)) = line.split_once(".workspace = true") else { continue };
+            used.insert(name.to_owned());
+            let word = name.replace('-', "_");
+            let names = |source: &&Source| {
+                source.path.starts_with(&format!("{package}/")) && has_word(&source.text, &word)
+            };
+            let of_manifest = ["version", "edition", "rust-version", "license", "publish"];
+            if !of_manifest.contains(&name) && !sources.iter().any(|source| names(&source)) {
+                problems.push(format!("{package}/Cargo.toml: nothing uses {name}"));
+            }
+        }
+    }
+    let text = manifest("");
+    let list = text.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let list = list.split("\n[").next().unwrap_or_default();
+    for (name, _) in list.lines().filter_map(|line| line.split_once(" = ")) {
+        if !name.starts_with('#') && !used.contains(name) {
+            problems.push(format!("Cargo.toml: no package uses {name}"));
+        }
+    }
+    complain(&problems);
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
+}
+
 #[test]
 fn files_are_small() {
     let problems: Vec<String> = sources()
@@ -238,6 +277,11 @@ fn the_core_crates_know_no_protocol_and_no_socket() {
         for (n, code) in source.code_without_tests() {
             let names = code.to_ascii_lowercase();
             let words = || names.split(|c: char| !c.is_ascii_alphanumeric());
+            // Names of link types are the device's, also as text.
+            let quoted = ["\"ethernet\"", "\"infiniband\"", "\"opa\"", "\"erf\""];
+            if let Some(link) = quoted.iter().find(|link| code.contains(**link)) {
+                problems.push(format!("{}:{n}: knows the link type {link}", source.path));
+            }
             // Address literals and displays are formats of values, not headers.
             let known = words().find(|word| protocols.contains(word));
             let is_format = code.contains("Ipv4") || code.contains("Ipv6") || code.contains('"');

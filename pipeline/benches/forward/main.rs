@@ -21,7 +21,8 @@ use rig::{Input, Output, PACKETS, Rig, compiled};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wireyard_pipeline::exec::{Descriptor, Engine, NO_PORT};
+use wireyard_pipeline::engine::Engine;
+use wireyard_pipeline::exec::{Descriptor, NO_PORT};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::jit::{Jit, Options};
@@ -205,12 +206,12 @@ fn counters(state: &State, name: &str) -> Vec<[u64; 2]> {
 
 /// Packets dropped or punted for a reason; none where the program has no such reason.
 fn dropped(state: &State, name: &str) -> [u64; 2] {
-    let tallies = state.tallies();
+    let statistics = state.statistics();
     let reason = state.program().reasons.iter().position(|known| known == name);
     let read = |tally: &wireyard_tables::counter::CounterArray| {
         reason.and_then(|n| tally.read(n as _)).map_or([0; 2], |count| [count.packets, count.bytes])
     };
-    let (drops, punts) = (read(&tallies.drops), read(&tallies.punts));
+    let (drops, punts) = (read(&statistics.drops), read(&statistics.punts));
     [drops[0] + punts[0], drops[1] + punts[1]]
 }
 

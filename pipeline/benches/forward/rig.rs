@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::Diagnostics;
+use wireyard_pipeline::engine::{Context, Engine, NoDevice};
 use wireyard_pipeline::entries;
-use wireyard_pipeline::exec::{
-    BURST_MAX, Context, Descriptor, Engine, Intrinsic, NoDevice, OpenPorts, Verdict,
-};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts, Verdict};
 use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
 use wireyard_pipeline::passes::{LEVEL_MAX, optimised};
@@ -131,7 +130,7 @@ impl Rig {
                 None => None,
             };
             let mut cx = Context { state, worker, memory, device: &mut NoDevice, trace: sink };
-            engine.through(&mut cx, packets, meta, open);
+            engine.fused(&mut cx, packets, meta, open);
             for (packet, meta) in packets.iter().zip(meta.iter()) {
                 each(packet, meta, cx.memory);
             }

@@ -171,7 +171,7 @@ ingress: [ std.egress_port = 7 ]
         let files = parsed.files.clone();
         let compiled = compile(&parsed, &ExternRegistry::default())
             .map_err(|diagnostics| Rejected { diagnostics, files }.to_string())?;
-        Decoder::new(compiled.program.into())
+        Decoder::new(compiled.program.into()).map_err(|error| error.to_string())
     }
 
     fn picks(filter: &str, packet: &[u8]) -> bool {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::exec::{Intrinsic, NoDevice};
+use crate::engine::NoDevice;
+use crate::exec::Intrinsic;
 use crate::interp::tests::build::{Build, ethernet_ipv4};
 use crate::interp::tests::ipv4_packet;
 use crate::ir::{Op, StdField};

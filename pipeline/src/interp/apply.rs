@@ -16,12 +16,12 @@ impl Pass<'_> {
         let words = self.gather_key(table, key.iter().copied())?;
         let base = self.push_values(args)?;
         // The values leave the stack for a moment, so that the list of learns may change beside it.
-        let locals = std::mem::take(&mut self.bench.phv.locals);
-        let key = self.bench.key;
-        self.bench.learn(self.program, table, &key[..words], action, &locals[base..]);
+        let locals = std::mem::take(&mut self.scratch.phv.locals);
+        let key = self.scratch.key;
+        self.scratch.learn(self.program, table, &key[..words], action, &locals[base..]);
         self.trace(|_| Event::Learn { table, action, args: locals[base..].to_vec() });
-        self.bench.phv.locals = locals;
-        self.bench.phv.locals.truncate(base);
+        self.scratch.phv.locals = locals;
+        self.scratch.phv.locals.truncate(base);
         Ok(())
     }
 
@@ -33,13 +33,13 @@ impl Pass<'_> {
         let Some(view) = tables.table(wireyard_tables::TableId(id.0)) else {
             return Ok((false, ActionId(0)));
         };
-        let found = view.lookup(&self.bench.key[..words]);
+        let found = view.lookup(&self.scratch.key[..words]);
         let mut metered = None;
         let (place, data) = match found {
             None => view.default_action(),
             Some(hit) => {
                 if let Some(counters) = view.counters() {
-                    counters.add(self.bench.lane, hit.slot.0 as usize, self.packet.len.into());
+                    counters.add(self.scratch.lane, hit.slot.0 as usize, self.packet.len.into());
                 }
                 if let Some(hits) = view.last_hits() {
                     hits.touch(hit.slot, self.now());
@@ -66,8 +66,8 @@ impl Pass<'_> {
             slot: found.map(|hit| hit.slot.0),
             color: metered,
         });
-        let base = self.bench.phv.locals.len();
-        self.bench.phv.locals.extend(action_args(&self.program.actions[action], data));
+        let base = self.scratch.phv.locals.len();
+        self.scratch.phv.locals.extend(action_args(&self.program.actions[action], data));
         self.run_action(action, base)?;
         Ok((found.is_some(), action))
     }
@@ -80,10 +80,10 @@ impl Pass<'_> {
     ) -> Result<usize, End> {
         let Some(view) = self.tables.table(wireyard_tables::TableId(table.0)) else { return Ok(0) };
         let layout = view.shape().layout();
-        self.bench.key[..layout.words()].fill(0);
+        self.scratch.key[..layout.words()].fill(0);
         for (place, value) in layout.places().iter().zip(values) {
             let value = self.eval(value)? & place.ones();
-            place.put(&mut self.bench.key, value);
+            place.put(&mut self.scratch.key, value);
         }
         Ok(layout.words())
     }

@@ -18,7 +18,7 @@ impl Pass<'_> {
         match to {
             LValue::Field(instance, field) => {
                 match self.engine.quick(*instance, *field) {
-                    Some(quick) => self.bench.phv.set_quick(quick, value as u64),
+                    Some(quick) => self.scratch.phv.set_quick(quick, value as u64),
                     None => self.write_field(*instance, *field, value),
                 }
                 self.note_assigned(*instance, *field);
@@ -30,29 +30,29 @@ impl Pass<'_> {
                 self.note_assigned(*instance, *field);
             }
             LValue::Element { instance, field, index } => {
-                if self.bench.phv.is_valid(*instance) {
+                if self.scratch.phv.is_valid(*instance) {
                     let (bit, bits) = self.element_place(*instance, *field, *index)?;
-                    write_run(self.bench.phv.header_mut(*instance), bit, bits, value);
+                    write_run(self.scratch.phv.header_mut(*instance), bit, bits, value);
                 }
             }
-            LValue::Meta(meta) => self.bench.phv.meta[meta.index()] = value,
-            LValue::Local(local) => self.bench.phv.locals[self.base + local.index()] = value,
+            LValue::Meta(meta) => self.scratch.phv.meta[meta.index()] = value,
+            LValue::Local(local) => self.scratch.phv.locals[self.base + local.index()] = value,
             LValue::Std(field) => self.assign_std(*field, value),
         }
         if self.sink.is_some() && !matches!(to, LValue::Local(_)) {
-            let (to, valid) = (to.clone(), self.bench.phv.valid);
+            let (to, valid) = (to.clone(), self.scratch.phv.valid);
             self.trace(|_| Event::Set { to, value, valid, span });
         }
         Ok(())
     }
 
     fn write_field(&mut self, instance: InstanceId, field: FieldId, value: u128) {
-        self.layout(instance, field).write(self.bench.phv.header_mut(instance), value);
+        self.layout(instance, field).write(self.scratch.phv.header_mut(instance), value);
     }
 
     fn note_assigned(&mut self, instance: InstanceId, field: FieldId) {
         for (owner, owned, bit) in &self.engine.checksum_fields {
-            if (*owner, *owned) == (instance, field) && self.bench.phv.is_valid(instance) {
+            if (*owner, *owned) == (instance, field) && self.scratch.phv.is_valid(instance) {
                 self.assigned |= bit;
             }
         }

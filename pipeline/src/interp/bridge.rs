@@ -6,7 +6,8 @@
 
 use super::Interp;
 use super::pass::{End, Pass};
-use crate::exec::{Context, Descriptor, Intrinsic};
+use crate::engine::Context;
+use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
 use crate::ir::{Op, ParserOp};
 use wireyard_tables::Snapshot;
@@ -57,7 +58,7 @@ pub(crate) enum Step<'a> {
     Op(&'a Op),
     /// The value of an expression: the first local after the step.
     Eval(ExprId),
-    /// Verdict, checksums, deparser, tallies, with this end.
+    /// Verdict, checksums, deparser, statistics, with this end.
     Conclude(u64),
 }
 
@@ -131,8 +132,8 @@ impl Scalars {
 
     fn keep(&mut self, pass: &Pass<'_>) {
         *self = Scalars {
-            valid: pass.bench.phv.valid,
-            received: pass.bench.phv.received,
+            valid: pass.scratch.phv.valid,
+            received: pass.scratch.phv.received,
             cursor_bits: pass.cursor_bits,
             assigned: pass.assigned,
             asked_crcs: pass.asked_crcs,
@@ -150,20 +151,20 @@ impl Interp {
     /// Does a step; returns how it ended.
     pub(crate) fn step(&self, cx: &mut Context<'_>, work: Work<'_>, step: Step<'_>) -> u64 {
         let Work { tables, packet, meta, egress, scalars, locals } = work;
-        let bench = &mut cx.worker.bench;
+        let scratch = &mut cx.worker.scratch;
         if let Step::Begin = step {
-            bench.phv.reset();
+            scratch.phv.reset();
             *scalars = Scalars::new(packet.len);
         }
-        (bench.phv.valid, bench.phv.received) = (scalars.valid, scalars.received);
-        bench.phv.locals.clear();
-        bench.phv.locals.extend_from_slice(locals);
+        (scratch.phv.valid, scratch.phv.received) = (scalars.valid, scalars.received);
+        scratch.phv.locals.clear();
+        scratch.phv.locals.extend_from_slice(locals);
         let mut pass = Pass {
             engine: self,
             program: &self.program,
             state: cx.state,
             tables,
-            bench,
+            scratch,
             memory: cx.memory,
             device: cx.device,
             sink: None,
@@ -184,7 +185,7 @@ impl Interp {
         };
         let code = encode(pass.step(step));
         scalars.keep(&pass);
-        locals.iter_mut().zip(&pass.bench.phv.locals).for_each(|(to, from)| *to = *from);
+        locals.iter_mut().zip(&pass.scratch.phv.locals).for_each(|(to, from)| *to = *from);
         code
     }
 }
@@ -195,7 +196,7 @@ impl<'a> Pass<'a> {
             Step::Begin => self.start(),
             Step::ParserOp(op) => self.parser_op(op)?,
             Step::Parsed(code) => {
-                self.bench.phv.locals.clear();
+                self.scratch.phv.locals.clear();
                 let framed = self.find_body();
                 let parsed = decode(code).and(framed);
                 self.after_parse(parsed)?;
@@ -204,7 +205,7 @@ impl<'a> Pass<'a> {
             Step::Op(op) => self.op(op, None)?,
             Step::Eval(expr) => {
                 let value = self.eval(expr)?;
-                if let Some(to) = self.bench.phv.locals.first_mut() {
+                if let Some(to) = self.scratch.phv.locals.first_mut() {
                     *to = value;
                 }
             }

@@ -5,29 +5,9 @@
 //! chunk, only when there is no room left in front.
 
 use super::pass::{End, Pass};
-use super::phv::bit;
 use crate::ids::*;
 use crate::ir::{AfterBody, BuiltinReason};
-
-/// An item behind the body.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TailItem {
-    /// Offset in the packet as it came.
-    pub(super) received_at: u32,
-    /// Bytes there.
-    pub(super) received_len: u32,
-    /// Bytes that will leave.
-    pub(super) len: u32,
-    /// It will leave at the same distance from the body as it came.
-    pub(super) in_place: bool,
-}
-
-impl TailItem {
-    /// A pad that has the place and length it came with keeps its bytes.
-    pub(super) fn keeps(&self) -> bool {
-        self.in_place && self.len == self.received_len
-    }
-}
+use crate::phv::bit;
 
 /// What the packet will be.
 struct Plan {
@@ -87,16 +67,16 @@ impl Pass<'_> {
         let mut distance = 0;
         for (n, item) in program.deparser.after.iter().enumerate() {
             let len = match item {
-                AfterBody::Header(instance) => self.bench.phv.header(*instance).len() as u32,
+                AfterBody::Header(instance) => self.scratch.phv.header(*instance).len() as u32,
                 AfterBody::Pad { bytes, when, .. } => self.pad_len(*bytes, *when)?,
             };
             if len > PAD_MAX {
                 return Err(too_long());
             }
             let body_end = self.body_end;
-            let tail = &mut self.bench.phv.tail[n];
+            let tail = &mut self.scratch.phv.tail[n];
             tail.len = len;
-            tail.in_place = tail.received_at.checked_sub(body_end) == Some(distance);
+            tail.at_same_distance = tail.received_at.checked_sub(body_end) == Some(distance);
             distance += len;
         }
         Ok(())
@@ -104,7 +84,7 @@ impl Pass<'_> {
 
     fn plan(&self) -> Result<Plan, End> {
         let headers = self.emit_len() as usize;
-        let tail = self.bench.phv.tail.iter().map(|item| item.len as usize).sum();
+        let tail = self.scratch.phv.tail.iter().map(|item| item.len as usize).sum();
         let slack = match self.program.deparser.strip_slack {
             true => 0,
             false => (self.packet.len - self.slack_at) as usize,
@@ -147,7 +127,7 @@ impl Pass<'_> {
         self.packet.len = rest as u32;
         self.body_end -= self.body_start;
         self.slack_at -= self.body_start;
-        for item in &mut self.bench.phv.tail {
+        for item in &mut self.scratch.phv.tail {
             item.received_at = item.received_at.saturating_sub(self.body_start);
         }
         self.body_start = 0;
@@ -173,12 +153,12 @@ impl Pass<'_> {
     }
 
     fn write_header(&mut self, at: &Writer, place: usize, instance: InstanceId) -> Result<(), End> {
-        if self.is_there(at, place, self.bench.phv.header(instance)) {
+        if self.is_there(at, place, self.scratch.phv.header(instance)) {
             return Ok(());
         }
         self.own_bytes(at)?;
         let Some(buf) = &mut self.packet.buf else { return Ok(()) };
-        let header = self.bench.phv.header(instance);
+        let header = self.scratch.phv.header(instance);
         let to = self.memory.bytes_mut(buf).and_then(|b| b.get_mut(place..place + header.len()));
         to.ok_or_else(too_long)?.copy_from_slice(header);
         Ok(())
@@ -189,7 +169,7 @@ impl Pass<'_> {
         let mut place = at.body_at - headers;
         for instance in &program.deparser.emit {
             self.write_header(at, place, *instance)?;
-            place += self.bench.phv.header(*instance).len();
+            place += self.scratch.phv.header(*instance).len();
         }
         Ok(())
     }
@@ -198,7 +178,7 @@ impl Pass<'_> {
         let program = self.program;
         let mut place = at.body_at + body_len;
         for (n, item) in program.deparser.after.iter().enumerate() {
-            let tail = self.bench.phv.tail[n];
+            let tail = self.scratch.phv.tail[n];
             let end = place + tail.len as usize;
             match item {
                 AfterBody::Header(instance) => self.write_header(at, place, *instance)?,
@@ -217,7 +197,7 @@ impl Pass<'_> {
     fn describe(&mut self, mut headers: usize, body_len: usize) {
         let program = self.program;
         let total = self.packet.len as usize;
-        let mut valid = self.bench.phv.valid & (self.engine.emit_mask | self.engine.after_mask);
+        let mut valid = self.scratch.phv.valid & (self.engine.emit_mask | self.engine.after_mask);
         let mut body_end = headers + body_len;
         let cut = total.min(self.truncate_to as usize);
         if cut < total {
@@ -226,7 +206,7 @@ impl Pass<'_> {
                 let mut kept = 0;
                 let mut whole = true;
                 for instance in &program.deparser.emit {
-                    let len = self.bench.phv.header(*instance).len();
+                    let len = self.scratch.phv.header(*instance).len();
                     whole &= kept + len <= cut;
                     if whole {
                         kept += len;
@@ -247,7 +227,7 @@ impl Pass<'_> {
     /// The trailers that are not whole any more, or behind a body that is not.
     fn cut_trailers(&self, body_end: usize, cut: usize) -> u64 {
         let (mut end, mut gone) = (body_end, 0);
-        for (item, tail) in self.program.deparser.after.iter().zip(&self.bench.phv.tail) {
+        for (item, tail) in self.program.deparser.after.iter().zip(&self.scratch.phv.tail) {
             end += tail.len as usize;
             if let AfterBody::Header(instance) = item
                 && end > cut

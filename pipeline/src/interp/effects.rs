@@ -1,11 +1,11 @@
 //! Operations with an effect: headers that come and go, registers, clones, digests, externs.
 
 use super::pass::{End, Pass};
-use super::phv::bit;
 use crate::exec::CLONES_MAX;
 use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{LValue, Op, SourceSpan};
+use crate::phv::bit;
 use crate::trace::Event;
 
 impl Pass<'_> {
@@ -13,42 +13,42 @@ impl Pass<'_> {
         let program = self.program;
         let fixed = |i: InstanceId| program.headers[program.instances[i].header].fixed_bytes;
         match op {
-            Op::SetValid(instance) if !self.bench.phv.is_valid(*instance) => {
-                self.bench.phv.set_zero(*instance, fixed(*instance));
+            Op::SetValid(instance) if !self.scratch.phv.is_valid(*instance) => {
+                self.scratch.phv.set_zero(*instance, fixed(*instance));
                 self.made_new(*instance);
             }
             Op::SetInvalid(instance) => {
-                self.bench.phv.valid &= !bit(*instance);
+                self.scratch.phv.valid &= !bit(*instance);
                 self.made_new(*instance);
             }
             Op::CopyHeader { to, from } => {
-                self.bench.phv.copy(*to, *from);
+                self.scratch.phv.copy(*to, *from);
                 self.made_new(*to);
             }
             Op::PushFront(stack, count) => {
                 let count = *count as usize;
                 for (to, from) in self.stack(*stack).rev().zip(self.stack(*stack).rev().skip(count))
                 {
-                    self.bench.phv.copy(to, from);
+                    self.scratch.phv.copy(to, from);
                 }
                 for instance in self.stack(*stack).take(count) {
-                    self.bench.phv.clear(instance);
+                    self.scratch.phv.clear(instance);
                 }
                 self.stack(*stack).for_each(|instance| self.made_new(instance));
             }
             Op::PopFront(stack, count) => {
                 let count = *count as usize;
                 for (to, from) in self.stack(*stack).zip(self.stack(*stack).skip(count)) {
-                    self.bench.phv.copy(to, from);
+                    self.scratch.phv.copy(to, from);
                 }
                 for instance in self.stack(*stack).rev().take(count) {
-                    self.bench.phv.clear(instance);
+                    self.scratch.phv.clear(instance);
                 }
                 self.stack(*stack).for_each(|instance| self.made_new(instance));
             }
             _ => {}
         }
-        self.trace(|pass| Event::Headers { valid: pass.bench.phv.valid });
+        self.trace(|pass| Event::Headers { valid: pass.scratch.phv.valid });
     }
 
     pub(super) fn register_load(
@@ -66,11 +66,11 @@ impl Pass<'_> {
         if let Some(array) = self.state.register(register) {
             for cell in 0..array.cells() {
                 let value = array.load(index, cell).unwrap_or(0);
-                self.bench.phv.locals[self.base + first.index() + cell] = value.into();
+                self.scratch.phv.locals[self.base + first.index() + cell] = value.into();
             }
             self.trace(|pass| {
                 let at = pass.base + first.index();
-                let cells = pass.bench.phv.locals[at..at + array.cells()].to_vec();
+                let cells = pass.scratch.phv.locals[at..at + array.cells()].to_vec();
                 Event::RegisterLoad { register, index, cells }
             });
         }
@@ -87,7 +87,7 @@ impl Pass<'_> {
     ) -> Result<(), End> {
         let index = u64::try_from(self.eval(index)?).unwrap_or(u64::MAX);
         for cell in cells {
-            let value = self.bench.phv.locals[self.base + first.index() + *cell as usize];
+            let value = self.scratch.phv.locals[self.base + first.index() + *cell as usize];
             if let Some(array) = self.state.register(register) {
                 array.store(index, *cell as usize, value as u64);
             }
@@ -106,16 +106,19 @@ impl Pass<'_> {
             self.meta.clones[count] = session;
             self.meta.clone_count += 1;
         } else {
-            self.tally(|tallies| &tallies.lost_clones, 0);
+            self.tally(|statistics| &statistics.lost_clones, 0);
         }
         Ok(())
     }
 
     pub(super) fn digest(&mut self, digest: DigestId, values: &[ExprId]) -> Result<(), End> {
         let base = self.push_values(values)?;
-        self.device.digest(self.state.program(), digest, &self.bench.phv.locals[base..]);
-        self.trace(|pass| Event::Digest { digest, values: pass.bench.phv.locals[base..].to_vec() });
-        self.bench.phv.locals.truncate(base);
+        self.device.digest(self.state.program(), digest, &self.scratch.phv.locals[base..]);
+        self.trace(|pass| Event::Digest {
+            digest,
+            values: pass.scratch.phv.locals[base..].to_vec(),
+        });
+        self.scratch.phv.locals.truncate(base);
         Ok(())
     }
 
@@ -130,13 +133,13 @@ impl Pass<'_> {
         let (now, buf) = (self.now(), self.packet.buf.as_ref());
         let bytes = buf
             .map_or(&[][..], |buf| self.memory.frame(buf, self.packet.data_off, self.packet.len));
-        let args = &self.bench.phv.locals[base..];
+        let args = &self.scratch.phv.locals[base..];
         let result = self.device.call(external, args, self.packet, bytes, now);
         self.trace(|pass| {
-            let args = pass.bench.phv.locals[base..].to_vec();
+            let args = pass.scratch.phv.locals[base..].to_vec();
             Event::Extern { external, args, result }
         });
-        self.bench.phv.locals.truncate(base);
+        self.scratch.phv.locals.truncate(base);
         let Some(to) = to else { return Ok(()) };
         let bits = self.program.externs[external].result_bits.unwrap_or(128);
         self.assign(to, result & ones(bits), span)

@@ -45,7 +45,7 @@ impl<'a> Pass<'a> {
         match &self.engine.nodes[id.index()] {
             Node::General => self.wide(id) as u64,
             Node::Const(value) => *value,
-            Node::Field(field) => self.bench.phv.quick(field),
+            Node::Field(field) => self.scratch.phv.quick(field),
             node => self.node(node),
         }
     }
@@ -53,10 +53,10 @@ impl<'a> Pass<'a> {
     fn node(&self, node: &Node) -> u64 {
         match node {
             Node::Const(value) => *value,
-            Node::Field(field) => self.bench.phv.quick(field),
-            Node::Valid(bit) => (self.bench.phv.valid & bit != 0).into(),
-            Node::Meta(meta) => self.bench.phv.meta[meta.index()] as u64,
-            Node::Local(local) => self.bench.phv.locals[self.base + local.index()] as u64,
+            Node::Field(field) => self.scratch.phv.quick(field),
+            Node::Valid(bit) => (self.scratch.phv.valid & bit != 0).into(),
+            Node::Meta(meta) => self.scratch.phv.meta[meta.index()] as u64,
+            Node::Local(local) => self.scratch.phv.locals[self.base + local.index()] as u64,
             Node::Unary { op, value, bits } => unary_word(*op, self.word(*value), *bits),
             Node::Binary { op, left, right, bits } => {
                 let left = self.word(*left);
@@ -84,19 +84,19 @@ impl<'a> Pass<'a> {
             ExprKind::Field(instance, field) => self.field(*instance, *field),
             ExprKind::Element { instance, field, index } => self.element(*instance, *field, *index),
             ExprKind::StackLast(stack, field) => {
-                let last = self.stack(*stack).rev().find(|i| self.bench.phv.is_valid(*i));
+                let last = self.stack(*stack).rev().find(|i| self.scratch.phv.is_valid(*i));
                 last.map_or(0, |instance| self.field(instance, *field))
             }
             ExprKind::StackDepth(stack) => {
-                self.stack(*stack).filter(|i| self.bench.phv.is_valid(*i)).count() as u128
+                self.stack(*stack).filter(|i| self.scratch.phv.is_valid(*i)).count() as u128
             }
-            ExprKind::Valid(instance) => self.bench.phv.is_valid(*instance).into(),
-            ExprKind::Meta(meta) => self.bench.phv.meta[meta.index()],
+            ExprKind::Valid(instance) => self.scratch.phv.is_valid(*instance).into(),
+            ExprKind::Meta(meta) => self.scratch.phv.meta[meta.index()],
             ExprKind::Std(field) => self.std(*field),
-            ExprKind::Local(local) => self.bench.phv.locals[self.base + local.index()],
+            ExprKind::Local(local) => self.scratch.phv.locals[self.base + local.index()],
             ExprKind::Lookahead { offset_bits } => self.lookahead(*offset_bits, expr.bits),
             ExprKind::Cursor => u128::from(self.cursor_bits / 8),
-            ExprKind::HeaderLength(instance) => self.bench.phv.header(*instance).len() as u128,
+            ExprKind::HeaderLength(instance) => self.scratch.phv.header(*instance).len() as u128,
             ExprKind::Unary(op, a) => eval::unary(*op, self.value(*a), expr.bits),
             ExprKind::Binary(op, a, b) => {
                 let left = self.value(*a);
@@ -130,7 +130,7 @@ impl<'a> Pass<'a> {
 
     /// A scalar field; 0 when the header is not valid.
     pub(super) fn field(&self, instance: InstanceId, field: FieldId) -> u128 {
-        self.layout(instance, field).read(self.bench.phv.header(instance))
+        self.layout(instance, field).read(self.scratch.phv.header(instance))
     }
 
     /// First bit and width of an array element, or the drop that a wrong index is.
@@ -150,11 +150,11 @@ impl<'a> Pass<'a> {
     }
 
     fn element(&self, instance: InstanceId, field: FieldId, index: ExprId) -> u128 {
-        if !self.bench.phv.is_valid(instance) {
+        if !self.scratch.phv.is_valid(instance) {
             return 0;
         }
         match self.element_place(instance, field, index) {
-            Ok((bit, bits)) => read_run(self.bench.phv.header(instance), bit, bits),
+            Ok((bit, bits)) => read_run(self.scratch.phv.header(instance), bit, bits),
             Err(end) => self.trapped(end),
         }
     }

@@ -4,7 +4,8 @@
 
 use super::Interp;
 use super::pass::{End, Pass};
-use crate::exec::{Context, Descriptor, Intrinsic, NO_PORT};
+use crate::engine::Context;
+use crate::exec::{Descriptor, Intrinsic, NO_PORT};
 use crate::ids::*;
 
 /// What a look found, beside the headers, which stay in the worker's header vector.

@@ -3,10 +3,10 @@
 //!
 //! The rest, and every wide expression, is evaluated from the IR itself; the operators are the same text.
 
-use super::phv::{QuickField, bit};
 use crate::ids::*;
 use crate::ir::eval::{ones_word, operands};
 use crate::ir::{BinOp, ExprKind, Program, UnOp};
+use crate::phv::{QuickField, bit};
 
 /// A node by [`ExprId`].
 #[derive(Clone, Copy, Debug)]

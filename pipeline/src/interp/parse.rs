@@ -1,9 +1,9 @@
 //! The parser, and its counterpart at the start of egress that finds the headers again.
 
 use super::pass::{End, Pass};
-use super::phv::bit;
 use crate::ids::*;
 use crate::ir::{AfterBody, BuiltinError, ParserOp, Pattern, Target, Transition};
+use crate::phv::bit;
 use crate::trace::Event;
 
 fn reject(error: BuiltinError) -> End {
@@ -15,9 +15,9 @@ impl<'a> Pass<'a> {
     /// parser error; what was parsed until then stays.
     pub(super) fn parse(&mut self) -> Result<(), End> {
         let parser = &self.program.parser;
-        self.bench.phv.locals.resize(parser.locals.len(), 0);
+        self.scratch.phv.locals.resize(parser.locals.len(), 0);
         let walked = self.walk_states();
-        self.bench.phv.locals.clear();
+        self.scratch.phv.locals.clear();
         let framed = self.find_body();
         walked.and(framed)
     }
@@ -53,7 +53,7 @@ impl<'a> Pass<'a> {
         match op {
             ParserOp::Extract(instance) => self.extract_next_bytes(*instance),
             ParserOp::ExtractNext(stack) => {
-                let free = self.stack(*stack).find(|i| !self.bench.phv.is_valid(*i));
+                let free = self.stack(*stack).find(|i| !self.scratch.phv.is_valid(*i));
                 self.extract_next_bytes(free.ok_or(reject(BuiltinError::StackOverflow))?)
             }
             ParserOp::ExtractAt(instance, offset) => {
@@ -109,34 +109,34 @@ impl<'a> Pass<'a> {
         let declared = &self.program.instances[instance];
         let header = &self.program.headers[declared.header];
         let fixed = header.fixed_bytes as usize;
-        self.bench.phv.clear(instance);
+        self.scratch.phv.clear(instance);
         let frame = match self.packet.buf.as_ref() {
             Some(buf) => self.memory.frame(buf, self.packet.data_off, self.packet.len),
             None => &[],
         };
         let frame = frame.get(..limit).unwrap_or(frame);
         let bytes = |from: usize, len: usize| frame.get(from..from.checked_add(len)?);
-        self.bench.phv.append(instance, bytes(at, fixed).ok_or_else(too_short)?);
+        self.scratch.phv.append(instance, bytes(at, fixed).ok_or_else(too_short)?);
         let mut len = fixed;
         if let Some(variable_bits) = declared.variable_bits {
             // The expression reads the fields just copied.
-            self.bench.phv.valid |= bit(instance);
+            self.scratch.phv.valid |= bit(instance);
             let bits = self.eval(variable_bits);
-            self.bench.phv.valid &= !bit(instance);
+            self.scratch.phv.valid &= !bit(instance);
             let bits = bits?;
             let longest = u128::from(header.max_bytes - header.fixed_bytes) * 8;
             if bits % 8 != 0 || bits > longest {
                 return Err(reject(BuiltinError::HeaderLength));
             }
             let more = (bits / 8) as usize;
-            self.bench.phv.append(instance, bytes(at + fixed, more).ok_or_else(too_short)?);
+            self.scratch.phv.append(instance, bytes(at + fixed, more).ok_or_else(too_short)?);
             len += more;
         }
-        self.bench.phv.set_received(instance, at as u32);
+        self.scratch.phv.set_received(instance, at as u32);
         self.trace(|pass| Event::Extract {
             instance,
             at: at as u32,
-            header: pass.bench.phv.header(instance).to_vec(),
+            header: pass.scratch.phv.header(instance).to_vec(),
         });
         Ok(len)
     }
@@ -146,18 +146,18 @@ impl<'a> Pass<'a> {
             Transition::To(target) => return Ok(*target),
             Transition::Select { keys, cases, default } => (keys, cases, *default),
         };
-        let base = self.bench.phv.locals.len();
+        let base = self.scratch.phv.locals.len();
         for key in keys {
             let value = self.eval(*key)?;
-            self.bench.phv.locals.push(value);
+            self.scratch.phv.locals.push(value);
         }
-        let values = &self.bench.phv.locals[base..];
+        let values = &self.scratch.phv.locals[base..];
         let hit = cases.iter().find(|case| {
             case.patterns.iter().zip(values).all(|(pattern, key)| self.matches(pattern, *key))
         });
         let to = hit.map_or(default, |case| case.to);
-        self.trace(|pass| Event::Select { keys: pass.bench.phv.locals[base..].to_vec(), to });
-        self.bench.phv.locals.truncate(base);
+        self.trace(|pass| Event::Select { keys: pass.scratch.phv.locals[base..].to_vec(), to });
+        self.scratch.phv.locals.truncate(base);
         Ok(to)
     }
 
@@ -177,18 +177,18 @@ impl<'a> Pass<'a> {
     pub(super) fn find_body(&mut self) -> Result<(), End> {
         // A half-moved cursor (an error inside a state) points into a byte that stays in the body.
         self.body_start = (self.cursor_bits / 8) as u32;
-        let trailers = self.bench.phv.valid & self.engine.after_mask;
+        let trailers = self.scratch.phv.valid & self.engine.after_mask;
         for instance in instances(trailers) {
-            self.body_end = self.body_end.min(self.bench.phv.received_at(instance));
+            self.body_end = self.body_end.min(self.scratch.phv.received_at(instance));
         }
         let fits = self.body_start <= self.body_end;
         if !fits {
-            self.bench.phv.valid &= !trailers;
-            self.bench.phv.received &= !trailers;
+            self.scratch.phv.valid &= !trailers;
+            self.scratch.phv.received &= !trailers;
             self.body_end = self.packet.len;
         }
         self.find_trailers(|pass, instance, at| {
-            let phv = &pass.bench.phv;
+            let phv = &pass.scratch.phv;
             at.max(phv.received_at(instance) + phv.header(instance).len() as u32)
         })?;
         if fits { Ok(()) } else { Err(reject(BuiltinError::BodyEnd)) }
@@ -205,7 +205,7 @@ impl<'a> Pass<'a> {
         for (n, item) in program.deparser.after.iter().enumerate() {
             let mut len = 0;
             match item {
-                AfterBody::Header(instance) if self.bench.phv.is_valid(*instance) => {
+                AfterBody::Header(instance) if self.scratch.phv.is_valid(*instance) => {
                     len = header_end(self, *instance, at).saturating_sub(at);
                 }
                 AfterBody::Header(_) => {}
@@ -216,8 +216,8 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
-            self.bench.phv.tail[n].received_at = at;
-            self.bench.phv.tail[n].received_len = len;
+            self.scratch.phv.tail[n].received_at = at;
+            self.scratch.phv.tail[n].received_len = len;
             at += len;
         }
         self.slack_at = at.min(self.packet.len);
@@ -256,7 +256,7 @@ impl<'a> Pass<'a> {
         for instance in instances(trailers) {
             // Until it is read a trailer is valid and all zeros.
             let header = &program.headers[program.instances[instance].header];
-            self.bench.phv.set_zero(instance, header.fixed_bytes);
+            self.scratch.phv.set_zero(instance, header.fixed_bytes);
         }
         self.find_trailers(|pass, instance, at| {
             let len = pass.extract(instance, at as usize, pass.packet.len as usize);

@@ -1,13 +1,14 @@
 //! One packet through one control: what is at hand, and the order of the steps.
 
 use super::Interp;
-use super::phv::bit;
-use crate::exec::{Context, Descriptor, Device, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
+use crate::engine::{Context, Device};
+use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use crate::ids::*;
 use crate::ir::layout::ones;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
-use crate::state::{Bench, State};
+use crate::phv::bit;
+use crate::state::{PassScratch, State};
 use crate::trace::{Event, TraceSink};
 use std::cell::Cell;
 use wireyard_tables::Snapshot;
@@ -37,7 +38,7 @@ pub(super) struct Pass<'a> {
     pub(super) program: &'a Program,
     pub(super) state: &'a State,
     pub(super) tables: &'a Snapshot,
-    pub(super) bench: &'a mut Bench,
+    pub(super) scratch: &'a mut PassScratch,
     pub(super) memory: &'a mut PacketMemory,
     pub(super) device: &'a mut dyn Device,
     pub(super) sink: Option<&'a mut dyn TraceSink>,
@@ -80,13 +81,13 @@ impl Interp {
     ) {
         let now = Time::from_ns(meta.now_ns);
         let mut pass = self.begin(cx, packet, meta, egress, told);
-        if egress && pass.is_quiet() {
-            pass.egress_quietly();
+        if egress && pass.is_identity() {
+            pass.egress_unchanged();
             return;
         }
         let end = if egress { pass.egress() } else { pass.ingress() };
         pass.conclude(end);
-        if cx.worker.bench.wants_to_learn() {
+        if cx.worker.scratch.wants_to_learn() {
             cx.worker.apply_learns(cx.state, now);
         }
     }
@@ -111,13 +112,13 @@ impl Interp {
         {
             sink = None;
         }
-        cx.worker.bench.phv.reset();
+        cx.worker.scratch.phv.reset();
         let mut pass = Pass {
             engine: self,
             program: &self.program,
             state: cx.state,
             tables: cx.worker.reader.pin(),
-            bench: &mut cx.worker.bench,
+            scratch: &mut cx.worker.scratch,
             memory: cx.memory,
             device: cx.device,
             sink,
@@ -154,7 +155,7 @@ impl Pass<'_> {
 
     /// Bytes of the valid headers in front of the body.
     pub(super) fn emit_len(&self) -> u64 {
-        let phv = &self.bench.phv;
+        let phv = &self.scratch.phv;
         self.program.deparser.emit.iter().map(|i| phv.header(*i).len() as u64).sum()
     }
 
@@ -209,7 +210,7 @@ impl Pass<'_> {
         match parsed {
             Err(End::Reject(error)) => {
                 self.meta.parser_error = error.0 as u8;
-                self.tally(|tallies| &tallies.parser_errors, error.index());
+                self.tally(|statistics| &statistics.parser_errors, error.index());
                 self.trace(|_| Event::ParserError(error));
                 if self.program.parser.drop_on_error {
                     return Err(End::Drop(BuiltinReason::ParserError.id()));
@@ -227,16 +228,16 @@ impl Pass<'_> {
         self.run(&self.program.egress)
     }
 
-    /// Egress leaves this packet as it is, and nobody wants to be told.
-    fn is_quiet(&self) -> bool {
+    /// Egress is the identity for this packet, and nobody traces it.
+    fn is_identity(&self) -> bool {
         let packet = &*self.packet;
         let body_end = u64::from(packet.body_off) + u64::from(packet.body_len);
         let slack_goes = self.program.deparser.strip_slack && body_end < packet.len.into();
-        self.engine.quiet_egress && self.sink.is_none() && !slack_goes && !self.is_unparsed()
+        self.engine.egress_is_identity && self.sink.is_none() && !slack_goes && !self.is_unparsed()
     }
 
     /// Egress of a program that changes nothing there: only where the headers are is told.
-    fn egress_quietly(&mut self) {
+    fn egress_unchanged(&mut self) {
         let mut at = 0;
         let mut valid = 0;
         let limit = u32::from(self.packet.body_off).min(self.packet.len) as usize;
@@ -279,7 +280,7 @@ impl Pass<'_> {
     /// The parser, in egress. Its errors end parsing and are not counted twice; of metadata only what is carried stays.
     fn parse_copy(&mut self) -> Result<(), End> {
         let parsed = self.parse();
-        self.bench.phv.meta.fill(0);
+        self.scratch.phv.meta.fill(0);
         self.carried_in();
         match parsed {
             Err(End::Reject(error)) => self.trace(|_| Event::ParserError(error)),
@@ -295,7 +296,7 @@ impl Pass<'_> {
                 let len = meta.bits.div_ceil(8) as usize;
                 let bytes = self.packet.carried.iter().skip(at as usize).take(len);
                 let value = bytes.rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
-                self.bench.phv.meta[id.index()] = value & ones(meta.bits);
+                self.scratch.phv.meta[id.index()] = value & ones(meta.bits);
             }
         }
     }
@@ -308,7 +309,7 @@ impl Pass<'_> {
         });
     }
 
-    /// Verdict, clones, deparser, tallies.
+    /// Verdict, clones, deparser, statistics.
     pub(super) fn conclude(&mut self, end: Result<(), End>) {
         if let Some(token) = self.lock.take() {
             self.state.unlock(token);
@@ -336,10 +337,10 @@ impl Pass<'_> {
         }
         self.meta.verdict = verdict as u8;
         self.meta.reason = reason.0 as u16;
-        let tallies = self.state.tallies();
+        let statistics = self.state.statistics();
         match verdict {
-            Verdict::Drop => tallies.drops.add(self.bench.lane, reason.index(), len.into()),
-            Verdict::Punt => tallies.punts.add(self.bench.lane, reason.index(), len.into()),
+            Verdict::Drop => statistics.drops.add(self.scratch.lane, reason.index(), len.into()),
+            Verdict::Punt => statistics.punts.add(self.scratch.lane, reason.index(), len.into()),
             Verdict::Forward | Verdict::Resubmit => {}
         }
         self.trace(|pass| Event::Verdict {
@@ -376,7 +377,7 @@ impl Pass<'_> {
         self.meta.original_len = self.packet.len;
         self.meta.original_off = self.packet.data_off;
         if self.meta.original.is_none() {
-            self.tally(|tallies| &tallies.lost_clones, 0);
+            self.tally(|statistics| &statistics.lost_clones, 0);
             self.meta.clone_count = 0;
         }
     }
@@ -401,7 +402,7 @@ impl Pass<'_> {
     fn carry(&mut self) {
         for (id, meta) in self.program.metadata.entries() {
             if let Some(at) = meta.carried_at {
-                let value = self.bench.phv.meta[id.index()].to_le_bytes();
+                let value = self.scratch.phv.meta[id.index()].to_le_bytes();
                 let len = meta.bits.div_ceil(8) as usize;
                 let to = self.packet.carried.iter_mut().skip(at as usize).take(len);
                 to.zip(value).for_each(|(to, byte)| *to = byte);
@@ -411,10 +412,10 @@ impl Pass<'_> {
 
     pub(super) fn tally(
         &self,
-        which: impl FnOnce(&crate::state::Tallies) -> &wireyard_tables::counter::CounterArray,
+        which: impl FnOnce(&crate::state::Statistics) -> &wireyard_tables::counter::CounterArray,
         index: usize,
     ) {
-        which(self.state.tallies()).add(self.bench.lane, index, self.packet.len.into());
+        which(self.state.statistics()).add(self.scratch.lane, index, self.packet.len.into());
     }
 
     pub(super) fn now(&self) -> Time {
@@ -428,7 +429,7 @@ impl Pass<'_> {
 
     /// The header's bytes no longer are those that came with the packet.
     pub(super) fn made_new(&mut self, instance: InstanceId) {
-        self.bench.phv.received &= !bit(instance);
+        self.scratch.phv.received &= !bit(instance);
         for (owner, _, bit) in &self.engine.checksum_fields {
             if *owner == instance {
                 self.assigned &= !bit;

@@ -9,13 +9,13 @@ use crate::trace::Event;
 impl<'a> Pass<'a> {
     /// Runs a body in a new frame of locals.
     pub(super) fn run(&mut self, body: &'a Body) -> Result<(), End> {
-        let base = self.bench.phv.locals.len();
+        let base = self.scratch.phv.locals.len();
         self.run_in(body, base)
     }
 
     /// Runs a body in the frame at `base`, which may hold arguments already.
     fn run_in(&mut self, body: &'a Body, base: usize) -> Result<(), End> {
-        self.bench.phv.locals.resize(base + body.locals.len(), 0);
+        self.scratch.phv.locals.resize(base + body.locals.len(), 0);
         let caller = std::mem::replace(&mut self.base, base);
         let mut at = (!body.blocks.is_empty()).then_some(BlockId(0));
         while let Some(id) = at {
@@ -26,7 +26,7 @@ impl<'a> Pass<'a> {
             at = self.term(&block.term)?;
         }
         self.base = caller;
-        self.bench.phv.locals.truncate(base);
+        self.scratch.phv.locals.truncate(base);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
             }
             Op::Count(counter, index) => {
                 let index = self.eval(*index)?;
-                self.state.count(self.bench.lane, *counter, index, self.packet.len);
+                self.state.count(self.scratch.lane, *counter, index, self.packet.len);
                 self.trace(|_| Event::Count { counter: *counter, index });
             }
             Op::Meter { to, meter, index, color } => {
@@ -93,7 +93,7 @@ impl<'a> Pass<'a> {
             }
             Op::Random { to, low, high } => {
                 let (low, high) = (self.eval(*low)?, self.eval(*high)?);
-                let value = self.bench.random(low, high);
+                let value = self.scratch.random(low, high);
                 self.assign(to, value, span)?;
             }
             Op::UpdateCrc(crc) => self.asked_crcs |= 1u64.checked_shl(crc.0).unwrap_or(0),
@@ -116,16 +116,16 @@ impl<'a> Pass<'a> {
 
     /// Evaluates above the frames of locals; the caller truncates to the returned length.
     pub(super) fn push_values(&mut self, values: &[ExprId]) -> Result<usize, End> {
-        let base = self.bench.phv.locals.len();
+        let base = self.scratch.phv.locals.len();
         for value in values {
             let value = self.eval(*value)?;
-            self.bench.phv.locals.push(value);
+            self.scratch.phv.locals.push(value);
         }
         Ok(base)
     }
 
     pub(super) fn run_action(&mut self, action: ActionId, base: usize) -> Result<(), End> {
-        self.trace(|pass| Event::Action { action, args: pass.bench.phv.locals[base..].to_vec() });
+        self.trace(|pass| Event::Action { action, args: pass.scratch.phv.locals[base..].to_vec() });
         self.run_in(&self.program.actions[action].body, base)
     }
 }

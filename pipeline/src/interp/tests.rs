@@ -91,7 +91,7 @@ fn a_wrong_checksum_is_told_and_stays_wrong() {
     bytes[24] ^= 0x10;
     let after = rig.ingress(&bytes);
     assert_eq!(after.meta.checksum_error, 1);
-    let errors = rig.state.tallies().checksum_errors.read(0).unwrap();
+    let errors = rig.state.statistics().checksum_errors.read(0).unwrap();
     assert_eq!((errors.packets, errors.bytes), (1, 34));
     let out = rig.bytes(&after);
     let wrong_by = |p: &[u8]| checksum(&p[14..34]) % 0xffff;
@@ -133,7 +133,7 @@ fn a_short_packet_is_a_parser_error() {
     assert_eq!(u32::from(after.meta.parser_error), BuiltinError::PacketTooShort.id().0);
     assert_eq!(after.packet.body_off, 14);
     assert_eq!(after.packet.body_len, 16);
-    let errors = rig.state.tallies().parser_errors.read(1).unwrap();
+    let errors = rig.state.statistics().parser_errors.read(1).unwrap();
     assert_eq!((errors.packets, errors.bytes), (1, 30));
 }
 
@@ -145,7 +145,7 @@ fn no_decision_drops() {
     let after = rig.ingress(&ipv4_packet(0));
     assert_eq!(after.meta.verdict(), Verdict::Drop);
     assert_eq!(after.meta.reason(), BuiltinReason::NoDecision.id());
-    assert_eq!(rig.state.tallies().drops.read(1).unwrap().packets, 1);
+    assert_eq!(rig.state.statistics().drops.read(1).unwrap().packets, 1);
 }
 
 #[test]
@@ -385,13 +385,13 @@ fn a_register_update_counts_in_the_entry() {
 }
 
 #[test]
-fn a_trace_tells_the_story() {
+fn a_trace_has_every_step() {
     let mut rig = forwarder(|b, _, ipv4| vec![decrement_ttl(b, ipv4)]);
     let mut recorder = Recorder::default();
     let mut after: After = rig.packet(&ipv4_packet(2));
     rig.run(&mut after, false, Some(&mut recorder));
-    let story = crate::trace::text::story(rig.state.program(), &recorder.events);
+    let text = crate::trace::text::packet_trace(rig.state.program(), &recorder.events);
     for line in ["ipv4.ttl = 0x3f", ", src 0xa000001,", "state s1", "forward to port 2, 36 bytes"] {
-        assert!(story.contains(line), "{line} in\n{story}");
+        assert!(text.contains(line), "{line} in\n{text}");
     }
 }

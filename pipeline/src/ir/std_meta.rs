@@ -59,7 +59,7 @@ macro_rules! std_fields {
 std_fields! {
     /// Port the packet came in by.
     IngressPort = "ingress_port", 16, read ALL, write NOWHERE;
-    /// Link type of that port: 0 Ethernet, 1 InfiniBand, 2 OPA.
+    /// Link type of that port; the device names them ([`crate::check::ExternRegistry::add_link_type`]).
     IngressLink = "ingress_link", 8, read ALL, write NOWHERE;
     /// How the packet got here: [`crate::exec::PacketPath`].
     PacketPath = "packet_path", 8, read ALL, write NOWHERE;

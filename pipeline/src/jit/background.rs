@@ -7,7 +7,8 @@
 
 use super::engine::Recipe;
 use super::{CompileError, Jit, Options};
-use crate::exec::{Context, Descriptor, Engine, Intrinsic, OpenPorts};
+use crate::engine::{Context, Engine};
+use crate::exec::{Descriptor, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;
@@ -67,7 +68,7 @@ impl Engine for Background {
     fn name(&self) -> &'static str {
         let is_there = |level: Option<&OnceLock<Jit>>| level.is_some_and(|it| it.get().is_some());
         match is_there(self.levels.first()) && !is_there(self.levels.last()) {
-            true => "jit_first",
+            true => "jit_baseline",
             false => self.engine().name(),
         }
     }
@@ -80,13 +81,13 @@ impl Engine for Background {
         self.engine().egress(cx, packets, meta);
     }
 
-    fn through(
+    fn fused(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],
         meta: &mut [Intrinsic],
         open: &OpenPorts,
     ) {
-        self.engine().through(cx, packets, meta, open);
+        self.engine().fused(cx, packets, meta, open);
     }
 }

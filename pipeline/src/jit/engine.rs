@@ -3,9 +3,10 @@
 
 use super::compiled::{Compiled, Facts};
 use super::prefetch::Prefetch;
-use super::vm_context::{Home, VmContext};
+use super::vm_context::{Home, Scratch, VmContext};
 use super::{CompileError, Options, Text};
-use crate::exec::{Context, Decision, Descriptor, Engine, Intrinsic, OpenPorts};
+use crate::engine::{Context, Engine};
+use crate::exec::{Decision, Descriptor, Intrinsic, OpenPorts};
 use crate::interp::Interp;
 use crate::ir::Program;
 use crate::state::{State, Worker};
@@ -54,7 +55,7 @@ impl Part {
     /// Nothing is left to do.
     #[inline]
     fn is_all(&self, cx: &Context<'_>, packets: &[Descriptor]) -> bool {
-        self.done == packets.len() && !self.ingress_only && !cx.worker.bench.wants_to_learn()
+        self.done == packets.len() && !self.ingress_only && !cx.worker.scratch.wants_to_learn()
     }
 }
 
@@ -283,14 +284,14 @@ impl Jit {
     ) -> usize {
         let Part { vm, mut done, ingress_only } = *part;
         let mut stopped = ingress_only;
-        if !cx.worker.bench.wants_to_learn()
+        if !cx.worker.scratch.wants_to_learn()
             && !ingress_only
             && let (Some(packet), Some(meta)) = (packets.get_mut(done), meta.get_mut(done))
         {
             self.one(cx, vm, packet, meta);
             stopped = true;
         }
-        if cx.worker.bench.wants_to_learn() {
+        if cx.worker.scratch.wants_to_learn() {
             let last = if stopped { done } else { done.saturating_sub(1) };
             let now = meta.get(last).map_or(0, |meta| meta.now_ns);
             let now = wireyard_tables::time::Time::from_ns(now);
@@ -326,9 +327,9 @@ impl Jit {
     #[inline(always)]
     fn context(&self, cx: &mut Context<'_>, which: Passes<'_>) -> *mut VmContext {
         let context: *mut Context<'_> = cx;
-        let Worker { reader, bench, compiled, .. } = &mut *cx.worker;
+        let Worker { reader, scratch, engine, .. } = &mut *cx.worker;
         let home = Home { ops: &self.compiled.lists, interp: &self.interp, memory: cx.memory };
-        let vm = compiled.context(cx.state, reader.pin(), bench, &home);
+        let vm = engine.get::<Scratch>().context(cx.state, reader.pin(), scratch, &home);
         vm.egress = which.is_egress.into();
         let open = which.open.map_or(&CLOSED, OpenPorts::flags);
         vm.open = open.as_ptr();
@@ -350,7 +351,7 @@ impl Engine for Jit {
         self.run(cx, packets, meta, EGRESS);
     }
 
-    fn through(
+    fn fused(
         &self,
         cx: &mut Context<'_>,
         packets: &mut [Descriptor],

@@ -1,13 +1,14 @@
-//! What a burst will look up in tables that outgrow the caches, asked for before the burst is run.
+//! Prefetch: cache lines of tables that outgrow the caches are loaded before a burst is run.
 //!
-//! One packet after the other, compiled code waits for one line of a table at a time; asked for at once, the lines come
+//! One packet after the other, compiled code waits for one line of a table at a time; prefetched, the lines come
 //! together. It is only a hint, so a guess is enough: a header is taken to be where it is on the shortest way to it
 //! through the parser, and a table whose key is not all header fields there, the ingress port and
 //! constants is left alone. Small tables are in the caches and would only pay: see [`LEAST_BYTES`].
 #![allow(unsafe_code)]
 
 use super::compiled::Facts;
-use crate::exec::{Context, Descriptor};
+use crate::engine::Context;
+use crate::exec::Descriptor;
 use crate::ids::*;
 use crate::ir::layout::{FieldLayout, ones};
 use crate::ir::{ExprKind, ParserOp, Program, StdField, Target, Term};
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 use wireyard_tables::raw::Layout;
 use wireyard_tables::{Place, Snapshot, TableView};
 
-/// Tables that search less memory are not asked: measured with `benches/prefetch` on a machine with 1 MiB of second-level
+/// Tables that search less memory are not prefetched: measured with `benches/prefetch` on a machine with 1 MiB of second-level
 /// cache for each processor and 32 MiB of third-level cache for both.
 pub const LEAST_BYTES: usize = 6 << 20;
 /// A table that may hold so few entries never searches that much.
@@ -109,7 +110,7 @@ impl Prefetch {
         tables: &Snapshot,
         memory: &PacketMemory,
         packets: &[Descriptor],
-        mut ask: impl FnMut(*const u8),
+        mut prefetch: impl FnMut(*const u8),
     ) {
         for fetched in &self.tables {
             let Some(view) = tables.table(fetched.table) else { continue };
@@ -118,8 +119,8 @@ impl Prefetch {
             }
             match fetched.parts[..] {
                 // One field, as a rule: then there is no loop in the loop.
-                [part] => lines(view, memory, packets, &[part], &mut ask),
-                _ => lines(view, memory, packets, &fetched.parts, &mut ask),
+                [part] => lines(view, memory, packets, &[part], &mut prefetch),
+                _ => lines(view, memory, packets, &fetched.parts, &mut prefetch),
             }
         }
     }
@@ -132,7 +133,7 @@ fn lines(
     memory: &PacketMemory,
     packets: &[Descriptor],
     parts: &[(Source, Place)],
-    mut ask: impl FnMut(*const u8),
+    mut prefetch: impl FnMut(*const u8),
 ) {
     for packet in packets {
         let Some(buf) = &packet.buf else { continue };
@@ -150,7 +151,7 @@ fn lines(
             key[place.word] |= value << place.shift;
         }
         if let Some(line) = view.prefetch_address(&key) {
-            ask(line);
+            prefetch(line);
         }
     }
 }

@@ -11,43 +11,40 @@ use crate::ir::HashAlgorithm;
 use wireyard_tables::Slot;
 use wireyard_tables::time::Time;
 
-/// Every helper: name, address, number of parameters after the context, whether it returns a number.
-pub(super) const HELPERS: &[(&str, *const u8, usize)] = &[
-    ("parser_op", parser_op as *const u8, 1),
-    ("parsed", parsed as *const u8, 1),
-    ("resume", resume as *const u8, 0),
-    ("op", op as *const u8, 1),
-    ("eval", eval as *const u8, 1),
-    ("lookup", lookup as *const u8, 1),
-    ("hit_meter", hit_meter as *const u8, 1),
-    ("select", select as *const u8, 2),
-    ("count", count as *const u8, 3),
-    ("meter", meter as *const u8, 4),
-    ("hash", hash as *const u8, 2),
-    ("in_value_set", in_value_set as *const u8, 3),
-    ("random", random as *const u8, 0),
-    ("digest", digest as *const u8, 2),
-    ("learn", learn as *const u8, 1),
-];
+/// Defines [`Helper`] and [`HELPERS`] of one list: the variant, the function and its parameters behind the context.
+macro_rules! helpers {
+    ($($name:ident = $function:ident($($param:ty),*);)*) => {
+        /// Index into [`HELPERS`].
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum Helper {
+            $($name,)*
+        }
 
-/// Index into [`HELPERS`].
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Helper {
-    ParserOp,
-    Parsed,
-    Resume,
-    Op,
-    Eval,
-    Lookup,
-    HitMeter,
-    Select,
-    Count,
-    Meter,
-    Hash,
-    InValueSet,
-    Random,
-    Digest,
-    Learn,
+        /// Every helper: name, address, number of parameters after the context. All return a number.
+        pub(super) const HELPERS: &[(&str, *const u8, usize)] = &[$((
+            stringify!($function),
+            $function as unsafe extern "C" fn(*mut VmContext $(, $param)*) -> u64 as *const u8,
+            { const PARAMS: &[&str] = &[$(stringify!($param)),*]; PARAMS.len() },
+        ),)*];
+    };
+}
+
+helpers! {
+    ParserOp = parser_op(u64);
+    Parsed = parsed(u64);
+    Resume = resume();
+    Op = op(u64);
+    Eval = eval(u64);
+    Lookup = lookup(u64);
+    HitMeter = hit_meter(u64);
+    Select = select(u64, u64);
+    Count = count(u64, u64, u64);
+    Meter = meter(u64, u64, u64, u64);
+    Hash = hash(u64, u64);
+    InValueSet = in_value_set(u64, u64, u64);
+    Random = random();
+    Digest = digest(u64, u64);
+    Learn = learn(u64);
 }
 
 /// What all helpers rely on.
@@ -218,7 +215,7 @@ unsafe extern "C" fn random(vm: *mut VmContext) -> u64 {
     // SAFETY: as for `step`.
     unsafe {
         let (vm, cx) = (&mut *vm, &mut *(*vm).cx);
-        vm.values[0] = cx.worker.bench.random(vm.values[0], vm.values[1]);
+        vm.values[0] = cx.worker.scratch.random(vm.values[0], vm.values[1]);
     }
     0
 }
@@ -245,7 +242,7 @@ unsafe extern "C" fn learn(vm: *mut VmContext, index: u64) -> u64 {
         key.iter_mut().zip(&vm.values).for_each(|(word, value)| *word = *value as u64);
         let args = vm.values.get(*words..).unwrap_or_default();
         let key = key.get(..*words).unwrap_or_default();
-        cx.worker.bench.learn(cx.state.program(), *table, key, *action, args);
+        cx.worker.scratch.learn(cx.state.program(), *table, key, *action, args);
     }
     0
 }

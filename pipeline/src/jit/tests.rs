@@ -4,7 +4,7 @@ mod random;
 
 use super::{Codes, Jit, Options};
 use crate::check::{ExternRegistry, compile};
-use crate::exec::{Context, NoDevice};
+use crate::engine::{Context, NoDevice};
 use crate::interp::tests::build::{After, Build, Rig, block, body, ethernet_ipv4};
 use crate::ir::{BinOp, BuiltinError, ExprKind, Op, ParserOp, Program, StdField, Term};
 use crate::packet::{MemoryConfig, PacketMemory};
@@ -122,13 +122,13 @@ impl Pair {
             assert_eq!(words(a), words(b), "{id}");
         }
         let tally = |state: &crate::state::State| {
-            let t = state.tallies();
+            let t = state.statistics();
             let all = [
                 &t.drops,
                 &t.punts,
                 &t.parser_errors,
                 &t.checksum_errors,
-                &t.stray_counts,
+                &t.out_of_range_counts,
                 &t.lost_clones,
             ];
             all.map(|array| (0..array.size()).map(|n| array.read(n)).collect::<Vec<_>>())

@@ -6,12 +6,13 @@
 //! worker, which only one thread uses at a time.
 #![allow(unsafe_code)]
 
-use crate::exec::{Context, Descriptor, Intrinsic};
+use crate::engine::Context;
+use crate::exec::{Descriptor, Intrinsic};
 use crate::interp::Interp;
 use crate::interp::bridge::Scalars;
-use crate::interp::phv::Slot;
 use crate::packet::{BUF_INDEX_BITS, PacketMemory, RegionPin};
-use crate::state::{Bench, State};
+use crate::phv::Slot;
+use crate::state::{PassScratch, State};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -95,18 +96,18 @@ pub(super) struct CounterBase {
     /// Direct counters of table 0.
     pub(super) tables: usize,
     /// Tally of drops; that of punts follows.
-    pub(super) tallies: usize,
+    pub(super) statistics: usize,
 }
 
 impl CounterBase {
     pub(super) fn new(counters: usize, tables: usize) -> CounterBase {
-        CounterBase { tables: counters, tallies: counters + tables }
+        CounterBase { tables: counters, statistics: counters + tables }
     }
 }
 
 /// The part of a worker that belongs to compiled code: a context and the arrays it points to.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(super) struct Scratch {
     inner: Option<Box<Inner>>,
 }
 
@@ -147,16 +148,16 @@ pub(super) struct Home<'a> {
 unsafe impl Send for Scratch {}
 
 impl Scratch {
-    /// The context of the worker that `bench` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
+    /// The context of the worker that `scratch` belongs to, with the addresses of `state` in it, the tables of `snapshot`, and `home`.
     #[inline]
     pub(super) fn context(
         &mut self,
         state: &State,
         snapshot: &Snapshot,
-        bench: &mut Bench,
+        scratch: &mut PassScratch,
         home: &Home<'_>,
     ) -> &mut VmContext {
-        let inner = self.inner.get_or_insert_with(|| Inner::new(state, bench.lane));
+        let inner = self.inner.get_or_insert_with(|| Inner::new(state, scratch.lane));
         let bound =
             Bound { snapshot, tables: snapshot.version(), value_sets: state.value_sets_version() };
         if inner.bound != bound {
@@ -164,7 +165,7 @@ impl Scratch {
             inner.bound = bound;
         }
         if !inner.is_at(home) {
-            inner.move_to(bench, home);
+            inner.move_to(scratch, home);
         }
         &mut inner.vm
     }
@@ -185,9 +186,9 @@ impl Inner {
 
     /// Puts the addresses of code, packet memory and the worker's headers into the context.
     #[cold]
-    fn move_to(&mut self, bench: &mut Bench, home: &Home<'_>) {
+    fn move_to(&mut self, scratch: &mut PassScratch, home: &Home<'_>) {
         let vm = &mut self.vm;
-        let (bytes, slots, words) = bench.phv.raw();
+        let (bytes, slots, words) = scratch.phv.raw();
         vm.phv_bytes = bytes.as_mut_ptr();
         vm.slots = slots.as_mut_ptr();
         vm.meta_words = words.as_mut_ptr();
@@ -231,8 +232,8 @@ impl Inner {
         for table in snapshot.tables() {
             counters.push(table.counters().and_then(lane_of).unwrap_or(null()));
         }
-        let tallies = state.tallies();
-        for tally in [&tallies.drops, &tallies.punts, &tallies.checksum_errors] {
+        let statistics = state.statistics();
+        for tally in [&statistics.drops, &statistics.punts, &statistics.checksum_errors] {
             counters.push(lane_of(tally).unwrap_or(null()));
         }
         let words = |id| state.register(id).map_or(null(), |array| array.words().as_ptr());
@@ -327,7 +328,12 @@ mod tests {
             let home = Home { ops, interp, memory };
             let snapshot = rig.state.tables().snapshot();
             let worker = &mut rig.worker;
-            let vm = worker.compiled.context(&rig.state, &snapshot, &mut worker.bench, &home);
+            let vm = worker.engine.get::<Scratch>().context(
+                &rig.state,
+                &snapshot,
+                &mut worker.scratch,
+                &home,
+            );
             let layout = memory.region_layout();
             assert_eq!(vm.chunks, layout.base);
             assert_eq!(vm.chunk_reach, u64::from(memory.config().chunk_bytes));

@@ -1,7 +1,6 @@
 //! Where files come from: the disk, a map in memory for tests, libraries inside the binary.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Cursor, Read as _};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -26,27 +25,18 @@ pub struct Loader {
 }
 
 /// Why a file was not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// There is none.
+    #[error("there is no such file")]
     NotFound,
     /// It has more bytes than this.
+    #[error("it is larger than {0} bytes")]
     TooLarge(u64),
     /// What the system says.
+    #[error("{0}")]
     Other(String),
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReadError::NotFound => f.write_str("there is no such file"),
-            ReadError::TooLarge(most) => write!(f, "it is larger than {most} bytes"),
-            ReadError::Other(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// A file that was found: its name for people, and its bytes.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@ use super::{RegisterArray, State, ValueSet, ValueSetError, meter_unit};
 use crate::ids::*;
 use crate::ir::{self, Action, Program};
 use arc_swap::ArcSwap;
-use std::fmt;
 use std::sync::Arc;
 use wireyard_tables::counter::CounterArray;
 use wireyard_tables::meter::MeterArray;
@@ -18,13 +17,17 @@ use wireyard_tables::{
 const GROUP_SIZE_MAX: u32 = 4096;
 
 /// A program whose state cannot be built.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LoadError {
     /// A table is declared wrong.
+    #[error("{0}")]
     Table(BuildError),
     /// The declared entries of a table with a selector are wrong.
+    #[error("{0}")]
     Entries(BatchError),
     /// A default action or entry of a table names an action that the table does not list.
+    #[error("table '{table}' uses action '{action}' but does not list it")]
     Action {
         /// The table.
         table: String,
@@ -32,6 +35,7 @@ pub enum LoadError {
         action: String,
     },
     /// A value set is declared with wrong members.
+    #[error("value set '{name}': {error}")]
     ValueSet {
         /// The set.
         name: String,
@@ -39,21 +43,6 @@ pub enum LoadError {
         error: ValueSetError,
     },
 }
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::Table(error) => error.fmt(f),
-            LoadError::Entries(error) => error.fmt(f),
-            LoadError::Action { table, action } => {
-                write!(f, "table '{table}' uses action '{action}' but does not list it")
-            }
-            LoadError::ValueSet { name, error } => write!(f, "value set '{name}': {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// Appends the words of action data: a parameter of up to 64 bits takes one, a wider one two, low word
 /// first.

@@ -44,7 +44,7 @@ fn an_index_out_of_range_is_told() {
     state.count(0, CounterId(0), 2, 100);
     state.count(0, CounterId(0), u128::MAX, 100);
     assert_eq!(state.counter(CounterId(0)).unwrap().read(1).unwrap().packets, 1);
-    assert_eq!(state.tallies().stray_counts.read(0).unwrap().packets, 2);
+    assert_eq!(state.statistics().out_of_range_counts.read(0).unwrap().packets, 2);
     let meter = |index| state.meter(MeterId(0), index, 100, 0, Time::ZERO);
     assert_eq!((meter(1), meter(2), meter(u128::MAX)), (0, 2, 2));
 }

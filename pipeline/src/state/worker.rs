@@ -3,9 +3,9 @@
 use super::{State, action_words};
 use crate::externs::random::Stream;
 use crate::ids::*;
-use crate::interp::phv::Phv;
 use crate::ir::Program;
-use crate::jit::Scratch;
+use crate::phv::Phv;
+use std::any::{Any, TypeId};
 use wireyard_tables::key::MAX_KEY_WORDS;
 use wireyard_tables::time::{Span, Time};
 use wireyard_tables::{ActionCall, Learned, Reader};
@@ -20,16 +20,16 @@ pub struct Worker {
     /// The view of the tables; an engine pins it.
     pub reader: Reader,
     /// Everything else, apart so that it can change while a version of the tables is borrowed.
-    pub bench: Bench,
-    /// What compiled code works with.
-    pub(crate) compiled: Scratch,
+    pub scratch: PassScratch,
+    /// What an engine keeps for this worker.
+    pub(crate) engine: EngineMemory,
     /// Whose part it is.
     pub(crate) state: u64,
 }
 
 /// What a pass works with.
 #[derive(Debug)]
-pub struct Bench {
+pub struct PassScratch {
     pub(crate) lane: usize,
     pub(crate) phv: Phv,
     /// The key under construction.
@@ -49,13 +49,32 @@ struct Learn {
     idle_timeout: Option<Span>,
 }
 
+/// What an engine keeps for a worker from burst to burst. Only the engine knows what it is.
+#[derive(Debug, Default)]
+pub(crate) struct EngineMemory {
+    kept: Option<(TypeId, Box<dyn Any + Send>)>,
+}
+
+impl EngineMemory {
+    /// What an engine of this type keeps; what another one has left goes.
+    #[inline]
+    pub(crate) fn get<T: Default + Send + 'static>(&mut self) -> &mut T {
+        let fits = matches!(&self.kept, Some((kept, _)) if *kept == TypeId::of::<T>());
+        if !fits {
+            self.kept = Some((TypeId::of::<T>(), Box::<T>::default()));
+        }
+        let kept = self.kept.as_mut().and_then(|(_, kept)| kept.downcast_mut());
+        kept.expect("it was made above")
+    }
+}
+
 impl Worker {
     pub(super) fn new(state: &State, lane: usize) -> Worker {
         let random = Stream::new(state.seed, RANDOM, lane);
         let phv = Phv::new(&state.program);
         Worker {
             reader: state.tables.reader(),
-            bench: Bench {
+            scratch: PassScratch {
                 lane,
                 phv,
                 key: [0; MAX_KEY_WORDS],
@@ -63,21 +82,21 @@ impl Worker {
                 learns: Vec::new(),
                 pending: 0,
             },
-            compiled: Scratch::default(),
+            engine: EngineMemory::default(),
             state: state.id,
         }
     }
 
-    /// Does what [`Bench::learn`] noted, after the packet. The next pin of the reader sees it.
+    /// Does what [`PassScratch::learn`] noted, after the packet. The next pin of the reader sees it.
     pub fn apply_learns(&mut self, state: &State, now: Time) {
-        let pending = std::mem::take(&mut self.bench.pending);
-        for learn in self.bench.learns.iter().take(pending) {
+        let pending = std::mem::take(&mut self.scratch.pending);
+        for learn in self.scratch.learns.iter().take(pending) {
             let table = wireyard_tables::TableId(learn.table.0);
             let learned =
                 self.reader.learn(table, &learn.key, &learn.call, learn.idle_timeout, now);
             if matches!(learned, Err(_) | Ok(Learned::Full)) {
-                let failures = &state.tallies().learn_failures;
-                failures.add(self.bench.lane, learn.table.index(), 0);
+                let failures = &state.statistics().learn_failures;
+                failures.add(self.scratch.lane, learn.table.index(), 0);
             }
         }
     }
@@ -88,7 +107,7 @@ impl Worker {
     }
 }
 
-impl Bench {
+impl PassScratch {
     /// This worker's number.
     pub fn lane(&self) -> usize {
         self.lane

@@ -1,4 +1,4 @@
-//! The story of a packet as JSON.
+//! A packet trace as JSON.
 
 use super::Event;
 use super::names::step;
@@ -6,7 +6,7 @@ use crate::ir::Program;
 use serde_json::{Map, Value, json};
 
 /// An array with one object for each event: `event` (its kind), `text` (a sentence), `values`.
-pub fn story(program: &Program, events: &[Event]) -> Value {
+pub fn packet_trace(program: &Program, events: &[Event]) -> Value {
     let one = |event: &Event| {
         let step = step(program, event);
         let values: Map<String, Value> =

@@ -1,11 +1,11 @@
-//! The story of a packet as text.
+//! A packet trace as text.
 
 use super::Event;
 use super::names::step;
 use crate::ir::Program;
 
 /// One line for each event, with the names of the program; bytes of the packet are left out.
-pub fn story(program: &Program, events: &[Event]) -> String {
+pub fn packet_trace(program: &Program, events: &[Event]) -> String {
     let mut out = String::new();
     for event in events {
         let step = step(program, event);

@@ -41,7 +41,7 @@ fn code(loaded: &Loaded, level: u8) -> Result<jit::Text, String> {
     let program = Arc::new(passes::optimised(&loaded.program, level));
     let state = State::new(&loaded.program, StateOptions::default()).map_err(|e| e.to_string())?;
     if let Some(entries) = &loaded.entries {
-        entries.apply(&state)?;
+        entries.apply(&state).map_err(|error| error.to_string())?;
     }
     let text = Jit::text(&program, &state, jit::Options { level });
     text.map_err(|refused| format!("no machine code: {refused}"))

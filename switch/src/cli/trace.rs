@@ -129,10 +129,10 @@ fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String
     sandbox.send(args.port, last, Time::ZERO, Some(&mut recorder));
     sandbox.run_to_the_end(LONGEST, Some(&mut recorder));
     if args.json {
-        print_json(&json::story(&loaded.program, &recorder.events));
+        print_json(&json::packet_trace(&loaded.program, &recorder.events));
         return Ok(());
     }
-    print(&text::story(&loaded.program, &recorder.events));
+    print(&text::packet_trace(&loaded.program, &recorder.events));
     for (port, frame) in sandbox.received() {
         print(&format!("out of port {port}: {} bytes\n{}", frame.len(), hex(&frame)));
     }

@@ -61,10 +61,13 @@ impl Core {
     }
 
     fn count_idle(&mut self, generation: &Generation, table: TableId, entries: usize) {
-        let tallies = generation.state.tallies();
+        let statistics = generation.state.statistics();
         let declared = &generation.program.tables[table];
-        let tally =
-            if declared.removes_idle { &tallies.idle_removals } else { &tallies.idle_notices };
+        let tally = if declared.removes_idle {
+            &statistics.idle_removals
+        } else {
+            &statistics.idle_notices
+        };
         (0..entries).for_each(|_| tally.add(0, table.index(), 0));
         let known = (generation.id, table);
         if entries > 0 && !declared.removes_idle && !self.idle_tables.contains(&known) {

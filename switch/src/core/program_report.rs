@@ -17,7 +17,7 @@ const CELLS_MAX: usize = 256;
 pub struct ProgramReport {
     /// Its name.
     pub name: String,
-    /// What runs its packets now ([`Engine::name`](wireyard_pipeline::exec::Engine::name)).
+    /// What runs its packets now ([`Engine::name`](wireyard_pipeline::engine::Engine::name)).
     pub engine: &'static str,
     /// Its counters.
     pub counters: Vec<CellReport>,
@@ -78,7 +78,7 @@ impl ProgramReport {
     pub(super) fn of(generation: &Generation) -> ProgramReport {
         let (program, state) = (&generation.program, &generation.state);
         let (counters, more_cells) = cells(generation);
-        let tallies = state.tallies();
+        let statistics = state.statistics();
         let counter_names = program.counters.iter().map(|counter| counter.name.as_str());
         let table_names = program.tables.iter().map(|table| table.name.as_str());
         let checksum_names = program.checksums.iter().map(|checksum| checksum.name.as_str());
@@ -88,15 +88,15 @@ impl ProgramReport {
             engine: generation.engine.name(),
             counters,
             more_cells,
-            stray_counts: named(&tallies.stray_counts, counter_names),
+            stray_counts: named(&statistics.out_of_range_counts, counter_names),
             tables: tables(generation),
-            learn_failures: named(&tallies.learn_failures, table_names.clone()),
-            idle_notices: named(&tallies.idle_notices, table_names.clone()),
-            idle_removals: named(&tallies.idle_removals, table_names),
-            parser_errors: named(&tallies.parser_errors, strings(&program.errors)),
-            checksum_errors: named(&tallies.checksum_errors, checksum_names),
-            crc_errors: named(&tallies.crc_errors, crc_names),
-            lost_clones: tallies.lost_clones.read(0).map_or(0, |count| count.packets),
+            learn_failures: named(&statistics.learn_failures, table_names.clone()),
+            idle_notices: named(&statistics.idle_notices, table_names.clone()),
+            idle_removals: named(&statistics.idle_removals, table_names),
+            parser_errors: named(&statistics.parser_errors, strings(&program.errors)),
+            checksum_errors: named(&statistics.checksum_errors, checksum_names),
+            crc_errors: named(&statistics.crc_errors, crc_names),
+            lost_clones: statistics.lost_clones.read(0).map_or(0, |count| count.packets),
         }
     }
 }

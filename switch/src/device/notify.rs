@@ -18,7 +18,7 @@ use crate::config::notification::Notification;
 use crate::frames::Frames;
 use crate::frames::cnp::{CnpConfig, CnpLink, FRAME_BYTES_MAX};
 use crate::frames::envelope::Class;
-use crate::ports::LinkType;
+use crate::link_type::LinkType;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
 
 /// Which half of the program runs.

@@ -197,7 +197,7 @@ impl TransportFrames {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use crate::ports::LinkType;
+    use crate::link_type::LinkType;
     use crate::roce::np::{FlowKey, Marked, Role};
 
     use super::super::Frames;

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::check::compile;
 use wireyard_pipeline::decode::Decoder;
 use wireyard_pipeline::ids::{HeaderId, InstanceId};
 use wireyard_pipeline::ir::layout::read_run;
@@ -17,6 +17,7 @@ use wireyard_pipeline::ir::{Crc, Field, FieldLayout, Program};
 use wireyard_pipeline::source::{Loader, parse_program};
 
 use crate::library::LIBRARIES;
+use crate::link_type::link_types;
 
 /// Takes from the libraries what this device builds and reads itself. It forwards nothing.
 const PROGRAM: &str = "
@@ -206,7 +207,7 @@ impl Layouts {
         let loader = Loader::in_memory([("frames.yaml", PROGRAM)], LIBRARIES);
         let parsed =
             parse_program("frames.yaml".as_ref(), &loader).map_err(|error| error.to_string())?;
-        let compiled = compile(&parsed, &ExternRegistry::default()).map_err(|diagnostics| {
+        let compiled = compile(&parsed, &link_types()).map_err(|diagnostics| {
             wireyard_pipeline::diag::Rejected { diagnostics, files: parsed.files.clone() }
                 .to_string()
         })?;
@@ -220,7 +221,8 @@ impl Layouts {
         let stack = self.stack(&["bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
         let mut packet = [0; PROBE_BYTES];
-        let mut decoder = Decoder::new(Arc::clone(&self.program))?;
+        let mut decoder =
+            Decoder::new(Arc::clone(&self.program)).map_err(|error| error.to_string())?;
         let mut all = Vec::new();
         for value in 0..=255 {
             opcode.write(&mut packet, value);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::ports::LinkType;
+use crate::link_type::LinkType;
 use crate::roce::memory::{AccessError, MemoryTable};
 use crate::roce::np::{Mark, Marked};
 use crate::roce::packet::{Bth, Headers, InPacket, OutPacket};

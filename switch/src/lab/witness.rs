@@ -191,7 +191,7 @@ impl Lab {
             return out;
         };
         for pass in passes.iter().take(PASSES_MAX) {
-            out.push_str(&text::story(&program, pass));
+            out.push_str(&text::packet_trace(&program, pass));
         }
         if passes.is_empty() {
             out.push_str("  no packet passed the program\n");

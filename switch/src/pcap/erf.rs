@@ -11,7 +11,7 @@ use wireyard_pipeline::externs::crc::CrcEngine;
 use wireyard_pipeline::ir::CrcParams;
 
 use super::{LINK_ETHERNET, LINK_INFINIBAND};
-use crate::ports::LinkType;
+use crate::link_type::LinkType;
 
 /// A frame out of an ERF record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -288,7 +288,7 @@ impl Script {
                 .into());
         }
         if let Some(stories) = &mut self.stories {
-            stories.push((self.line, text::story(&self.program, &recorder.events)));
+            stories.push((self.line, text::packet_trace(&self.program, &recorder.events)));
         }
         self.collect();
         Ok(())

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use wireyard_pipeline::engine::{Context, Device, Engine};
 use wireyard_pipeline::entries::Resolved;
-use wireyard_pipeline::exec::{Context, Descriptor, Device, Engine, Intrinsic, OpenPorts};
+use wireyard_pipeline::exec::{Descriptor, Intrinsic, OpenPorts};
 use wireyard_pipeline::ids::{DigestId, ExternId};
 use wireyard_pipeline::interp::Interp;
 use wireyard_pipeline::ir::Program;
@@ -136,7 +137,7 @@ impl Rig {
         let options = StateOptions { seed: 7, workers, ..StateOptions::default() };
         let state = State::new(program, options).map_err(|e| e.to_string())?;
         if let Some(entries) = entries {
-            entries.apply(&state)?;
+            entries.apply(&state).map_err(|error| error.to_string())?;
         }
         let optimised = Arc::new(passes::optimised(program, way.level));
         let mut specialised = false;
@@ -185,7 +186,7 @@ impl Rig {
         match pass {
             Pass::Ingress => self.engine.ingress(&mut cx, packets, meta),
             Pass::Egress => self.engine.egress(&mut cx, packets, meta),
-            Pass::Through => self.engine.through(&mut cx, packets, meta, &self.open),
+            Pass::Through => self.engine.fused(&mut cx, packets, meta, &self.open),
         }
         // A worker that learns waits for the others, and here nobody else runs.
         worker.release();
@@ -259,7 +260,7 @@ impl Rig {
 
     /// How often nothing more could be learned.
     pub fn learn_failures(&self) -> u64 {
-        let array = &self.state.tallies().learn_failures;
+        let array = &self.state.statistics().learn_failures;
         (0..array.size()).filter_map(|n| array.read(n)).map(|count| count.packets).sum()
     }
 
@@ -329,14 +330,14 @@ impl Rig {
                 words.iter().map(|word| format!("{:x}", word.load(Relaxed))).collect();
             all.push((format!("register {}", register.name), words.join(" ")));
         }
-        let t = state.tallies();
+        let t = state.statistics();
         for (name, array) in [
             ("drops", &t.drops),
             ("punts", &t.punts),
             ("parser errors", &t.parser_errors),
             ("checksum errors", &t.checksum_errors),
             ("crc errors", &t.crc_errors),
-            ("stray counts", &t.stray_counts),
+            ("stray counts", &t.out_of_range_counts),
             ("learn failures", &t.learn_failures),
             ("lost clones", &t.lost_clones),
         ] {

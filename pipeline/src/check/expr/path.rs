@@ -40,9 +40,6 @@ pub(crate) enum Target {
     AbsentHeader(usize),
 }
 
-/// Values of `link.`.
-const LINKS: [(&str, u128); 4] = [("ethernet", 0), ("infiniband", 1), ("opa", 2), ("erf", 3)];
-
 impl Cx<'_> {
     /// The value of a path in an expression.
     pub(super) fn path_value(&mut self, path: &Path, span: SourceSpan) -> Val {
@@ -220,7 +217,10 @@ impl Cx<'_> {
                 let errors = self.ir.errors.entries();
                 errors.map(|(id, name)| (name.clone(), id.0.into())).collect()
             }
-            "link" => LINKS.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+            "link" => {
+                let links = self.ir.link_types.iter();
+                links.map(|(name, value)| (name.clone(), (*value).into())).collect()
+            }
             _ => PacketPath::ALL.iter().map(|(n, path)| (n.to_string(), *path as u128)).collect(),
         };
         match values.iter().find(|(known, _)| *known == name.value) {

@@ -1,6 +1,7 @@
 //! Programs built by hand, and a rig that runs packets through them. For tests.
 
-use crate::exec::{Context, Descriptor, Engine, Intrinsic, NoDevice};
+use crate::engine::{Context, Engine, NoDevice};
+use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
 use crate::interp::Interp;
 use crate::ir::*;

@@ -233,7 +233,7 @@ fn a_wrong_crc_is_told_and_kept() {
     let after = rig.ingress(&bytes);
     assert_eq!(after.meta.crc_error, 1);
     assert_eq!(rig.bytes(&after), bytes);
-    assert_eq!(rig.state.tallies().crc_errors.read(0).unwrap().packets, 1);
+    assert_eq!(rig.state.statistics().crc_errors.read(0).unwrap().packets, 1);
 }
 
 #[test]

@@ -390,8 +390,8 @@ fn run(program: &Program, packets: &[Vec<u8>], traced: bool) -> Vec<(Verdict, St
             let story = format!("{packet:?} {:?}", after.meta.reason());
             all.push((after.meta.verdict(), story.replace(&format!("{:?}", packet.buf), ""), out));
         }
-        assert!(!traced || !text::story(rig.state.program(), &recorder.events).is_empty());
-        assert!(!traced || json::story(rig.state.program(), &recorder.events).is_array());
+        assert!(!traced || !text::packet_trace(rig.state.program(), &recorder.events).is_empty());
+        assert!(!traced || json::packet_trace(rig.state.program(), &recorder.events).is_array());
         rig.free(after);
         assert_eq!(rig.memory.free_chunks(), rig.memory.config().chunks);
     }

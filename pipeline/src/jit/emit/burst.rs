@@ -316,7 +316,7 @@ impl<'g> Emit<'g> {
         self.b.ins().brif(punts, punt, &[], drop, &[low.into()]);
         self.b.switch_to_block(punt);
         self.store_verdict(Verdict::Punt, low);
-        self.add_to_lane(self.facts.counters.tallies + 1, low);
+        self.add_to_lane(self.facts.counters.statistics + 1, low);
         let nowhere = self.num(NO_PORT.into());
         let gate = self.following.is_some().then(|| self.word_variable(nowhere));
         self.b.ins().jump(finish, &[]);
@@ -334,7 +334,7 @@ impl<'g> Emit<'g> {
         self.b.ins().jump(finish, &[]);
         self.b.switch_to_block(drop);
         self.store_verdict(Verdict::Drop, why);
-        self.add_to_lane(self.facts.counters.tallies, why);
+        self.add_to_lane(self.facts.counters.statistics, why);
         self.decide();
         self.carried_out();
         self.b.ins().jump(around.next, &[]);

@@ -2,9 +2,9 @@
 
 use super::{CompileError, Emit, Validity, flags, narrow_type, path, type_of};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::FieldLayout;
 use crate::ir::layout::{Piece, ones};
+use crate::phv::bit;
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
 use cranelift_codegen::ir::types::{I64, I128};

@@ -4,8 +4,8 @@
 
 use super::{CompileError, Emit, descriptor, flags, internal, narrow_type};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::jit::plan::{Source, Tail};
+use crate::phv::bit;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 

@@ -11,9 +11,9 @@
 
 use super::{CompileError, Emit, descriptor, internal, vm_offset};
 use crate::exec::PacketPath;
-use crate::interp::phv::bit;
 use crate::ir::{Op, Transition};
 use crate::jit::plan::{EgressCopy, EmptyPart, Extract, Leaf, Path, Step, Visit, Way};
+use crate::phv::bit;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block, InstBuilder, Value};

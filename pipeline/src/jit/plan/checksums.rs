@@ -2,9 +2,9 @@
 
 use super::{Control, Form, Path};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::{Checksum, Covered, FieldLayout, Update, Verify};
 use crate::jit::error::NotSupported;
+use crate::phv::bit;
 
 /// A checksum that is verified; a packet with a wrong one runs generic code.
 #[derive(Clone, Debug)]

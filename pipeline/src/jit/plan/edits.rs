@@ -9,8 +9,8 @@
 use super::checksums::{self, Computed, Followed};
 use super::{Control, Form, HEADER_SETS_MAX, Path};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::{BinOp, Body, ExprKind, FieldLayout, Op, Program, Term, UnOp};
+use crate::phv::bit;
 
 /// Most steps to find the sets of headers that may leave.
 const STEPS_MAX: u32 = 2000;

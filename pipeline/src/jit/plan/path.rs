@@ -6,10 +6,10 @@ use super::facts::fields_of;
 use super::validity::KnownValidity;
 use super::{Control, EgressCopy, Form, HEADER_SETS_MAX, Tail};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::{LValue, ParserOp, Pattern, Program, Target, Transition};
 use crate::jit::error::NotSupported;
 use crate::packet::READABLE_BEHIND_BYTES;
+use crate::phv::bit;
 
 /// What is known on a path.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use super::{
     Specialised, Start, Step, Tail, Way,
 };
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::Program;
 use crate::jit::plan::tables::Search;
+use crate::phv::bit;
 use std::fmt::Write as _;
 
 /// The forms of code that a program has at a level, in a line each.

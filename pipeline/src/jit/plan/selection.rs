@@ -4,10 +4,10 @@ use super::facts::written_fields;
 use super::path::next_free;
 use super::{Control, Form, PATH_OPERATIONS_MAX, PATHS_MAX, STATES_MAX};
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::{Body, Crc, LValue, Op, ParserOp, Program, StdField, Target, Term, Update, Verify};
 use crate::jit::compiled::Facts;
 use crate::jit::error::{Budget, CompileError, NotSupported};
+use crate::phv::bit;
 
 /// What a control may do, as far as code around it cares.
 #[derive(Clone, Debug)]

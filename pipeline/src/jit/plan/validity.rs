@@ -5,8 +5,8 @@
 //! is tested when the packet is there.
 
 use crate::ids::*;
-use crate::interp::phv::bit;
 use crate::ir::{BinOp, Body, ExprKind, Op, Program, Term, UnOp};
+use crate::phv::bit;
 
 /// What is known about the validity of headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

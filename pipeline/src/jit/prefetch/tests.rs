@@ -1,4 +1,4 @@
-//! Which tables are asked, and that what is asked for is what the packet's lookup reads.
+//! Which tables are prefetched, and that the lines are those that the packet's lookup reads.
 
 use super::*;
 use crate::check::{ExternRegistry, compile};
@@ -50,23 +50,23 @@ fn program() -> Arc<Program> {
     Arc::new(compile(&parsed, &ExternRegistry::new()).expect("it is right").program)
 }
 
-/// The lines that are asked for a packet without a tag, all tables being large enough.
+/// The lines that are prefetched for a packet without a tag, all tables being large enough.
 #[test]
-fn what_is_asked_for_is_what_the_lookup_reads() {
+fn what_is_prefetched_is_what_the_lookup_reads() {
     let program = program();
     let state = State::new(&program, StateOptions::default()).expect("it loads");
-    let mut fetch = Prefetch::new(&program, &Facts::new(&state));
+    let mut prefetch = Prefetch::new(&program, &Facts::new(&state));
     let table = |name: &str| {
         let at = program.tables.iter().position(|table| table.name == name).expect("a table");
         TableId(at as u32)
     };
-    let names = |fetch: &Prefetch| -> Vec<String> {
-        let ids = fetch.tables.iter().map(|fetched| fetched.table.0 as usize);
+    let names = |prefetch: &Prefetch| -> Vec<String> {
+        let ids = prefetch.tables.iter().map(|fetched| fetched.table.0 as usize);
         ids.map(|id| program.tables.iter().nth(id).expect("a table").name.clone()).collect()
     };
-    let mut asked = names(&fetch);
-    asked.sort();
-    assert_eq!(asked, ["flows", "hosts", "routes"]);
+    let mut prefetched = names(&prefetch);
+    prefetched.sort();
+    assert_eq!(prefetched, ["flows", "hosts", "routes"]);
 
     let config = MemoryConfig { chunks: 4, chunk_bytes: 2048, headroom_bytes: 128 };
     let mut memory = PacketMemory::new(config).expect("memory");
@@ -74,19 +74,19 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     frame.resize(64, 0);
     let buf = memory.alloc_frame(&frame).expect("a chunk");
     let packets = [Descriptor::received(buf, 128, 64, 7, 0)];
-    // An empty trie is its root alone, of which nothing is asked.
+    // An empty trie is its root alone, of which nothing is prefetched.
     let route = [Match::Lpm { value: 0x0a01_0200, prefix_len: 24 }].to_vec();
     let route = Update::Insert(table("routes"), Entry::new(route, 0, vec![]));
     state.tables().batch(&[route], Time::ZERO).expect("it fits");
     let snapshot = state.tables().snapshot();
-    let lines = |fetch: &Prefetch| {
+    let lines = |prefetch: &Prefetch| {
         let mut lines = Vec::new();
-        fetch.lines(&snapshot, &memory, &packets, |line| lines.push(line));
+        prefetch.lines(&snapshot, &memory, &packets, |line| lines.push(line));
         lines.sort();
         lines
     };
-    assert!(lines(&fetch).is_empty(), "empty tables are small");
-    fetch.set_least_bytes(1);
+    assert!(lines(&prefetch).is_empty(), "empty tables are small");
+    prefetch.set_least_bytes(1);
     let of = |name: &str, values: &[u128]| {
         let view = snapshot.table(table(name)).expect("a table");
         view.prefetch_address(&view.shape().layout().pack(values))
@@ -97,9 +97,9 @@ fn what_is_asked_for_is_what_the_lookup_reads() {
     let routes = of("routes", &[ip]).expect("a bucket");
     let mut expected = vec![hosts, flows, routes];
     expected.sort();
-    assert_eq!(lines(&fetch), expected);
-    fetch.set_least_bytes(0);
-    assert!(names(&fetch).contains(&"few".to_owned()), "with 0, all are");
+    assert_eq!(lines(&prefetch), expected);
+    prefetch.set_least_bytes(0);
+    assert!(names(&prefetch).contains(&"few".to_owned()), "with 0, all are");
     let [packet] = packets;
     memory.free(packet.buf.expect("the chunk"));
 }

@@ -79,7 +79,7 @@ impl Script {
     fn apply(&mut self, resolved: Resolved) -> Result<(), Stop> {
         self.batch(&resolved.updates)?;
         let rest = Resolved { updates: Vec::new(), ..resolved };
-        Ok(rest.apply(&self.generation.state)?)
+        Ok(rest.apply(&self.generation.state).map_err(|error| error.to_string())?)
     }
 
     pub(super) fn one_entry(&self, entry: &EntryText) -> Result<Resolved, Stop> {

@@ -86,7 +86,7 @@ impl Script {
     fn parser_errors(&self, name: &str) -> Result<u64, Stop> {
         let id = self.program.errors.iter().position(|error| error == name);
         let id = id.ok_or(format!("there is no parser error `{name}`"))?;
-        let count = self.generation.state.tallies().parser_errors.read(id);
+        let count = self.generation.state.statistics().parser_errors.read(id);
         Ok(count.map_or(0, |count| count.packets))
     }
 

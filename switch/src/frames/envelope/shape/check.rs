@@ -5,7 +5,7 @@
 
 use wireyard_pipeline::externs::checksum::Sum;
 
-use crate::ports::LinkType;
+use crate::link_type::LinkType;
 
 use super::super::super::layout::Slot;
 use super::super::slots::{LrhSlots, UdpSlots};

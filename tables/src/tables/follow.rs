@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::entry::{ProfileId, TableId, Update};
 use crate::tables::Tables;
-use crate::write::Writer;
+use super::write::Writer;
 
 /// A change of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]

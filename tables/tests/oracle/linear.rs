@@ -1,15 +1,13 @@
 //! The definition of right: a table as a list of entries, searched from end to end.
 //!
 //! Slow on purpose, and written from the words of the P4 specifications rather than from the engines:
-//! it knows fields and values, no words, masks of words, hashes or tries. Property tests hold every
-//! engine against it; the same comparison is open to tests of other crates.
+//! it knows fields and values, no words, masks of words, hashes or tries.
 
-use crate::entry::{ActionCall, Entry, TableSpec, Target};
-use crate::key::{FieldSpec, Match, MatchKind};
+use wireyard_tables::{ActionCall, Entry, FieldSpec, Match, MatchKind, TableSpec, Target};
 
 /// A table of entries that run actions.
 #[derive(Clone, Debug)]
-pub struct Oracle {
+pub(crate) struct Oracle {
     fields: Vec<FieldSpec>,
     capacity: usize,
     default: ActionCall,
@@ -19,7 +17,7 @@ pub struct Oracle {
 
 /// Why an update is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// All entries are in use.
     Full,
     /// The entry exists.
@@ -30,7 +28,7 @@ pub enum Refused {
 
 impl Oracle {
     /// An empty table.
-    pub fn new(spec: &TableSpec) -> Oracle {
+    pub(crate) fn new(spec: &TableSpec) -> Oracle {
         Oracle {
             fields: spec.fields.clone(),
             capacity: spec.capacity as usize,
@@ -79,7 +77,7 @@ impl Oracle {
     }
 
     /// Inserts a valid entry.
-    pub fn insert(&mut self, entry: Entry) -> Result<(), Refused> {
+    pub(crate) fn insert(&mut self, entry: Entry) -> Result<(), Refused> {
         if self.find(&entry.matches, entry.priority).is_some() {
             return Err(Refused::Duplicate);
         }
@@ -91,7 +89,7 @@ impl Oracle {
     }
 
     /// Gives an entry a new target.
-    pub fn modify(&mut self, entry: Entry) -> Result<(), Refused> {
+    pub(crate) fn modify(&mut self, entry: Entry) -> Result<(), Refused> {
         let at = self.find(&entry.matches, entry.priority).ok_or(Refused::NotFound)?;
         self.entries[at].target = entry.target;
         self.entries[at].idle_timeout = entry.idle_timeout;
@@ -100,19 +98,19 @@ impl Oracle {
     }
 
     /// Removes an entry.
-    pub fn delete(&mut self, matches: &[Match], priority: u32) -> Result<(), Refused> {
+    pub(crate) fn delete(&mut self, matches: &[Match], priority: u32) -> Result<(), Refused> {
         let at = self.find(matches, priority).ok_or(Refused::NotFound)?;
         self.entries.remove(at);
         Ok(())
     }
 
     /// Sets the default action.
-    pub fn set_default(&mut self, call: ActionCall) {
+    pub(crate) fn set_default(&mut self, call: ActionCall) {
         self.default = call;
     }
 
     /// The entries, oldest first.
-    pub fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
@@ -136,7 +134,7 @@ impl Oracle {
     }
 
     /// The entry that these field values hit: the highest rank, and of those the oldest.
-    pub fn lookup(&self, values: &[u128]) -> Option<&Entry> {
+    pub(crate) fn lookup(&self, values: &[u128]) -> Option<&Entry> {
         let mut best: Option<&Entry> = None;
         for entry in self.entries.iter().filter(|entry| self.matches(entry, values)) {
             if best.is_none_or(|best| self.rank(entry) > self.rank(best)) {
@@ -148,7 +146,7 @@ impl Oracle {
 
     /// The action that these field values lead to, hit or miss; `None` if the entry points to a
     /// member or group.
-    pub fn action(&self, values: &[u128]) -> Option<&ActionCall> {
+    pub(crate) fn action(&self, values: &[u128]) -> Option<&ActionCall> {
         match self.lookup(values).map(|entry| &entry.target) {
             None => Some(&self.default),
             Some(Target::Action(call)) => Some(call),

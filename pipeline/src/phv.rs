@@ -21,9 +21,40 @@ pub(crate) struct Phv {
     /// Frames of locals.
     pub(crate) locals: Vec<u128>,
     /// For each checksum, what was covered at the start of the pass.
-    pub(crate) before: Box<[super::cover::Before]>,
+    pub(crate) before: Box<[Before]>,
     /// For each item behind the body, what was received and what will leave.
-    pub(crate) tail: Box<[super::deparse::TailItem]>,
+    pub(crate) tail: Box<[TailItem]>,
+}
+
+/// What an incremental checksum covered at the start of the pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Before {
+    /// The checksum was in use: its condition held and its header was there.
+    pub(crate) active: bool,
+    /// Sum of everything but the body.
+    pub(crate) head: u16,
+    /// The body started in the low half of a word.
+    pub(crate) odd_at_body: bool,
+}
+
+/// An item behind the body.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TailItem {
+    /// Offset in the packet as it came.
+    pub(crate) received_at: u32,
+    /// Bytes there.
+    pub(crate) received_len: u32,
+    /// Bytes that will leave.
+    pub(crate) len: u32,
+    /// It will leave at the same distance from the body as it came.
+    pub(crate) at_same_distance: bool,
+}
+
+impl TailItem {
+    /// A pad that has the place and length it came with keeps its bytes.
+    pub(crate) fn keeps(&self) -> bool {
+        self.at_same_distance && self.len == self.received_len
+    }
 }
 
 /// Where a header lies in the bytes. Compiled code writes `len` and `at`.

@@ -11,7 +11,7 @@ use crate::entry::{
     Update,
 };
 use crate::error::{BatchError, BuildError, EntryError, SpecError};
-use crate::follow::{Change, Following};
+use super::follow::{Change, Following};
 use crate::idle::LastHits;
 use crate::key::Match;
 use crate::log::{Log, Op, OpKind};

@@ -1,23 +1,12 @@
 //! Checksums and CRCs: what they cover, how they are verified, when they are written.
 
 use super::pass::{End, Pass};
-use super::phv::bit;
 use crate::externs::checksum::{Sum, fold, updated};
 use crate::externs::crc::Run;
 use crate::ids::*;
 use crate::ir::{AfterBody, BuiltinReason, Checksum, Covered, Crc, Update, Verify};
+use crate::phv::{Before, bit};
 use crate::trace::Event;
-
-/// What an incremental checksum covered at the start of the pass.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Before {
-    /// The checksum was in use: its condition held and its header was there.
-    active: bool,
-    /// Sum of everything but the body.
-    head: u16,
-    /// The body started in the low half of a word.
-    odd_at_body: bool,
-}
 
 /// The fixed part of a header is at most 2,048 bits.
 const FIXED_MAX: usize = 256;
@@ -89,7 +78,7 @@ impl Pass<'_> {
     pub(super) fn check_sums(&mut self) -> Result<(), End> {
         let program = self.program;
         for (id, checksum) in program.checksums.entries() {
-            self.bench.phv.before[id.index()] = Before::default();
+            self.scratch.phv.before[id.index()] = Before::default();
             let verify = !self.egress && checksum.verify != Verify::Off;
             let follow = checksum.update == Update::Incremental;
             if !(verify || follow) || !self.in_use(checksum.field, checksum.when)? {
@@ -98,7 +87,7 @@ impl Pass<'_> {
             let mut sum = CoverSum { with_body: verify, ..CoverSum::default() };
             self.stream(&checksum.over, checksum.field, Pads::AsReceived, &mut sum)?;
             let (head, odd_at_body) = (sum.head(), sum.odd_at_body);
-            self.bench.phv.before[id.index()] = Before { active: true, head, odd_at_body };
+            self.scratch.phv.before[id.index()] = Before { active: true, head, odd_at_body };
             let found = self.field(checksum.field.0, checksum.field.1) as u16;
             if verify && !(checksum.zero_means_none && found == 0) {
                 let right = fold(u64::from(sum.sum.folded()) + u64::from(found)) == 0xffff;
@@ -114,7 +103,7 @@ impl Pass<'_> {
             return Ok(());
         }
         self.meta.checksum_error |= 1u32.checked_shl(id.0).unwrap_or(0);
-        self.tally(|tallies| &tallies.checksum_errors, id.index());
+        self.tally(|statistics| &statistics.checksum_errors, id.index());
         match self.program.checksums[id].verify {
             Verify::Drop => Err(End::Drop(BuiltinReason::Checksum.id())),
             _ => Ok(()),
@@ -134,7 +123,7 @@ impl Pass<'_> {
                 continue;
             }
             self.meta.crc_error |= 1u32.checked_shl(id.0).unwrap_or(0);
-            self.tally(|tallies| &tallies.crc_errors, id.index());
+            self.tally(|statistics| &statistics.crc_errors, id.index());
             if crc.verify == Verify::Drop {
                 return Err(End::Drop(BuiltinReason::Crc.id()));
             }
@@ -171,7 +160,7 @@ impl Pass<'_> {
         for (id, checksum) in program.checksums.entries() {
             if let Some(value) = self.new_checksum(id, checksum)? {
                 let (instance, field) = checksum.field;
-                let header = self.bench.phv.header_mut(instance);
+                let header = self.scratch.phv.header_mut(instance);
                 let layout = &program.headers[program.instances[instance].header].fields[field];
                 layout.layout.write(header, value.into());
                 self.trace(|_| Event::ChecksumWritten { checksum: id, value });
@@ -189,7 +178,7 @@ impl Pass<'_> {
             }
             let value = self.crc_value(id, crc, Pads::AsEmitted)?;
             let layout = self.layout(crc.field.0, crc.field.1);
-            layout.write(self.bench.phv.header_mut(crc.field.0), value);
+            layout.write(self.scratch.phv.header_mut(crc.field.0), value);
             self.trace(|_| Event::CrcWritten { crc: id, value });
         }
         Ok(())
@@ -206,9 +195,9 @@ impl Pass<'_> {
         if !in_full || !self.in_use(checksum.field, checksum.when)? {
             return Ok(None);
         }
-        let before = self.bench.phv.before[id.index()];
+        let before = self.scratch.phv.before[id.index()];
         let found = self.field(checksum.field.0, checksum.field.1) as u16;
-        let same_header = self.bench.phv.received & bit(checksum.field.0) != 0;
+        let same_header = self.scratch.phv.received & bit(checksum.field.0) != 0;
         let value = if checksum.update == Update::Incremental && before.active && same_header {
             if checksum.zero_means_none && found == 0 {
                 return Ok(None);
@@ -255,7 +244,7 @@ impl Pass<'_> {
 
     /// The field's header is valid and the condition holds.
     fn in_use(&self, field: (InstanceId, FieldId), when: Option<ExprId>) -> Result<bool, End> {
-        if !self.bench.phv.is_valid(field.0) {
+        if !self.scratch.phv.is_valid(field.0) {
             return Ok(false);
         }
         Ok(match when {
@@ -300,7 +289,7 @@ impl Pass<'_> {
         own: (InstanceId, FieldId),
         out: &mut impl Absorb,
     ) {
-        let header = self.bench.phv.header(instance);
+        let header = self.scratch.phv.header(instance);
         if ones.is_empty() && own.0 != instance {
             return out.bytes(header);
         }
@@ -334,7 +323,7 @@ impl Pass<'_> {
 
     fn after(&self, n: usize, own: (InstanceId, FieldId), pads: Pads, out: &mut impl Absorb) {
         let (Some(item), Some(tail)) =
-            (self.program.deparser.after.get(n), self.bench.phv.tail.get(n))
+            (self.program.deparser.after.get(n), self.scratch.phv.tail.get(n))
         else {
             return;
         };

@@ -1,0 +1,132 @@
+//! What fills a program at the start, checked: the form that [`crate::entries`] gives an entries file.
+
+use super::{Kept, State, ValueSetError};
+use crate::ids::*;
+use thiserror::Error;
+use wireyard_tables::meter::{MeterConfig, MeterError};
+use wireyard_tables::time::Time;
+use wireyard_tables::{BatchError, Update};
+
+/// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
+const BATCH: usize = 1 << 16;
+
+/// A copy of a multicast packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Egress port.
+    pub port: u16,
+    /// `std.instance` of the copy.
+    pub instance: u16,
+}
+
+/// A multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MulticastGroup {
+    /// The copies; `None` is one to every port that the device has.
+    pub replicas: Option<Vec<Replica>>,
+    /// No copy to the port that the packet came in by.
+    pub prune_ingress: bool,
+}
+
+/// A mirror session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorSession {
+    /// Egress port.
+    pub port: u16,
+    /// `std.instance` of the copy.
+    pub instance: u16,
+    /// `std.traffic_class` of the copy, when written.
+    pub traffic_class: Option<u8>,
+    /// Bytes that are left of it; 0 is all.
+    pub truncate_bytes: u32,
+}
+
+/// A checked entries file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    /// Members, groups, entries and defaults, in an order in which each finds what it names.
+    pub updates: Vec<Update>,
+    /// Members of value sets, instead of those of the program.
+    pub value_sets: Vec<(ValueSetId, Vec<u128>)>,
+    /// Register, index, cell and value.
+    pub registers: Vec<(RegisterId, u32, u32, u64)>,
+    /// Meter, index and rates.
+    pub meters: Vec<(MeterId, u32, MeterConfig)>,
+    /// Multicast groups by number, which is not 0.
+    pub groups: Vec<(u16, MulticastGroup)>,
+    /// Mirror sessions by number.
+    pub sessions: Vec<(u16, MirrorSession)>,
+}
+
+/// What a state does not take.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// Of tables: which update, and why.
+    #[error(transparent)]
+    Tables(#[from] BatchError),
+    /// The members of a value set.
+    #[error(transparent)]
+    ValueSet(#[from] ValueSetError),
+    /// An entry of a register.
+    #[error("{register} has no entry {index}")]
+    Register {
+        /// The register.
+        register: RegisterId,
+        /// The entry.
+        index: u32,
+    },
+    /// There is no such meter.
+    #[error("there is no {0}")]
+    NoSuchMeter(MeterId),
+    /// The rates of a meter.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
+impl Resolved {
+    /// Fills tables, value sets, registers and meters of a state that forwards nothing yet. When it is refused, a part may
+    /// have been done.
+    ///
+    /// # Errors
+    /// What the state refuses.
+    pub fn apply(&self, state: &State) -> Result<(), ApplyError> {
+        self.apply_but(state, &Kept::default())
+    }
+
+    /// The same for the state of a program that is prepared to replace another: what is kept of that one's state stays as it is.
+    ///
+    /// # Errors
+    /// What the state refuses.
+    pub fn apply_but(&self, state: &State, kept: &Kept) -> Result<(), ApplyError> {
+        for (n, updates) in self.updates.chunks(BATCH).enumerate() {
+            state.tables().fill(updates, Time::ZERO).map_err(|mut error| {
+                error.index += n * BATCH;
+                error
+            })?;
+        }
+        for (set, members) in &self.value_sets {
+            if !kept.value_sets.contains(set) {
+                state.set_value_set(*set, members)?;
+            }
+        }
+        for (register, index, cell, value) in &self.registers {
+            if kept.registers.contains(register) {
+                continue;
+            }
+            let array = state.register(*register);
+            let stored = array.is_some_and(|a| a.store((*index).into(), *cell as usize, *value));
+            if !stored {
+                return Err(ApplyError::Register { register: *register, index: *index });
+            }
+        }
+        for (meter, index, config) in &self.meters {
+            if kept.meters.contains(meter) {
+                continue;
+            }
+            let array = state.meter_array(*meter).ok_or(ApplyError::NoSuchMeter(*meter))?;
+            array.configure(*index as usize, Some(*config), Time::ZERO)?;
+        }
+        Ok(())
+    }
+}

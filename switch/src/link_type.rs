@@ -1,0 +1,47 @@
+//! Link types: what a port's frames begin with. Ports, captures, frames and programs all name them.
+
+use std::fmt;
+
+use wireyard_pipeline::check::ExternRegistry;
+
+/// What the first bytes of a port's frames are: selects the parser's entry state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkType {
+    /// Ethernet from the destination address on, without the frame check sequence.
+    Ethernet,
+    /// InfiniBand from the local route header on.
+    Infiniband,
+    /// Omni-Path 16B packets.
+    Opa,
+    /// Endace ERF records, their header included; it says what follows.
+    Erf,
+}
+
+/// What a program may say after `link.`.
+pub fn link_types() -> ExternRegistry {
+    let mut registry = ExternRegistry::new();
+    LinkType::ALL.iter().for_each(|link| registry.add_link_type(link.name(), *link as u8));
+    registry
+}
+
+impl LinkType {
+    /// All of them, in the order of their names in port specifications.
+    pub const ALL: [LinkType; 4] =
+        [LinkType::Ethernet, LinkType::Infiniband, LinkType::Opa, LinkType::Erf];
+
+    /// The name in programs (`std.ingress_link`) and port specifications.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkType::Ethernet => "ethernet",
+            LinkType::Infiniband => "infiniband",
+            LinkType::Opa => "opa",
+            LinkType::Erf => "erf",
+        }
+    }
+}
+
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

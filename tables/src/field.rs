@@ -1,0 +1,69 @@
+//! Match fields: how a table declares them, and what an entry asks of one.
+
+/// Widest match field.
+pub const MAX_FIELD_BITS: u32 = 128;
+/// Most words in a key (1,024 bits).
+pub const MAX_KEY_WORDS: usize = 16;
+
+/// How a field is matched (P4-16 core.p4 and psa.p4). Fields of kind `selector` are not matched:
+/// they are hashed by the caller and reach [`crate::Snapshot::select`] as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatchKind {
+    /// All bits equal.
+    Exact,
+    /// The longest matching prefix wins.
+    Lpm,
+    /// Bits under a mask equal; the entry priority decides.
+    Ternary,
+    /// Between two bounds, both included; the entry priority decides.
+    Range,
+    /// All bits equal, or don't care; the entry priority decides.
+    Optional,
+}
+
+/// A match field of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldSpec {
+    /// For messages.
+    pub name: String,
+    /// Width, 1 to [`MAX_FIELD_BITS`].
+    pub bits: u32,
+    /// How it is matched.
+    pub kind: MatchKind,
+}
+
+/// What an entry asks of one field.
+///
+/// `Exact` is accepted for every kind (a full prefix, a full mask, a range of one value), `Any` for
+/// every kind but exact. What is stored and read back is canonical: a prefix of length 0, a zero
+/// mask and a full range are `Any`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// All bits equal.
+    Exact(u128),
+    /// The top `prefix_len` bits equal; the bits below must be zero.
+    Lpm {
+        /// Value, low bits zero.
+        value: u128,
+        /// 0 to the width of the field.
+        prefix_len: u32,
+    },
+    /// The bits in `mask` equal; `value` has no bit outside `mask`.
+    Ternary {
+        /// Value.
+        value: u128,
+        /// Bits that count.
+        mask: u128,
+    },
+    /// `lo <= key <= hi`.
+    Range {
+        /// Lowest value that matches.
+        lo: u128,
+        /// Highest value that matches.
+        hi: u128,
+    },
+    /// All bits equal, or don't care.
+    Optional(Option<u128>),
+    /// Don't care.
+    Any,
+}
