@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wireyard_pipeline::check::{compile, compile_within};
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 use wireyard_pipeline::entries::{self, Resolved};
-use wireyard_pipeline::exec::Engine;
+use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::{Program, StdField};
 use wireyard_pipeline::jit;
