@@ -19,7 +19,7 @@ use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
 use crate::config::room::{Holders, Room};
 use crate::control::Control;
-use crate::core::{Core, Crew};
+use crate::core::{Core, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
 use crate::replicate::{Replication, SharedReplication};
@@ -396,8 +396,8 @@ impl Loaded {
             None => error.to_string(),
         })?;
         let mut cores = self.workers_on(memory, options, workers)?;
-        for (core, crew) in cores.iter_mut().zip(Crew::of(workers)) {
-            core.join(crew);
+        for (core, mesh) in cores.iter_mut().zip(Mesh::of(workers)) {
+            core.join(mesh);
         }
         Ok(cores)
     }
