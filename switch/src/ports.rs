@@ -228,12 +228,6 @@ pub trait Port: Send {
         max: usize,
     ) -> Result<usize, PortError>;
 
-    /// Receives one frame, on a way that is shorter than a burst, where the port has one, and tells whether it is the only one that is
-    /// there now. `None`: [`Port::rx_burst`] is to be asked.
-    fn rx_one(&mut self, _mem: &mut PacketMemory, _now: Time) -> Option<(RxFrame, bool)> {
-        None
-    }
-
     /// Sends `frames` in order and takes from the front of the vector what it sent or gave up. What
     /// stays found no room now: the caller keeps it, or drops it under its own reason.
     ///
@@ -245,18 +239,6 @@ pub trait Port: Send {
         now: Time,
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError>;
-
-    /// Sends one frame, on a way that is shorter than a burst, where the port has one; the frame comes back where it has none, or
-    /// no room.
-    #[allow(clippy::result_large_err)]
-    fn tx_one(
-        &mut self,
-        _mem: &mut PacketMemory,
-        _now: Time,
-        frame: TxFrame,
-    ) -> Result<(), TxFrame> {
-        Err(frame)
-    }
 
     /// Pushes out what is under way and frees the chunks of completed frames.
     ///

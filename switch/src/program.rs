@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
-use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::engine::Engine;
+use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::{Program, StdField};
 use wireyard_pipeline::jit;
@@ -21,7 +21,7 @@ use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
 use crate::config::room::{Holders, Room};
 use crate::control::Control;
-use crate::core::{Core, Crew};
+use crate::core::{Core, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::LIBRARIES;
 use crate::replicate::{Replication, SharedReplication};
@@ -419,8 +419,8 @@ impl Loaded {
             None => error.to_string(),
         })?;
         let mut cores = self.workers_on(memory, options, workers)?;
-        for (core, crew) in cores.iter_mut().zip(Crew::of(workers)) {
-            core.join(crew);
+        for (core, mesh) in cores.iter_mut().zip(Mesh::of(workers)) {
+            core.join(mesh);
         }
         Ok(cores)
     }

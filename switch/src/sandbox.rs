@@ -85,16 +85,22 @@ impl Sandbox {
                 Some(sink) => self.core.poll(now, Some(&mut **sink)),
                 None => self.core.poll(now, None),
             };
-            let is_due = self.core.next_timer().is_some_and(|at| at <= now);
+            let is_due = self.core.next_timer().is_by(now);
             if progress.received == 0 && !is_due {
                 return;
             }
         }
     }
 
+    /// When the device has something to do by itself, not after `end`.
+    fn next_timer(&mut self, end: Time) -> Option<Time> {
+        let now = self.core.time();
+        self.core.next_timer().instant(now).filter(|at| *at <= end)
+    }
+
     /// Lets time go on to `end`, from one timer of the device to the next.
     pub fn run_until(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
-        while let Some(at) = self.core.next_timer().filter(|at| *at <= end) {
+        while let Some(at) = self.next_timer(end) {
             match &mut trace {
                 Some(sink) => self.settle(at, Some(&mut **sink)),
                 None => self.settle(at, None),
@@ -106,7 +112,7 @@ impl Sandbox {
     /// Lets time go on until the device is empty, or nothing can move any more, or `end`.
     pub fn run_to_the_end(&mut self, end: Time, mut trace: Option<&mut dyn TraceSink>) {
         while self.core.queued() > 0
-            && let Some(at) = self.core.next_timer().filter(|at| *at <= end)
+            && let Some(at) = self.next_timer(end)
         {
             match &mut trace {
                 Some(sink) => self.settle(at, Some(&mut **sink)),

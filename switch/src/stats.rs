@@ -141,65 +141,46 @@ fn named<'a>(counts: &'a [u64], reasons: &'a Reasons) -> impl Iterator<Item = (&
         .map(|(index, count)| (reasons.name(ReasonIndex(index as u32)), *count))
 }
 
-/// Reasons of the device itself, beside those of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceReason {
-    /// Dropped: the program chose a port that does not exist.
-    NoSuchPort,
-    /// Dropped: the multicast group does not exist.
-    NoSuchGroup,
-    /// Dropped: the multicast group has no port for this packet.
-    EmptyGroup,
-    /// Dropped (the copy): the mirror session does not exist.
-    NoSuchSession,
-    /// Dropped: packet memory has no free chunk for a copy.
-    NoMemory,
-    /// Dropped: resubmitted or recirculated too often.
-    TooManyPasses,
-    /// Dropped: copies of copies beyond the budget of the received packet.
-    TooManyCopies,
-    /// Dropped: the egress port could not take it (its own counters say why).
-    TxFull,
-    /// Consumed: PAUSE or PFC, which ends at the port (IEEE 802.3 clause 31).
-    MacControl,
-    /// Consumed: sent to the CPU port by `std.egress_port`.
-    ToCpu,
-    /// Consumed, not obeyed: a MAC control frame of a wrong length.
-    MacControlLength,
-    /// Consumed, not obeyed: a MAC control frame to another address than 01:80:c2:00:00:01.
-    MacControlAddress,
-    /// Consumed, not obeyed: a MAC control frame that is neither PAUSE nor PFC.
-    MacControlOpcode,
-    /// Consumed, not obeyed: a PFC frame for more than eight priorities.
-    PfcVector,
-    /// Dropped: the worker of the egress port did not keep up (copies only: of other packets no more are
-    /// received).
-    WorkerBusy,
-    /// Dropped: the egress port was removed while the packet waited for it.
-    PortRemoved,
+crate::tm::id::reasons! {
+    /// Reasons of the device itself, beside those of the program.
+    DeviceReason {
+        /// Dropped: the program chose a port that does not exist.
+        NoSuchPort = "no_such_port",
+        /// Dropped: the multicast group does not exist.
+        NoSuchGroup = "no_such_group",
+        /// Dropped: the multicast group has no port for this packet.
+        EmptyGroup = "empty_group",
+        /// Dropped (the copy): the mirror session does not exist.
+        NoSuchSession = "no_such_session",
+        /// Dropped: packet memory has no free chunk for a copy.
+        NoMemory = "no_memory",
+        /// Dropped: resubmitted or recirculated too often.
+        TooManyPasses = "too_many_passes",
+        /// Dropped: copies of copies beyond the budget of the received packet.
+        TooManyCopies = "too_many_copies",
+        /// Dropped: the egress port could not take it (its own counters say why).
+        TxFull = "tx_full",
+        /// Consumed: PAUSE or PFC, which ends at the port (IEEE 802.3 clause 31).
+        MacControl = "mac_control",
+        /// Consumed: sent to the CPU port by `std.egress_port`.
+        ToCpu = "to_cpu",
+        /// Consumed, not obeyed: a MAC control frame of a wrong length.
+        MacControlLength = "mac_control_length",
+        /// Consumed, not obeyed: a MAC control frame to another address than 01:80:c2:00:00:01.
+        MacControlAddress = "mac_control_address",
+        /// Consumed, not obeyed: a MAC control frame that is neither PAUSE nor PFC.
+        MacControlOpcode = "mac_control_opcode",
+        /// Consumed, not obeyed: a PFC frame for more than eight priorities.
+        PfcVector = "pfc_vector",
+        /// Dropped: the worker of the egress port did not keep up (copies only: of other packets no more are
+        /// received).
+        WorkerBusy = "worker_busy",
+        /// Dropped: the egress port was removed while the packet waited for it.
+        PortRemoved = "port_removed",
+    }
 }
 
 impl DeviceReason {
-    /// Every reason with its name.
-    pub const ALL: [(DeviceReason, &'static str); 16] = [
-        (DeviceReason::NoSuchPort, "no_such_port"),
-        (DeviceReason::NoSuchGroup, "no_such_group"),
-        (DeviceReason::EmptyGroup, "empty_group"),
-        (DeviceReason::NoSuchSession, "no_such_session"),
-        (DeviceReason::NoMemory, "no_memory"),
-        (DeviceReason::TooManyPasses, "too_many_passes"),
-        (DeviceReason::TooManyCopies, "too_many_copies"),
-        (DeviceReason::TxFull, "tx_full"),
-        (DeviceReason::MacControl, "mac_control"),
-        (DeviceReason::ToCpu, "to_cpu"),
-        (DeviceReason::MacControlLength, "mac_control_length"),
-        (DeviceReason::MacControlAddress, "mac_control_address"),
-        (DeviceReason::MacControlOpcode, "mac_control_opcode"),
-        (DeviceReason::PfcVector, "pfc_vector"),
-        (DeviceReason::WorkerBusy, "worker_busy"),
-        (DeviceReason::PortRemoved, "port_removed"),
-    ];
-
     /// Its index in every [`Reasons`] made by [`device_reasons`].
     pub fn index(self) -> ReasonIndex {
         ReasonIndex(self as u32)
@@ -209,8 +190,8 @@ impl DeviceReason {
 /// Reasons with those of the device first.
 pub fn device_reasons() -> Reasons {
     let mut reasons = Reasons::default();
-    for (reason, name) in DeviceReason::ALL {
-        let index = reasons.intern(name);
+    for reason in DeviceReason::ALL {
+        let index = reasons.intern(reason.name());
         debug_assert_eq!(index, reason.index());
     }
     reasons

@@ -6,10 +6,11 @@
 //!
 //! # A packet's way
 //!
-//! [`Tm::enqueue`] checks the egress queue, then charges the ingress priority group (which may ask
-//! the peer to stop, [`Event::FlowControl`]), then queues. [`Tm::begin`] lets the scheduler choose,
-//! takes the packet out, decides about its mark with the queue as it is *without* the packet, and hands it to egress processing.
-//! [`Tm::commit`] tells the length egress made of it: link, shaper and DWRR pay for those bytes, and
+//! [`Tm::offer`] is the only way in, for packets, copies, held packets and control frames ([`Terms`]). It checks the egress queue, then
+//! charges the ingress priority group (which may ask the peer to stop, [`Event::FlowControl`]), then queues the packet, or lets it depart
+//! at once where its port is idle. [`Tm::begin`] lets the scheduler choose among what is queued, takes the packet out, and decides about its
+//! mark with the queue as it is *without* the packet. Either way the packet goes through egress processing, and
+//! [`Tm::commit`] takes the length egress made of it: link, shaper and DWRR pay for those bytes, and
 //! the buffer is released when the last bit has left. [`Tm::abort`] gives the link time back instead.
 //! [`Tm::advance`] runs timers; [`Tm::next_deadline`] says when that is needed next.
 //!
@@ -45,54 +46,54 @@
 //! # Memory
 //!
 //! Everything is allocated when the traffic manager and its ports are made. Copies of a packet share
-//! one ingress charge ([`Tm::charge_shared`]) and are counted in each queue they wait in.
+//! one ingress charge ([`Tm::charge_shared`], [`Charge::Shared`]) and are counted in each queue they wait in.
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::Time;
 
 mod admit;
 mod audit;
 mod borrow;
 pub mod buffer;
-mod clock;
 mod deadlines;
+mod deferred;
 mod hold;
 pub mod id;
 pub mod link;
-mod pass;
 pub mod pfc;
 pub mod port;
 mod queue;
 pub mod random;
-mod read;
 pub mod scheduler;
-mod solo;
+mod status;
+mod timers;
 mod transmit;
 pub mod watchdog;
 pub mod wred;
 
 pub use audit::AuditError;
 pub use buffer::{AccountConfig, AccountUse, Limit, LosslessConfig, PoolConfig, PoolUse, Xon};
+pub use deadlines::Due;
 pub use id::{CLASSES, CONTROL_QUEUE, Color, Count, DropReason, PoolId, PortId};
 pub use link::WireOverhead;
 pub use pfc::{
     FlowControl, FlowControlConfig, FlowControlFrame, PauseCounters, PfcFrame, WaitEdge,
 };
 pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters};
-pub use queue::Arrival;
-pub use read::{GroupStatus, PortStatus, QueueStatus};
+pub use queue::{Arrival, Charge, Offered, PacketSlot, Release, Terms};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
+pub use status::{GroupStatus, PortStatus, QueueStatus};
 pub use transmit::{Departure, Transmission};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
 use buffer::Pool;
 use deadlines::{Deadlines, ReadyPorts, WireEnds};
+use deferred::Deferred;
 use hold::Holds;
 use port::Port;
 use queue::Slab;
-use solo::Solo;
 
 /// Events that wait for the caller without an allocation.
 const EVENTS: usize = 64;
@@ -118,7 +119,7 @@ pub struct Config {
 /// What the world has to do or to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<P> {
-    /// Send this flow control frame from this port (build it, then [`Tm::send_control`]).
+    /// Send this flow control frame from this port: build it, then offer it as [`Charge::Control`].
     FlowControl {
         /// Sending port.
         port: PortId,
@@ -152,46 +153,12 @@ pub enum Event<P> {
         /// Queue.
         queue: u8,
     },
-    /// The last holder of a memory that another worker lent ([`Tm::borrow_shared`]) let go of it.
+    /// The last holder of a memory of another worker ([`Tm::borrow_shared`]) let go of it.
     Returned {
-        /// The lender.
+        /// Its owner.
         worker: u8,
         /// Its charge, for [`Tm::release_shared`] there.
         charge: SharedCharge,
-    },
-}
-
-/// A packet that was not accepted, and why; the caller still owns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused<P> {
-    /// The packet.
-    pub packet: P,
-    /// The reason.
-    pub reason: DropReason,
-}
-
-/// What became of an accepted packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admitted<P> {
-    /// It waits in its queue.
-    Queued,
-    /// The port has no rate and nothing waits: send it now. It was counted, not charged.
-    Pass(P),
-}
-
-/// Why a packet waits outside the queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Until this instant.
-    Until(Time),
-    /// Until `packets` later packets of `group` passed ([`Tm::passed`]), or `timeout` is over.
-    Behind {
-        /// The caller's group number.
-        group: u32,
-        /// Packets to wait for; 0 counts as 1.
-        packets: u32,
-        /// Longest wait.
-        timeout: Span,
     },
 }
 
@@ -218,8 +185,8 @@ pub struct Tm<P> {
     pub(crate) now: Time,
     /// A group may be in XOFF: memory that is given back may let a peer resume.
     pub(crate) stops: bool,
-    /// What passed while nothing else was inside.
-    pub(crate) solo: Solo,
+    /// What departed while nothing else was inside, and is not accounted.
+    pub(crate) deferred: Deferred,
     /// When each port has something to do by itself.
     pub(crate) deadlines: Deadlines,
     pub(crate) wires: WireEnds,
@@ -286,7 +253,7 @@ impl<P: Default> Tm<P> {
             wires: WireEnds::default(),
             stops: false,
             now: Time::ZERO,
-            solo: Solo::default(),
+            deferred: Deferred::default(),
             config,
         }
     }
@@ -294,7 +261,7 @@ impl<P: Default> Tm<P> {
     /// Adds a port, under the lowest number never used.
     pub fn add_port(&mut self, config: PortConfig) -> Result<PortId, PortError> {
         self.check_port(&config)?;
-        self.solo.forget();
+        self.deferred.invalidate();
         let number = u16::try_from(self.ports.len()).map_err(|_| PortError::NoSuchPort)?;
         self.ports.push(Port::new(config, self.config.seed, number));
         self.ready.grow(self.ports.len());
@@ -307,8 +274,8 @@ impl<P: Default> Tm<P> {
     /// still queued elsewhere stay charged to the same groups.
     pub fn restore_port(&mut self, id: PortId, config: PortConfig) -> Result<(), PortError> {
         self.check_port(&config)?;
-        self.book_by_now();
-        self.solo.forget();
+        self.flush(self.now);
+        self.deferred.invalidate();
         let seed = self.config.seed;
         let port = self.ports.get_mut(id.index()).filter(|port| !port.present);
         let port = port.ok_or(PortError::NoSuchPort)?;
@@ -357,24 +324,22 @@ impl<P: Default> Tm<P> {
         self.events.pop_front()
     }
 
-    /// The next instant at which [`Tm::advance`] and [`Tm::next_ready`] have something to do; in the
-    /// past (the start of time) if a port may send already.
+    /// When [`Tm::advance`] and [`Tm::next_ready`] have something to do; now if a port may send already.
     #[inline]
-    pub fn next_deadline(&mut self) -> Option<Time> {
-        self.book_by_now();
+    pub fn next_deadline(&mut self) -> Due {
+        self.flush(self.now);
         if !self.ready.is_empty() {
-            return Some(Time::ZERO);
+            return Due::Now;
         }
-        let first = self.deadlines.first().0.min(self.holds.first()).min(self.wires.first());
-        (first != Time::MAX).then_some(first)
+        Due::of(self.deadlines.first().0.min(self.holds.first()).min(self.wires.first()))
     }
 
-    /// The same for a caller who calls [`Tm::advance`] before every look at the counters: without the instants at which
+    /// The same for a caller who calls [`Tm::sync`] before every look at the counters: without the instants at which
     /// nothing happens but that the memory of a frame that has left is free again.
     #[inline]
-    pub fn next_effect(&mut self) -> Option<Time> {
+    pub fn next_effect(&mut self) -> Due {
         if !self.ready.is_empty() {
-            return Some(Time::ZERO);
+            return Due::Now;
         }
         // The end of a frame is seen if a packet waits for it, or if memory that is free lets a peer resume.
         let is_seen = |(_, port): &(Time, u16)| {
@@ -383,8 +348,7 @@ impl<P: Default> Tm<P> {
         let may_be_seen = self.stops || self.slots.used() > 0;
         let seen = if may_be_seen { self.wires.iter().find(is_seen) } else { None };
         let wire = seen.map_or(Time::MAX, |(at, _)| at);
-        let first = self.deadlines.first().0.min(self.holds.first()).min(wire);
-        (first != Time::MAX).then_some(first)
+        Due::of(self.deadlines.first().0.min(self.holds.first()).min(wire))
     }
 }
 

@@ -4,7 +4,7 @@
 //! delay. [`Fabric`] polls each device when something is due there, in order of time, and at no other.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wireyard_pipeline::packet::PacketMemory;
@@ -39,7 +39,6 @@ pub struct Line {
     outbound: Queue,
     delay: Span,
     down: Arc<AtomicBool>,
-    alone: Arc<AtomicU64>,
     stats: PortStats,
 }
 
@@ -49,7 +48,6 @@ pub struct Far {
     to_device: Queue,
     from_device: Queue,
     down: Arc<AtomicBool>,
-    alone: Arc<AtomicU64>,
 }
 
 impl Far {
@@ -61,11 +59,6 @@ impl Far {
     /// Lets a frame arrive at the device at this time.
     pub fn send(&self, at: Time, frame: &[u8]) {
         lock(&self.to_device).push_back(Passing { start: at, at, bytes: frame.to_vec() });
-    }
-
-    /// Frames that the device gave to its port one by one, so far.
-    pub fn came_alone(&self) -> u64 {
-        self.alone.load(Ordering::Relaxed)
     }
 
     /// Frames that the device sent since the last call.
@@ -90,7 +83,6 @@ pub fn link(delay: Span) -> (Line, Line) {
         outbound: Arc::clone(outbound),
         delay,
         down: Arc::default(),
-        alone: Arc::default(),
         stats: PortStats::default(),
     };
     (end(&one, &two), end(&two, &one))
@@ -99,8 +91,8 @@ pub fn link(delay: Span) -> (Line, Line) {
 /// A port whose other end is the test.
 pub fn open_line() -> (Line, Far) {
     let (near, far) = link(Span::ZERO);
-    let (down, alone) = (Arc::clone(&near.down), Arc::clone(&near.alone));
-    (near, Far { to_device: far.outbound, from_device: far.inbound, down, alone })
+    let down = Arc::clone(&near.down);
+    (near, Far { to_device: far.outbound, from_device: far.inbound, down })
 }
 
 impl Port for Line {
@@ -155,13 +147,6 @@ impl Port for Line {
         }
         self.stats.tx_frames += sent as u64;
         Ok(TxDone { sent, dropped: 0 })
-    }
-
-    fn tx_one(&mut self, mem: &mut PacketMemory, now: Time, frame: TxFrame) -> Result<(), TxFrame> {
-        self.alone.fetch_add(1, Ordering::Relaxed);
-        let sent = self.tx_burst(mem, now, &mut vec![frame]);
-        assert!(sent.is_ok_and(|done| done.sent == 1), "a line takes every frame");
-        Ok(())
     }
 
     fn next_arrival(&mut self) -> Option<Time> {

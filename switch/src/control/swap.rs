@@ -87,7 +87,9 @@ impl Control {
         let prepared = prepared.map_err(|error| invalid(error.to_string()))?;
         let mut replication = Replication::default();
         if let Some(entries) = &loaded.entries {
-            entries.apply_but(prepared.state(), &prepared.kept()).map_err(|error| invalid(error.to_string()))?;
+            entries
+                .apply_but(prepared.state(), &prepared.kept())
+                .map_err(|error| invalid(error.to_string()))?;
             replication.fill(entries).map_err(invalid)?;
         }
         let kept = prepared.kept();

@@ -6,14 +6,12 @@
 //! wait in any queue of any worker. Shares are powers of two: [`Descriptor::bounds`] holds how often the budget was halved, in its
 //! upper five bits, and the passes so far in its lower three.
 //!
-//! This is no rate limit: how many packets come is not decided here. [`Core::is_busy`] keeps a poll short, so that the loop
+//! This is no rate limit: how many packets come is not decided here. [`Copies::are_enough`] keeps a poll short, so that the loop
 //! around it looks at signals and time.
 
-use wireyard_pipeline::exec::{Descriptor, PacketPath};
+use wireyard_pipeline::exec::Descriptor;
 
-use super::Core;
-use crate::replicate::COPIES_MAX;
-use crate::stats::DeviceReason;
+use crate::replicate::{COPIES_MAX, Member};
 
 /// Most passes of one packet through ingress: resubmissions and recirculations together.
 pub const PASSES_MAX: u8 = 8;
@@ -43,44 +41,35 @@ fn share(bounds: u8, packets: usize) -> Option<u8> {
     (halvings <= HALVINGS_MAX.into()).then_some((halvings as u8) << PASS_BITS | passes)
 }
 
-impl Core {
-    /// Counts a pass of a packet; false when it had too many.
-    pub(super) fn begin_pass(packet: &mut Descriptor) -> bool {
-        let next = next_pass(packet.bounds);
-        packet.bounds = next.unwrap_or(packet.bounds);
-        next.is_some()
-    }
+/// Counts a pass of a packet; false when it had too many.
+pub(super) fn begin_pass(packet: &mut Descriptor) -> bool {
+    let next = next_pass(packet.bounds);
+    packet.bounds = next.unwrap_or(packet.bounds);
+    next.is_some()
+}
 
+/// Copies that a device makes: their list, and how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// Those of one packet.
+    pub(super) members: Vec<Member>,
+    /// Made in this poll.
+    pub(super) made: usize,
+}
+
+impl Copies {
     /// Shares the budget of a packet among so many, itself among them; false where it does not suffice.
-    pub(super) fn begin_sharing(&mut self, packet: &mut Descriptor, packets: usize) -> bool {
+    pub(super) fn share(&mut self, packet: &mut Descriptor, packets: usize) -> bool {
         let shared = share(packet.bounds, packets);
         packet.bounds = shared.unwrap_or(packet.bounds);
-        self.copies_made += packets - 1;
+        self.made += packets - 1;
         shared.is_some()
     }
 
-    /// Copies of a packet to mirror sessions; none where its budget does not suffice for all of them.
-    pub(super) fn mirror_all(
-        &mut self,
-        packet: &mut Descriptor,
-        sessions: &[u16],
-        path: PacketPath,
-    ) {
-        let suffices = self.begin_sharing(packet, sessions.len() + 1);
-        for &session in sessions {
-            if suffices {
-                self.mirror(packet, session, path);
-            } else {
-                self.book(packet.ingress_port, |ledger| ledger.generated += 1);
-                self.book_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
-            }
-        }
-    }
-
-    /// True while this poll has done enough: nothing more is received, and generators wait.
+    /// True while this poll has done enough: nothing more is received, and generators wait. `again` packets wait for another pass.
     #[inline]
-    pub(super) fn is_busy(&self) -> bool {
-        self.again.len() > BUSY_ABOVE || self.copies_made > COPIES_ABOVE
+    pub(super) fn are_enough(&self, again: usize) -> bool {
+        again > BUSY_ABOVE || self.made > COPIES_ABOVE
     }
 }
 

@@ -3,9 +3,14 @@
 use wireyard_pipeline::exec::Intrinsic;
 use wireyard_tables::time::Time;
 
-use super::manager::Wanted;
-use super::{Core, Crew};
-use crate::control::{BETWEEN_BURSTS, Control, DeviceEvent, Said, Subscriber, WorkerLink};
+use super::manager::slot_of;
+use super::{Core, IdleEntry, Mesh};
+use crate::control::{
+    BETWEEN_BURSTS, Control, DeviceEvent, IdleNotice, Said, Subscriber, WorkerLink, idle_entry,
+};
+use crate::tm::{PortId, Terms};
+use std::sync::Arc;
+use wireyard_pipeline::generation::Generation;
 
 impl Core {
     /// The handle on this device, which other threads may hold; `None` for a device that was made without one ([`Core::new`]).
@@ -75,13 +80,31 @@ impl Core {
         }
         match wanted.packets {
             true => self.listen_to_punts(),
-            false => self.punted = None,
+            false => self.outcomes.punted = None,
         }
     }
 
     /// Tells the readers that something happened.
     pub(super) fn say_event(&mut self, event: DeviceEvent) {
         self.say(Said::Event(event));
+    }
+
+    /// Tells the readers about a pause storm; `None` is the CPU port.
+    pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool) {
+        let port = slot_of(port).map(|slot| self.ports[slot].number);
+        self.say_event(DeviceEvent::PauseStorm { port, queue, over });
+    }
+
+    /// Tells the readers about idle entries.
+    pub(super) fn say_idle(&mut self, generation: &Generation, found: &[IdleEntry]) {
+        for one in found {
+            let Some(entry) = idle_entry(&generation.program, one.table, one.entry.clone()) else {
+                continue;
+            };
+            let program = Arc::clone(&generation.program);
+            let (table, removed) = (one.table, one.removed);
+            self.say(Said::Idle(IdleNotice { program, table, entry, removed }));
+        }
     }
 
     /// Tells the readers something.
@@ -106,7 +129,7 @@ impl Core {
             let digests = self.device.take_digests().into_iter();
             digests.for_each(|digest| link.say(self.now, Said::Digest(digest)));
         }
-        if let Some(punted) = self.punted.as_mut().filter(|punted| !punted.is_empty()) {
+        if let Some(punted) = self.outcomes.punted.as_mut().filter(|punted| !punted.is_empty()) {
             let packets = punted.drain(..);
             packets.for_each(|packet| link.say(self.now, Said::Packet(packet)));
         }
@@ -117,26 +140,26 @@ impl Core {
 
     /// The worker of a port.
     pub(crate) fn worker_of(&self, port: u16) -> Option<usize> {
-        let slot = self.slot(port)?;
-        let mine = self.crew.as_ref().map_or(0, Crew::me);
-        Some(self.slots[slot].worker.map_or(mine, usize::from))
+        let slot = self.ports.find(port)?;
+        let mine = self.mesh.as_ref().map_or(0, Mesh::me);
+        Some(self.ports[slot].worker.map_or(mine, usize::from))
     }
 
     /// A packet that ingress sees as if it had come in by this port. False where no packet memory is free.
     pub(crate) fn inject_at(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
-        let Some(slot) = self.slot(port) else { return false };
-        let before = self.again.len();
+        let Some(slot) = self.ports.find(port) else { return false };
+        let before = self.ingress.again.len();
         self.enter(slot, frame, now);
-        self.again.len() > before
+        self.ingress.again.len() > before
     }
 
     /// A packet that leaves by this port as it is. False where no packet memory is free.
     pub(crate) fn send_out(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
         self.now = now;
-        let Some(slot) = self.slot(port) else { return false };
+        let Some(slot) = self.ports.find(port) else { return false };
         let Some(mut packet) = self.own_packet(slot, frame) else { return false };
         self.manager.classify(Some(slot), &mut packet, &Intrinsic::default());
-        self.offer(slot, packet, Wanted::Now);
+        self.offer(slot, &mut packet, Terms::default());
         true
     }
 }

@@ -6,65 +6,123 @@ use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::Buf;
 use wireyard_pipeline::trace::TraceSink;
 
-use super::manager::{Charge, OWN, Offered, Wanted};
-use super::{Core, DroppedPacket, PuntedPacket, lend};
+use super::bounds::begin_pass;
+use super::manager::{DEVICE_ORIGINATED, port_id, release_of};
+use super::record::Dropped;
+use super::{Core, reborrow};
 use crate::device::notify::Half;
 use crate::replicate::Member;
 use crate::stats::{DeviceReason, ReasonIndex};
-use crate::tm::Arrival;
+use crate::tm::{Arrival, Charge, Departure, Offered, Terms};
+
+/// Which pass of its packets a burst is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// They were received just now; egress may follow at once where nothing stops them.
+    First {
+        /// Nothing else is received at this instant.
+        last: bool,
+    },
+    /// They were in ingress before, or did not come by a port.
+    Again,
+}
+
+impl Pass {
+    fn is_last(self) -> bool {
+        self == Pass::First { last: true }
+    }
+}
 
 impl Core {
-    /// Runs ingress on the burst and sends every packet on. Packets that were `received` just now leave
-    /// at once where nothing stops them; those that come again are told as much in egress.
+    /// Runs ingress on the burst and sends every packet on.
     #[inline]
-    pub(super) fn run_ingress(&mut self, received: bool, mut trace: Option<&mut dyn TraceSink>) {
-        if self.burst.is_empty() {
+    pub(super) fn run_ingress(&mut self, pass: Pass, mut trace: Option<&mut dyn TraceSink>) {
+        let packets = self.ingress.burst.len();
+        if packets == 0 {
             return;
         }
         let (mut burst, mut meta) = self.take_burst();
+        self.ingress(pass, &mut burst, &mut meta[..packets], reborrow(&mut trace));
+        let mut departs = None;
+        for (index, (packet, intrinsic)) in burst.iter_mut().zip(&mut meta).enumerate() {
+            if intrinsic.egress_done == 1 {
+                self.leave(std::mem::take(packet), intrinsic, reborrow(&mut trace));
+                continue;
+            }
+            let from = self.ports.find(packet.ingress_port);
+            self.manager.classify(from, packet, intrinsic);
+            let last = pass.is_last() && index + 1 == packets && !self.is_waiting();
+            let unchanged =
+                last && trace.is_none() && self.executor.has_no_egress(packet.generation);
+            let terms = Terms { last, unchanged, ..Terms::default() };
+            departs = self.after_ingress(packet, intrinsic, terms);
+        }
+        self.after_pass();
+        if let (Some((slot, departure)), Some(packet)) = (departs, burst.last_mut()) {
+            self.depart(port_id(slot), packet, &departure, trace);
+            self.handle_events();
+            self.ingress.has_departed = true;
+        }
+        burst.clear();
+        (self.ingress.burst, self.ingress.meta) = (burst, meta);
+    }
+
+    #[inline]
+    fn ingress(
+        &mut self,
+        pass: Pass,
+        burst: &mut [Descriptor],
+        meta: &mut [Intrinsic],
+        trace: Option<&mut dyn TraceSink>,
+    ) {
+        let now_ns = self.now.as_ns();
+        meta.iter_mut().for_each(|meta| meta.now_ns = now_ns);
         self.device.half = Half::Ingress;
-        let goes_through = received && self.may_go_through();
-        if goes_through {
+        let fuses = pass != Pass::Again && self.may_fuse();
+        if fuses {
             self.list_open();
-            let now_ns = self.now.as_ns();
-            for meta in &mut meta {
+            for meta in meta.iter_mut() {
                 (meta.enqueue_ns, meta.dequeue_ns) = (now_ns, now_ns);
             }
         }
-        let (mem, device, sink) = (&mut self.mem, &mut self.device, lend(&mut trace));
-        let open = goes_through.then_some(&self.open);
-        match received {
-            true => self.executor.ingress(mem, device, sink, &mut burst, &mut meta, open),
-            false => self.executor.ingress_again(mem, device, sink, &mut burst, &mut meta),
+        let (mem, device) = (&mut self.mem, &mut self.device);
+        let open = fuses.then_some(&self.ingress.open);
+        match pass {
+            Pass::First { .. } => self.executor.ingress(mem, device, trace, burst, meta, open),
+            Pass::Again => self.executor.ingress_again(mem, device, trace, burst, meta),
         }
-        // The intrinsics stay where they are: they are longer than the packets' descriptors.
-        for (mut descriptor, intrinsic) in burst.drain(..).zip(&mut meta) {
-            if intrinsic.egress_done == 1 {
-                self.leave(descriptor, intrinsic, lend(&mut trace));
-                continue;
-            }
-            let from = self.slot(descriptor.ingress_port);
-            self.manager.classify(from, &mut descriptor, intrinsic);
-            self.after_ingress(descriptor, intrinsic);
-        }
-        meta.clear();
-        (self.burst, self.meta) = (burst, meta);
-        self.after_pass();
     }
 
-    /// Does what ingress decided about a packet that has its class.
+    /// Packets wait for another pass, for egress or for a port: what comes now does not overtake them.
     #[inline]
-    pub(super) fn after_ingress(&mut self, packet: Descriptor, intrinsic: &mut Intrinsic) {
+    fn is_waiting(&self) -> bool {
+        !self.ingress.again.is_empty()
+            || !self.egress.departing.is_empty()
+            || !self.ports.active.is_empty()
+    }
+
+    /// Does what ingress decided about a packet that has its class. `Some`: it departs by this slot now; in all other cases the packet was
+    /// taken.
+    #[inline]
+    fn after_ingress(
+        &mut self,
+        packet: &mut Descriptor,
+        intrinsic: &mut Intrinsic,
+        terms: Terms,
+    ) -> Option<(usize, Departure)> {
         match intrinsic.original.take() {
-            Some(original) => self.dispatch_with_clones(original, packet, intrinsic),
-            None => self.dispatch(packet, intrinsic),
+            Some(original) => {
+                self.dispatch_with_clones(original, packet, intrinsic);
+                None
+            }
+            None => self.dispatch(packet, intrinsic, terms),
         }
     }
 
     /// Packets may do egress right behind ingress: there are no queues, no mark is given in front of egress,
     /// and the program asks nothing of the device that depends on which pass it is.
     #[inline]
-    fn may_go_through(&self) -> bool {
+    fn may_fuse(&self) -> bool {
         let program = self.executor.current().map(|generation| &generation.program);
         !self.manager.configured
             && !self.mark_all
@@ -73,9 +131,9 @@ impl Core {
 
     /// The ports by which a packet leaves at once.
     fn list_open(&mut self) {
-        for (n, slot) in self.slots.iter().enumerate() {
-            let is_open = slot.present && self.manager.is_open(n) && self.is_here(n);
-            self.open.set(slot.number, is_open);
+        for (n, slot) in self.ports.iter().enumerate() {
+            let is_open = slot.present && self.manager.is_open(n) && slot.worker.is_none();
+            self.ingress.open.set(slot.number, is_open);
         }
     }
 
@@ -86,11 +144,11 @@ impl Core {
         intrinsic: &Intrinsic,
         trace: Option<&mut dyn TraceSink>,
     ) {
-        let Some(slot) = self.slot(packet.egress_port) else {
+        let Some(slot) = self.ports.find(packet.egress_port) else {
             return self.drop_packet(packet, DeviceReason::NoSuchPort.index());
         };
-        if !self.slots[slot].out.is_empty() {
-            self.egress_at_once(slot, trace);
+        if !self.egress.departing.is_empty() {
+            self.egress_departing(trace);
         }
         if self.after_egress(&mut packet, intrinsic) {
             self.hand_over(slot, &mut packet, self.now, self.now);
@@ -99,47 +157,64 @@ impl Core {
 
     #[inline]
     pub(super) fn take_burst(&mut self) -> (Vec<Descriptor>, Vec<Intrinsic>) {
-        (std::mem::take(&mut self.burst), std::mem::take(&mut self.meta))
+        (std::mem::take(&mut self.ingress.burst), std::mem::take(&mut self.ingress.meta))
     }
 
     /// The packet and copies of it as it was received, to every session that ingress named. Together
     /// they are charged once.
-    fn dispatch_with_clones(&mut self, original: Buf, mut done: Descriptor, intrinsic: &Intrinsic) {
+    fn dispatch_with_clones(
+        &mut self,
+        original: Buf,
+        done: &mut Descriptor,
+        intrinsic: &Intrinsic,
+    ) {
         let mut packet = done.with_buf(original);
         packet.data_off = intrinsic.original_off;
         packet.len = intrinsic.original_len;
         packet.forget_headers();
-        self.begin_copies(&packet);
+        let charge = self.charge_copies(&packet);
         let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
-        self.mirror_all(&mut packet, sessions, PacketPath::CloneIngress);
+        self.mirror_all(&mut packet, sessions, PacketPath::CloneIngress, charge);
         done.bounds = packet.bounds;
         self.release(packet);
-        self.dispatch(done, intrinsic);
-        self.end_copies();
+        self.dispatch(done, intrinsic, Terms { charge, ..Terms::default() });
+        self.manager.release_copies(self.now, charge);
     }
 
-    /// What is offered from now on shares one charge. Without a configuration nothing is charged for
-    /// what goes out at once, and the rest pays for itself.
-    fn begin_copies(&mut self, packet: &Descriptor) {
-        if self.manager.configured && self.manager.charge == Charge::Own {
-            let (from, bytes) = (self.payer(packet.ingress_port), self.frame_bytes(packet));
-            self.manager.begin_copies(self.now, packet, from, bytes);
+    fn charge_copies(&mut self, packet: &Descriptor) -> Charge {
+        let (from, bytes) =
+            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+        self.manager.charge_copies(self.now, packet, from, bytes)
+    }
+
+    /// Copies of a packet to mirror sessions; none where its budget does not suffice for all of them.
+    pub(super) fn mirror_all(
+        &mut self,
+        packet: &mut Descriptor,
+        sessions: &[u16],
+        path: PacketPath,
+        charge: Charge,
+    ) {
+        let suffices = self.copies.share(packet, sessions.len() + 1);
+        for &session in sessions {
+            if suffices {
+                self.mirror(packet, session, path, charge);
+            } else {
+                self.ports.book(packet.ingress_port, |ledger| ledger.generated += 1);
+                self.ports.book_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
+            }
         }
     }
 
-    pub(super) fn end_copies(&mut self) {
-        self.manager.end_copies(self.now);
-    }
-
     /// A copy of a packet to a mirror session.
-    pub(super) fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath) {
+    fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath, charge: Charge) {
         let from = packet.ingress_port;
-        self.book(from, |ledger| ledger.generated += 1);
+        self.ports.book(from, |ledger| ledger.generated += 1);
         let Some(target) = self.replication.get().session(session) else {
-            return self.book_drop(from, DeviceReason::NoSuchSession.index());
+            return self.ports.book_drop(from, DeviceReason::NoSuchSession.index());
         };
         let Some(buf) = packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) else {
-            return self.book_drop(from, DeviceReason::NoMemory.index());
+            return self.ports.book_drop(from, DeviceReason::NoMemory.index());
         };
         let mut copy = packet.with_buf(buf);
         copy.path = path as u8;
@@ -150,35 +225,48 @@ impl Core {
             copy.len = copy.len.min(target.truncate_bytes);
         }
         self.will_leave(&copy, 1);
-        self.enqueue(copy, target.port, Wanted::Now);
+        self.enqueue(&mut copy, target.port, Terms { charge, ..Terms::default() });
     }
 
+    /// Does what a pass decided. `Some`: the packet departs by this slot now; in all other cases it was taken.
     #[inline]
-    fn dispatch(&mut self, mut packet: Descriptor, intrinsic: &Intrinsic) {
-        let wanted = match Decision::of(intrinsic) {
-            Decision::Plain => Wanted::Now,
-            Decision::Unicast => Wanted::of(intrinsic, self.now),
-            Decision::Multicast(group) => {
-                return self.multicast(packet, group, Wanted::of(intrinsic, self.now));
+    fn dispatch(
+        &mut self,
+        packet: &mut Descriptor,
+        intrinsic: &Intrinsic,
+        terms: Terms,
+    ) -> Option<(usize, Departure)> {
+        let decision = Decision::of(intrinsic);
+        if decision == Decision::Plain {
+            packet.path = normal_path(packet.path);
+            return self.enqueue(packet, packet.egress_port, terms);
+        }
+        let release = release_of(intrinsic, self.now);
+        let terms = Terms { release, last: false, unchanged: false, ..terms };
+        let mut packet = std::mem::take(packet);
+        match decision {
+            Decision::Plain | Decision::Unicast => {
+                packet.path = normal_path(packet.path);
+                let port = packet.egress_port;
+                self.enqueue(&mut packet, port, terms);
             }
-            Decision::Resubmit => return self.run_again(packet, PacketPath::Resubmit),
-            Decision::Drop(reason) => return self.drop_for(packet, reason),
-            Decision::Punt(reason) => return self.punt_for(packet, reason),
-        };
-        packet.path = normal_path(packet.path);
-        let port = packet.egress_port;
-        self.enqueue(packet, port, wanted);
+            Decision::Multicast(group) => self.multicast(packet, group, terms),
+            Decision::Resubmit => self.run_again(packet, PacketPath::Resubmit),
+            Decision::Drop(reason) => self.drop_for(packet, reason),
+            Decision::Punt(reason) => self.punt_for(packet, reason),
+        }
+        None
     }
 
     /// Drops a packet for a reason of its program.
     pub(super) fn drop_for(&mut self, packet: Descriptor, reason: ReasonId) {
-        let reason = self.program_reason(packet.generation, reason);
+        let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
         self.drop_packet(packet, reason);
     }
 
     /// Punts a packet for a reason of its program.
     pub(super) fn punt_for(&mut self, packet: Descriptor, reason: ReasonId) {
-        let reason = self.program_reason(packet.generation, reason);
+        let reason = self.outcomes.program_reason(&self.executor, packet.generation, reason);
         self.punt(packet, reason);
     }
 
@@ -191,7 +279,7 @@ impl Core {
 
     /// A packet that ingress let through will not see egress.
     pub(super) fn will_not_leave(&self, packet: &Descriptor) {
-        if packet.flags & OWN != 0 {
+        if packet.flags & DEVICE_ORIGINATED != 0 {
             return;
         }
         if let Some(generation) = self.executor.generation(packet.generation) {
@@ -206,146 +294,146 @@ impl Core {
     }
 
     pub(super) fn run_again(&mut self, mut packet: Descriptor, path: PacketPath) {
-        if !Core::begin_pass(&mut packet) {
+        if !begin_pass(&mut packet) {
             return self.drop_packet(packet, DeviceReason::TooManyPasses.index());
         }
         packet.path = path as u8;
         packet.egress_port = NO_PORT;
         packet.flags = 0;
-        self.again
-            .push_back((packet, Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() }));
+        self.ingress.again.push_back(packet);
     }
 
     /// One packet becomes a copy for each member; the last copy is the packet itself.
-    fn multicast(&mut self, mut packet: Descriptor, group: u16, wanted: Wanted) {
+    fn multicast(&mut self, mut packet: Descriptor, group: u16, terms: Terms) {
         let from = packet.ingress_port;
-        let mut copies = std::mem::take(&mut self.copies);
-        if !self.replication.get().copies(group, from, &self.numbers, &mut copies) {
+        let mut copies = std::mem::take(&mut self.copies.members);
+        if !self.replication.get().copies(group, from, self.ports.numbers(), &mut copies) {
             self.refuse(packet, DeviceReason::NoSuchGroup.index());
-        } else if !self.begin_sharing(&mut packet, copies.len().max(1)) {
+        } else if !self.copies.share(&mut packet, copies.len().max(1)) {
             self.refuse(packet, DeviceReason::TooManyCopies.index());
         } else if let Some((last, others)) = copies.split_last() {
             // Clones of this packet may have charged it already.
-            let is_first = self.manager.charge == Charge::Own;
-            if !others.is_empty() {
-                self.begin_copies(&packet);
-            }
+            let charges = terms.charge == Charge::Own && !others.is_empty();
+            let charge = if charges { self.charge_copies(&packet) } else { terms.charge };
+            let terms = Terms { charge, ..terms };
             for member in others {
-                self.book(from, |ledger| ledger.generated += 1);
+                self.ports.book(from, |ledger| ledger.generated += 1);
                 match packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) {
                     Some(buf) => {
                         self.will_leave(&packet, 1);
-                        self.enqueue_copy(packet.with_buf(buf), *member, wanted);
+                        self.enqueue_copy(packet.with_buf(buf), *member, terms);
                     }
-                    None => self.book_drop(from, DeviceReason::NoMemory.index()),
+                    None => self.ports.book_drop(from, DeviceReason::NoMemory.index()),
                 }
             }
-            self.enqueue_copy(packet, *last, wanted);
-            if is_first {
-                self.end_copies();
+            self.enqueue_copy(packet, *last, terms);
+            if charges {
+                self.manager.release_copies(self.now, charge);
             }
         } else {
             self.refuse(packet, DeviceReason::EmptyGroup.index());
         }
-        self.copies = copies;
+        self.copies.members = copies;
     }
 
-    fn enqueue_copy(&mut self, mut packet: Descriptor, member: Member, wanted: Wanted) {
+    fn enqueue_copy(&mut self, mut packet: Descriptor, member: Member, terms: Terms) {
         packet.path = PacketPath::Multicast as u8;
         packet.instance = member.instance;
-        self.enqueue(packet, member.port, wanted);
+        self.enqueue(&mut packet, member.port, terms);
     }
 
+    /// A packet for a port. `Some`: it departs by this slot now; in all other cases it was taken.
     #[inline]
-    pub(super) fn enqueue(&mut self, mut packet: Descriptor, port: u16, wanted: Wanted) {
+    pub(super) fn enqueue(
+        &mut self,
+        packet: &mut Descriptor,
+        port: u16,
+        terms: Terms,
+    ) -> Option<(usize, Departure)> {
         packet.egress_port = port;
-        if let Some(slot) = self.slot(port) {
-            if wanted == Wanted::Now && self.manager.is_open(slot) && self.is_here(slot) {
-                self.active.insert(slot);
-                return self.slots[slot].out.push(packet);
-            }
-            return self.offer(slot, packet, wanted);
+        if let Some(slot) = self.ports.find(port) {
+            return self.offer(slot, packet, terms);
         }
-        if port == CPU_PORT {
-            return self.to_cpu.push(packet);
+        let packet = std::mem::take(packet);
+        match port {
+            CPU_PORT => self.egress.departing.push(packet),
+            _ => self.refuse(packet, DeviceReason::NoSuchPort.index()),
         }
-        self.refuse(packet, DeviceReason::NoSuchPort.index());
+        None
     }
 
-    /// Offers a packet to the traffic manager.
+    /// Offers a packet to the traffic manager of its port's worker.
     #[inline]
-    pub(super) fn offer(&mut self, slot: usize, packet: Descriptor, wanted: Wanted) {
-        if let Some(worker) = self.slots[slot].worker {
-            return self.hand_to(worker, packet, wanted);
-        }
-        let (from, bytes) = (self.payer(packet.ingress_port), self.frame_bytes(&packet));
-        let arrival = self.manager.arrival(&packet, from, slot, bytes);
-        self.offer_to(slot, packet, &arrival, wanted);
-    }
-
-    /// Offers a packet of which the traffic manager is told this.
-    #[inline]
-    pub(super) fn offer_to(
+    pub(super) fn offer(
         &mut self,
         slot: usize,
-        packet: Descriptor,
-        arrival: &Arrival,
-        wanted: Wanted,
-    ) {
-        match self.manager.offer(self.now, packet, arrival, wanted) {
-            Offered::Queued => {}
-            Offered::Pass(mut packet) if packet.flags & OWN != 0 => {
-                self.hand_over(slot, &mut packet, self.now, self.now);
-            }
-            Offered::Pass(packet) => {
-                self.active.insert(slot);
-                self.slots[slot].out.push(packet);
-            }
-            Offered::Refused(packet, reason) => self.refuse(packet, reason),
+        packet: &mut Descriptor,
+        terms: Terms,
+    ) -> Option<(usize, Departure)> {
+        if let Some(worker) = self.ports[slot].worker {
+            self.hand_to(worker, std::mem::take(packet), terms);
+            return None;
         }
+        let (from, bytes) =
+            (self.ports.payer(packet.ingress_port), self.ingress.cuts.frame_bytes(packet));
+        let arrival = self.manager.arrival(packet, from, slot, bytes, terms);
+        self.offer_as(slot, packet, &arrival)
+    }
+
+    /// Offers a packet as this arrival.
+    #[inline]
+    pub(super) fn offer_as(
+        &mut self,
+        slot: usize,
+        packet: &mut Descriptor,
+        arrival: &Arrival,
+    ) -> Option<(usize, Departure)> {
+        match self.manager.tm.offer(self.now, arrival) {
+            Offered::Departs(departure) if arrival.terms.last => return Some((slot, departure)),
+            Offered::Departs(_) if packet.flags & DEVICE_ORIGINATED != 0 => {
+                self.hand_over(slot, packet, self.now, self.now);
+            }
+            Offered::Departs(_) => self.egress.departing.push(std::mem::take(packet)),
+            Offered::Queued(place) => self.manager.tm.put(place, std::mem::take(packet)),
+            Offered::Refused(reason) => {
+                self.refuse(std::mem::take(packet), self.manager.reason(reason));
+            }
+        }
+        None
     }
 
     pub(super) fn punt(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.book(packet.ingress_port, |ledger| ledger.consume(reason));
-        if let (Some(list), Some(buf)) = (&mut self.punted, &packet.buf) {
-            list.push(PuntedPacket {
-                reason: self.reasons.name(reason).to_owned(),
-                ingress_port: packet.ingress_port,
-                bytes: self.mem.frame(buf, packet.data_off, packet.len).to_vec(),
-            });
-        }
+        self.ports.book(packet.ingress_port, |ledger| ledger.consume(reason));
+        self.outcomes.keep_punted(&self.mem, &packet, reason);
         self.release(packet);
     }
 
     pub(super) fn drop_packet(&mut self, packet: Descriptor, reason: ReasonIndex) {
-        self.book_drop(packet.ingress_port, reason);
+        self.ports.book_drop(packet.ingress_port, reason);
         self.record_drop(&packet, reason);
-        if let (Some(list), Some(buf)) = (&mut self.dropped, &packet.buf) {
-            list.push(DroppedPacket {
-                reason: self.reasons.name(reason).to_owned(),
-                ingress_port: packet.ingress_port,
-                bytes: self.mem.frame(buf, packet.data_off, packet.len).to_vec(),
-            });
-        }
+        self.outcomes.keep_dropped(&self.mem, &packet, reason);
         self.release(packet);
+    }
+
+    fn record_drop(&mut self, packet: &Descriptor, reason: ReasonIndex) {
+        let to = self.ports.find(packet.egress_port);
+        let places = self.ports.drop_places(self.ports.find(packet.ingress_port), to);
+        if places == [None, None] {
+            return;
+        }
+        let queue = to.map(|to| {
+            let queue = self.manager.queue_of(to, packet.traffic_class);
+            (queue, self.manager.tm.queue_bytes(port_id(to), queue))
+        });
+        let (now, mem, reason) = (self.now, &self.mem, self.outcomes.reasons.name(reason));
+        let wire_len = self.ingress.cuts.wire_len(packet);
+        self.recording.dropped(places, &Dropped { now, mem, packet, wire_len, reason }, queue);
     }
 
     #[inline]
     pub(super) fn release(&mut self, mut packet: Descriptor) {
         if let Some(buf) = packet.buf.take() {
             self.mem.free(buf);
-        }
-    }
-
-    pub(super) fn book_drop(&mut self, port: u16, reason: ReasonIndex) {
-        self.book(port, |ledger| ledger.drop(reason));
-    }
-
-    #[inline]
-    pub(super) fn book(&mut self, port: u16, entry: impl FnOnce(&mut crate::stats::Ledger)) {
-        match self.slot(port).or_else(|| self.removed_slot(port)) {
-            Some(slot) => entry(&mut self.slots[slot].ledger),
-            None => entry(&mut self.cpu),
         }
     }
 }

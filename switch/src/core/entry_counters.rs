@@ -16,8 +16,6 @@ use wireyard_pipeline::trace::names::value;
 use wireyard_tables::counter::Count;
 use wireyard_tables::{Entry, Match, Slot, TableId, TableView, Target};
 
-use super::Core;
-
 /// How many entries of each table are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntriesShown {
@@ -74,14 +72,8 @@ pub struct EntryReport {
     pub meter: Option<String>,
 }
 
-impl Core {
-    /// What the entries of the program's tables counted.
-    pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
-        self.generation().map_or_else(Vec::new, |generation| of(generation, shown))
-    }
-}
-
-fn of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
+/// What the entries of the tables of a generation counted.
+pub(super) fn of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
     let program = &generation.program;
     let tables = generation.state.tables();
     let snapshot = tables.snapshot();

@@ -1,14 +1,10 @@
 //! Packet generators: frames that enter ingress by themselves, on time.
 //!
-//! A frame enters as if its port had received it at the moment it was due, with `path.generated`, and is booked as generated
+//! A frame enters as if its port had received it at the moment it was due, with `path.generated`, and is counted as generated
 //! there. In virtual time that moment is exact; a live loop that comes late sends what it missed in order, a burst in each
-//! turn. A generator is no port: it waits for nothing and is not held back by a pause.
+//! poll. A generator is no port: it waits for nothing and is not held back by a pause.
 
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, NO_PORT};
 use wireyard_tables::time::{Span, Time};
-
-use super::Core;
-use super::manager::OWN;
 
 /// A frame, and when it comes.
 #[derive(Clone, Debug)]
@@ -38,53 +34,43 @@ impl Generator {
     }
 }
 
-impl Core {
-    /// Lets a generator run from now on. Frames for a port that is not there are not made.
-    pub fn add_generator(&mut self, generator: Generator) {
-        self.generators.push(generator);
+/// The generators of a device.
+#[derive(Debug, Default)]
+pub(super) struct Generators(Vec<Generator>);
+
+impl Generators {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// Ends generators: all of them, or those that would never end.
-    pub fn end_generators(&mut self, only_endless: bool) {
-        self.generators.retain(|generator| only_endless && generator.left.is_some());
+    pub(super) fn add(&mut self, generator: Generator) {
+        self.0.push(generator);
     }
 
-    /// True while a generator that ends has frames to come.
-    pub fn generates(&self) -> bool {
-        self.generators.iter().any(|generator| generator.left.is_some_and(|left| left > 0))
+    /// Ends all of them, or those that would never end.
+    pub(super) fn end(&mut self, only_endless: bool) {
+        self.0.retain(|generator| only_endless && generator.left.is_some());
     }
 
-    /// When the next frame of a generator is due.
-    pub(super) fn next_generated(&self) -> Option<Time> {
-        self.generators.iter().filter_map(Generator::due).min()
+    /// True while one that ends has frames to come.
+    pub(super) fn have_frames(&self) -> bool {
+        self.0.iter().any(|generator| generator.left.is_some_and(|left| left > 0))
     }
 
-    /// Puts the frames that are due on the work list: in order of time, at one time in the order of the generators.
-    pub(super) fn generate(&mut self) {
-        for _ in 0..BURST_MAX {
-            let dues = self.generators.iter().enumerate();
-            let next = dues.filter_map(|(n, generator)| Some((generator.due()?, n))).min();
-            let Some((at, index)) = next.filter(|(at, _)| *at <= self.now) else { return };
-            let generator = &mut self.generators[index];
-            generator.next = at + generator.period;
-            generator.left = generator.left.map(|left| left - 1);
-            // It is moved out and back: a device makes frames by itself and by nothing of a packet's.
-            let frame = std::mem::take(&mut generator.frame);
-            if let Some(slot) = self.slot(self.generators[index].port) {
-                self.enter(slot, &frame, at);
-            }
-            self.generators[index].frame = frame;
-        }
+    /// When the next frame is due.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.0.iter().filter_map(Generator::due).min()
     }
 
-    /// A frame of the device's own enters ingress as if a port had received it.
-    pub(super) fn enter(&mut self, slot: usize, frame: &[u8], at: Time) {
-        let Some(mut packet) = self.own_packet(slot, frame) else { return };
-        packet.flags &= !OWN;
-        packet.ingress_link = self.slots[slot].link_code();
-        packet.ingress_ns = at.as_ns();
-        let packet = Descriptor { egress_port: NO_PORT, ..packet };
-        let now_ns = self.now.as_ns();
-        self.again.push_back((packet, Intrinsic { now_ns, ..Intrinsic::default() }));
+    /// The next frame that is due, its port and its time: in order of time, at one time in the order of the generators.
+    pub(super) fn take(&mut self, now: Time) -> Option<(&[u8], u16, Time)> {
+        let dues = self.0.iter().enumerate();
+        let next = dues.filter_map(|(n, generator)| Some((generator.due()?, n))).min();
+        let (at, index) = next.filter(|(at, _)| *at <= now)?;
+        let generator = &mut self.0[index];
+        generator.next = at + generator.period;
+        generator.left = generator.left.map(|left| left - 1);
+        Some((&generator.frame, generator.port, at))
     }
 }

@@ -16,16 +16,16 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
 use super::Core;
-use super::manager::{Charge, OWN, Wanted, port_id};
+use super::manager::port_id;
 use crate::ports::absent::AbsentPort;
 use crate::stats::{DeviceReason, ReasonIndex};
-use crate::tm::{PortId, SharedCharge};
+use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
 
 /// Most workers of one device.
 pub const WORKERS_MAX: usize = 64;
 /// Packets, and charges on their way back, in a ring between two workers.
 const RING: usize = 1024;
-/// Packets that one turn takes from each of the other workers.
+/// Packets that one poll takes from each of the other workers.
 const TAKE_MAX: usize = 4 * BURST_MAX;
 
 /// A packet on its way to the worker of its egress port.
@@ -33,7 +33,7 @@ struct Handed {
     packet: Descriptor,
     /// Bytes missing from a cut capture record; the number in the descriptor is of the sender.
     missing: u32,
-    wanted: Wanted,
+    terms: Terms,
     /// The charge of its priority group, where groups are charged.
     charge: Option<SharedCharge>,
 }
@@ -44,48 +44,48 @@ struct Peer {
     handed: Consumer<Handed>,
     charges: Producer<SharedCharge>,
     /// Charges that found no room in the ring: one copy of a packet is one charge, and copies are many.
-    owed: VecDeque<SharedCharge>,
+    to_return: VecDeque<SharedCharge>,
     returned: Consumer<SharedCharge>,
 }
 
 impl Peer {
-    /// The oldest charge that is owed, while there is room for it.
-    fn pay(&mut self) -> Option<SharedCharge> {
-        if self.charges.is_full() { None } else { self.owed.pop_front() }
+    /// The oldest charge to return, while there is room for it.
+    fn next_return(&mut self) -> Option<SharedCharge> {
+        if self.charges.is_full() { None } else { self.to_return.pop_front() }
     }
 }
 
-/// One worker's place among the workers of a device.
-pub struct Crew {
+/// One worker's rings to and from the others.
+pub struct Mesh {
     me: usize,
     /// By worker; none for oneself.
     peers: Vec<Option<Peer>>,
-    /// Workers, bit by number, that were given something since [`Core::take_rung`].
-    rung: u64,
+    /// Workers, bit by number, that were given something since [`Core::take_wakes`].
+    wakes: u64,
 }
 
-impl std::fmt::Debug for Crew {
+impl std::fmt::Debug for Mesh {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Crew").field("me", &self.me).finish_non_exhaustive()
+        f.debug_struct("Mesh").field("me", &self.me).finish_non_exhaustive()
     }
 }
 
-impl Crew {
+impl Mesh {
     /// The places of `workers` workers, in order.
-    pub fn of(workers: usize) -> Vec<Crew> {
-        let place = |me| Crew { me, peers: Vec::new(), rung: 0 };
-        let mut crews: Vec<Crew> = (0..workers).map(place).collect();
-        for crew in &mut crews {
-            crew.peers.resize_with(workers, || None);
+    pub fn of(workers: usize) -> Vec<Mesh> {
+        let place = |me| Mesh { me, peers: Vec::new(), wakes: 0 };
+        let mut meshes: Vec<Mesh> = (0..workers).map(place).collect();
+        for mesh in &mut meshes {
+            mesh.peers.resize_with(workers, || None);
         }
         for one in 0..workers {
             for other in one + 1..workers {
                 let (mine, theirs) = pair();
-                crews[one].peers[other] = Some(mine);
-                crews[other].peers[one] = Some(theirs);
+                meshes[one].peers[other] = Some(mine);
+                meshes[other].peers[one] = Some(theirs);
             }
         }
-        crews
+        meshes
     }
 
     /// Its number.
@@ -102,12 +102,36 @@ impl Crew {
         self.others().next().is_some()
     }
 
+    /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
+    pub(super) fn has_pending(&self) -> bool {
+        let waits =
+            |peer: &Peer| peer.handed.slots() + peer.returned.slots() + peer.to_return.len() > 0;
+        self.others().any(waits)
+    }
+
+    /// True while a ring has no room for another burst: then nothing more is received.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.others().any(|peer| peer.packets.slots() < BURST_MAX)
+    }
+
+    /// Ingress ports of the packets in rings to this worker.
+    pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
+        for peer in self.peers.iter_mut().flatten() {
+            let waiting = peer.handed.slots();
+            if let Ok(chunk) = peer.handed.read_chunk(waiting) {
+                let (first, second) = chunk.as_slices();
+                first.iter().chain(second).for_each(|handed| add(handed.packet.ingress_port));
+            }
+        }
+    }
+
     fn others(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter().flatten()
     }
 
     /// Packets that others gave and nobody took yet.
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.others().map(|peer| peer.handed.slots()).sum()
     }
 }
@@ -121,14 +145,14 @@ fn pair() -> (Peer, Peer) {
         packets: there,
         handed: from_other,
         charges: charges_there,
-        owed: VecDeque::new(),
+        to_return: VecDeque::new(),
         returned: charges_from_other,
     };
     let other = Peer {
         packets: back,
         handed: from_one,
         charges: charges_back,
-        owed: VecDeque::new(),
+        to_return: VecDeque::new(),
         returned: charges_from_one,
     };
     (one, other)
@@ -136,8 +160,8 @@ fn pair() -> (Peer, Peer) {
 
 impl Core {
     /// Makes this device one worker of several. Before ports are added.
-    pub fn join(&mut self, crew: Crew) {
-        self.crew = Some(crew);
+    pub fn join(&mut self, mesh: Mesh) {
+        self.mesh = Some(mesh);
     }
 
     /// Adds the place of a port that belongs to another worker.
@@ -151,73 +175,37 @@ impl Core {
         place: AbsentPort,
     ) -> Result<(), String> {
         self.add_port(number, Box::new(place))?;
-        if let Some(slot) = self.slot(number) {
-            self.slots[slot].worker = Some(worker);
+        if let Some(slot) = self.ports.find(number) {
+            self.ports[slot].worker = Some(worker);
         }
         Ok(())
     }
 
     /// Workers, bit by number, that have something to do since the last call: wake them.
-    pub fn take_rung(&mut self) -> u64 {
-        self.crew.as_mut().map_or(0, |crew| std::mem::take(&mut crew.rung))
+    pub fn take_wakes(&mut self) -> u64 {
+        self.mesh.as_mut().map_or(0, |mesh| std::mem::take(&mut mesh.wakes))
     }
 
-    /// True while another worker's packets or charges wait here, or a charge is owed to one.
-    pub fn has_mail(&self) -> bool {
-        let Some(crew) = &self.crew else { return false };
-        let waits = |peer: &Peer| peer.handed.slots() + peer.returned.slots() + peer.owed.len() > 0;
-        crew.others().any(waits)
-    }
-
-    /// Packets that wait in rings to this worker.
-    pub(super) fn handed_waiting(&self) -> usize {
-        self.crew.as_ref().map_or(0, Crew::waiting)
-    }
-
-    /// True while a ring has no room for another burst: then nothing more is received.
-    pub(super) fn is_crowded(&self) -> bool {
-        let Some(crew) = &self.crew else { return false };
-        crew.others().any(|peer| peer.packets.slots() < BURST_MAX)
-    }
-
-    /// Tells the ingress port of each packet in rings to this worker.
-    pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
-        for peer in self.crew.iter_mut().flat_map(|crew| &mut crew.peers).flatten() {
-            let waiting = peer.handed.slots();
-            if let Ok(chunk) = peer.handed.read_chunk(waiting) {
-                let (first, second) = chunk.as_slices();
-                first.iter().chain(second).for_each(|handed| add(handed.packet.ingress_port));
-            }
-        }
-    }
-
-    /// True for a port of this worker.
-    #[inline]
-    pub(super) fn is_here(&self, slot: usize) -> bool {
-        self.slots[slot].worker.is_none()
-    }
-
-    /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of
-    /// other workers, whose groups are counted there.
-    pub(super) fn payer(&self, ingress_port: u16) -> Option<usize> {
-        self.slot(ingress_port).filter(|slot| self.is_here(*slot))
+    /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
+    pub fn has_pending(&self) -> bool {
+        self.mesh.as_ref().is_some_and(Mesh::has_pending)
     }
 
     /// Gives a packet to the worker of its egress port.
-    pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, wanted: Wanted) {
-        let charge = match self.lend(&packet) {
+    pub(super) fn hand_to(&mut self, worker: u8, packet: Descriptor, terms: Terms) {
+        let charge = match self.charge_remote(&packet, terms.charge) {
             Ok(charge) => charge,
             Err(reason) => return self.refuse(packet, reason),
         };
-        let missing = self.wire_len(&packet).wrapping_sub(packet.len);
-        let handed = Handed { packet, missing, wanted, charge };
-        let Some(crew) = &mut self.crew else { return };
-        let pushed = match crew.peer(worker) {
+        let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
+        let handed = Handed { packet, missing, terms, charge };
+        let Some(mesh) = &mut self.mesh else { return };
+        let pushed = match mesh.peer(worker) {
             Some(peer) => peer.packets.push(handed).map_err(|rtrb::PushError::Full(handed)| handed),
             None => Err(handed),
         };
         match pushed {
-            Ok(()) => crew.rung |= 1 << worker,
+            Ok(()) => mesh.wakes |= 1 << worker,
             Err(Handed { packet, charge, .. }) => {
                 if let Some(charge) = charge {
                     self.manager.tm.release_shared(self.now, charge);
@@ -229,16 +217,21 @@ impl Core {
 
     /// Charges the group of a packet that will wait elsewhere; copies that are charged together have
     /// one charge.
-    fn lend(&mut self, packet: &Descriptor) -> Result<Option<SharedCharge>, ReasonIndex> {
+    fn charge_remote(
+        &mut self,
+        packet: &Descriptor,
+        charge: Charge,
+    ) -> Result<Option<SharedCharge>, ReasonIndex> {
         if !self.manager.configured {
             return Ok(None);
         }
-        match self.manager.charge {
+        match charge {
             Charge::Refused(reason) => Err(self.manager.reason(reason)),
             Charge::Shared(memory) => Ok(self.manager.tm.retain_shared(memory).then_some(memory)),
-            Charge::Own => {
-                let ingress = self.payer(packet.ingress_port).map_or(PortId(0), port_id);
-                let (group, bytes) = (packet.priority_group % 8, self.frame_bytes(packet));
+            Charge::Own | Charge::Control => {
+                let ingress = self.ports.payer(packet.ingress_port).map_or(PortId(0), port_id);
+                let (group, bytes) =
+                    (packet.priority_group % 8, self.ingress.cuts.frame_bytes(packet));
                 let charged = self.manager.tm.charge_shared(self.now, ingress, group, bytes);
                 charged.map(Some).map_err(|reason| self.manager.reason(reason))
             }
@@ -248,10 +241,10 @@ impl Core {
     /// Takes what other workers gave: charges that came back, and packets for ports of this one. Returns
     /// the number of packets.
     pub(super) fn take_handed(&mut self) -> usize {
-        let workers = self.crew.as_ref().map_or(0, |crew| crew.peers.len());
+        let workers = self.mesh.as_ref().map_or(0, |mesh| mesh.peers.len());
         let mut taken = 0;
         for worker in 0..workers as u8 {
-            while let Some(charge) = self.pop(worker, Peer::pay) {
+            while let Some(charge) = self.pop(worker, Peer::next_return) {
                 self.give_back(worker, charge);
             }
             while let Some(charge) = self.pop(worker, |peer| peer.returned.pop().ok()) {
@@ -267,39 +260,33 @@ impl Core {
     }
 
     fn pop<T>(&mut self, worker: u8, take: impl FnOnce(&mut Peer) -> Option<T>) -> Option<T> {
-        self.crew.as_mut()?.peer(worker).and_then(take)
+        self.mesh.as_mut()?.peer(worker).and_then(take)
     }
 
     fn take_over(&mut self, worker: u8, handed: Handed) {
-        let Handed { mut packet, missing, wanted, charge } = handed;
-        packet.cut = self.cut(missing);
-        if let Some(charge) = charge {
-            match self.manager.tm.borrow_shared(worker, charge) {
-                Some(memory) => self.manager.charge = Charge::Shared(memory),
-                None => self.manager.charge = Charge::Refused(crate::tm::DropReason::NoSlot),
-            }
+        let Handed { mut packet, missing, terms, charge: remote } = handed;
+        packet.cut = self.ingress.cuts.number(missing);
+        let charge = match remote.map(|remote| self.manager.tm.borrow_shared(worker, remote)) {
+            None => Charge::Own,
+            Some(Some(memory)) => Charge::Shared(memory),
+            Some(None) => Charge::Refused(DropReason::NoSlot),
+        };
+        let port = packet.egress_port;
+        self.enqueue(&mut packet, port, Terms { charge, last: false, unchanged: false, ..terms });
+        if let (Some(remote), Charge::Refused(_)) = (remote, charge) {
+            self.give_back(worker, remote);
         }
-        match self.slot(packet.egress_port) {
-            Some(slot) if packet.flags & OWN != 0 => self.offer(slot, packet, wanted),
-            _ => {
-                let port = packet.egress_port;
-                self.enqueue(packet, port, wanted);
-            }
-        }
-        if let (Some(charge), Charge::Refused(_)) = (charge, self.manager.charge) {
-            self.give_back(worker, charge);
-        }
-        self.end_copies();
+        self.manager.release_copies(self.now, charge);
     }
 
-    /// Gives a charge back to the worker who lent it.
+    /// Gives a charge back to the worker whose charge it is.
     pub(super) fn give_back(&mut self, worker: u8, charge: SharedCharge) {
-        let Some(crew) = &mut self.crew else { return };
-        if let Some(peer) = crew.peer(worker)
+        let Some(mesh) = &mut self.mesh else { return };
+        if let Some(peer) = mesh.peer(worker)
             && let Err(rtrb::PushError::Full(charge)) = peer.charges.push(charge)
         {
-            peer.owed.push_back(charge);
+            peer.to_return.push_back(charge);
         }
-        crew.rung |= 1 << worker;
+        mesh.wakes |= 1 << worker;
     }
 }

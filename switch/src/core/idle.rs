@@ -3,17 +3,12 @@
 //! An entry is idle when no packet hit it for its idle timeout. As PSA has it, the entry stays and the control plane gets a
 //! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge forgets addresses.
 
-use std::sync::Arc;
-
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_tables::Entry;
 use wireyard_tables::time::Time;
 
-use super::Core;
-use crate::control::{IdleNotice, Said, idle_entry};
-
-/// Slots of a table that one [`Core::age`] looks at.
+/// Slots of a table that one [`super::Core::age`] looks at.
 const SLOTS_MAX: usize = 65_536;
 
 /// An entry that no packet hit for its idle timeout.
@@ -27,14 +22,23 @@ pub struct IdleEntry {
     pub removed: bool,
 }
 
-impl Core {
+/// Looks for idle entries.
+#[derive(Debug, Default)]
+pub(super) struct IdleWatch {
+    /// Tables whose idle entries a message named: generation and table.
+    reported: Vec<(u16, TableId)>,
+}
+
+impl IdleWatch {
     /// Looks for idle entries, at a bounded number of slots of each table, and removes those of tables that ask for it. Returns
     /// what it found, for the control plane: an entry that stays is returned once, until it was hit and is idle again. The first
     /// one of a table that stays is also a message.
-    pub fn age(&mut self, now: Time) -> Vec<IdleEntry> {
-        self.refresh_program();
-        let Some(generation) = self.executor.current().map(Arc::clone) else { return Vec::new() };
-        self.executor.release();
+    pub(super) fn age(
+        &mut self,
+        generation: &Generation,
+        now: Time,
+        messages: &mut Vec<String>,
+    ) -> Vec<IdleEntry> {
         let mut all = Vec::new();
         for (table, declared) in generation.program.tables.entries() {
             if declared.idle_timeout_ms.is_none() {
@@ -48,19 +52,19 @@ impl Core {
             };
             // A table that moved to the next program is looked at there.
             let found = found.unwrap_or_default();
-            self.count_idle(&generation, table, found.len());
-            for (_, entry) in found {
-                if let Some(entry) = idle_entry(&generation.program, table, entry.clone()) {
-                    let program = Arc::clone(&generation.program);
-                    self.say(Said::Idle(IdleNotice { program, table, entry, removed }));
-                }
-                all.push(IdleEntry { table, entry, removed });
-            }
+            self.count(generation, table, found.len(), messages);
+            all.extend(found.into_iter().map(|(_, entry)| IdleEntry { table, entry, removed }));
         }
         all
     }
 
-    fn count_idle(&mut self, generation: &Generation, table: TableId, entries: usize) {
+    fn count(
+        &mut self,
+        generation: &Generation,
+        table: TableId,
+        entries: usize,
+        messages: &mut Vec<String>,
+    ) {
         let statistics = generation.state.statistics();
         let declared = &generation.program.tables[table];
         let tally = if declared.removes_idle {
@@ -70,10 +74,11 @@ impl Core {
         };
         (0..entries).for_each(|_| tally.add(0, table.index(), 0));
         let known = (generation.id, table);
-        if entries > 0 && !declared.removes_idle && !self.idle_tables.contains(&known) {
-            self.idle_tables.push(known);
-            self.port_messages.push(format!(
-                "table {}: an entry was not hit for its idle timeout; it stays, and such entries are counted                  (`on_idle: remove` in the table removes them)",
+        if entries > 0 && !declared.removes_idle && !self.reported.contains(&known) {
+            self.reported.push(known);
+            messages.push(format!(
+                "table {}: an entry was not hit for its idle timeout; it stays, and such entries are counted \
+                 (`on_idle: remove` in the table removes them)",
                 declared.name
             ));
         }

@@ -1,44 +1,95 @@
-//! The device's links: which are up, who may send, when frames arrive by themselves, and their end.
+//! Ports that come and go, and their links: which are up, who may send, when frames arrive by themselves, and their end.
 //!
-//! What a port does is in [`ports`](crate::ports); how ports come and go is in `removal`. Here a link that went down or is blocked
-//! is told to the traffic manager, so that what waits for it has a fate and others lose nothing.
+//! What a port does is in [`ports`](crate::ports). Here a link that went down or is blocked
+//! is reported to the traffic manager, so that what waits for it has a fate and others lose nothing. What waits for a port that is removed is
+//! dropped as `port_removed`, its pauses end, and its number is unknown to the program from then on.
 
 use std::os::fd::RawFd;
 
 use wireyard_tables::time::Time;
 
-use super::manager::port_id;
-use super::{Core, PASSES_MAX};
+use super::manager::{Manager, port_id};
+use super::{Core, Mesh, PASSES_MAX};
+use crate::config::qos::Qos;
 use crate::control::DeviceEvent;
-use crate::ports::{LinkState, PortError};
+use crate::ports::absent::AbsentPort;
+use crate::ports::{Port, PortError};
+use crate::stats::DeviceReason;
 
 impl Core {
+    /// Adds a port, also while packets flow. A number that was removed goes on with its counters.
+    ///
+    /// # Errors
+    /// The number is taken, 0, or one of the reserved ones from [`CPU_PORT`](wireyard_pipeline::ir::CPU_PORT) on.
+    pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), String> {
+        self.ports.check_number(number)?;
+        match self.ports.removed(number) {
+            Some(slot) => self.manager.restore_port(slot, number)?,
+            None => self.manager.add_port(number)?,
+        }
+        let slot = self.ports.add(number, port, self.mem.kept() as usize);
+        self.report_link(slot);
+        Ok(())
+    }
+
+    /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by
+    /// their numbers; one that `qos` does not name has no rate and pauses nobody. Ports may be added
+    /// before and after.
+    ///
+    /// # Errors
+    /// Packets are inside, or `qos` was not made by its own checks.
+    pub fn set_qos(&mut self, qos: &Qos) -> Result<(), String> {
+        if self.queued() > 0 {
+            return Err("the queues cannot change while packets are in them".into());
+        }
+        let mut manager = Manager::configured(qos, &mut self.outcomes.reasons);
+        for slot in self.ports.iter() {
+            manager.add_port(slot.number)?;
+        }
+        self.manager = manager;
+        let gone = self.ports.iter().enumerate().filter(|(_, slot)| !slot.present);
+        gone.for_each(|(slot, _)| self.manager.tm.port_down(self.now, port_id(slot)));
+        for slot in 0..self.ports.len() {
+            self.ports[slot].down = false;
+            self.report_link(slot);
+            self.report_blocked(slot);
+        }
+        Ok(())
+    }
+
+    /// The source address of the frames that a port itself sends; ports may be added later.
+    pub fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
+        self.ports.set_mac(number, mac);
+    }
+
+    /// The port itself.
+    pub fn port(&mut self, number: u16) -> Option<&mut dyn Port> {
+        let slot = self.ports.find(number)?;
+        Some(self.ports[slot].port.as_mut())
+    }
+
     /// Looks at the links; messages tell what changed, and what ports found out since they were opened.
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
-        for index in 0..self.slots.len() {
-            if let Some(message) = self.slots[index].check_link(now) {
-                self.port_messages.push(message);
-                let (port, state) = (self.slots[index].number, self.slots[index].last_state());
+        for index in 0..self.ports.len() {
+            if let Some(state) = self.ports.check_link(index, now) {
+                let port = self.ports[index].number;
                 self.say_event(DeviceEvent::Link { port, state });
             }
-            let number = self.slots[index].number;
-            let notices = self.slots[index].port.notices().into_iter();
-            self.port_messages.extend(notices.map(|notice| format!("port {number}: {notice}")));
-            self.tell_link(index);
+            self.report_link(index);
         }
         self.handle_events();
-        self.check_recording();
+        self.recording.check(&mut self.ports.messages);
     }
 
-    /// Tells the traffic manager about a link that went down or came back: what was queued for it is
+    /// Reports to the traffic manager about a link that went down or came back: what was queued for it is
     /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
-    pub(super) fn tell_link(&mut self, slot: usize) {
-        let is_down = self.manager.configured && self.slots[slot].link_is_down();
-        if is_down == self.slots[slot].down || !self.slots[slot].present {
+    pub(super) fn report_link(&mut self, slot: usize) {
+        let is_down = self.manager.configured && self.ports[slot].link_is_down();
+        if is_down == self.ports[slot].down || !self.ports[slot].present {
             return;
         }
-        self.slots[slot].down = is_down;
+        self.ports[slot].down = is_down;
         match is_down {
             true => self.manager.tm.port_down(self.now, port_id(slot)),
             false => self.manager.tm.port_up(self.now, port_id(slot)),
@@ -47,45 +98,42 @@ impl Core {
 
     /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
     pub fn block(&mut self, now: Time, number: u16, is_blocked: bool) {
-        let Some(slot) = self.slot(number) else { return };
+        let Some(slot) = self.ports.find(number) else { return };
         self.now = now;
-        self.slots[slot].held = is_blocked;
-        self.tell_blocked(slot);
+        self.ports[slot].held = is_blocked;
+        self.report_blocked(slot);
     }
 
     /// True when every port has come to the end of its input, generators that end have ended, and nothing waits. Not while
     /// all ports are removed: they may come back.
     pub fn is_finished(&mut self, now: Time) -> bool {
-        self.queued() == 0
-            && !self.generates()
-            && self.slots.iter().any(|slot| slot.present)
-            && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
+        self.queued() == 0 && !self.generates() && self.ports.have_ended(now)
     }
 
     /// When the next frame of an input with its own time arrives; `None` when none will.
     pub fn next_arrival(&mut self) -> Option<Time> {
-        self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
+        self.ports.next_arrival()
     }
 
     /// The same for one port.
     pub fn next_arrival_at(&mut self, number: u16) -> Option<Time> {
-        let slot = self.slot(number)?;
-        self.slots[slot].port.next_arrival()
+        let slot = self.ports.find(number)?;
+        self.ports[slot].port.next_arrival()
     }
 
-    /// Numbers and descriptors of the ports that have one: what to sleep on, and what tells [`Core::poll_readable`] whom to ask.
+    /// Numbers and descriptors of the ports that have one: what to sleep on, and what [`Core::poll_readable`] takes.
     pub fn poll_fds(&self) -> impl Iterator<Item = (u16, RawFd)> {
-        self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
+        self.ports.poll_fds()
     }
 
-    /// True if every port is asked in every poll, whatever its descriptor tells.
+    /// True if every port is asked in every poll, whatever its descriptor says.
     pub fn polls_always(&self) -> bool {
-        self.slots.iter().all(|slot| slot.is_always_polled)
+        self.ports.are_always_polled()
     }
 
     /// How often ports came or went: who waits on their descriptors has to look again.
     pub fn port_changes(&self) -> u64 {
-        self.port_changes
+        self.ports.changes
     }
 
     /// Sends what waits and closes the ports.
@@ -102,25 +150,75 @@ impl Core {
     /// Pushes out what is under way, closes the ports and capture files, and gives the chunks back.
     pub fn close(&mut self) -> Vec<PortError> {
         let mut errors = Vec::new();
-        for slot in &mut self.slots {
+        for slot in self.ports.iter_mut() {
             if let Err(error) = slot.port.flush(&mut self.mem) {
                 errors.push(error);
             }
             slot.port.close(&mut self.mem);
         }
-        self.finish_recording();
-        errors.extend(self.recording_errors());
+        errors.extend(self.recording.finish());
         errors
     }
 
     /// True while the link of a port is up but has no carrier: where that is new, the system takes up to a second to see it.
     pub fn waits_for_carrier(&mut self, now: Time) -> bool {
-        let present = self.slots.iter_mut().filter(|slot| slot.present && slot.worker.is_none());
-        let mut waits = false;
-        for slot in present {
-            slot.check_link(now);
-            waits |= slot.has_no_carrier();
+        self.ports.wait_for_carrier(now)
+    }
+
+    /// Takes a port out of the device and closes it. An error is what the port said about its last frames.
+    ///
+    /// # Errors
+    /// There is no such port, or the device has several workers.
+    pub fn remove_port(&mut self, now: Time, number: u16) -> Result<Option<PortError>, String> {
+        let (mut port, error) = self.detach_port(now, number)?;
+        port.close(&mut self.mem);
+        Ok(error)
+    }
+
+    /// Takes a port out of the device and leaves it open. An error is what the port said about its last frames.
+    ///
+    /// # Errors
+    /// There is no such port, or the device has several workers.
+    pub fn detach_port(
+        &mut self,
+        now: Time,
+        number: u16,
+    ) -> Result<(Box<dyn Port>, Option<PortError>), String> {
+        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
+        if self.mesh.as_ref().is_some_and(Mesh::is_shared) {
+            return Err("the ports of several workers stay as they are".to_owned());
         }
-        waits
+        self.now = now;
+        self.handle_events();
+        self.ports.remove(slot, self.mem.kept() as usize);
+        self.manager.tm.port_down(now, port_id(slot));
+        self.handle_events();
+        self.drop_waiting(slot);
+        let place = Box::new(AbsentPort::like(self.ports[slot].port.as_ref()));
+        let mut port = std::mem::replace(&mut self.ports[slot].port, place);
+        self.ports[slot].is_always_polled = true;
+        self.ports[slot].recorded = None;
+        let error = port.flush(&mut self.mem).err();
+        Ok((port, error))
+    }
+
+    /// Drops what the port was about to be given.
+    fn drop_waiting(&mut self, slot: usize) {
+        let number = self.ports[slot].number;
+        for packet in std::mem::take(&mut self.egress.departing) {
+            match packet.egress_port == number {
+                true => self.refuse(packet, DeviceReason::PortRemoved.index()),
+                false => self.egress.departing.push(packet),
+            }
+        }
+        let frames = std::mem::take(&mut self.ports[slot].backlog);
+        let from = std::mem::take(&mut self.ports[slot].backlog_from);
+        for (frame, from) in frames.into_iter().zip(from) {
+            let places = self.ports.drop_places(self.ports.find(from), Some(slot));
+            self.recording.shed(places, self.now, &self.mem, &frame, "dropped: port_removed");
+            self.mem.free(frame.buf);
+            self.ports.book_drop(from, DeviceReason::PortRemoved.index());
+        }
+        self.ports.active.remove(slot);
     }
 }

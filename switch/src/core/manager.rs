@@ -13,57 +13,23 @@ use wireyard_tables::time::{Span, Time};
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
-    Admitted, Arrival, Color, DropReason, FlowControl, FlowControlConfig, PortConfig, PortId,
-    Refused, SharedCharge, Tm, Wait,
+    Arrival, Charge, Color, DropReason, Due, FlowControl, FlowControlConfig, PortConfig, PortId,
+    Release, Terms, Tm,
 };
 use crate::units::BitsPerSec;
 
 /// A packet that the device made itself: it sees no egress processing. A bit of
 /// [`Descriptor::flags`] that programs do not have.
-pub(super) const OWN: u8 = 1 << 7;
+pub(super) const DEVICE_ORIGINATED: u8 = 1 << 7;
 
-/// Who pays for the packet memory of what is enqueued now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Charge {
-    /// Each packet for itself.
-    Own,
-    /// Copies together.
-    Shared(SharedCharge),
-    /// The copies were refused together.
-    Refused(DropReason),
-}
-
-/// What a program asked of the buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// Leave when it is its turn.
-    Now,
-    /// Not before this instant.
-    Until(Time),
-    /// Behind so many later packets of its queue, or after the time is over.
-    Behind(u32, Span),
-}
-
-impl Wanted {
-    /// What ingress decided.
-    pub(super) fn of(intrinsic: &Intrinsic, now: Time) -> Wanted {
-        if intrinsic.hold_packets > 0 {
-            let timeout = Span::from_ns(intrinsic.hold_timeout_ns);
-            return Wanted::Behind(intrinsic.hold_packets.into(), timeout);
-        }
-        let until = Time::from_ns(intrinsic.not_before_ns);
-        if until > now { Wanted::Until(until) } else { Wanted::Now }
+/// When a packet may enter its queue, as ingress decided.
+pub(super) fn release_of(intrinsic: &Intrinsic, now: Time) -> Release {
+    if intrinsic.hold_packets > 0 {
+        let timeout = Span::from_ns(intrinsic.hold_timeout_ns);
+        return Release::AfterPackets { packets: intrinsic.hold_packets.into(), timeout };
     }
-}
-
-/// What became of an offered packet.
-pub(super) enum Offered {
-    /// It waits.
-    Queued,
-    /// It goes out now.
-    Pass(Descriptor),
-    /// It is not taken.
-    Refused(Descriptor, ReasonIndex),
+    let at = Time::from_ns(intrinsic.not_before_ns);
+    if at > now { Release::At(at) } else { Release::Immediate }
 }
 
 /// The traffic manager with its maps; what every packet touches stands together, first.
@@ -71,7 +37,6 @@ pub(super) enum Offered {
 pub(super) struct Manager {
     /// A configuration was given; otherwise packets have no class but what a program assigns.
     pub(super) configured: bool,
-    pub(super) charge: Charge,
     /// By traffic manager port.
     maps: Vec<Classifier>,
     pub(super) tm: Tm<Descriptor>,
@@ -97,12 +62,6 @@ pub(super) fn port_id(slot: usize) -> PortId {
 #[inline]
 pub(super) fn slot_of(port: PortId) -> Option<usize> {
     usize::from(port.0).checked_sub(1)
-}
-
-/// Packets that are held are held behind others of the same queue of the same port.
-#[inline]
-fn hold_group(arrival: &Arrival) -> u32 {
-    u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
 }
 
 /// A port that has no rate, pauses nobody and reserves nothing, in the pools of `like`.
@@ -156,7 +115,6 @@ impl Manager {
             flow_control: Vec::new(),
             template: unnamed(&like),
             qos,
-            charge: Charge::Own,
             reasons: DropReason::ALL.map(|reason| reasons.intern(reason.name())),
         };
         // A pool that the template names is there: it comes from the same configuration.
@@ -192,7 +150,7 @@ impl Manager {
         self.tm.restore_port(id, port.tm).map_err(|error| error.to_string())
     }
 
-    /// True if a packet for this slot needs no look at its class: it goes out at once.
+    /// True if egress of a packet for this slot may follow its ingress at once: there is no class to look at, and nothing keeps it.
     #[inline]
     pub(super) fn is_open(&self, slot: usize) -> bool {
         !self.configured && self.tm.passes(port_id(slot)) && !self.tm.is_counting()
@@ -225,7 +183,7 @@ impl Manager {
         map.map_or(0, |map| map.queue(traffic_class))
     }
 
-    /// What the traffic manager is told about a packet of `bytes`.
+    /// What the traffic manager needs to know about a packet of `bytes`.
     #[inline]
     pub(super) fn arrival(
         &self,
@@ -233,6 +191,7 @@ impl Manager {
         from: Option<usize>,
         to: usize,
         bytes: u32,
+        terms: Terms,
     ) -> Arrival {
         let egress = port_id(to);
         Arrival {
@@ -247,72 +206,30 @@ impl Manager {
             },
             ect: packet.flags & flags::ECT != 0,
             bytes,
+            terms,
         }
     }
 
-    /// Offers a packet.
-    #[inline]
-    pub(super) fn offer(
-        &mut self,
-        now: Time,
-        packet: Descriptor,
-        arrival: &Arrival,
-        wanted: Wanted,
-    ) -> Offered {
-        let group = hold_group(arrival);
-        let result = match (wanted, self.charge) {
-            (_, Charge::Refused(reason)) => Err(Refused { packet, reason }),
-            (Wanted::Now, Charge::Own) => self.tm.enqueue(now, packet, arrival),
-            (Wanted::Now, Charge::Shared(memory)) => {
-                self.tm.enqueue_copy(now, packet, memory, arrival)
-            }
-            // Held copies are rare: each pays for itself.
-            (Wanted::Until(at), _) => {
-                self.tm.hold(now, packet, arrival, Wait::Until(at)).map(|()| Admitted::Queued)
-            }
-            (Wanted::Behind(packets, timeout), _) => {
-                let wait = Wait::Behind { group, packets, timeout };
-                self.tm.hold(now, packet, arrival, wait).map(|()| Admitted::Queued)
-            }
-        };
-        match result {
-            Ok(admitted) => {
-                if wanted == Wanted::Now {
-                    self.passed(now, arrival);
-                }
-                match admitted {
-                    Admitted::Queued => Offered::Queued,
-                    Admitted::Pass(packet) => Offered::Pass(packet),
-                }
-            }
-            Err(Refused { packet, reason }) => Offered::Refused(packet, self.reason(reason)),
-        }
-    }
-
-    /// A packet passed its queue, or entered it: those that are held behind it may be next.
-    #[inline]
-    pub(super) fn passed(&mut self, now: Time, arrival: &Arrival) {
-        self.tm.passed(now, hold_group(arrival));
-    }
-
-    /// Charges the memory of a packet once for the copies that follow, until [`Manager::end_copies`].
-    pub(super) fn begin_copies(
+    /// Charges the memory of a packet once for the copies that follow; without a configuration each pays for itself.
+    /// [`Manager::release_copies`] follows when all were offered.
+    pub(super) fn charge_copies(
         &mut self,
         now: Time,
         packet: &Descriptor,
         from: Option<usize>,
         bytes: u32,
-    ) {
+    ) -> Charge {
+        if !self.configured {
+            return Charge::Own;
+        }
         let ingress = from.map_or(PortId(0), port_id);
-        self.charge = match self.tm.charge_shared(now, ingress, packet.priority_group % 8, bytes) {
-            Ok(memory) => Charge::Shared(memory),
-            Err(reason) => Charge::Refused(reason),
-        };
+        let charged = self.tm.charge_shared(now, ingress, packet.priority_group % 8, bytes);
+        charged.map_or_else(Charge::Refused, Charge::Shared)
     }
 
     /// All copies were offered.
-    pub(super) fn end_copies(&mut self, now: Time) {
-        if let Charge::Shared(memory) = std::mem::replace(&mut self.charge, Charge::Own) {
+    pub(super) fn release_copies(&mut self, now: Time, charge: Charge) {
+        if let Charge::Shared(memory) = charge {
             self.tm.release_shared(now, memory);
         }
     }
@@ -351,13 +268,13 @@ impl Manager {
 
     /// When it has something to do.
     #[inline]
-    pub(super) fn next_deadline(&mut self) -> Option<Time> {
+    pub(super) fn next_deadline(&mut self) -> Due {
         self.tm.next_deadline()
     }
 
     /// When it has something to do that can be seen.
     #[inline]
-    pub(super) fn next_effect(&mut self) -> Option<Time> {
+    pub(super) fn next_effect(&mut self) -> Due {
         self.tm.next_effect()
     }
 }

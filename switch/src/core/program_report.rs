@@ -1,7 +1,7 @@
 //! What the program counts itself: its counters, its tables, and what its parser and checks found wrong.
 //!
 //! Read from the state of the program that new packets meet, which all workers share. What is zero is left out, and of a
-//! counter no more than [`CELLS_MAX`] cells are told: an array of 65,536 is not a report. Not here: what became of packets;
+//! counter no more than [`CELLS_MAX`] cells are shown: an array of 65,536 is not a report. Not here: what became of packets;
 //! that is the ledger.
 
 use serde::Serialize;
@@ -9,7 +9,7 @@ use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_tables::counter::{Count, CounterArray};
 
-/// Cells of a counter that are told, those with the lowest index first.
+/// Cells of a counter that are shown, those with the lowest index first.
 const CELLS_MAX: usize = 256;
 
 /// What a program counted.
@@ -21,7 +21,7 @@ pub struct ProgramReport {
     pub engine: &'static str,
     /// Its counters.
     pub counters: Vec<CellReport>,
-    /// Cells above zero that are not told, by counter.
+    /// Cells above zero that are not shown, by counter.
     pub more_cells: Vec<(String, u64)>,
     /// Counts at an index that the counter does not have.
     pub stray_counts: Vec<(String, u64)>,
@@ -119,12 +119,12 @@ fn named<'n>(array: &CounterArray, names: impl Iterator<Item = &'n str>) -> Vec<
 }
 
 fn cells(generation: &Generation) -> (Vec<CellReport>, Vec<(String, u64)>) {
-    let (mut told, mut more) = (Vec::new(), Vec::new());
+    let (mut shown, mut more) = (Vec::new(), Vec::new());
     for (id, declared) in generation.program.counters.entries() {
         let Some(array) = generation.state.counter(id) else { continue };
         let mut cells = counted(array);
         let first = cells.by_ref().take(CELLS_MAX);
-        told.extend(first.map(|(index, Count { packets, bytes })| CellReport {
+        shown.extend(first.map(|(index, Count { packets, bytes })| CellReport {
             counter: declared.name.clone(),
             index: index as u32,
             packets,
@@ -135,7 +135,7 @@ fn cells(generation: &Generation) -> (Vec<CellReport>, Vec<(String, u64)>) {
             more.push((declared.name.clone(), rest));
         }
     }
-    (told, more)
+    (shown, more)
 }
 
 fn tables(generation: &Generation) -> Vec<TableReport> {

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::Core;
-use super::manager::port_id;
-use crate::tm::{CLASSES, DropReason, FlowControl, PortStatus};
+use super::manager::{Manager, port_id};
+use super::ports::Ports;
+use crate::device::notify::Notifier;
+use crate::tm::{CLASSES, DropReason, FlowControl, GroupStatus, PortStatus, QueueStatus};
 
 /// Everything the traffic manager counted.
 #[derive(Clone, Debug, Serialize)]
@@ -47,52 +48,73 @@ pub struct PortQueues {
     pub drops: Vec<(&'static str, u64)>,
 }
 
-/// One queue; packets unless named otherwise.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct QueueReport {
-    pub queue: u8,
-    pub waiting: u32,
-    pub waiting_bytes: u64,
-    pub peak_bytes: u64,
-    pub admitted: u64,
-    pub sent: u64,
-    pub sent_bytes: u64,
-    /// Sent at once, without waiting here.
-    pub passed: u64,
-    /// Dropped after they were queued.
-    pub dropped: u64,
-    /// Not admitted.
-    pub refused: u64,
-    /// ECN-capable packets that the congestion point looked at.
-    pub eligible: u64,
-    /// Of these, marked: the program wrote it, and they left.
-    pub marked: u64,
-    /// Of these, chosen by the curve to be marked.
-    pub mark_decisions: u64,
-    pub wred_dropped: u64,
-    pub paused: bool,
-    /// Storms that the watchdog found.
-    pub storms: u64,
+/// A report, with each figure and where it is read in one line.
+macro_rules! report {
+    (
+        $(#[$meta:meta])* $report:ident: $number:ident of $status:ident: $source:ty {
+            $($(#[$doc:meta])* $field:ident: $type:ty = $read:expr,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Serialize)]
+        #[allow(missing_docs)]
+        pub struct $report {
+            pub $number: u8,
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl $report {
+            fn of($number: u8, $status: &$source) -> $report {
+                $report { $number, $($field: $read,)* }
+            }
+        }
+    };
 }
 
-/// One priority group.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct GroupReport {
-    pub group: u8,
-    pub bytes: u64,
-    pub peak_bytes: u64,
-    pub peak_headroom_bytes: u64,
-    pub xoff_at_bytes: u64,
-    /// The peer is told to stop.
-    pub stopped: bool,
-    pub admitted: u64,
-    pub refused: u64,
-    pub xoff: u64,
-    pub xon: u64,
-    /// Packets that came later after XOFF than a peer that honours it would send.
-    pub not_honoured: u64,
+report! {
+    /// One queue; packets unless named otherwise.
+    QueueReport: queue of of: QueueStatus {
+        waiting: u32 = of.packets,
+        waiting_bytes: u64 = of.bytes,
+        peak_bytes: u64 = of.peak_bytes,
+        admitted: u64 = of.counters.admitted.packets,
+        sent: u64 = of.counters.departed.packets,
+        sent_bytes: u64 = of.counters.departed.bytes,
+        /// Sent at once, without waiting here.
+        passed: u64 = of.counters.passed.packets,
+        /// Dropped after they were queued.
+        dropped: u64 = of.counters.dropped.packets,
+        /// Not admitted.
+        refused: u64 = of.counters.refused.packets,
+        /// ECN-capable packets that the congestion point looked at.
+        eligible: u64 = of.wred.unwrap_or_default().eligible,
+        /// Of these, marked: the program wrote it, and they left.
+        marked: u64 = of.wred.unwrap_or_default().written,
+        /// Of these, chosen by the curve to be marked.
+        mark_decisions: u64 = of.wred.unwrap_or_default().marked,
+        wred_dropped: u64 = of.wred.unwrap_or_default().dropped,
+        paused: bool = of.paused,
+        /// Storms that the watchdog found.
+        storms: u64 = of.watchdog.detected,
+    }
+}
+
+report! {
+    /// One priority group.
+    GroupReport: group of of: GroupStatus {
+        bytes: u64 = of.account.total(),
+        peak_bytes: u64 = of.account.peak,
+        peak_headroom_bytes: u64 = of.account.peak_headroom,
+        xoff_at_bytes: u64 = of.xoff_at_bytes,
+        /// The peer is asked to stop.
+        stopped: bool = of.xoff,
+        admitted: u64 = of.counters.admitted.packets,
+        refused: u64 = of.counters.refused.packets,
+        xoff: u64 = of.counters.xoff,
+        xon: u64 = of.counters.xon,
+        /// Packets that came later after XOFF than a peer that honours it would send.
+        not_honoured: u64 = of.counters.not_honoured,
+    }
 }
 
 /// Pauses of one priority.
@@ -131,14 +153,14 @@ pub struct NotificationReport {
     pub unbuildable: u64,
 }
 
-impl Core {
+impl QueueingReport {
     /// Queues, groups, pools and pauses; `None` without a configuration of queues.
-    pub fn queueing_report(&self) -> Option<QueueingReport> {
-        if !self.manager.configured {
+    pub(super) fn of(ports: &Ports, manager: &Manager) -> Option<QueueingReport> {
+        if !manager.configured {
             return None;
         }
-        let pools = self.manager.pool_names().enumerate().filter_map(|(index, name)| {
-            let used = self.manager.tm.pool(crate::tm::PoolId(u8::try_from(index).ok()?))?;
+        let pools = manager.pool_names().enumerate().filter_map(|(index, name)| {
+            let used = manager.tm.pool(crate::tm::PoolId(u8::try_from(index).ok()?))?;
             Some(PoolReport {
                 name: name.to_owned(),
                 reserved_bytes: used.reserved,
@@ -147,18 +169,20 @@ impl Core {
                 peak_bytes: used.peak,
             })
         });
-        let there = self.slots.iter().enumerate().filter(|(_, slot)| slot.present);
+        let there = ports.iter().enumerate().filter(|(_, slot)| slot.present);
         let ports = there.filter_map(|(slot, port)| {
-            let status = self.manager.tm.port(port_id(slot))?;
-            let whole_link = self.manager.flow_control(slot) == FlowControl::Pause;
-            Some(port_queues(port.number, self.manager.rate_bps(slot), &status, whole_link))
+            let status = manager.tm.port(port_id(slot))?;
+            let whole_link = manager.flow_control(slot) == FlowControl::Pause;
+            Some(port_queues(port.number, manager.rate_bps(slot), &status, whole_link))
         });
         Some(QueueingReport { pools: pools.collect(), ports: ports.collect() })
     }
+}
 
+impl NotificationReport {
     /// What became of reported congestion; `None` when none was reported.
-    pub fn notification_report(&self) -> Option<NotificationReport> {
-        let counters = self.device.notifier.as_ref()?.counters();
+    pub(super) fn of(notifier: Option<&Notifier>) -> Option<NotificationReport> {
+        let counters = notifier?.counters();
         let (np, not_transport) = (counters.np, counters.not_transport);
         (np.ce_seen + not_transport > 0).then_some(NotificationReport {
             reported: np.ce_seen + not_transport,
@@ -170,24 +194,6 @@ impl Core {
             not_transport,
             unbuildable: counters.unbuildable,
         })
-    }
-
-    /// Bytes that wait in a queue of a port; `None` when there is no such port.
-    pub fn queue_bytes(&self, number: u16, queue: u8) -> Option<u64> {
-        Some(self.manager.tm.queue_bytes(port_id(self.slot(number)?), queue))
-    }
-
-    /// The traffic manager's counters of a port.
-    pub fn port_status(&self, number: u16) -> Option<PortStatus> {
-        self.manager.tm.port(port_id(self.slot(number)?))
-    }
-
-    /// Checks every identity of the traffic manager; slow.
-    ///
-    /// # Errors
-    /// A number that does not add up.
-    pub fn audit_queues(&self) -> Result<(), crate::tm::AuditError> {
-        self.manager.tm.audit()
     }
 }
 
@@ -215,48 +221,20 @@ fn port_queues(
     }
 }
 
+/// A queue that packets were in, or that was kept from sending.
 fn queue_report(q: u8, status: &PortStatus) -> Option<QueueReport> {
     let queue = &status.queues[usize::from(q)];
     let counters = &queue.counters;
-    let wred = queue.wred.unwrap_or_default();
-    let storms = status.watchdog.map_or(0, |counters| counters[usize::from(q)].detected);
     let seen = counters.admitted.packets + counters.passed.packets + counters.refused.packets;
-    (seen > 0 || queue.paused || storms > 0).then_some(QueueReport {
-        queue: q,
-        waiting: queue.packets,
-        waiting_bytes: queue.bytes,
-        peak_bytes: queue.peak_bytes,
-        admitted: counters.admitted.packets,
-        sent: counters.departed.packets,
-        sent_bytes: counters.departed.bytes,
-        passed: counters.passed.packets,
-        dropped: counters.dropped.packets,
-        refused: counters.refused.packets,
-        eligible: wred.eligible,
-        marked: wred.written,
-        mark_decisions: wred.marked,
-        wred_dropped: wred.dropped,
-        paused: queue.paused,
-        storms,
-    })
+    let is_shown = seen > 0 || queue.paused || queue.watchdog.detected > 0;
+    is_shown.then(|| QueueReport::of(q, queue))
 }
 
+/// A group that packets were in.
 fn group_report(g: u8, status: &PortStatus) -> Option<GroupReport> {
     let group = &status.groups[usize::from(g)];
     let counters = &group.counters;
-    (counters.admitted.packets + counters.refused.packets > 0).then(|| GroupReport {
-        group: g,
-        bytes: group.account.total(),
-        peak_bytes: group.account.peak,
-        peak_headroom_bytes: group.account.peak_headroom,
-        xoff_at_bytes: group.xoff_at_bytes,
-        stopped: group.xoff,
-        admitted: counters.admitted.packets,
-        refused: counters.refused.packets,
-        xoff: counters.xoff,
-        xon: counters.xon,
-        not_honoured: counters.not_honoured,
-    })
+    (counters.admitted.packets + counters.refused.packets > 0).then(|| GroupReport::of(g, group))
 }
 
 fn pause_report(p: u8, status: &PortStatus, whole_link: bool) -> Option<PauseReport> {

@@ -1,69 +1,131 @@
 //! The way in: what a port received becomes a packet, or ends here.
 
-use super::Core;
+use std::collections::VecDeque;
+
+use super::cuts::CutRecords;
+use super::dispatch::Pass;
+use super::generate::Generators;
+use super::handover::Mesh;
+use super::{Core, Progress, reborrow};
 use crate::ports::RxFrame;
-use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic};
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, OpenPorts};
+use wireyard_pipeline::trace::TraceSink;
+
+/// Bursts that one poll receives from a port that obeys pauses: as many frames as wait at once in a switch at its defaults.
+const BURSTS_MAX: usize = 128;
+
+/// What is on its way into ingress; what every packet touches stands together, first.
+#[repr(C)]
+pub(super) struct Ingress {
+    /// Frames of a port that are no packets so far.
+    rx: Vec<RxFrame>,
+    /// The packets of a pass.
+    pub(super) burst: Vec<Descriptor>,
+    /// Of each of them: the engine sets what a pass decides anew each time.
+    pub(super) meta: Vec<Intrinsic>,
+    /// Packets for another pass.
+    pub(super) again: VecDeque<Descriptor>,
+    /// A packet did egress in this poll before the others: what recirculated there waits for the next poll, as always.
+    pub(super) has_departed: bool,
+    /// Ports by which a packet leaves at once, as they were at the last burst.
+    pub(super) open: OpenPorts,
+    pub(super) generators: Generators,
+    pub(super) cuts: CutRecords,
+}
+
+impl Default for Ingress {
+    fn default() -> Ingress {
+        Ingress {
+            rx: Vec::with_capacity(BURST_MAX),
+            burst: Vec::with_capacity(BURST_MAX),
+            meta: (0..BURST_MAX).map(|_| Intrinsic::default()).collect(),
+            again: VecDeque::new(),
+            has_departed: false,
+            open: OpenPorts::default(),
+            generators: Generators::default(),
+            cuts: CutRecords::default(),
+        }
+    }
+}
 
 impl Core {
-    /// Takes the only frame that a port has now; where it has none or more, or one may not go straight on, what there is comes into
-    /// [`Core::rx`]. Returns how many frames came.
+    /// One burst of a port, through ingress; nothing while there is no room. No port is asked after the last one. Returns how many
+    /// frames came.
     #[inline]
-    pub(super) fn ask_for_one(&mut self, slot: usize) -> (usize, Option<RxFrame>) {
-        let may_go_on = self.manager.tm.next_ready().is_none();
-        let port = &mut self.slots[slot];
-        if port.recorded.is_none()
-            && let Some((frame, is_last)) = port.port.rx_one(&mut self.mem, self.now)
-        {
-            if is_last && may_go_on {
-                port.ledger.received += 1;
-                return (1, Some(frame));
-            }
-            self.rx.push(frame);
+    pub(super) fn receive(
+        &mut self,
+        slot: usize,
+        is_last_port: bool,
+        progress: &mut Progress,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> usize {
+        let is_crowded = self.mesh.as_ref().is_some_and(Mesh::is_crowded);
+        if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
+            return 0;
         }
-        let received = self.ask(slot);
-        // Ports without a way for one frame.
-        if received == 1 && may_go_on { (1, self.rx.pop()) } else { (received, None) }
+        let received = self.rx_burst(slot);
+        progress.received += received;
+        self.list_received(slot);
+        self.run_ingress(Pass::First { last: is_last_port && received < BURST_MAX }, trace);
+        received
     }
 
-    /// Takes one burst from a port into [`Core::rx`], behind a frame that [`Core::ask_for_one`] took. Returns how many frames came,
-    /// with that one.
+    /// The same for a port that obeys pauses, on while bursts are full: what waits in its ring is charged to the buffer, which stops the
+    /// peer in time, and a pause that waits behind it is obeyed before more is sent. Pauses of the device's own leave between two bursts.
     #[inline]
-    pub(super) fn ask(&mut self, slot: usize) -> usize {
-        let port = &mut self.slots[slot];
-        let room = BURST_MAX - self.rx.len();
-        if let Err(error) = port.port.rx_burst(&mut self.mem, self.now, &mut self.rx, room) {
-            self.port_messages.push(error.to_string());
+    pub(super) fn receive_all(
+        &mut self,
+        slot: usize,
+        is_last_port: bool,
+        progress: &mut Progress,
+        mut trace: Option<&mut dyn TraceSink>,
+    ) {
+        for _ in 0..BURSTS_MAX {
+            let received = self.receive(slot, is_last_port, progress, reborrow(&mut trace));
+            if received < BURST_MAX || !self.manager.obeys_pauses(slot) {
+                return;
+            }
+            if !self.ports.active.is_empty() {
+                progress.sent += self.send_all();
+            }
         }
-        let received = self.rx.len();
+    }
+
+    /// Takes one burst from a port. Returns how many frames came.
+    #[inline]
+    fn rx_burst(&mut self, slot: usize) -> usize {
+        let (port, rx) = (&mut self.ports[slot], &mut self.ingress.rx);
+        let result = port.port.rx_burst(&mut self.mem, self.now, rx, BURST_MAX);
+        let received = rx.len();
         port.ledger.received += received as u64;
         if let Some(place) = port.recorded {
-            let rx = std::mem::take(&mut self.rx);
-            self.record_received(place, &rx);
-            self.rx = rx;
+            self.recording.received(place, &self.mem, &self.ingress.rx);
+        }
+        if let Err(error) = result {
+            self.ports.messages.push(error.to_string());
         }
         received
     }
 
     /// Takes what came into the work list.
     #[inline]
-    pub(super) fn list_received(&mut self, slot: usize) {
-        let mut rx = std::mem::take(&mut self.rx);
+    fn list_received(&mut self, slot: usize) {
+        let mut rx = std::mem::take(&mut self.ingress.rx);
         for frame in rx.drain(..) {
             if self.is_mac_control(slot, &frame) {
                 self.mac_control_received(slot, frame);
                 continue;
             }
             let packet = self.describe(slot, frame);
-            self.burst.push(packet);
-            self.meta.push(Intrinsic { now_ns: self.now.as_ns(), ..Intrinsic::default() });
+            self.ingress.burst.push(packet);
         }
-        self.rx = rx;
+        self.ingress.rx = rx;
     }
 
     #[inline]
-    pub(super) fn describe(&mut self, slot: usize, frame: RxFrame) -> Descriptor {
-        let cut = self.cut(frame.wire_len.wrapping_sub(frame.len));
-        let port = &self.slots[slot];
+    fn describe(&mut self, slot: usize, frame: RxFrame) -> Descriptor {
+        let cut = self.ingress.cuts.number(frame.wire_len.wrapping_sub(frame.len));
+        let port = &self.ports[slot];
         let received_ns = frame.timestamp.as_ns();
         let mut descriptor =
             Descriptor::received(frame.buf, frame.data_off, frame.len, port.number, received_ns);
@@ -72,44 +134,10 @@ impl Core {
         descriptor
     }
 
-    /// The number for so many missing bytes; 0 for none, and for the 65,536th different number.
-    #[inline]
-    pub(super) fn cut(&mut self, missing: u32) -> u16 {
-        if missing == 0 { 0 } else { self.cut_number(missing) }
-    }
-
-    fn cut_number(&mut self, missing: u32) -> u16 {
-        let known = self.cuts.iter().position(|&m| m == missing);
-        let index = known.unwrap_or_else(|| {
-            self.cuts.push(missing);
-            self.cuts.len() - 1
-        });
-        u16::try_from(index + 1).unwrap_or(0)
-    }
-
-    #[inline]
-    pub(super) fn wire_len(&self, descriptor: &Descriptor) -> u32 {
-        let missing = match descriptor.cut {
-            0 => 0,
-            cut => self.cuts.get(cut as usize - 1).copied().unwrap_or(0),
-        };
-        descriptor.len.wrapping_add(missing)
-    }
-
-    /// Bytes that a packet costs in buffers and on links: those of a capture record that was cut too,
-    /// unless they are more than any frame has.
-    #[inline]
-    pub(super) fn frame_bytes(&self, descriptor: &Descriptor) -> u32 {
-        let wire = self.wire_len(descriptor);
-        if wire <= 1 << 16 { wire.max(descriptor.len) } else { descriptor.len }
-    }
-
     /// Packets for another pass go to the work list.
     pub(super) fn take_again(&mut self) {
-        let count = self.again.len().min(BURST_MAX);
-        for (descriptor, intrinsic) in self.again.drain(..count) {
-            self.burst.push(descriptor);
-            self.meta.push(intrinsic);
-        }
+        let count = self.ingress.again.len().min(BURST_MAX);
+        let Ingress { burst, again, .. } = &mut self.ingress;
+        burst.extend(again.drain(..count));
     }
 }

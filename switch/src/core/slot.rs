@@ -1,7 +1,6 @@
-//! A port with its ledger and the packets that wait for it, and a set of ports.
+//! A port with its ledger and the frames that wait for it, and a set of ports.
 
 use serde::Serialize;
-use wireyard_pipeline::exec::Descriptor;
 use wireyard_tables::time::Time;
 
 use super::record::Place;
@@ -19,15 +18,15 @@ pub(super) struct Slot {
     /// The worker it belongs to, where that is another one.
     pub(super) worker: Option<u8>,
     link: LinkType,
-    /// It is asked in every poll, whatever its descriptor tells.
+    /// It is asked in every poll, whatever its descriptor says.
     pub(super) is_always_polled: bool,
     /// False once it was removed.
     pub(super) present: bool,
-    /// The traffic manager was told that the port takes no more.
+    /// It was reported to the traffic manager that the port takes no more.
     pub(super) blocked: bool,
     /// Somebody stopped its transmission ([`super::Core::block`]).
     pub(super) held: bool,
-    /// The traffic manager was told that the link is down.
+    /// It was reported to the traffic manager that the link is down.
     pub(super) down: bool,
     last_state: LinkState,
     /// Where it is recorded.
@@ -38,8 +37,6 @@ pub(super) struct Slot {
     pub(super) backlog: Vec<TxFrame>,
     /// Ingress port of each frame of the backlog.
     pub(super) backlog_from: Vec<u16>,
-    /// Packets that go out by it at once, before egress.
-    pub(super) out: Vec<Descriptor>,
 }
 
 /// A port's counters with names.
@@ -69,7 +66,6 @@ impl Slot {
             port,
             worker: None,
             ledger: Ledger::default(),
-            out: Vec::new(),
             backlog: Vec::new(),
             backlog_from: Vec::new(),
             blocked: false,
@@ -109,16 +105,6 @@ impl Slot {
     /// The link is up, but nothing is at its other end.
     pub(super) fn has_no_carrier(&self) -> bool {
         self.last_state == LinkState::NoCarrier
-    }
-
-    /// Packets that wait here; those in the traffic manager's queues are not among them.
-    pub(super) fn waits(&self) -> usize {
-        self.out.len() + self.backlog.len()
-    }
-
-    /// Ingress port of every packet that waits here.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = u16> {
-        self.out.iter().map(|d| d.ingress_port).chain(self.backlog_from.iter().copied())
     }
 
     pub(super) fn report(&mut self, reasons: &Reasons, queued: u64) -> PortReport {

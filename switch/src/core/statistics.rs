@@ -1,10 +1,17 @@
-//! Everything that a device counted, as one value: the table, JSON and metrics print this and nothing else.
+//! What is read of a device: everything that it counted as one value (the table, JSON and metrics print this and nothing else), its
+//! queues, and packets and messages for those who listen.
 
 use serde::Serialize;
+use wireyard_pipeline::exec::Descriptor;
 
-use super::{Core, NotificationReport, PortReport, ProgramReport, QueueingReport};
+use super::manager::{port_id, slot_of};
+use super::{
+    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, ProgramReport,
+    PuntedPacket, QueueingReport, TableEntries, entry_counters,
+};
 use crate::recorder::RecorderReport;
 use crate::stats::{Ledger, LedgerReport};
+use crate::tm::{PortId, PortStatus, Tm};
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -35,6 +42,7 @@ pub struct Statistics {
 impl Core {
     /// All counters now. Walks the queues and asks the system; not for every packet.
     pub fn statistics(&mut self) -> Statistics {
+        self.sync(self.now);
         let ports = self.port_reports();
         let total = self.report();
         let of_ports: u64 = ports.iter().map(|port| port.ledger.queued).sum();
@@ -42,70 +50,168 @@ impl Core {
         let of_removed = removed.as_ref().map_or(0, |report| report.queued);
         let queued = total.queued.saturating_sub(of_ports + of_removed);
         Statistics {
-            cpu: LedgerReport::new(&self.cpu, &self.reasons, queued),
+            cpu: LedgerReport::new(&self.ports.cpu, &self.outcomes.reasons, queued),
             total,
             removed,
             ports,
             program: self.generation().map(|generation| ProgramReport::of(generation)),
             queueing: self.queueing_report(),
             notification: self.notification_report(),
-            captures: self.recorder_reports(),
+            captures: self.recording.reports(),
         }
     }
 
     /// The ledger of everything.
     pub fn ledger(&self) -> Ledger {
-        let mut total = self.cpu.clone();
-        for slot in &self.slots {
-            total.merge(&slot.ledger);
-        }
-        total
+        self.ports.ledger()
     }
 
     /// The ledger with names, and whether it balances.
     pub fn report(&self) -> LedgerReport {
-        LedgerReport::new(&self.ledger(), &self.reasons, self.queued() as u64)
+        LedgerReport::new(&self.ledger(), &self.outcomes.reasons, self.queued() as u64)
     }
 
     /// The ledgers of the ports, with their own counters.
     pub fn port_reports(&mut self) -> Vec<PortReport> {
         let queued = self.queued_by_ingress();
-        let reasons = &self.reasons;
-        let there = self.slots.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
+        let reasons = &self.outcomes.reasons;
+        let there = self.ports.iter_mut().zip(queued).filter(|(slot, _)| slot.present);
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
 
     /// Packets inside by the port they came in by, in slot order.
     pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
         let mut waiting = Vec::new();
-        for slot in &self.slots {
-            waiting.extend(slot.waiting());
+        for slot in self.ports.iter() {
+            waiting.extend(slot.backlog_from.iter().copied());
         }
-        waiting.extend(self.again.iter().map(|(descriptor, _)| descriptor.ingress_port));
-        waiting.extend(self.to_cpu.iter().map(|descriptor| descriptor.ingress_port));
+        let waits = self.ingress.again.iter().chain(&self.egress.departing);
+        waiting.extend(waits.map(|descriptor| descriptor.ingress_port));
         waiting.extend(self.manager.tm.packets().map(|descriptor| descriptor.ingress_port));
-        self.count_handed(&mut |number| waiting.push(number));
-        let mut counts = vec![0; self.slots.len()];
+        if let Some(mesh) = &mut self.mesh {
+            mesh.count_handed(&mut |number| waiting.push(number));
+        }
+        let mut counts = vec![0; self.ports.len()];
         for number in waiting {
-            if let Some(slot) = self.slot(number).or_else(|| self.removed_slot(number)) {
+            if let Some(slot) = self.ports.ledger_of(number) {
                 counts[slot] += 1;
             }
         }
         counts
     }
 
-    /// Drops booked so far for a reason.
+    /// The part of the ledger that ports had which were removed; `None` when there is none.
+    fn removed_report(&mut self) -> Option<LedgerReport> {
+        let queued = self.queued_by_ingress();
+        let gone = self.ports.iter().zip(queued).filter(|(slot, _)| !slot.present);
+        let (mut ledger, mut waiting, mut some) = (Ledger::default(), 0, false);
+        for (slot, queued) in gone {
+            ledger.merge(&slot.ledger);
+            waiting += queued;
+            some = true;
+        }
+        some.then(|| LedgerReport::new(&ledger, &self.outcomes.reasons, waiting))
+    }
+
+    /// Queues, groups, pools and pauses; `None` without a configuration of queues.
+    pub fn queueing_report(&self) -> Option<QueueingReport> {
+        QueueingReport::of(&self.ports, &self.manager)
+    }
+
+    /// What became of reported congestion; `None` when none was reported.
+    pub fn notification_report(&self) -> Option<NotificationReport> {
+        NotificationReport::of(self.device.notifier.as_ref())
+    }
+
+    /// Bytes that wait in a queue of a port; `None` when there is no such port.
+    pub fn queue_bytes(&self, number: u16, queue: u8) -> Option<u64> {
+        Some(self.manager.tm.queue_bytes(self.traffic_port(number)?, queue))
+    }
+
+    /// The traffic manager's counters of a port.
+    pub fn port_status(&self, number: u16) -> Option<PortStatus> {
+        self.manager.tm.port(self.traffic_port(number)?)
+    }
+
+    /// Checks every identity of the traffic manager; slow.
+    ///
+    /// # Errors
+    /// A number that does not add up.
+    pub fn audit_queues(&self) -> Result<(), crate::tm::AuditError> {
+        self.manager.tm.audit()
+    }
+
+    /// What the entries of the program's tables counted.
+    pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
+        self.generation().map_or_else(Vec::new, |generation| entry_counters::of(generation, shown))
+    }
+
+    /// Drops counted so far for a reason.
     pub fn drops(&self, reason: &str) -> u64 {
-        self.ledger().dropped_for(&self.reasons, reason)
+        self.ledger().dropped_for(&self.outcomes.reasons, reason)
     }
 
     /// Every reason that something was or may be dropped or consumed for; those of a program when its first packet came.
     pub fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.reasons.names()
+        self.outcomes.reasons.names()
     }
 
     /// Packets consumed so far for a reason.
     pub fn consumed(&self, reason: &str) -> u64 {
-        self.ledger().consumed_for(&self.reasons, reason)
+        self.ledger().consumed_for(&self.outcomes.reasons, reason)
+    }
+
+    /// The traffic manager, to be read: depths, counters, who waits for whom. After [`Core::poll_ports`], [`Core::sync`] first.
+    pub fn traffic(&self) -> &Tm<Descriptor> {
+        &self.manager.tm
+    }
+
+    /// The traffic manager, for who observes or changes its congestion points.
+    pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
+        &mut self.manager.tm
+    }
+
+    /// A port as the traffic manager numbers it.
+    pub fn traffic_port(&self, number: u16) -> Option<PortId> {
+        self.ports.find(number).map(port_id)
+    }
+
+    /// The port behind a number of the traffic manager; `None` is the CPU port.
+    pub fn port_of_traffic(&self, id: PortId) -> Option<u16> {
+        let slot = slot_of(id)?;
+        (slot < self.ports.len()).then(|| self.ports[slot].number)
+    }
+
+    /// Keep packets for the control plane from now on; [`Core::take_punted`] gives them.
+    pub fn listen_to_punts(&mut self) {
+        self.outcomes.punted.get_or_insert_with(Vec::new);
+    }
+
+    /// Packets for the control plane since the last call.
+    pub fn take_punted(&mut self) -> Vec<PuntedPacket> {
+        self.outcomes.punted.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Keep packets that are dropped from now on; [`Core::take_dropped`] gives them. For who asks which packet it was: the
+    /// ledger counts without it.
+    pub fn listen_to_drops(&mut self) {
+        self.outcomes.dropped.get_or_insert_with(Vec::new);
+    }
+
+    /// Packets dropped since the last call.
+    pub fn take_dropped(&mut self) -> Vec<DroppedPacket> {
+        self.outcomes.dropped.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Messages about ports since the last call: an interface went down, vanished, came back.
+    pub fn take_messages(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.ports.messages)
+    }
+
+    /// Packets inside: in queues, held, waiting for a port, or for another pass.
+    pub fn queued(&self) -> usize {
+        let handed = self.mesh.as_ref().map_or(0, Mesh::waiting);
+        let passes = self.ingress.again.len() + self.egress.departing.len();
+        passes + self.manager.queued() + self.ports.waiting() + handed
     }
 }

@@ -463,18 +463,6 @@ impl Port for EndPointPort {
         Ok(count)
     }
 
-    #[inline]
-    fn rx_one(&mut self, mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
-        self.advance(now);
-        if self.due() > now {
-            return None;
-        }
-        let frame = self.emit(mem, now)?;
-        let is_last = self.due() > now;
-        self.take_completions(now);
-        Some((frame, is_last))
-    }
-
     fn tx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -489,14 +477,6 @@ impl Port for EndPointPort {
         }
         self.stats.tx_frames += sent as u64;
         Ok(TxDone { sent, dropped: 0 })
-    }
-
-    fn tx_one(&mut self, mem: &mut PacketMemory, now: Time, frame: TxFrame) -> Result<(), TxFrame> {
-        self.stats.tx_bytes += u64::from(frame.len);
-        self.stats.tx_frames += 1;
-        self.take(now, mem.frame(&frame.buf, frame.data_off, frame.len));
-        mem.free(frame.buf);
-        Ok(())
     }
 
     fn next_arrival(&mut self) -> Option<Time> {

@@ -354,7 +354,7 @@ impl Lab {
         let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
         let core = &mut self.cores[node];
         let progress = core.poll_ports(now, &self.due, trace);
-        let mut next = core.next_effect().unwrap_or(Time::MAX);
+        let mut next = core.next_effect().instant(now).unwrap_or(Time::MAX);
         if let Some(at) = &mut station.end_point {
             *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
             next = next.min(*at);
@@ -435,7 +435,7 @@ impl Lab {
 
     /// Brings what is counted up to an instant: nodes are not polled where only memory becomes free.
     fn settle(&mut self, at: Time) {
-        self.cores.iter_mut().for_each(|core| core.settle(at));
+        self.cores.iter_mut().for_each(|core| core.sync(at));
     }
 
     fn apply(&mut self, fault: usize, begins: bool) {

@@ -253,43 +253,31 @@ impl Port for LinkPort {
 
     fn rx_burst(
         &mut self,
-        mem: &mut PacketMemory,
+        _mem: &mut PacketMemory,
         now: Time,
         out: &mut Vec<RxFrame>,
         max: usize,
     ) -> Result<usize, PortError> {
-        if self.inbound.next_arrival() > now {
-            return Ok(0);
-        }
+        let mut flight = self.inbound.flight();
         let mut count = 0;
         while count < max
-            && let Some((frame, is_last)) = self.rx_one(mem, now)
+            && flight.frames.front().is_some_and(|frame| frame.timestamp <= now)
+            && let Some(frame) = flight.frames.pop_front()
         {
+            flight.counters.arrived += 1;
+            flight.counters.arrived_bytes += u64::from(frame.len);
             out.push(frame);
             count += 1;
-            if is_last {
-                break;
+        }
+        if count > 0 {
+            let next = flight.next();
+            if next == Time::MAX {
+                // The next one takes the place of the first, which is in the cache.
+                flight.frames.clear();
             }
+            self.inbound.board.set_arrival(self.inbound.to, next);
         }
         Ok(count)
-    }
-
-    #[inline]
-    fn rx_one(&mut self, _mem: &mut PacketMemory, now: Time) -> Option<(RxFrame, bool)> {
-        let mut flight = self.inbound.flight();
-        if flight.frames.front().is_none_or(|frame| frame.timestamp > now) {
-            return None;
-        }
-        let frame = flight.frames.pop_front()?;
-        flight.counters.arrived += 1;
-        flight.counters.arrived_bytes += u64::from(frame.len);
-        let next = flight.next();
-        if next == Time::MAX {
-            // The next one takes the place of the first, which is in the cache.
-            flight.frames.clear();
-        }
-        self.inbound.board.set_arrival(self.inbound.to, next);
-        Some((frame, next > now))
     }
 
     fn tx_burst(
@@ -303,18 +291,6 @@ impl Port for LinkPort {
         frames.drain(..).for_each(|frame| flight.take(mem, frame));
         self.note(&flight);
         Ok(TxDone { sent, dropped: 0 })
-    }
-
-    fn tx_one(
-        &mut self,
-        mem: &mut PacketMemory,
-        _now: Time,
-        frame: TxFrame,
-    ) -> Result<(), TxFrame> {
-        let mut flight = self.outbound.flight();
-        flight.take(mem, frame);
-        self.note(&flight);
-        Ok(())
     }
 
     fn next_arrival(&mut self) -> Option<Time> {
@@ -415,9 +391,11 @@ mod tests {
         let mut three: Vec<TxFrame> = [100, 200, 300].map(|bytes| frame(&mut mem, bytes)).into();
         a.tx_burst(&mut mem, Time::ZERO, &mut three).unwrap();
         let back = frame(&mut mem, 64);
-        b.tx_one(&mut mem, Time::ZERO, back).unwrap();
-        let (received, is_last) = b.rx_one(&mut mem, Time::from_ns(1_000)).unwrap();
-        assert!(!is_last && received.len == 100 && received.timestamp == Time::from_ns(1_000));
+        b.tx_burst(&mut mem, Time::ZERO, &mut vec![back]).unwrap();
+        let mut received = Vec::new();
+        assert_eq!(b.rx_burst(&mut mem, Time::from_ns(1_000), &mut received, 1).unwrap(), 1);
+        let received = received.remove(0);
+        assert!(received.len == 100 && received.timestamp == Time::from_ns(1_000));
         mem.free(received.buf);
         let (sent, received) = (a.stats(), b.stats());
         assert_eq!((sent.tx_frames, sent.tx_bytes, sent.rx_frames, sent.rx_bytes), (3, 600, 0, 0));

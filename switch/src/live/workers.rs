@@ -227,7 +227,7 @@ impl Shared {
     ) -> io::Result<Progress> {
         ready.watch(core, false)?;
         let progress = core.poll_readable(now, ready.numbers(self.bell(me)?)?);
-        self.wake(core.take_rung());
+        self.wake(core.take_wakes());
         Ok(progress)
     }
 
@@ -240,10 +240,10 @@ impl Shared {
         ready: &mut Ready,
     ) -> io::Result<()> {
         let Some(seat) = self.seats.get(me) else { return Ok(()) };
-        core.rest();
+        core.before_sleep();
         seat.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !core.has_mail()
+        if !core.has_pending()
             && !core.has_commands()
             && !self.asked.load(Ordering::Relaxed)
             && !self.is_stopped()

@@ -3,64 +3,147 @@
 use wireyard_tables::time::Time;
 
 use super::buffer::Pool;
-use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
-use super::port::{Group, Port};
-use super::queue::{Arrival, Memory, NONE, charge};
+use super::id::{CLASSES, DropReason, PortId};
+use super::port::{Group, Leaving, Port};
+use super::queue::{Arrival, Charge, Memory, NONE, PacketSlot, Release, Terms, charge};
+use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
-use super::{Admitted, Config, Event, Refused, SharedCharge, SharedMemory, Tm, Wait};
+use super::{Config, Departure, Event, Offered, SharedCharge, SharedMemory, Tm};
 
 /// Control frames that may wait for one port: XOFF, its refresh and XON of a few changes of mind.
 const CONTROL_MAX: u32 = 64;
 
 impl<P: Default> Tm<P> {
-    /// Offers a packet to its egress queue and charges its ingress group.
-    ///
-    /// A refused packet comes back with the reason, counted at the egress port.
+    /// Offers a packet to its egress port: the only way in. A refusal is counted at the egress port; a packet that is queued is put into
+    /// its slot with [`Tm::put`]; one that departs goes through egress processing now.
     #[inline]
-    pub fn enqueue(
-        &mut self,
-        now: Time,
-        packet: P,
-        arrival: &Arrival,
-    ) -> Result<Admitted<P>, Refused<P>> {
-        self.book(now);
-        // The packet itself moves once, to its slot.
-        match self.admit(now, arrival) {
-            Ok(Some(index)) => {
-                self.slots.put(index, packet);
-                Ok(Admitted::Queued)
-            }
-            Ok(None) => Ok(Admitted::Pass(packet)),
-            Err(reason) => Err(Refused { packet, reason }),
+    pub fn offer(&mut self, now: Time, arrival: &Arrival) -> Offered {
+        if let Some(departure) = self.send_uncontended(now, arrival) {
+            return Offered::Departs(departure);
         }
+        self.flush(now);
+        let admitted = match arrival.terms {
+            Terms { charge: Charge::Control, .. } => self.admit_control(now, arrival),
+            Terms { charge: Charge::Refused(reason), .. } => return Offered::Refused(reason),
+            Terms { release: Release::Immediate, .. } => self.admit(now, arrival),
+            Terms { release, .. } => self.admit_held(now, arrival, release),
+        };
+        admitted.unwrap_or_else(|reason| {
+            self.count_refusal(arrival, reason);
+            Offered::Refused(reason)
+        })
     }
 
-    /// Everything of [`Tm::enqueue`] but the packet: the slot that waits for it, or none where it passes.
+    /// Puts a packet into the slot that [`Tm::offer`] took for it.
     #[inline]
-    fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Option<u32>, DropReason> {
+    pub fn put(&mut self, slot: PacketSlot, packet: P) {
+        self.slots.put(slot.0, packet);
+    }
+
+    /// Checks both sides and charges them; the packet is queued, or departs where nothing keeps it.
+    #[inline]
+    fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
+        let owner = self.owner(arrival)?;
+        let arrival = &Arrival { ingress: owner.0, group: owner.1, ..*arrival };
         if let Some(port) = self.ports.get_mut(arrival.egress.index())
             && port.passes
             && let Some(queue) = port.queues.get_mut(usize::from(arrival.queue))
         {
             queue.counters.passed.add(arrival.bytes);
-            return Ok(None);
+            self.count_passing(now, arrival);
+            return Ok(Offered::Departs(Departure::unpaced(arrival, now)));
         }
         let charged = self.charge_of(arrival.bytes);
-        let marked = match self.check_egress(arrival, charged) {
-            Ok(_) if self.slots.is_full() => Err(DropReason::NoSlot),
-            checked => checked,
-        };
-        let charge = |tm: &mut Self, marked| {
-            tm.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)?;
-            Ok(marked)
-        };
-        match marked.and_then(|marked| charge(self, marked)) {
-            Ok(marked) => self.queue_packet(now, arrival, Memory::Own { charged }, marked),
-            Err(reason) => {
-                self.count_refusal(arrival, reason);
-                Err(reason)
-            }
+        let marked = self.check_egress(arrival, charged)?;
+        if self.slots.is_full() {
+            return Err(DropReason::NoSlot);
         }
+        let was_empty = self.is_empty();
+        let memory = match arrival.terms.charge {
+            Charge::Shared(SharedCharge(index)) => {
+                if let Some(holder) = self.shared.get_mut(index as usize) {
+                    holder.references += 1;
+                }
+                Memory::Shared(index)
+            }
+            Charge::Own | Charge::Control | Charge::Refused(_) => {
+                let (ingress, group) = (arrival.ingress, arrival.group);
+                self.charge_group(now, ingress, group, charged, arrival.bytes)?;
+                Memory::Own { charged }
+            }
+        };
+        let offered = match self.cuts_through(now, arrival) {
+            true => {
+                if was_empty {
+                    self.mark_eligible(arrival);
+                }
+                Offered::Departs(self.cut_through(now, arrival, memory, charged, marked))
+            }
+            false => Offered::Queued(self.queue_packet(now, arrival, memory, marked)?),
+        };
+        self.count_passing(now, arrival);
+        Ok(offered)
+    }
+
+    /// Port and priority group that are charged: of a copy, those of the memory that it shares.
+    #[inline]
+    fn owner(&self, arrival: &Arrival) -> Result<(PortId, u8), DropReason> {
+        let Charge::Shared(memory) = arrival.terms.charge else {
+            return Ok((arrival.ingress, arrival.group));
+        };
+        let holder = self.shared.get(memory.0 as usize).filter(|entry| entry.references > 0);
+        holder.map(|entry| (entry.ingress, entry.group)).ok_or(DropReason::NoSlot)
+    }
+
+    /// True if a packet need not wait: its port is idle, and no other could be chosen before it. A packet for the port it came in by
+    /// waits, because a pause that it may have caused leaves first.
+    #[inline]
+    fn cuts_through(&self, now: Time, arrival: &Arrival) -> bool {
+        arrival.terms.last
+            && self.ready.is_empty()
+            && arrival.ingress != arrival.egress
+            && self
+                .ports
+                .get(arrival.egress.index())
+                .is_some_and(|port| port.is_idle(now, arrival.queue))
+    }
+
+    /// Takes a packet through an empty queue of an idle port: checks, charges, draws and counters are those of a packet that is queued
+    /// and chosen at once.
+    #[inline]
+    fn cut_through(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        memory: Memory,
+        charged: u32,
+        mark: bool,
+    ) -> Departure {
+        let Arrival { ingress, egress, group, queue: number, bytes, .. } = *arrival;
+        self.charge_queue(egress, number, charged, bytes);
+        let port = &mut self.ports[egress.index()];
+        if let Some(wred) = &mut port.queues[usize::from(number) % CLASSES].wred
+            && wred.config.decide_at == DecideAt::Dequeue
+        {
+            // At depth 0 nothing is chosen, but the draw is made.
+            wred.decide(0, arrival.color, arrival.ect);
+        }
+        let pick = port.scheduler.pick(now, 1 << number);
+        debug_assert!(matches!(pick, Pick::Queue(queue, _) if queue == number), "{pick:?}");
+        port.pending =
+            Some(Leaving { queue: number, bytes, charged, memory, ingress, group, start: now });
+        Departure { mark, ..Departure::immediate(number, now) }
+    }
+
+    /// Charges an empty queue with a packet that does not wait.
+    #[inline]
+    pub(super) fn charge_queue(&mut self, egress: PortId, number: u8, charged: u32, bytes: u32) {
+        let queue = &mut self.ports[egress.index()].queues[usize::from(number) % CLASSES];
+        if let Some(pool) = self.pools.get_mut(usize::from(queue.account.config.pool.0)) {
+            queue.account.charge(pool, u64::from(charged));
+        }
+        queue.peak_bytes = queue.peak_bytes.max(u64::from(bytes));
+        queue.counters.admitted.add(bytes);
     }
 
     /// Charges the ingress group once for a packet memory that several copies will share. The caller
@@ -72,7 +155,7 @@ impl<P: Default> Tm<P> {
         group: u8,
         bytes: u32,
     ) -> Result<SharedCharge, DropReason> {
-        self.book(now);
+        self.flush(now);
         let charged = self.charge_of(bytes);
         self.charge_group(now, ingress, group, charged, bytes)?;
         let memory = SharedMemory { ingress, group, charged, bytes, references: 1 };
@@ -82,7 +165,7 @@ impl<P: Default> Tm<P> {
         })
     }
 
-    /// Keeps the books of a shared packet memory. Grows to the largest number of them in flight, bounded
+    /// Accounts a shared packet memory. Grows to the largest number of them in flight, bounded
     /// by the packet slots.
     pub(super) fn keep_shared(&mut self, memory: SharedMemory) -> Option<SharedCharge> {
         let index = self.shared_free;
@@ -99,99 +182,55 @@ impl<P: Default> Tm<P> {
         Some(SharedCharge(index))
     }
 
-    /// Offers one copy of a shared packet memory; `arrival.ingress` and `group` are ignored.
-    pub fn enqueue_copy(
-        &mut self,
-        now: Time,
-        packet: P,
-        memory: SharedCharge,
-        arrival: &Arrival,
-    ) -> Result<Admitted<P>, Refused<P>> {
-        self.book(now);
-        let holder = self.shared.get_mut(memory.0 as usize).filter(|entry| entry.references > 0);
-        let Some(holder) = holder else {
-            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
-        };
-        let arrival = Arrival { ingress: holder.ingress, group: holder.group, ..*arrival };
-        if let Some(port) = self.ports.get_mut(arrival.egress.index())
-            && port.passes
-            && let Some(queue) = port.queues.get_mut(usize::from(arrival.queue))
-        {
-            queue.counters.passed.add(arrival.bytes);
-            return Ok(Admitted::Pass(packet));
-        }
-        let charged = self.charge_of(arrival.bytes);
-        match self.check_egress(&arrival, charged) {
-            Ok(_) if self.slots.is_full() => Err(self.refuse(packet, &arrival, DropReason::NoSlot)),
-            Ok(marked) => {
-                if let Some(holder) = self.shared.get_mut(memory.0 as usize) {
-                    holder.references += 1;
-                }
-                let memory = Memory::Shared(memory.0);
-                match self.queue_packet(now, &arrival, memory, marked) {
-                    Ok(Some(index)) => {
-                        self.slots.put(index, packet);
-                        Ok(Admitted::Queued)
-                    }
-                    Ok(None) => Ok(Admitted::Pass(packet)),
-                    Err(reason) => Err(Refused { packet, reason }),
-                }
-            }
-            Err(reason) => Err(self.refuse(packet, &arrival, reason)),
-        }
-    }
-
     /// Returns the caller's reference of a shared packet memory.
     pub fn release_shared(&mut self, now: Time, memory: SharedCharge) {
         self.release_memory(now, Memory::Shared(memory.0), PortId(0), 0, 0);
     }
 
-    /// Keeps a packet outside its queue for a while; it is charged to its ingress group now and
-    /// offered to its queue later (a refusal then is an [`Event::Drop`]).
-    pub fn hold(
+    /// Keeps a packet outside its queue until it is released; it is charged to its ingress group now, each copy for itself, and goes to its
+    /// queue later (a refusal then is an [`Event::Drop`]).
+    fn admit_held(
         &mut self,
         now: Time,
-        packet: P,
         arrival: &Arrival,
-        wait: Wait,
-    ) -> Result<(), Refused<P>> {
-        self.book(now);
-        let (until, after) = match wait {
-            Wait::Until(at) => (at, None),
-            Wait::Behind { group, packets, timeout } => (now + timeout, Some((group, packets))),
+        release: Release,
+    ) -> Result<Offered, DropReason> {
+        let (until, after) = match release {
+            Release::Immediate => (now, None),
+            Release::At(at) => (at, None),
+            Release::AfterPackets { packets, timeout } => {
+                (now + timeout, Some((hold_group(arrival), packets)))
+            }
         };
         if !self.holds.has_room(after.is_some()) {
-            return Err(self.refuse(packet, arrival, DropReason::HoldFull));
+            return Err(DropReason::HoldFull);
         }
         if self.slots.is_full() {
-            return Err(self.refuse(packet, arrival, DropReason::NoSlot));
+            return Err(DropReason::NoSlot);
         }
         let charged = self.charge_of(arrival.bytes);
-        if let Err(reason) =
-            self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)
-        {
-            return Err(self.refuse(packet, arrival, reason));
-        }
-        let index = match self.slots.take(packet) {
-            Ok(index) => index,
-            Err(packet) => {
-                self.release_group(now, arrival.ingress, arrival.group, charged, arrival.bytes);
-                return Err(self.refuse(packet, arrival, DropReason::NoSlot));
-            }
+        self.charge_group(now, arrival.ingress, arrival.group, charged, arrival.bytes)?;
+        let Some(index) = self.slots.take_empty() else {
+            self.release_group(now, arrival.ingress, arrival.group, charged, arrival.bytes);
+            return Err(DropReason::NoSlot);
         };
         if let Some(slot) = self.slots.get_mut(index) {
             slot.fill(arrival, Memory::Own { charged });
         }
         self.holds.insert(index, until, after);
-        Ok(())
+        Ok(Offered::Queued(PacketSlot(index)))
     }
 
-    /// Counts a packet of hold group `group`; held packets whose number is reached go to their queues.
-    /// Call it after the passing packet was enqueued, so that the held ones come behind it.
-    pub fn passed(&mut self, now: Time, group: u32) {
-        if !self.holds.is_counting() {
-            return;
+    /// Counts a packet that passed its queue or entered it; packets held behind so many of that queue follow it.
+    #[inline]
+    fn count_passing(&mut self, now: Time, arrival: &Arrival) {
+        if self.holds.is_counting() {
+            self.release_counted(now, hold_group(arrival));
         }
+    }
+
+    #[inline(never)]
+    fn release_counted(&mut self, now: Time, group: u32) {
         let mut released = std::mem::take(&mut self.released);
         self.holds.pass(group, &mut released);
         for slot in released.drain(..) {
@@ -200,38 +239,21 @@ impl<P: Default> Tm<P> {
         self.released = released;
     }
 
-    /// Queues a MAC control frame of the port's own: sent before everything, never paused, not charged.
-    pub fn send_control(
-        &mut self,
-        now: Time,
-        port: PortId,
-        packet: P,
-        bytes: u32,
-    ) -> Result<Admitted<P>, Refused<P>> {
-        self.book(now);
-        let arrival = Arrival {
-            ingress: port,
-            egress: port,
-            queue: CONTROL_QUEUE,
-            bytes,
-            ..Arrival::default()
-        };
-        let Some(entry) = self.ports.get_mut(port.index()).filter(|entry| entry.present) else {
-            return Err(self.refuse(packet, &arrival, DropReason::PortDown));
-        };
+    /// A MAC control frame of the port's own: sent before everything, never paused, not charged.
+    fn admit_control(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
+        let (port, bytes) = (arrival.egress, arrival.bytes);
+        let entry = self.ports.get_mut(port.index()).filter(|entry| entry.present);
+        let entry = entry.ok_or(DropReason::PortDown)?;
         if entry.config.rate.is_none() && !entry.blocked && entry.control.is_empty() {
             entry.control_counters.passed.add(bytes);
-            return Ok(Admitted::Pass(packet));
+            return Ok(Offered::Departs(Departure::unpaced(arrival, now)));
         }
         if entry.control.packets >= CONTROL_MAX {
-            return Err(self.refuse(packet, &arrival, DropReason::ControlBacklog));
+            return Err(DropReason::ControlBacklog);
         }
-        let index = match self.slots.take(packet) {
-            Ok(index) => index,
-            Err(packet) => return Err(self.refuse(packet, &arrival, DropReason::NoSlot)),
-        };
+        let index = self.slots.take_empty().ok_or(DropReason::NoSlot)?;
         if let Some(slot) = self.slots.get_mut(index) {
-            slot.fill(&arrival, Memory::None);
+            slot.fill(arrival, Memory::None);
             slot.enter(now, 0);
         }
         let entry = &mut self.ports[port.index()];
@@ -239,7 +261,7 @@ impl<P: Default> Tm<P> {
         entry.control_counters.admitted.add(bytes);
         entry.update_passes();
         self.arm_sending(now, port);
-        Ok(Admitted::Queued)
+        Ok(Offered::Queued(PacketSlot(index)))
     }
 
     /// Moves a packet from the hold store to its queue; drops it with an event if the queue refuses.
@@ -256,7 +278,7 @@ impl<P: Default> Tm<P> {
             }
             Err(reason) => {
                 if let Some(packet) = self.slots.give_back(index) {
-                    let Refused { packet, reason } = self.refuse(packet, &arrival, reason);
+                    self.count_refusal(&arrival, reason);
                     let (port, queue) = (arrival.egress, arrival.queue);
                     self.events.push_back(Event::Drop { packet, reason, port, queue });
                 }
@@ -312,10 +334,9 @@ impl<P: Default> Tm<P> {
         arrival: &Arrival,
         memory: Memory,
         marked: bool,
-    ) -> Result<Option<u32>, DropReason> {
+    ) -> Result<PacketSlot, DropReason> {
         let Some(index) = self.slots.take_empty() else {
             self.release_memory(now, memory, arrival.ingress, arrival.group, arrival.bytes);
-            self.count_refusal(arrival, DropReason::NoSlot);
             return Err(DropReason::NoSlot);
         };
         if let Some(slot) = self.slots.get_mut(index) {
@@ -323,7 +344,7 @@ impl<P: Default> Tm<P> {
             slot.set_marked(marked);
         }
         self.push_slot(now, index);
-        Ok(Some(index))
+        Ok(PacketSlot(index))
     }
 
     /// Puts a slot, whose egress was checked, into its queue and charges the egress view.
@@ -391,17 +412,7 @@ impl<P: Default> Tm<P> {
         Ok(())
     }
 
-    /// Counts a refusal where it belongs and hands the packet back.
-    pub(crate) fn refuse(
-        &mut self,
-        packet: P,
-        arrival: &Arrival,
-        reason: DropReason,
-    ) -> Refused<P> {
-        self.count_refusal(arrival, reason);
-        Refused { packet, reason }
-    }
-
+    /// Counts a refusal where it belongs.
     #[cold]
     pub(super) fn count_refusal(&mut self, arrival: &Arrival, reason: DropReason) {
         // A packet for a port that does not exist is counted where it came from.
@@ -440,7 +451,7 @@ impl<P: Default> Tm<P> {
                     let freed = *holder;
                     holder.charged = self.shared_free;
                     self.shared_free = index;
-                    match freed.lender() {
+                    match freed.owner() {
                         Some((worker, charge)) => {
                             self.events.push_back(Event::Returned { worker, charge });
                         }
@@ -497,7 +508,12 @@ fn charge_account(group: &mut Group, pool: &mut Pool, charged: u64) -> Result<()
     }
 }
 
-/// Packets inside at which groups that were stopped for want of slots may go on: some way below.
+/// Packets that are held are held behind others of the same queue of the same port.
+fn hold_group(arrival: &Arrival) -> u32 {
+    u32::from(arrival.egress.0) << 3 | u32::from(arrival.queue)
+}
+
+/// Packets inside at which groups that were stopped for want of slots may go on: somewhat below.
 pub(crate) fn resume_at_slots(config: &Config) -> u32 {
     config.stop_at_slots - config.stop_at_slots / 16
 }

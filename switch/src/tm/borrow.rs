@@ -1,7 +1,7 @@
 //! Packet memory of one worker's buffer in another worker's queue.
 //!
 //! Where several workers share a device, the priority group that a packet is charged to belongs to the
-//! worker of its ingress port, and the queue it waits in to the worker of its egress port. The first lends
+//! worker of its ingress port, and the queue it waits in to the worker of its egress port. The first keeps
 //! the charge, the second keeps it as shared memory without a group and gives it back as an
 //! [`Event::Returned`](super::Event) when the last bit has left. So each group is counted in one
 //! place, and a pause is decided there.
@@ -13,8 +13,8 @@ use super::{SharedCharge, SharedMemory, Tm};
 const BORROWED: PortId = PortId(u16::MAX);
 
 impl SharedMemory {
-    /// Who lent it, and under which number.
-    pub(super) fn lender(&self) -> Option<(u8, SharedCharge)> {
+    /// Whose charge it is, and under which number.
+    pub(super) fn owner(&self) -> Option<(u8, SharedCharge)> {
         (self.ingress == BORROWED).then_some((self.group, SharedCharge(self.charged)))
     }
 }
@@ -29,7 +29,7 @@ impl<P: Default> Tm<P> {
 
     /// Takes over a reference that `worker` holds in its own buffer. The caller holds one reference here,
     /// to be returned with [`Tm::release_shared`] after the packet is offered. `None`: no slot is free,
-    /// and the lender still owns the charge.
+    /// and its owner still has the charge.
     pub fn borrow_shared(&mut self, worker: u8, charge: SharedCharge) -> Option<SharedCharge> {
         self.keep_shared(SharedMemory {
             ingress: BORROWED,

@@ -6,6 +6,45 @@
 
 use wireyard_tables::time::Time;
 
+/// When something is due by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// It waits for nothing.
+    Now,
+    /// At this instant.
+    At(Time),
+    /// Only something from outside changes anything.
+    Never,
+}
+
+impl Due {
+    /// Of an instant; the end of time, which is never reached, stands for none wherever instants are compared.
+    #[inline]
+    pub(crate) fn of(at: Time) -> Due {
+        if at == Time::MAX { Due::Never } else { Due::At(at) }
+    }
+
+    /// The instant, not before `now`; `None` for never.
+    #[inline]
+    pub fn instant(self, now: Time) -> Option<Time> {
+        match self {
+            Due::Now => Some(now),
+            Due::At(at) => Some(at.max(now)),
+            Due::Never => None,
+        }
+    }
+
+    /// True if it is due by this instant.
+    #[inline]
+    pub fn is_by(self, at: Time) -> bool {
+        match self {
+            Due::Now => true,
+            Due::At(due) => due <= at,
+            Due::Never => false,
+        }
+    }
+}
+
 /// The timer of each port, and which is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadlines {
@@ -102,7 +141,7 @@ impl WireEnds {
         first
     }
 
-    /// The frame of a port has gone another way.
+    /// The frame of a port is not on the wire any more.
     pub(crate) fn remove(&mut self, port: u16) {
         self.ends.retain(|(_, on)| *on != port);
         self.look();

@@ -34,68 +34,57 @@ pub enum Color {
     Red,
 }
 
-/// Why the traffic manager did not deliver a packet. Closed: every reason has a name and a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DropReason {
-    /// The ingress priority group is at its threshold and has no headroom (a lossy class).
-    IngressThreshold,
-    /// A lossless priority group has used up its headroom: the peer did not stop in time.
-    HeadroomExhausted,
-    /// The ingress or egress pool itself is full.
-    PoolExhausted,
-    /// The egress queue is at its threshold (tail drop).
-    QueueThreshold,
-    /// WRED chose this packet: above the minimum threshold and not ECN-capable.
-    Wred,
-    /// The PFC watchdog discards this queue while its storm lasts.
-    WatchdogStorm,
-    /// The egress port is administratively removed or its link is down.
-    PortDown,
-    /// No port, queue or priority group of that number exists.
-    NoSuchQueue,
-    /// All packet slots of the traffic manager are in use.
-    NoSlot,
-    /// The bounded store of delayed and held packets is full.
-    HoldFull,
-    /// More MAC control frames wait for this port than can be of use.
-    ControlBacklog,
-    /// Egress processing dropped the packet after dequeue; the program's reason is counted by core.
-    EgressProcessing,
-}
-
-impl DropReason {
-    /// Every reason, in counter order.
-    pub const ALL: [DropReason; 12] = [
-        DropReason::IngressThreshold,
-        DropReason::HeadroomExhausted,
-        DropReason::PoolExhausted,
-        DropReason::QueueThreshold,
-        DropReason::Wred,
-        DropReason::WatchdogStorm,
-        DropReason::PortDown,
-        DropReason::NoSuchQueue,
-        DropReason::NoSlot,
-        DropReason::HoldFull,
-        DropReason::ControlBacklog,
-        DropReason::EgressProcessing,
-    ];
-
-    /// The name used in counters, traces and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DropReason::IngressThreshold => "ingress_threshold",
-            DropReason::HeadroomExhausted => "headroom_exhausted",
-            DropReason::PoolExhausted => "pool_exhausted",
-            DropReason::QueueThreshold => "queue_threshold",
-            DropReason::Wred => "wred",
-            DropReason::WatchdogStorm => "watchdog_storm",
-            DropReason::PortDown => "port_down",
-            DropReason::NoSuchQueue => "no_such_queue",
-            DropReason::NoSlot => "no_slot",
-            DropReason::HoldFull => "hold_full",
-            DropReason::ControlBacklog => "control_backlog",
-            DropReason::EgressProcessing => "egress_processing",
+/// An enumeration of reasons: each line is a reason, its name in counters, traces and reports, and its place in their order.
+macro_rules! reasons {
+    ($(#[$meta:meta])* $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$doc])* $variant,)*
         }
+
+        impl $type {
+            /// Every reason, in counter order.
+            pub const ALL: [$type; [$($type::$variant),*].len()] = [$($type::$variant),*];
+
+            /// The name used in counters, traces and reports.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use reasons;
+
+reasons! {
+    /// Why the traffic manager did not deliver a packet. Closed: every reason has a name and a counter.
+    DropReason {
+        /// The ingress priority group is at its threshold and has no headroom (a lossy class).
+        IngressThreshold = "ingress_threshold",
+        /// A lossless priority group has used up its headroom: the peer did not stop in time.
+        HeadroomExhausted = "headroom_exhausted",
+        /// The ingress or egress pool itself is full.
+        PoolExhausted = "pool_exhausted",
+        /// The egress queue is at its threshold (tail drop).
+        QueueThreshold = "queue_threshold",
+        /// WRED chose this packet: above the minimum threshold and not ECN-capable.
+        Wred = "wred",
+        /// The PFC watchdog discards this queue while its storm lasts.
+        WatchdogStorm = "watchdog_storm",
+        /// The egress port is administratively removed or its link is down.
+        PortDown = "port_down",
+        /// No port, queue or priority group of that number exists.
+        NoSuchQueue = "no_such_queue",
+        /// All packet slots of the traffic manager are in use.
+        NoSlot = "no_slot",
+        /// The bounded store of delayed and held packets is full.
+        HoldFull = "hold_full",
+        /// More MAC control frames wait for this port than can be of use.
+        ControlBacklog = "control_backlog",
+        /// Egress processing dropped the packet after dequeue; the program's reason is counted by core.
+        EgressProcessing = "egress_processing",
     }
 }
 

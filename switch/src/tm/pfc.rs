@@ -5,7 +5,7 @@
 //! effect at the next frame boundary, that is, after at most one maximum frame, well inside the response
 //! time of 802.3 31B.3.7. A response time can be configured to model a slower peer.
 //!
-//! Sending: `PauseSender` remembers which priorities the peer was told to stop, and when to say so
+//! Sending: `PauseSender` remembers which priorities the peer was asked to stop, and when to say so
 //! again: at half of the announced time, so that a lost frame does not resume the peer.
 //!
 //! When PFC is on, PAUSE is ignored and counted, and the reverse (802.3 Annex 31D).
@@ -225,7 +225,7 @@ impl PauseReceiver {
 /// Pauses sent by one port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseSender {
-    /// Priorities the peer was told to stop.
+    /// Priorities the peer was asked to stop.
     pub(crate) stopped: u8,
     /// When to repeat it.
     pub(crate) refresh_at: Time,
@@ -273,13 +273,13 @@ pub enum FlowControlFrame {
 
 /// Who waits for whom: an ingress group that paused its peer, and a paused queue that holds its bytes.
 ///
-/// `ingress`/`priorities` were told to stop, because bytes sit in `queue` of `egress`, which its own
+/// `ingress`/`priorities` were asked to stop, because bytes sit in `queue` of `egress`, which its own
 /// peer has stopped. A cycle of such edges through several switches is a PFC deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitEdge {
     /// Port whose peer waits.
     pub ingress: PortId,
-    /// Priorities told to stop there.
+    /// Priorities asked to stop there.
     pub priorities: u8,
     /// Port that cannot send.
     pub egress: PortId,

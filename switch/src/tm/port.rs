@@ -81,7 +81,7 @@ pub struct GroupCounters {
     pub released: Count,
     /// Turned away by the ingress view.
     pub refused: Count,
-    /// Arrived while the peer was told to stop.
+    /// Arrived while the peer was asked to stop.
     pub after_xoff: u64,
     /// Of these, later than any peer that honours the pause would send.
     pub not_honoured: u64,
@@ -273,12 +273,12 @@ impl Port {
         self.update_passes();
     }
 
-    /// Priorities the peer should be told to stop, from the state of the groups.
+    /// Priorities the peer should be asked to stop, from the state of the groups.
     pub(crate) fn wanted_xoff(&self) -> u8 {
         let flow = &self.config.flow_control;
         match flow.mode {
             FlowControl::Off => 0,
-            // PAUSE has one "priority", the link; it is told to stop while any group wants it.
+            // PAUSE has one "priority", the link; it is asked to stop while any group wants it.
             FlowControl::Pause => u8::from(self.groups.iter().any(|group| group.xoff)),
             FlowControl::Pfc => (0..CLASSES)
                 .filter(|p| flow.enabled & 1 << p != 0)
@@ -304,6 +304,24 @@ impl Port {
     pub(crate) fn has_work(&self) -> bool {
         let may_send = self.pending.is_none() && !self.blocked && self.present;
         may_send && (!self.control.is_empty() || self.eligible() != 0)
+    }
+
+    /// Nothing waits for this port, nothing is on its wire, and nothing keeps a packet of this queue.
+    #[inline]
+    pub(crate) fn is_idle(&self, now: Time, queue: u8) -> bool {
+        let stopped = self.paused & !self.ignore_pause | self.storm_drop;
+        usize::from(queue) < CLASSES
+            && self.present
+            && !self.blocked
+            && self.config.rate.is_some()
+            && self.backlog == 0
+            && self.control.is_empty()
+            && self.pending.is_none()
+            && self.on_wire.is_none()
+            && self.link.ceil() <= now
+            && self.wake_at == Time::MAX
+            && stopped & 1 << queue == 0
+            && !self.scheduler.shapes()
     }
 
     /// What the watchdog sees of a queue at `now`.

@@ -3,14 +3,15 @@
 //! One slab of slots for the whole traffic manager, allocated once; a queue is a singly linked list
 //! of slots. A slot not in a queue is on the free list, or belongs to the hold store.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
-use super::id::Color;
+use super::id::{Color, DropReason};
+use super::{Departure, SharedCharge};
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an arriving packet asks for. The traffic manager knows no header: ingress tells it this.
+/// What an arriving packet asks for. The traffic manager knows no header: ingress says it here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Port it came in on, whose priority group is charged.
@@ -27,6 +28,69 @@ pub struct Arrival {
     pub ect: bool,
     /// Frame bytes in memory.
     pub bytes: u32,
+    /// On what terms it is offered.
+    pub terms: Terms,
+}
+
+/// On what terms a packet is offered; by default at once, paying for itself, with others to follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Who is charged for its memory.
+    pub charge: Charge,
+    /// When it may enter its queue.
+    pub release: Release,
+    /// No other packet arrives at this instant: it may depart before what comes later. Otherwise the scheduler chooses among all
+    /// that arrived.
+    pub last: bool,
+    /// Egress processing leaves it as it is: nothing can drop it or change its length behind the queue.
+    pub unchanged: bool,
+}
+
+/// Who is charged for the memory of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charge {
+    /// Its own ingress group. So too for a copy that is held.
+    #[default]
+    Own,
+    /// It is a copy: the memory was charged ([`Tm::charge_shared`](super::Tm::charge_shared)); its ingress port and group are those of the
+    /// charge.
+    Shared(SharedCharge),
+    /// It is a copy whose memory was refused.
+    Refused(DropReason),
+    /// Nobody: a MAC control frame of the port's own, to [`CONTROL_QUEUE`](super::CONTROL_QUEUE), before everything else and never paused.
+    Control,
+}
+
+/// When a packet may enter its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    /// Now.
+    #[default]
+    Immediate,
+    /// At this instant.
+    At(Time),
+    /// Behind so many later packets of its queue, or when the time is over.
+    AfterPackets {
+        /// Packets to wait for; 0 counts as 1.
+        packets: u32,
+        /// Longest wait.
+        timeout: Span,
+    },
+}
+
+/// The slot that waits for a packet: [`Tm::put`](super::Tm::put).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSlot(pub(crate) u32);
+
+/// What becomes of an offered packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It is not taken; counted.
+    Refused(DropReason),
+    /// It waits: the caller puts it there.
+    Queued(PacketSlot),
+    /// It leaves now.
+    Departs(Departure),
 }
 
 /// Whose memory a packet occupies: none of the buffer's (control frames), its own, or one shared
@@ -114,6 +178,7 @@ impl Slot {
             color: self.color,
             ect: self.flags & ECT != 0,
             bytes: self.bytes,
+            terms: Terms::default(),
         }
     }
 
@@ -182,14 +247,6 @@ impl<P: Default> Slab<P> {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free == NONE && self.slots.len() == self.capacity
-    }
-
-    /// Takes a free slot; the packet comes back if there is none.
-    #[inline]
-    pub(crate) fn take(&mut self, packet: P) -> Result<u32, P> {
-        let Some(index) = self.take_empty() else { return Err(packet) };
-        self.put(index, packet);
-        Ok(index)
     }
 
     /// Takes a free slot without a packet so far.

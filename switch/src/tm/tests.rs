@@ -8,12 +8,107 @@ use crate::units::{BitsPerSec, PoolAlpha, Probability, Quanta};
 use super::*;
 
 mod borrow;
+mod cut_through;
 mod flow_control;
 mod life;
 mod marking;
 mod model;
-mod pass;
 mod sending;
+
+/// What became of an accepted packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admitted {
+    Queued,
+    Departs(u32),
+}
+
+/// A packet that was not accepted, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refused {
+    packet: u32,
+    reason: DropReason,
+}
+
+/// A packet that was taken out of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Departed {
+    packet: u32,
+    departure: Departure,
+}
+
+impl std::ops::Deref for Departed {
+    type Target = Departure;
+
+    fn deref(&self) -> &Departure {
+        &self.departure
+    }
+}
+
+/// Offers of every kind, with other packets to follow.
+impl Tm<u32> {
+    fn take(&mut self, now: Time, id: PortId) -> Option<Departed> {
+        self.begin(now, id).map(|(packet, departure)| Departed { packet, departure })
+    }
+
+    fn offer_packet(
+        &mut self,
+        now: Time,
+        packet: u32,
+        arrival: &Arrival,
+    ) -> Result<Admitted, Refused> {
+        match self.offer(now, arrival) {
+            Offered::Refused(reason) => Err(Refused { packet, reason }),
+            Offered::Departs(departure) => {
+                assert!(departure.sent.is_some(), "others follow");
+                Ok(Admitted::Departs(packet))
+            }
+            Offered::Queued(slot) => {
+                self.put(slot, packet);
+                Ok(Admitted::Queued)
+            }
+        }
+    }
+
+    fn enqueue(&mut self, now: Time, packet: u32, arrival: &Arrival) -> Result<Admitted, Refused> {
+        self.offer_packet(now, packet, arrival)
+    }
+
+    fn enqueue_copy(
+        &mut self,
+        now: Time,
+        packet: u32,
+        memory: SharedCharge,
+        arrival: &Arrival,
+    ) -> Result<Admitted, Refused> {
+        let terms = Terms { charge: Charge::Shared(memory), ..Terms::default() };
+        self.offer_packet(now, packet, &Arrival { terms, ..*arrival })
+    }
+
+    fn hold(
+        &mut self,
+        now: Time,
+        packet: u32,
+        arrival: &Arrival,
+        release: Release,
+    ) -> Result<(), Refused> {
+        let terms = Terms { release, ..Terms::default() };
+        self.offer_packet(now, packet, &Arrival { terms, ..*arrival }).map(drop)
+    }
+
+    fn send_control(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: u32,
+        bytes: u32,
+    ) -> Result<Admitted, Refused> {
+        let queue = CONTROL_QUEUE;
+        let terms = Terms { charge: Charge::Control, ..Terms::default() };
+        let arrival =
+            Arrival { ingress: port, egress: port, queue, bytes, terms, ..Arrival::default() };
+        self.offer_packet(now, packet, &arrival)
+    }
+}
 
 /// Pools 0 (ingress) and 1 (egress).
 const INGRESS: PoolId = PoolId(0);
@@ -74,18 +169,17 @@ fn to(queue: u8, bytes: u32) -> Arrival {
 }
 
 /// Begins and commits everything that can leave port 1 until `until`, jumping from deadline to deadline.
-fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departure<u32>, Transmission)> {
+fn drain(tm: &mut Tm<u32>, mut now: Time, until: Time) -> Vec<(Departed, Transmission)> {
     let mut left = Vec::new();
     loop {
         tm.advance(now);
         while let Some(port) = tm.next_ready() {
-            let Some(departure) = tm.begin(now, port) else { continue };
-            let bytes = departure.packet;
-            let transmission = tm.commit(now, port, bytes).unwrap();
-            left.push((departure, transmission));
+            let Some(departed) = tm.take(now, port) else { continue };
+            let transmission = tm.commit(now, port, departed.packet).unwrap();
+            left.push((departed, transmission));
         }
-        match tm.next_deadline() {
-            Some(next) if next <= until => now = next.max(now),
+        match tm.next_deadline().instant(now) {
+            Some(next) if next <= until => now = next,
             _ => return left,
         }
     }

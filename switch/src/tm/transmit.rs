@@ -4,15 +4,14 @@ use wireyard_tables::time::Time;
 
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
 use super::port::Leaving;
+use super::queue::Arrival;
 use super::scheduler::Pick;
 use super::wred::{DecideAt, Decision};
 use super::{Event, Tm};
 
-/// A packet taken out of its queue, on its way through egress processing.
+/// A packet on its way out, through egress processing: [`Tm::offer`] let it go at once, or [`Tm::begin`] took it out of its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure<P> {
-    /// The packet.
-    pub packet: P,
+pub struct Departure {
     /// Queue it was in, [`CONTROL_QUEUE`] for a control frame.
     pub queue: u8,
     /// The congestion point chose it: egress writes the mark the protocol's way.
@@ -25,6 +24,32 @@ pub struct Departure<P> {
     pub depth_at_dequeue: u64,
     /// When its first bit goes on the wire; not later than now.
     pub start: Time,
+    /// Its time on the wire where that is known already: the port has no rate, or nothing can change its length. `None`: the port waits
+    /// for [`Tm::commit`] or [`Tm::abort`].
+    pub sent: Option<Transmission>,
+}
+
+impl Departure {
+    /// Of a packet that does not wait.
+    #[inline]
+    pub(super) fn immediate(queue: u8, now: Time) -> Departure {
+        Departure {
+            queue,
+            mark: false,
+            enqueued_at: now,
+            depth_at_enqueue: 0,
+            depth_at_dequeue: 0,
+            start: now,
+            sent: None,
+        }
+    }
+
+    /// By a port that has no rate: it takes no time.
+    #[inline]
+    pub(super) fn unpaced(arrival: &Arrival, now: Time) -> Departure {
+        let sent = Some(Transmission { start: now, end: now });
+        Departure { sent, ..Departure::immediate(arrival.queue, now) }
+    }
 }
 
 /// A committed departure.
@@ -36,17 +61,8 @@ pub struct Transmission {
     pub end: Time,
 }
 
-/// A departure without its packet.
-struct Head {
-    /// Slot of the packet.
-    index: u32,
-    queue: u8,
-    mark: bool,
-    enqueued_at: Time,
-    depth_at_enqueue: u64,
-    depth_at_dequeue: u64,
-    start: Time,
-}
+/// A departure, and the slot of its packet.
+type Head = (u32, Departure);
 
 impl<P: Default> Tm<P> {
     /// A port that may send now, if there is one: after [`Tm::advance`], the lowest. [`Tm::begin`] on
@@ -58,21 +74,11 @@ impl<P: Default> Tm<P> {
 
     /// Takes the next packet of a port whose link is free and hands it to egress processing.
     ///
-    /// Every departure is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
+    /// Every departure without a time on the wire is followed by [`Tm::commit`] or [`Tm::abort`]; until then the port sends nothing else.
     #[inline]
-    pub fn begin(&mut self, now: Time, id: PortId) -> Option<Departure<P>> {
-        let head = self.take_next(now, id)?;
-        // The packet goes straight from its slot to where the caller wants it.
-        let packet = self.slots.give_back(head.index)?;
-        Some(Departure {
-            packet,
-            queue: head.queue,
-            mark: head.mark,
-            enqueued_at: head.enqueued_at,
-            depth_at_enqueue: head.depth_at_enqueue,
-            depth_at_dequeue: head.depth_at_dequeue,
-            start: head.start,
-        })
+    pub fn begin(&mut self, now: Time, id: PortId) -> Option<(P, Departure)> {
+        let (index, departure) = self.take_next(now, id)?;
+        Some((self.slots.give_back(index)?, departure))
     }
 
     #[inline]
@@ -144,7 +150,7 @@ impl<P: Default> Tm<P> {
         let start = if start < now { port.catch_up(now, start) } else { start };
         let charged = slot.charged(self.config.cell_bytes);
         let memory = slot.memory(self.config.cell_bytes);
-        // Made where it will be: what was written field by field is slow to copy.
+        // Built in place: a copy right after narrow stores stalls on store forwarding.
         let leaving = || Leaving {
             queue: number,
             bytes: arrival.bytes,
@@ -163,15 +169,12 @@ impl<P: Default> Tm<P> {
             return None;
         }
         port.pending = Some(leaving());
-        Some(Head {
+        let queue = number;
+        let sent = None;
+        Some((
             index,
-            queue: number,
-            mark,
-            enqueued_at,
-            depth_at_enqueue,
-            depth_at_dequeue,
-            start,
-        })
+            Departure { queue, mark, enqueued_at, depth_at_enqueue, depth_at_dequeue, start, sent },
+        ))
     }
 
     fn take_control(&mut self, now: Time, id: PortId) -> Option<Head> {
@@ -190,18 +193,11 @@ impl<P: Default> Tm<P> {
         };
         let enqueued_at = slot.enqueued_at;
         port.pending = Some(leaving);
-        Some(Head {
-            index,
-            queue: CONTROL_QUEUE,
-            mark: false,
-            enqueued_at,
-            depth_at_enqueue: 0,
-            depth_at_dequeue: 0,
-            start: leaving.start,
-        })
+        let immediate = Departure::immediate(CONTROL_QUEUE, leaving.start);
+        Some((index, Departure { enqueued_at, ..immediate }))
     }
 
-    /// Sends the packet that [`Tm::begin`] took, with the length egress processing made of it.
+    /// Sends the packet that departs by this port, with the length egress processing made of it.
     ///
     /// `None` if nothing was begun on this port, or the port went down meanwhile.
     #[inline]
@@ -236,7 +232,7 @@ impl<P: Default> Tm<P> {
         Some(Transmission { start, end })
     }
 
-    /// Gives up the packet that [`Tm::begin`] took: egress processing dropped it. The link stays free.
+    /// Gives up the packet that departs by this port: egress processing dropped it. The link stays free.
     ///
     /// False if nothing was begun on this port.
     pub fn abort(&mut self, now: Time, id: PortId) -> bool {

@@ -14,9 +14,9 @@ use std::sync::mpsc::{
 };
 use std::time::Duration;
 
+use super::write::Writer;
 use crate::entry::{ProfileId, TableId, Update};
 use crate::tables::Tables;
-use super::write::Writer;
 
 /// A change of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]

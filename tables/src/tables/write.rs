@@ -5,13 +5,13 @@ mod adopt;
 
 use std::sync::Arc;
 
+use super::follow::{Change, Following};
 use crate::counter::CounterArray;
 use crate::entry::{
     ActionCall, BatchOutcome, Entry, ProfileId, ProfileSpec, Slot, TableId, TableSpec, Target,
     Update,
 };
 use crate::error::{BatchError, BuildError, EntryError, SpecError};
-use super::follow::{Change, Following};
 use crate::idle::LastHits;
 use crate::key::Match;
 use crate::log::{Log, Op, OpKind};

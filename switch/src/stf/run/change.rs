@@ -118,7 +118,7 @@ impl Script {
     }
 
     fn batch(&mut self, updates: &[Update]) -> Result<(), Stop> {
-        self.sandbox.core.rest();
+        self.sandbox.core.before_sleep();
         let done = self.generation.state.tables().batch(updates, self.now);
         Ok(done.map(|_| ()).map_err(|BatchError { name, error, .. }| refused(&name, &error))?)
     }

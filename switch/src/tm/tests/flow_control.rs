@@ -91,7 +91,8 @@ impl Fabric {
             let wires = self.to_switch.front().map(|(at, _)| *at).into_iter();
             let wires = wires.chain(self.to_peer.front().map(|(at, _)| *at));
             let deadlines = [self.peer.next_deadline(), self.switch.next_deadline()];
-            let next = wires.chain(deadlines.into_iter().flatten()).min();
+            let deadlines = deadlines.into_iter().filter_map(|due| due.instant(Time::ZERO));
+            let next = wires.chain(deadlines).min();
             let Some(now) = next.filter(|at| *at <= until) else { return };
             self.switch.advance(now);
             while self.to_switch.front().is_some_and(|(at, _)| *at <= now) {
@@ -106,7 +107,7 @@ impl Fabric {
             }
             self.peer.advance(now);
             while let Some(port) = self.peer.next_ready() {
-                let Some(departure) = self.peer.begin(now, port) else { continue };
+                let Some(departure) = self.peer.take(now, port) else { continue };
                 let sent = self.peer.commit(now, port, departure.packet).unwrap();
                 self.to_switch.push_back((sent.end + self.delay, departure.packet));
             }
@@ -139,7 +140,7 @@ impl Fabric {
 
     fn transmit(&mut self, now: Time) {
         while let Some(port) = self.switch.next_ready() {
-            let Some(departure) = self.switch.begin(now, port) else { continue };
+            let Some(departure) = self.switch.take(now, port) else { continue };
             if departure.queue == CONTROL_QUEUE {
                 let sent = self.switch.commit(now, port, CONTROL).unwrap();
                 let quanta = [Quanta::new(departure.packet as u16); CLASSES];
@@ -226,7 +227,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     assert_eq!(tm.next_event(), said(xoff));
     let half = Quanta::MAX.span(BitsPerSec::gbit(100)).as_ps() / 2;
     for n in 1..=3 {
-        assert_eq!(tm.next_deadline(), Some(Time::from_ps(n * half)));
+        assert_eq!(tm.next_deadline(), Due::At(Time::from_ps(n * half)));
         tm.advance(Time::from_ps(n * half));
         assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
     }
@@ -239,7 +240,7 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     drain(&mut tm, late, Time::MAX);
     let xon = PfcFrame { vector: 0b1000, quanta: [Quanta::ZERO; CLASSES] };
     assert_eq!((tm.next_event(), tm.next_event()), (said(xon), None));
-    assert_eq!(tm.next_deadline(), None);
+    assert_eq!(tm.next_deadline(), Due::Never);
     tm.audit().unwrap();
 }
 
@@ -252,22 +253,22 @@ fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
         tm.enqueue(now, bytes, &to(CLASS, bytes)).unwrap();
         tm.advance(now);
         let port = tm.next_ready().unwrap();
-        let bytes = tm.begin(now, port).unwrap().packet;
+        let bytes = tm.take(now, port).unwrap().packet;
         tm.commit(now, port, bytes).unwrap().end
     };
     let first = send(&mut tm, Time::ZERO, 1_000);
-    assert_eq!((tm.next_effect(), tm.next_deadline()), (None, Some(first)));
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (Due::Never, Due::At(first)));
     tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
-    assert_eq!(tm.next_effect(), Some(first), "a packet waits for the link");
+    assert_eq!(tm.next_effect(), Due::At(first), "a packet waits for the link");
     drain(&mut tm, first, Time::MAX);
     // All of it is charged, so its peer is told to stop; when it has left, to go on.
     let now = Time::from_ns(10_000);
     let last = send(&mut tm, now, 4_000);
     assert!(tm.has_events() && tm.next_event().is_some());
-    assert_eq!(tm.next_effect(), Some(last), "the memory of this frame lets a peer resume");
+    assert_eq!(tm.next_effect(), Due::At(last), "the memory of this frame lets a peer resume");
     tm.advance(last);
     assert!(tm.has_events() && tm.next_event().is_some());
-    assert_eq!((tm.next_effect(), tm.next_deadline()), (None, None));
+    assert_eq!((tm.next_effect(), tm.next_deadline()), (Due::Never, Due::Never));
     tm.audit().unwrap();
 }
 
@@ -279,7 +280,7 @@ fn a_received_pause_stops_one_queue_at_the_frame_boundary() {
             tm.enqueue(Time::ZERO, 1_226, &to(queue, 1_226)).unwrap();
         }
     }
-    let first = tm.begin(Time::ZERO, PortId(1)).unwrap();
+    let first = tm.take(Time::ZERO, PortId(1)).unwrap();
     tm.commit(Time::ZERO, PortId(1), 1_226).unwrap();
     let mut quanta = [Quanta::new(500); CLASSES];
     quanta[1] = Quanta::ZERO;
@@ -315,7 +316,7 @@ fn pause_stops_the_whole_link_both_ways() {
         Some(Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pause(quanta) })
     };
     assert_eq!((tm.next_event(), tm.next_event()), (said(Quanta::MAX), None));
-    assert_eq!(tm.begin(Time::ZERO, PortId(1)), None);
+    assert_eq!(tm.take(Time::ZERO, PortId(1)), None);
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, Time::ZERO + Quanta::new(10).span(BitsPerSec::gbit(100)));
     assert_eq!(tm.next_event(), said(Quanta::ZERO));
@@ -376,7 +377,7 @@ fn the_watchdog_detects_drops_and_restores() {
     let expected = WatchdogCounters { detected: 1, restored: 1, tx_dropped: 6, rx_dropped: 1 };
     assert_eq!(counters, expected);
     drain(&mut tm, at(900), Time::MAX);
-    assert_eq!(tm.next_deadline(), None, "a quiet watchdog sets no timer");
+    assert_eq!(tm.next_deadline(), Due::Never, "a quiet watchdog sets no timer");
     tm.audit().unwrap();
 }
 

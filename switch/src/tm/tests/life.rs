@@ -6,9 +6,9 @@ use super::*;
 fn a_delayed_packet_leaves_at_its_time_and_is_charged_meanwhile() {
     let mut tm = plain();
     let until = Time::from_ns(5_000);
-    tm.hold(Time::ZERO, 100, &to(1, 100), Wait::Until(until)).unwrap();
+    tm.hold(Time::ZERO, 100, &to(1, 100), Release::At(until)).unwrap();
     assert_eq!(tm.pool(INGRESS).unwrap().shared, 100);
-    assert_eq!((tm.next_deadline(), tm.next_ready()), (Some(until), None));
+    assert_eq!((tm.next_deadline(), tm.next_ready()), (Due::At(until), None));
     tm.audit().unwrap();
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, until);
@@ -18,16 +18,16 @@ fn a_delayed_packet_leaves_at_its_time_and_is_charged_meanwhile() {
 #[test]
 fn a_held_packet_goes_behind_n_others_or_times_out() {
     let mut tm = plain();
-    let behind = |packets| Wait::Behind { group: 9, packets, timeout: Span::from_us(10) };
+    let behind = |packets| Release::AfterPackets { packets, timeout: Span::from_us(10) };
     tm.hold(Time::ZERO, 1, &to(1, 101), behind(2)).unwrap();
     tm.hold(Time::ZERO, 2, &to(1, 102), behind(9)).unwrap();
     for packet in [3, 4, 5] {
         tm.enqueue(Time::ZERO, packet, &to(1, 103)).unwrap();
-        tm.passed(Time::ZERO, 9);
-        tm.passed(Time::ZERO, 8);
+        tm.enqueue(Time::ZERO, 60, &to(2, 60)).unwrap();
     }
-    let order = |left: Vec<(Departure<u32>, Transmission)>| -> Vec<u32> {
-        left.iter().map(|(departure, _)| departure.packet).collect()
+    let order = |left: Vec<(Departed, Transmission)>| -> Vec<u32> {
+        let of_queue = left.iter().filter(|(departed, _)| departed.queue == 1);
+        of_queue.map(|(departed, _)| departed.packet).collect()
     };
     assert_eq!(order(drain(&mut tm, Time::ZERO, Time::from_ns(9_000))), [3, 4, 1, 5]);
     assert_eq!(order(drain(&mut tm, Time::from_ns(9_000), Time::MAX)), [2]);
@@ -39,9 +39,9 @@ fn a_held_packet_goes_behind_n_others_or_times_out() {
 fn the_hold_store_is_bounded() {
     let mut tm = plain();
     for n in 0..64 {
-        tm.hold(Time::ZERO, n, &to(1, 60), Wait::Until(Time::from_ns(10))).unwrap();
+        tm.hold(Time::ZERO, n, &to(1, 60), Release::At(Time::from_ns(10))).unwrap();
     }
-    let refused = tm.hold(Time::ZERO, 64, &to(1, 60), Wait::Until(Time::from_ns(10))).unwrap_err();
+    let refused = tm.hold(Time::ZERO, 64, &to(1, 60), Release::At(Time::from_ns(10))).unwrap_err();
     assert_eq!((refused.packet, refused.reason), (64, DropReason::HoldFull));
     tm.audit().unwrap();
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 64);
@@ -105,11 +105,11 @@ fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
     tm.port_up(Time::ZERO, PortId(1));
     assert!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).is_ok());
     assert_eq!(tm.restore_port(PortId(1), port(10)), Err(PortError::NoSuchPort));
-    tm.begin(Time::ZERO, PortId(1)).unwrap();
+    tm.take(Time::ZERO, PortId(1)).unwrap();
     tm.commit(Time::ZERO, PortId(1), 5).unwrap();
-    assert!(tm.next_deadline().is_some(), "a frame is on the wire");
+    assert_ne!(tm.next_deadline(), Due::Never, "a frame is on the wire");
     tm.port_down(Time::from_ns(9), PortId(1));
-    assert_eq!(tm.next_deadline(), None, "and is nobody's business any more");
+    assert_eq!(tm.next_deadline(), Due::Never, "and is nobody's business any more");
     tm.restore_port(PortId(1), port(10)).unwrap();
     tm.audit().unwrap();
 }
@@ -130,7 +130,7 @@ fn wrong_numbers_are_named_refusals() {
         );
     }
     assert!(
-        tm.begin(Time::ZERO, PortId(9)).is_none() && tm.commit(Time::ZERO, PortId(9), 1).is_none()
+        tm.take(Time::ZERO, PortId(9)).is_none() && tm.commit(Time::ZERO, PortId(9), 1).is_none()
     );
     tm.port_down(Time::ZERO, PortId(9));
     tm.pause_received(Time::ZERO, PortId(9), Quanta::MAX);
@@ -141,7 +141,7 @@ fn wrong_numbers_are_named_refusals() {
 fn a_port_may_go_down_between_begin_and_commit() {
     let mut tm = plain();
     tm.enqueue(Time::ZERO, 1, &to(0, 1_000)).unwrap();
-    tm.begin(Time::ZERO, PortId(1)).unwrap();
+    tm.take(Time::ZERO, PortId(1)).unwrap();
     tm.port_down(Time::ZERO, PortId(1));
     assert_eq!(tm.commit(Time::ZERO, PortId(1), 1_000), None);
     assert_eq!(tm.pool(INGRESS).unwrap().shared, 0);

@@ -83,7 +83,7 @@ impl Case {
             let bytes = self.bytes as u32;
             assert_eq!(tm.enqueue(Time::ZERO, bytes, &to(3, bytes)), Ok(Admitted::Queued));
         }
-        assert_eq!(tm.begin(Time::ZERO, PortId(1)), None);
+        assert_eq!(tm.take(Time::ZERO, PortId(1)), None);
         tm.set_blocked(Time::ZERO, PortId(1), false);
         let left = drain(&mut tm, Time::ZERO, Time::MAX);
         let marks: Vec<bool> = left.iter().map(|(departure, _)| departure.mark).collect();

@@ -127,7 +127,7 @@ proptest! {
                     }
                 }
                 Op::Depart { egress, abort } => {
-                    if let Some(departure) = tm.begin(now, PortId(egress)) {
+                    if let Some(departure) = tm.take(now, PortId(egress)) {
                         tm.audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
                         if abort {
                             tm.abort(now, PortId(egress));
@@ -188,7 +188,7 @@ proptest! {
         drain(&mut tm, now, Time::MAX);
         prop_assert_eq!(tm.slots().0, 0);
         prop_assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (0, 0));
-        prop_assert_eq!(tm.next_deadline(), None);
+        prop_assert_eq!(tm.next_deadline(), Due::Never);
         tm.audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
     }
 }

@@ -31,7 +31,7 @@ fn a_late_caller_catches_up_but_never_sends_early() {
     // 1500 bytes on the wire: 120 ns. The caller wakes every 700 ns.
     while sent < 2_000 {
         tm.advance(now);
-        while tm.begin(now, PortId(1)).is_some() {
+        while tm.take(now, PortId(1)).is_some() {
             let transmission = tm.commit(now, PortId(1), 1_476).unwrap();
             assert_eq!(transmission.start, ideal);
             assert!(transmission.start <= now);
@@ -53,12 +53,12 @@ fn catching_up_has_a_bound_and_no_frame_starts_before_it_arrived() {
         tm.enqueue(Time::ZERO, 1_476, &to(0, 1_476)).unwrap();
     }
     let now = Time::from_ns(50_000);
-    let first = tm.begin(now, PortId(1)).unwrap();
+    let first = tm.take(now, PortId(1)).unwrap();
     assert_eq!(first.start, Time::from_ns(49_000));
     tm.commit(now, PortId(1), 1_476).unwrap();
     tm.enqueue(now, 60, &to(7, 60)).unwrap();
     let mut starts = Vec::new();
-    while let Some(departure) = tm.begin(now, PortId(1)) {
+    while let Some(departure) = tm.take(now, PortId(1)) {
         starts.push((departure.queue, departure.start));
         tm.commit(now, PortId(1), departure.packet).unwrap();
     }
@@ -80,7 +80,7 @@ fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
     let sent_at = |tm: &mut Tm<u32>, now: Time| {
         tm.advance(now);
         let mut sent = 0;
-        while tm.begin(now, PortId(1)).is_some() {
+        while tm.take(now, PortId(1)).is_some() {
             tm.commit(now, PortId(1), 1_476).unwrap();
             sent += 1;
         }
@@ -115,7 +115,7 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
     for left in (0..20).rev() {
         now += Span::from_ns(100);
         tm.advance(now);
-        tm.begin(now, PortId(1)).unwrap();
+        tm.take(now, PortId(1)).unwrap();
         tm.commit(now, PortId(1), 100).unwrap();
         tm.advance(now + Span::from_ns(50));
         let is_stopped = tm.port(PortId(0)).unwrap().groups[3].xoff;
@@ -127,7 +127,7 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
 #[test]
 fn a_port_without_a_rate_passes_through_until_something_stands_in_the_way() {
     let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(0)]);
-    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Pass(9)));
+    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Departs(9)));
     tm.set_blocked(Time::ZERO, PortId(1), true);
     assert!(!tm.passes(PortId(1)));
     for _ in 0..3 {
@@ -138,7 +138,7 @@ fn a_port_without_a_rate_passes_through_until_something_stands_in_the_way() {
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left.len(), 4);
     assert!(tm.passes(PortId(1)));
-    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Pass(9)));
+    assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Departs(9)));
     let counters = tm.port(PortId(1)).unwrap().queues[2].counters;
     assert_eq!((counters.passed.packets, counters.departed.packets), (2, 4));
     tm.audit().unwrap();
@@ -150,12 +150,12 @@ fn the_final_length_pays_and_a_drop_in_egress_costs_no_link_time() {
     for _ in 0..3 {
         tm.enqueue(Time::ZERO, 0, &to(0, 1_000)).unwrap();
     }
-    assert!(tm.begin(Time::ZERO, PortId(1)).is_some());
-    assert!(tm.begin(Time::ZERO, PortId(1)).is_none(), "one departure at a time");
+    assert!(tm.take(Time::ZERO, PortId(1)).is_some());
+    assert!(tm.take(Time::ZERO, PortId(1)).is_none(), "one departure at a time");
     assert!(tm.abort(Time::ZERO, PortId(1)));
     assert!(!tm.abort(Time::ZERO, PortId(1)));
     assert!(tm.commit(Time::ZERO, PortId(1), 1).is_none());
-    let departure = tm.begin(Time::ZERO, PortId(1)).unwrap();
+    let departure = tm.take(Time::ZERO, PortId(1)).unwrap();
     assert_eq!((departure.start, departure.depth_at_dequeue), (Time::ZERO, 1_000));
     // Encapsulated to 1976 bytes: 2000 on the wire, 160 ns.
     let transmission = tm.commit(Time::ZERO, PortId(1), 1_976).unwrap();

@@ -26,7 +26,7 @@ impl<P: Default> Tm<P> {
             if !due(first) {
                 return;
             }
-            self.book(first);
+            self.flush(first);
             if wire <= timer.min(hold) {
                 self.frame_ended();
             } else if timer <= hold {
@@ -35,6 +35,12 @@ impl<P: Default> Tm<P> {
                 self.queue_held(at, slot);
             }
         }
+    }
+
+    /// Runs timers and accounts everything up to `now`: what is read then is exact.
+    pub fn sync(&mut self, now: Time) {
+        self.advance(now);
+        self.flush(now);
     }
 
     /// The first frame on a wire has left: its memory is free, and so is its link.
@@ -94,7 +100,7 @@ impl<P: Default> Tm<P> {
     }
 
     fn pause(&mut self, now: Time, id: PortId, frame: PfcFrame) {
-        self.book(now);
+        self.flush(now);
         let port = &mut self.ports[id.index()];
         let Some(rate) = port.quantum_rate() else { return };
         if frame.vector == 0 || !port.present {
@@ -130,7 +136,7 @@ impl<P: Default> Tm<P> {
         self.arm_sending(at, id);
     }
 
-    /// Tells the peer of `id` what the priority groups want, if that changed.
+    /// Sends the peer of `id` what the priority groups want, if that changed.
     pub(crate) fn say_flow_control(&mut self, now: Time, id: PortId) {
         let port = &self.ports[id.index()];
         if port.wanted_xoff() != port.pause_tx.stopped && port.present {
@@ -213,7 +219,7 @@ impl<P: Default> Tm<P> {
 
     /// Stops or resumes all transmission of a port: a test, or a transmit ring that is full.
     pub fn set_blocked(&mut self, now: Time, id: PortId, blocked: bool) {
-        self.book(now);
+        self.flush(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         if port.blocked && !blocked {
             for queue in &mut port.queues {
@@ -228,7 +234,7 @@ impl<P: Default> Tm<P> {
     /// The link went down, or the port is being removed: everything queued is dropped with events,
     /// new packets are refused, pauses are forgotten. Other ports lose nothing.
     pub fn port_down(&mut self, now: Time, id: PortId) {
-        self.book(now);
+        self.flush(now);
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = false;
         port.pause_rx.clear(now, &mut port.pauses);
@@ -254,7 +260,7 @@ impl<P: Default> Tm<P> {
         self.arm_timer(id);
     }
 
-    /// The link is up again. The peer is told again to stop where groups are still over their threshold.
+    /// The link is up again. The peer is asked again to stop where groups are still over their threshold.
     pub fn port_up(&mut self, now: Time, id: PortId) {
         let Some(port) = self.ports.get_mut(id.index()) else { return };
         port.present = true;

@@ -1,4 +1,4 @@
-//! [`Tm::pass_queue`] against [`Tm::enqueue`] and [`Tm::begin`]: the same traffic, the same everything.
+//! Packets that depart at once against packets that are queued and chosen: the same traffic, the same everything.
 
 use std::cell::Cell;
 
@@ -74,61 +74,50 @@ fn traffic() -> Tm<u32> {
 /// A traffic manager with what came out of it.
 struct Side {
     tm: Tm<u32>,
-    may_pass: bool,
-    alone: u32,
+    /// Packets may depart at once.
+    cuts: bool,
+    /// Packets that departed with their time on the wire.
+    uncontended: u32,
     out: Vec<String>,
 }
 
 impl Side {
-    fn new(may_pass: bool) -> Side {
-        Side { tm: traffic(), may_pass, alone: 0, out: Vec::new() }
+    fn new(cuts: bool) -> Side {
+        Side { tm: traffic(), cuts, uncontended: 0, out: Vec::new() }
     }
 
-    fn leave(&mut self, now: Time, id: PortId, departure: Departure<u32>, abort: bool) {
-        if abort {
+    fn leave(&mut self, now: Time, id: PortId, packet: u32, departure: Departure, abort: bool) {
+        if let Some(sent) = departure.sent {
+            self.out.push(format!("{:?}", Some(sent)));
+            self.uncontended += 1;
+        } else if abort {
             self.tm.abort(now, id);
         } else {
-            let sent = self.tm.commit(now, id, departure.packet);
+            let sent = self.tm.commit(now, id, packet);
             self.out.push(format!("{sent:?}"));
         }
-        self.out.push(format!("{id:?} {departure:?}"));
+        self.out.push(format!("{id:?} {packet} {:?}", Departure { sent: None, ..departure }));
     }
 
     fn offer(&mut self, now: Time, arrival: &Arrival, abort: bool) {
-        let (packet, is_quiet) = (arrival.bytes, self.tm.next_ready().is_none());
-        // What would be dropped in egress never goes alone.
-        let may_go_alone = self.may_pass && is_quiet && !abort;
-        if may_go_alone && let Some(sent) = self.tm.pass_alone(now, arrival) {
-            let departure = Departure::at_once(packet, arrival.queue, false, now);
-            self.out.push(format!("{:?}", Some(sent)));
-            self.out.push(format!("{:?} {departure:?}", arrival.egress));
-            self.alone += 1;
-            return;
-        }
-        // Packets that are no burst, copies among them, are queued at once.
-        let passed = match self.may_pass && is_quiet && !arrival.bytes.is_multiple_of(5) {
-            true => self.tm.pass_queue(now, arrival),
-            false => None,
-        };
-        match passed {
-            Some(Ok(mark)) => {
-                let departure = Departure::at_once(packet, arrival.queue, mark, now);
-                self.leave(now, arrival.egress, departure, abort);
+        let packet = arrival.bytes;
+        // Some packets are followed by others, and what egress would drop does not leave it unchanged.
+        let last = self.cuts && !arrival.bytes.is_multiple_of(25);
+        let terms = Terms { last, unchanged: !abort, ..Terms::default() };
+        match self.tm.offer(now, &Arrival { terms, ..*arrival }) {
+            Offered::Departs(departure) => {
+                self.leave(now, arrival.egress, packet, departure, abort);
             }
-            Some(Err(reason)) => self.out.push(format!("{reason:?}")),
-            None => {
-                if let Err(refused) = self.tm.enqueue(now, packet, arrival) {
-                    self.out.push(format!("{:?}", refused.reason));
-                }
-            }
+            Offered::Queued(slot) => self.tm.put(slot, packet),
+            Offered::Refused(reason) => self.out.push(format!("{reason:?}")),
         }
         self.serve(now, abort);
     }
 
     fn serve(&mut self, now: Time, abort: bool) {
         while let Some(id) = self.tm.next_ready() {
-            if let Some(departure) = self.tm.begin(now, id) {
-                self.leave(now, id, departure, abort);
+            if let Some((packet, departure)) = self.tm.begin(now, id) {
+                self.leave(now, id, packet, departure, abort);
             }
         }
     }
@@ -153,13 +142,14 @@ impl Side {
                 let (ingress, egress) = (PortId(ingress), PortId(egress));
                 let color = Color::Green;
                 let group = queue % 8;
-                let arrival = Arrival { ingress, egress, group, queue, bytes, ect, color };
+                let terms = Terms::default();
+                let arrival = Arrival { ingress, egress, group, queue, bytes, ect, color, terms };
                 self.offer(now, &arrival, abort);
             }
             Op::Outside(what) => what.happen(&mut self.tm, now),
             Op::ClearWatermarks => self.tm.clear_watermarks(),
             Op::Hold { ns } => {
-                let until = Wait::Until(now + Span::from_ns(ns));
+                let until = Release::At(now + Span::from_ns(ns));
                 let held = self.tm.hold(now, 700, &to(3, 700), until);
                 self.out.push(format!("{held:?}"));
             }
@@ -176,18 +166,18 @@ impl Side {
         self.serve(now, false);
     }
 
-    /// Everything that can be seen from outside. A copy is looked at: what goes alone is not booked because of it.
+    /// Everything that can be seen from outside. A copy is read: reading does not end deferred accounting.
     fn seen(&mut self, now: Time) -> Vec<String> {
         let mut seen = std::mem::take(&mut self.out);
         while let Some(event) = self.tm.next_event() {
             seen.push(format!("{event:?}"));
         }
         seen.push(format!("{:?}", self.tm.next_effect()));
-        // What has left is known to have left only when it is booked.
-        let next = self.tm.clone().next_deadline().filter(|at| *at > now);
+        // What has left is known to have left only when it is accounted.
+        let next = Some(self.tm.clone().next_deadline()).filter(|due| !due.is_by(now));
         seen.push(format!("{next:?}"));
         let mut tm = self.tm.clone();
-        tm.book(now);
+        tm.flush(now);
         seen.extend((0..3).map(|port| format!("{:?}", tm.port(PortId(port)))));
         seen.extend((0..2).map(|pool| format!("{:?}", tm.pool(PoolId(pool)))));
         seen.push(format!("{:?}", tm.audit()));
@@ -197,7 +187,7 @@ impl Side {
 
 proptest! {
     #[test]
-    fn a_packet_that_passes_is_as_one_that_was_queued(ops in prop::collection::vec(ops(), 1..300)) {
+    fn a_packet_that_departs_at_once_is_as_one_that_was_queued(ops in prop::collection::vec(ops(), 1..300)) {
         let (mut fast, mut plain) = (Side::new(true), Side::new(false));
         let mut now = Time::ZERO;
         for op in ops {
@@ -211,12 +201,12 @@ proptest! {
     }
 }
 
-/// The same for few ways and long pauses, where frames follow each other alone.
+/// The same for few routes and long pauses, where frames are uncontended.
 #[test]
-fn packets_that_go_alone_are_as_those_that_were_queued() {
-    let alone = Cell::new(0);
+fn uncontended_packets_are_as_those_that_were_queued() {
+    let uncontended = Cell::new(0);
     let config = ProptestConfig::with_cases(600);
-    proptest!(config, |(ops in prop::collection::vec(lonely(), 1..200))| {
+    proptest!(config, |(ops in prop::collection::vec(one_route(), 1..200))| {
         let (mut fast, mut plain) = (Side::new(true), Side::new(false));
         let mut now = Time::ZERO;
         for op in ops {
@@ -230,13 +220,13 @@ fn packets_that_go_alone_are_as_those_that_were_queued() {
             plain.step(now, &op);
             prop_assert_eq!(fast.seen(now), plain.seen(now), "{:?}", op);
         }
-        alone.set(alone.get() + fast.alone);
+        uncontended.set(uncontended.get() + fast.uncontended);
     });
-    assert!(alone.get() > 2_000, "{} went alone", alone.get());
+    assert!(uncontended.get() > 2_000, "{} were uncontended", uncontended.get());
 }
 
-/// Packets of nearly one way, one after the other.
-fn lonely() -> impl Strategy<Value = Op> {
+/// Packets of nearly one route, one after the other.
+fn one_route() -> impl Strategy<Value = Op> {
     let queue = prop::sample::select(vec![0u8, 3, 3, 3, 3, 3, 7, 4, 4, 1]);
     let packet = (0u16..20, queue, 1u32..2_400, any::<u8>());
     // Longer than the time to the next packet.
@@ -258,29 +248,38 @@ fn lonely() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Offers a packet that nothing follows and that egress leaves as it is; commits it where that is due. `Ok`: it departed, with its time on
+/// the wire known at once or not; it waits otherwise.
+fn send(tm: &mut Tm<u32>, now: Time, arrival: &Arrival) -> Result<Option<bool>, DropReason> {
+    let terms = Terms { last: true, unchanged: true, ..Terms::default() };
+    match tm.offer(now, &Arrival { terms, ..*arrival }) {
+        Offered::Refused(reason) => Err(reason),
+        Offered::Queued(slot) => {
+            tm.put(slot, arrival.bytes);
+            Ok(None)
+        }
+        Offered::Departs(departure) => {
+            if departure.sent.is_none() {
+                tm.commit(now, arrival.egress, arrival.bytes).unwrap();
+            }
+            Ok(Some(departure.sent.is_some()))
+        }
+    }
+}
+
 #[test]
-fn what_went_alone_is_booked_when_it_is_looked_at() {
+fn deferred_frames_are_accounted_when_they_are_read() {
     let mut tm = plain();
     let mut now = Time::ZERO;
-    let mut alone = 0;
+    let mut deferred = 0;
     for bytes in [1_000, 900, 800, 1_200, 1_000] {
         tm.advance(now);
-        let arrival = to(3, bytes);
-        match tm.pass_alone(now, &arrival) {
-            Some(sent) => {
-                assert_eq!(sent.end, now + Span::from_ps((u64::from(bytes) + 24) * 80));
-                alone += 1;
-            }
-            None => {
-                assert_eq!(tm.pass_queue(now, &arrival), Some(Ok(false)));
-                tm.commit(now, PortId(1), bytes);
-            }
-        }
+        deferred += u32::from(send(&mut tm, now, &to(3, bytes)).unwrap().unwrap());
         now += Span::from_us(1);
     }
-    // The first, and the first of those that were longer, went the whole way.
-    assert_eq!(alone, 3);
-    tm.book(now);
+    // The first, and the first of those that were longer, took the full path.
+    assert_eq!(deferred, 3);
+    tm.flush(now);
     let port = tm.port(PortId(1)).unwrap();
     assert_eq!(port.queues[3].counters.departed, Count { packets: 5, bytes: 4_900 });
     assert_eq!((port.queues[3].peak_bytes, port.queues[3].account.peak), (1_200, 1_200));
@@ -288,56 +287,69 @@ fn what_went_alone_is_booked_when_it_is_looked_at() {
     assert_eq!(port.groups[3].counters.released, Count { packets: 5, bytes: 4_900 });
     tm.audit().unwrap();
 
-    // On the wire: charged until it has left, for whoever looks meanwhile.
-    assert!(tm.pass_alone(now, &to(3, 1_000)).is_some());
-    assert_eq!(tm.pass_alone(now, &to(3, 1_000)), None, "the link is not free");
-    assert_eq!(tm.next_effect(), None);
-    assert_eq!(tm.next_deadline(), Some(now + Span::from_ps(1_024 * 80)));
+    // On the wire: charged until it has left, for whoever reads meanwhile.
+    assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(Some(true)));
+    assert_eq!(tm.next_effect(), Due::Never);
+    assert_eq!(tm.next_deadline(), Due::At(now + Span::from_ps(1_024 * 80)));
     assert_eq!(tm.pool(EGRESS).unwrap().shared, 1_000);
+    assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(None), "the link is not free");
     tm.advance(now + Span::from_ns(100));
+    drain(&mut tm, now + Span::from_ns(100), Time::MAX);
     assert_eq!(tm.pool(EGRESS).unwrap().shared, 0);
 }
 
 #[test]
-fn only_one_packet_at_a_time_passes() {
+fn only_one_packet_at_a_time_cuts_through() {
     let mut tm = plain();
     let arrival = to(3, 1_000);
-    assert_eq!(tm.pass_queue(Time::ZERO, &arrival), Some(Ok(false)));
-    assert_eq!(tm.pass_queue(Time::ZERO, &arrival), None, "the first one is on its way");
-    let sent = tm.commit(Time::ZERO, PortId(1), 1_000).unwrap();
-    let last = sent.end - Span::from_ps(1);
-    assert_eq!(tm.pass_queue(last, &arrival), None, "it is on the wire");
-    tm.advance(sent.end);
-    assert_eq!(tm.pass_queue(sent.end, &arrival), Some(Ok(false)));
-    let frames = tm.send_control(sent.end, PortId(1), 64, 64);
-    assert!(matches!(frames, Ok(Admitted::Queued)));
-    tm.abort(sent.end, PortId(1));
-    assert_eq!(tm.pass_queue(sent.end, &arrival), None, "a pause goes first");
-    assert!(tm.begin(sent.end, PortId(1)).is_some_and(|first| first.queue == CONTROL_QUEUE));
-    let hairpin = Arrival { ingress: PortId(1), ..arrival };
-    tm.abort(sent.end, PortId(1));
-    assert_eq!(tm.pass_queue(sent.end, &hairpin), None, "its own XOFF would come first");
+    let last = Terms { last: true, ..Terms::default() };
+    let last = Arrival { terms: last, ..arrival };
+    let departs = |offered| matches!(offered, Offered::Departs(Departure { sent: None, .. }));
+    assert!(!departs(tm.offer(Time::ZERO, &arrival)), "others follow");
+    drain(&mut tm, Time::ZERO, Time::from_ns(1_000));
+    let start = Time::from_ns(1_000);
+    assert!(departs(tm.offer(start, &last)));
+    assert!(!departs(tm.offer(start, &last)), "the first one is on its way");
+    let sent = tm.commit(start, PortId(1), 1_000).unwrap();
+    assert!(!departs(tm.offer(sent.end - Span::from_ps(1), &last)), "it is on the wire");
+    drain(&mut tm, sent.end, Time::from_ns(9_000));
+    let later = Time::from_ns(9_000);
+    assert!(departs(tm.offer(later, &last)));
+    assert_eq!(tm.send_control(later, PortId(1), 64, 64), Ok(Admitted::Queued));
+    tm.abort(later, PortId(1));
+    assert!(!departs(tm.offer(later, &last)), "a pause goes first");
+    assert!(tm.take(later, PortId(1)).is_some_and(|first| first.queue == CONTROL_QUEUE));
+    tm.abort(later, PortId(1));
+    drain(&mut tm, later, Time::from_ns(20_000));
+    let hairpin = Arrival { ingress: PortId(1), ..last };
+    assert!(!departs(tm.offer(Time::from_ns(20_000), &hairpin)), "its own XOFF would come first");
 }
 
 #[test]
-fn where_something_is_counted_or_discarded_packets_go_the_whole_way() {
+fn another_port_that_may_send_goes_first() {
+    let mut tm = manager([(10_000, 0), (10_000, 0)], &[port(100), port(100), port(100)]);
+    tm.enqueue(Time::ZERO, 500, &to(3, 500)).unwrap();
+    let terms = Terms { last: true, ..Terms::default() };
+    let other = Arrival { egress: PortId(2), terms, ..to(3, 500) };
+    assert!(matches!(tm.offer(Time::ZERO, &other), Offered::Queued(_)));
+}
+
+#[test]
+fn where_something_is_counted_or_discarded_every_packet_takes_the_full_path() {
     let mut tm = traffic();
     let mut now = Time::ZERO;
-    let mut send = |tm: &mut Tm<u32>, queue: u8| {
+    let mut is_deferred = |tm: &mut Tm<u32>, queue: u8| {
         now += Span::from_us(5);
         tm.advance(now);
-        let alone = tm.pass_alone(now, &to(queue, 500)).is_some();
-        if !alone && tm.pass_queue(now, &to(queue, 500)) == Some(Ok(false)) {
-            tm.commit(now, PortId(1), 500);
-        }
-        (alone, now)
+        (send(tm, now, &to(queue, 500)).unwrap() == Some(true), now)
     };
-    assert!(!send(&mut tm, 3).0 && send(&mut tm, 3).0);
-    assert!(!send(&mut tm, 4).0 && !send(&mut tm, 4).0, "its guaranteed rate counts every frame");
-    assert!(!send(&mut tm, 3).0 && send(&mut tm, 3).0);
+    assert!(!is_deferred(&mut tm, 3).0 && is_deferred(&mut tm, 3).0);
+    let metered = "its guaranteed rate counts every frame";
+    assert!(!is_deferred(&mut tm, 4).0 && !is_deferred(&mut tm, 4).0, "{metered}");
+    assert!(!is_deferred(&mut tm, 3).0 && is_deferred(&mut tm, 3).0);
 
     // A storm on the ingress port: its peer pauses it, and does not stop.
-    let (_, now) = send(&mut tm, 3);
+    let (_, now) = is_deferred(&mut tm, 3);
     let frame = PfcFrame { vector: 1 << 3, quanta: [Quanta::MAX; CLASSES] };
     tm.pfc_received(now, PortId(0), &frame);
     let stopped = Arrival { ingress: PortId(1), egress: PortId(0), ..to(3, 500) };
@@ -347,6 +359,5 @@ fn where_something_is_counted_or_discarded_packets_go_the_whole_way() {
     assert!(events.iter().any(|e| matches!(e, Event::StormDetected { .. })), "{events:?}");
     assert_eq!(tm.slots().0, 0, "what was stopped is discarded");
     let later = now + Span::from_us(13);
-    assert_eq!(tm.pass_alone(later, &to(3, 500)), None);
-    assert_eq!(tm.pass_queue(later, &to(3, 500)), Some(Err(DropReason::WatchdogStorm)));
+    assert_eq!(send(&mut tm, later, &to(3, 500)), Err(DropReason::WatchdogStorm));
 }

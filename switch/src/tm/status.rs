@@ -28,6 +28,8 @@ pub struct QueueStatus {
     pub wred: Option<WredCounters>,
     /// Stopped by a received pause.
     pub paused: bool,
+    /// Watchdog; zero without one.
+    pub watchdog: WatchdogCounters,
 }
 
 /// One priority group.
@@ -37,7 +39,7 @@ pub struct GroupStatus {
     pub account: AccountUse,
     /// Occupancy at which XOFF is sent, with the pool as it is now.
     pub xoff_at_bytes: u64,
-    /// The peer is told to stop.
+    /// The peer is asked to stop.
     pub xoff: bool,
     /// Counters.
     pub counters: GroupCounters,
@@ -88,7 +90,7 @@ impl<P: Default> Tm<P> {
         self.slots.packets()
     }
 
-    /// True while a packet is held until others have passed: [`Tm::passed`] matters.
+    /// True while a packet is held until others have passed.
     #[inline]
     pub fn is_counting(&self) -> bool {
         self.holds.is_counting()
@@ -117,6 +119,7 @@ impl<P: Default> Tm<P> {
                 counters: queue.counters,
                 wred: queue.wred.as_ref().map(|wred| wred.counters),
                 paused: port.paused & 1 << q != 0,
+                watchdog: port.watchdog.as_ref().map(|w| w.counters[q]).unwrap_or_default(),
             }
         });
         let groups = std::array::from_fn(|g| {
@@ -202,8 +205,8 @@ impl<P: Default> Tm<P> {
     /// Changes the threshold of a priority group. One that is over its new threshold asks for a pause with the next packet;
     /// one that is under it again resumes at once.
     pub fn set_group_limit(&mut self, now: Time, port: PortId, group: u8, limit: Limit) {
-        self.book(now);
-        self.solo.forget();
+        self.flush(now);
+        self.deferred.invalidate();
         let Some(entry) = self.ports.get_mut(port.index()) else { return };
         let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
         group.account.config.limit = limit;
@@ -228,7 +231,7 @@ impl<P: Default> Tm<P> {
     /// Sets all watermarks (pools, groups, queues) to the present occupancy: clear-on-read for a caller
     /// that has just read.
     pub fn clear_watermarks(&mut self) {
-        self.book_by_now();
+        self.flush(self.now);
         for pool in &mut self.pools {
             pool.used.peak = pool.used.shared + pool.used.headroom + pool.used.reserved;
         }

@@ -1,0 +1,296 @@
+//! The way out: egress passes for what leaves, and the hand-over to ports.
+//!
+//! What needs no time on a link (ports without a rate, the control plane) does egress in bursts. A port with a rate sends one packet
+//! after the other, as the traffic manager lets them depart, because the link time of the next depends on the length that egress made of
+//! this one.
+
+use std::slice;
+
+use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
+use wireyard_pipeline::ir::CPU_PORT;
+use wireyard_pipeline::trace::TraceSink;
+use wireyard_tables::time::Time;
+
+use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
+use super::{Core, reborrow};
+use crate::device::notify::Half;
+use crate::ports::TxFrame;
+use crate::stats::DeviceReason;
+use crate::tm::{CONTROL_QUEUE, Charge, Departure, DropReason, PortId};
+
+/// Packets that depart and need no time on a link, and the lists of an egress pass.
+#[derive(Default)]
+pub(super) struct Egress {
+    /// They have not done egress.
+    pub(super) departing: Vec<Descriptor>,
+    burst: Vec<Descriptor>,
+    meta: Vec<Intrinsic>,
+}
+
+impl Core {
+    /// Sends what can leave now. Returns the frames that ports took.
+    #[inline]
+    pub(super) fn transmit(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
+        let mut sent = 0;
+        if !self.egress.departing.is_empty() {
+            self.egress_departing(reborrow(&mut trace));
+        }
+        if !self.ports.active.is_empty() {
+            sent += self.send_blocked();
+        }
+        sent += self.serve(trace);
+        if !self.ports.active.is_empty() {
+            sent += self.send_all();
+        }
+        sent
+    }
+
+    /// A port that had no room before is asked again.
+    fn send_blocked(&mut self) -> usize {
+        let (mut sent, mut next) = (0, 0);
+        while let Some(slot) = self.ports.active.next(next) {
+            next = slot + 1;
+            if self.ports[slot].blocked {
+                sent += self.send(slot);
+            }
+        }
+        sent
+    }
+
+    /// Egress for what departs and needs no time on a link. What egress itself sends so by copies waits for the next poll.
+    pub(super) fn egress_departing(&mut self, mut trace: Option<&mut dyn TraceSink>) {
+        let now_ns = self.now.as_ns();
+        let Egress { departing: mut waiting, mut burst, mut meta } =
+            std::mem::take(&mut self.egress);
+        let mut packets = waiting.drain(..);
+        loop {
+            burst.extend(packets.by_ref().take(BURST_MAX));
+            if burst.is_empty() {
+                break;
+            }
+            meta.extend(burst.iter().map(|packet: &Descriptor| {
+                let mark = self.mark_all && packet.flags & flags::ECT != 0;
+                let (enqueue_ns, dequeue_ns, congestion_mark) = (now_ns, now_ns, mark.into());
+                Intrinsic {
+                    now_ns,
+                    enqueue_ns,
+                    dequeue_ns,
+                    congestion_mark,
+                    ..Intrinsic::default()
+                }
+            }));
+            self.device.half = Half::Egress;
+            let sink = reborrow(&mut trace);
+            self.executor.egress(&mut self.mem, &mut self.device, sink, &mut burst, &mut meta);
+            for (mut packet, intrinsic) in burst.drain(..).zip(&meta) {
+                if !self.after_egress(&mut packet, intrinsic) {
+                    continue;
+                }
+                match self.ports.find(packet.egress_port) {
+                    Some(slot) => self.hand_over(slot, &mut packet, self.now, self.now),
+                    None if packet.egress_port == CPU_PORT => {
+                        self.punt(packet, DeviceReason::ToCpu.index());
+                    }
+                    None => self.drop_packet(packet, DeviceReason::NoSuchPort.index()),
+                }
+            }
+            meta.clear();
+            self.after_pass();
+        }
+        drop(packets);
+        // The lists go back: no packet costs an allocation.
+        (self.egress.burst, self.egress.meta) = (burst, meta);
+        if self.egress.departing.is_empty() {
+            self.egress.departing = waiting;
+        }
+    }
+
+    pub(super) fn send_all(&mut self) -> usize {
+        let (mut sent, mut next) = (0, 0);
+        while let Some(slot) = self.ports.active.next(next) {
+            next = slot + 1;
+            sent += self.send(slot);
+        }
+        sent
+    }
+
+    /// Serves the ports that the traffic manager says may send.
+    #[inline]
+    fn serve(&mut self, mut trace: Option<&mut dyn TraceSink>) -> usize {
+        let mut sent = 0;
+        while let Some(id) = self.manager.tm.next_ready() {
+            if let Some((mut packet, departure)) = self.manager.tm.begin(self.now, id) {
+                self.depart(id, &mut packet, &departure, reborrow(&mut trace));
+            }
+            // A drop by WRED, an XON, a packet that was held and now leaves.
+            self.handle_events();
+            let Some(slot) = slot_of(id) else { continue };
+            if self.ports[slot].backlog.len() >= BURST_MAX {
+                sent += self.send(slot);
+            }
+        }
+        sent
+    }
+
+    /// Egress for one packet that departs, and its time on the wire.
+    #[inline]
+    pub(super) fn depart(
+        &mut self,
+        id: PortId,
+        packet: &mut Descriptor,
+        departure: &Departure,
+        trace: Option<&mut dyn TraceSink>,
+    ) {
+        let is_own = packet.flags & DEVICE_ORIGINATED != 0 || departure.queue == CONTROL_QUEUE;
+        if !is_own && !self.egress_one(packet, departure, trace) {
+            if departure.sent.is_none() {
+                self.manager.tm.abort(self.now, id);
+            }
+            return;
+        }
+        let sent = match departure.sent {
+            None => self.manager.tm.commit(self.now, id, self.ingress.cuts.frame_bytes(packet)),
+            known => known,
+        };
+        match (sent, slot_of(id)) {
+            (Some(times), Some(slot)) => {
+                if departure.mark && packet.flags & flags::MARKED != 0 {
+                    self.manager.tm.mark_written(id, departure.queue);
+                }
+                self.hand_over(slot, packet, times.start, times.end);
+            }
+            _ => {
+                self.drop_packet(std::mem::take(packet), self.manager.reason(DropReason::PortDown));
+            }
+        }
+    }
+
+    /// True if the packet leaves; otherwise it was taken.
+    #[inline]
+    fn egress_one(
+        &mut self,
+        packet: &mut Descriptor,
+        departure: &Departure,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> bool {
+        if trace.is_none() && self.executor.skips_egress(packet.generation) {
+            return true;
+        }
+        let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let ect = packet.flags & flags::ECT != 0;
+        let mut intrinsic = Intrinsic {
+            now_ns: self.now.as_ns(),
+            enqueue_ns: departure.enqueued_at.as_ns(),
+            dequeue_ns: departure.start.as_ns(),
+            enqueue_depth_bytes: clip(departure.depth_at_enqueue),
+            dequeue_depth_bytes: clip(departure.depth_at_dequeue),
+            congestion_mark: (departure.mark || self.mark_all && ect).into(),
+            ..Intrinsic::default()
+        };
+        self.device.half = Half::Egress;
+        let (burst, meta) = (slice::from_mut(packet), slice::from_mut(&mut intrinsic));
+        self.executor.egress(&mut self.mem, &mut self.device, trace, burst, meta);
+        let leaves = self.after_egress(packet, &intrinsic);
+        self.after_pass();
+        leaves
+    }
+
+    /// Does what egress decided. True if the packet leaves; otherwise it was taken.
+    #[inline]
+    pub(super) fn after_egress(&mut self, packet: &mut Descriptor, intrinsic: &Intrinsic) -> bool {
+        if intrinsic.clone_count > 0 {
+            let sessions = &intrinsic.clones[..usize::from(intrinsic.clone_count)];
+            self.mirror_all(packet, sessions, PacketPath::CloneEgress, Charge::Own);
+        }
+        match Decision::of(intrinsic) {
+            Decision::Drop(reason) => {
+                self.drop_for(std::mem::take(packet), reason);
+                return false;
+            }
+            Decision::Punt(reason) => {
+                self.punt_for(std::mem::take(packet), reason);
+                return false;
+            }
+            _ => {}
+        }
+        if packet.flags & flags::RECIRCULATE != 0 {
+            self.run_again(std::mem::take(packet), PacketPath::Recirculate);
+            return false;
+        }
+        true
+    }
+
+    /// The frame of a packet for a port, with its time on the wire.
+    #[inline]
+    pub(super) fn hand_over(
+        &mut self,
+        slot: usize,
+        packet: &mut Descriptor,
+        start: Time,
+        end: Time,
+    ) {
+        let wire_len = self.ingress.cuts.wire_len(packet);
+        let Some(buf) = packet.buf.take() else { return };
+        let (data_off, len) = (packet.data_off, packet.len);
+        self.ports[slot].backlog.push(TxFrame { buf, data_off, len, wire_len, start, end });
+        self.ports[slot].backlog_from.push(packet.ingress_port);
+        self.ports.active.insert(slot);
+    }
+
+    /// Hands the backlog to the port. What finds no room stays; the traffic manager then sends
+    /// nothing more, and a port without a configuration drops what is over a limit.
+    #[inline]
+    fn send(&mut self, slot: usize) -> usize {
+        let before = self.ports[slot].backlog.len();
+        let mut sent = 0;
+        if before > 0 {
+            let port = &mut self.ports[slot];
+            let recorded = port.recorded;
+            if recorded.is_some() {
+                self.recording.hold(&mut self.mem, &port.backlog);
+            }
+            let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
+            match result {
+                Ok(done) => sent = done.sent,
+                Err(error) => self.ports.messages.push(error.to_string()),
+            }
+            let gone = before - self.ports[slot].backlog.len();
+            self.ports.book_sent(slot, gone, sent, DeviceReason::TxFull.index());
+            if let Some(place) = recorded {
+                self.recording.given(place, &mut self.mem, gone, sent);
+            }
+        }
+        let is_full = !self.ports[slot].backlog.is_empty();
+        if !self.manager.configured {
+            self.shed(slot);
+        } else if is_full != self.ports[slot].blocked {
+            self.ports[slot].blocked = is_full;
+            self.report_blocked(slot);
+        }
+        if self.ports[slot].backlog.is_empty() {
+            self.ports.active.remove(slot);
+        }
+        sent
+    }
+
+    /// Reports to the traffic manager whether a port takes frames.
+    pub(super) fn report_blocked(&mut self, slot: usize) {
+        let blocked = self.ports[slot].blocked || self.ports[slot].held;
+        self.manager.tm.set_blocked(self.now, port_id(slot), blocked);
+    }
+
+    /// Drops the newest frames over the limit of the backlog.
+    fn shed(&mut self, slot: usize) {
+        while self.ports[slot].backlog.len() > self.ports.backlog_max {
+            let port = &mut self.ports[slot];
+            let (Some(frame), Some(from)) = (port.backlog.pop(), port.backlog_from.pop()) else {
+                return;
+            };
+            let places = self.ports.drop_places(self.ports.find(from), Some(slot));
+            let why = "dropped: tx_full: no room behind the port";
+            self.recording.shed(places, self.now, &self.mem, &frame, why);
+            self.mem.free(frame.buf);
+            self.ports.book_drop(from, DeviceReason::TxFull.index());
+        }
+    }
+}

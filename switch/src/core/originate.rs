@@ -1,0 +1,198 @@
+//! Frames that the device consumes and makes itself: pauses in both directions, CNPs, generated frames; and what the traffic manager
+//! asks for.
+
+use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, NO_PORT, PacketPath, flags};
+use wireyard_pipeline::ir::CPU_PORT;
+use wireyard_tables::time::Time;
+
+use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
+use super::{Core, MacControlPolicy};
+use crate::device::notify::{Notice, NoticeClass, Via};
+use crate::frames::Mac;
+use crate::frames::flow_control::FlowControlError;
+use crate::ports::RxFrame;
+use crate::stats::DeviceReason;
+use crate::tm::{Arrival, CONTROL_QUEUE, Charge, Event, FlowControlFrame, PortId, Terms};
+
+impl Core {
+    /// True for a MAC control frame, whatever is wrong with it: it ends at the port (802.3 clause 31).
+    #[inline]
+    pub(super) fn is_mac_control(&self, slot: usize, frame: &RxFrame) -> bool {
+        self.mac_control == MacControlPolicy::Consume
+            && self.ports[slot].is_ethernet()
+            && crate::frames::has_mac_control_type(self.mem.frame(
+                &frame.buf,
+                frame.data_off,
+                frame.len,
+            ))
+    }
+
+    /// Obeys a MAC control frame, if nothing is wrong with it.
+    pub(super) fn mac_control_received(&mut self, slot: usize, frame: RxFrame) {
+        let bytes = self.mem.frame(&frame.buf, frame.data_off, frame.len);
+        let said = match frame.wire_len == frame.len {
+            true => self.frames.flow_control.parse(bytes),
+            // A capture record that was cut does not have all that it says.
+            false => Err(FlowControlError::Length { bytes: bytes.len() }),
+        };
+        self.mem.free(frame.buf);
+        let (now, id) = (self.now, port_id(slot));
+        let reason = match said {
+            Ok(FlowControlFrame::Pfc(pfc)) => {
+                self.manager.tm.pfc_received(now, id, &pfc);
+                DeviceReason::MacControl
+            }
+            Ok(FlowControlFrame::Pause(quanta)) => {
+                self.manager.tm.pause_received(now, id, quanta);
+                DeviceReason::MacControl
+            }
+            Err(FlowControlError::Length { .. }) => DeviceReason::MacControlLength,
+            Err(FlowControlError::WrongMac { .. }) => DeviceReason::MacControlAddress,
+            Err(FlowControlError::UnknownOpcode { .. }) => DeviceReason::MacControlOpcode,
+            Err(FlowControlError::Vector { .. }) => DeviceReason::PfcVector,
+            Err(FlowControlError::NotMacControl { .. }) => DeviceReason::MacControl,
+        };
+        self.ports[slot].ledger.consume(reason.index());
+    }
+
+    fn flow_control(&mut self, id: PortId, frame: &FlowControlFrame) {
+        let Some(slot) = slot_of(id) else { return };
+        let number = self.ports[slot].number;
+        let bytes = self.frames.flow_control.build(Mac(self.ports.mac(number)), frame);
+        self.send_control(slot, &bytes);
+    }
+
+    /// Does what the traffic manager asks for.
+    #[inline]
+    pub(super) fn handle_events(&mut self) {
+        if self.manager.tm.has_events() {
+            self.handle_all_events();
+        }
+    }
+
+    fn handle_all_events(&mut self) {
+        while let Some(event) = self.manager.tm.next_event() {
+            match event {
+                Event::FlowControl { port, frame } => self.flow_control(port, &frame),
+                Event::Drop { packet, reason, port, .. } => {
+                    let was_removed = slot_of(port).is_some_and(|slot| !self.ports[slot].present);
+                    let reason = match was_removed {
+                        true => DeviceReason::PortRemoved.index(),
+                        false => self.manager.reason(reason),
+                    };
+                    self.refuse(packet, reason);
+                }
+                Event::StormDetected { port, queue, action } => {
+                    let (name, action) = (self.ports.name(slot_of(port)), action.name());
+                    self.ports.messages.push(format!(
+                        "{name}: queue {queue} is kept paused by its peer (PFC storm): {action}"
+                    ));
+                    self.say_storm(port, queue, false);
+                }
+                Event::Returned { worker, charge } => self.give_back(worker, charge),
+                Event::StormRestored { port, queue } => {
+                    let name = self.ports.name(slot_of(port));
+                    self.ports
+                        .messages
+                        .push(format!("{name}: the PFC storm on queue {queue} is over"));
+                    self.say_storm(port, queue, true);
+                }
+            }
+        }
+    }
+
+    /// Sends a MAC control frame of the port's own: before all others, never paused.
+    pub(super) fn send_control(&mut self, slot: usize, frame: &[u8]) {
+        let Some(mut packet) = self.own_packet(slot, frame) else { return };
+        let (port, bytes) = (port_id(slot), self.ingress.cuts.frame_bytes(&packet));
+        let terms = Terms { charge: Charge::Control, ..Terms::default() };
+        let (ingress, egress, queue) = (port, port, CONTROL_QUEUE);
+        let arrival = Arrival { ingress, egress, queue, bytes, terms, ..Arrival::default() };
+        self.offer_as(slot, &mut packet, &arrival);
+    }
+
+    /// A packet that the device makes, counted as generated on the port it leaves by.
+    pub(super) fn own_packet(&mut self, slot: usize, frame: &[u8]) -> Option<Descriptor> {
+        let number = self.ports[slot].number;
+        self.ports[slot].ledger.generated += 1;
+        let Some(buf) = self.mem.alloc_frame(frame) else {
+            self.ports[slot].ledger.drop(DeviceReason::NoMemory.index());
+            return None;
+        };
+        let data_off = self.mem.config().headroom_bytes as u16;
+        let len = frame.len() as u32;
+        let mut packet = Descriptor::received(buf, data_off, len, number, self.now.as_ns());
+        packet.egress_port = number;
+        packet.path = PacketPath::Generated as u8;
+        packet.flags = DEVICE_ORIGINATED;
+        Some(packet)
+    }
+
+    /// A frame of the device's own enters ingress as if a port had received it.
+    pub(super) fn enter(&mut self, slot: usize, frame: &[u8], at: Time) {
+        let Some(mut packet) = self.own_packet(slot, frame) else { return };
+        packet.flags &= !DEVICE_ORIGINATED;
+        packet.ingress_link = self.ports[slot].link_code();
+        packet.ingress_ns = at.as_ns();
+        self.ingress.again.push_back(Descriptor { egress_port: NO_PORT, ..packet });
+    }
+
+    /// Puts the frames of generators that are due on the work list.
+    pub(super) fn generate(&mut self) {
+        let mut generators = std::mem::take(&mut self.ingress.generators);
+        for _ in 0..BURST_MAX {
+            let Some((frame, port, at)) = generators.take(self.now) else { break };
+            if let Some(slot) = self.ports.find(port) {
+                self.enter(slot, frame, at);
+            }
+        }
+        self.ingress.generators = generators;
+    }
+
+    /// Sends the CNPs that are due.
+    pub(super) fn send_notices(&mut self) {
+        while let Some(notifier) = &mut self.device.notifier {
+            if notifier.next_deadline() > self.now {
+                return;
+            }
+            let Some(notice) = notifier.poll(self.now) else { return };
+            self.send_notice(&notice);
+        }
+    }
+
+    fn send_notice(&mut self, notice: &Notice) {
+        let (Via::Out(number) | Via::In(number)) = notice.via;
+        // The port may be gone, or the mark was on a packet of the CPU port.
+        let Some(slot) = self.ports.find(number) else { return };
+        if let Via::In(_) = notice.via {
+            return self.enter(slot, notice.frame(), self.now);
+        }
+        let Some(mut packet) = self.own_packet(slot, notice.frame()) else { return };
+        let mut intrinsic = Intrinsic::default();
+        match notice.class {
+            NoticeClass::Maps(class) => (intrinsic.dscp, intrinsic.pcp) = (class.dscp, class.pcp),
+            NoticeClass::Lane(lane) => {
+                packet.traffic_class = lane & 7;
+                packet.flags |= flags::CLASS_ASSIGNED;
+            }
+        }
+        self.manager.classify(Some(slot), &mut packet, &intrinsic);
+        self.offer(slot, &mut packet, Terms::default());
+    }
+
+    /// A packet from the control plane: ingress sees it on the CPU port, at the next poll. False when
+    /// packet memory is exhausted; that is counted.
+    pub fn inject(&mut self, frame: &[u8], now: Time) -> bool {
+        self.ports.cpu.received += 1;
+        let Some(buf) = self.mem.alloc_frame(frame) else {
+            self.ports.cpu.drop(DeviceReason::NoMemory.index());
+            return false;
+        };
+        let data_off = self.mem.config().headroom_bytes as u16;
+        let len = frame.len() as u32;
+        let mut packet = Descriptor::received(buf, data_off, len, CPU_PORT, now.as_ns());
+        packet.path = PacketPath::FromCpu as u8;
+        self.ingress.again.push_back(packet);
+        true
+    }
+}

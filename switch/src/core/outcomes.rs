@@ -1,0 +1,107 @@
+//! Why packets ended: reasons by number, and who ended, for those who ask.
+//!
+//! The counts are in the ledgers of the [`ports`](super::ports); here are the names, those of programs learned when their generation is
+//! first met.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::exec::Descriptor;
+use wireyard_pipeline::generation::Executor;
+use wireyard_pipeline::ids::{Id, ReasonId};
+use wireyard_pipeline::packet::PacketMemory;
+
+use crate::stats::{DeviceReason, ReasonIndex, Reasons, device_reasons};
+
+/// A packet that went to the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PuntedPacket {
+    /// Why.
+    pub reason: String,
+    /// Port it came in by.
+    pub ingress_port: u16,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A packet that was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedPacket {
+    /// Why.
+    pub reason: String,
+    /// Port it came in by.
+    pub ingress_port: u16,
+    /// Its bytes, as they were then.
+    pub bytes: Vec<u8>,
+}
+
+/// Reasons, and packets kept for those who listen.
+pub(super) struct Outcomes {
+    pub(super) reasons: Reasons,
+    /// By generation, the index in `reasons` of each reason of its program.
+    of_programs: Vec<(u16, Vec<ReasonIndex>)>,
+    /// Packets for the control plane, when it is listening.
+    pub(super) punted: Option<Vec<PuntedPacket>>,
+    /// Packets that were dropped, when somebody asks who.
+    pub(super) dropped: Option<Vec<DroppedPacket>>,
+}
+
+impl Default for Outcomes {
+    fn default() -> Outcomes {
+        Outcomes { reasons: device_reasons(), of_programs: Vec::new(), punted: None, dropped: None }
+    }
+}
+
+impl Outcomes {
+    /// Index of a program's reason.
+    pub(super) fn program_reason(
+        &mut self,
+        executor: &Executor,
+        generation: u16,
+        reason: ReasonId,
+    ) -> ReasonIndex {
+        let known = self.of_programs.iter().position(|(id, _)| *id == generation);
+        let place = known.unwrap_or_else(|| {
+            let program = executor.generation(generation).map(|g| Arc::clone(&g.program));
+            let names = program.iter().flat_map(|p| p.reasons.iter());
+            let indices = names.map(|name| self.reasons.intern(name)).collect();
+            // Numbers of programs are used again.
+            self.of_programs.retain(|(id, _)| executor.generation(*id).is_some());
+            self.of_programs.push((generation, indices));
+            self.of_programs.len() - 1
+        });
+        let index = self.of_programs[place].1.get(reason.index()).copied();
+        index.unwrap_or(DeviceReason::NoSuchPort.index())
+    }
+
+    /// Keeps a packet for the control plane, if it listens.
+    pub(super) fn keep_punted(
+        &mut self,
+        mem: &PacketMemory,
+        packet: &Descriptor,
+        reason: ReasonIndex,
+    ) {
+        if let (Some(list), Some(buf)) = (&mut self.punted, &packet.buf) {
+            list.push(PuntedPacket {
+                reason: self.reasons.name(reason).to_owned(),
+                ingress_port: packet.ingress_port,
+                bytes: mem.frame(buf, packet.data_off, packet.len).to_vec(),
+            });
+        }
+    }
+
+    /// Keeps a packet that is dropped, if somebody listens.
+    pub(super) fn keep_dropped(
+        &mut self,
+        mem: &PacketMemory,
+        packet: &Descriptor,
+        reason: ReasonIndex,
+    ) {
+        if let (Some(list), Some(buf)) = (&mut self.dropped, &packet.buf) {
+            list.push(DroppedPacket {
+                reason: self.reasons.name(reason).to_owned(),
+                ingress_port: packet.ingress_port,
+                bytes: mem.frame(buf, packet.data_off, packet.len).to_vec(),
+            });
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The ports of a device: their numbers, ledgers, backlogs and links.
+//!
+//! A port has a slot, which stays when the port is removed: packets that came in by it may still be inside, and its ledger goes on. What a
+//! port does with frames is in [`ports`](crate::ports); what waits for it in queues is the traffic manager's.
+
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+use std::os::fd::RawFd;
+
+use wireyard_tables::time::Time;
+
+use super::slot::{Slot, SlotSet};
+use crate::config::{PORT_MAX, is_port};
+use crate::ports::{LinkState, Port};
+use crate::stats::{Ledger, ReasonIndex};
+
+/// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
+/// so that ports that take nothing do not take the memory of the others.
+const BACKLOG_MAX: usize = 1024;
+const BACKLOG_LEAST: usize = 16;
+
+/// The ports, by slot; what every packet touches stands together, first.
+#[repr(C)]
+pub(super) struct Ports {
+    slots: Vec<Slot>,
+    /// Slot of a port number; `u16::MAX` is none.
+    slot_of: Vec<u16>,
+    /// Ports with a backlog.
+    pub(super) active: SlotSet,
+    /// Ports whose descriptors are readable, while [`super::Core::poll_readable`] asks them.
+    pub(super) readable: SlotSet,
+    /// Packets of the control plane.
+    pub(super) cpu: Ledger,
+    /// Frames that may wait for each port.
+    pub(super) backlog_max: usize,
+    /// Numbers of the ports that are there, in slot order.
+    numbers: Vec<u16>,
+    /// How often ports came or went.
+    pub(super) changes: u64,
+    /// Source addresses of ports' own frames, where they were given.
+    macs: BTreeMap<u16, [u8; 6]>,
+    /// Messages for people.
+    pub(super) messages: Vec<String>,
+}
+
+impl Default for Ports {
+    fn default() -> Ports {
+        Ports {
+            slots: Vec::new(),
+            slot_of: Vec::new(),
+            active: SlotSet::default(),
+            readable: SlotSet::default(),
+            cpu: Ledger::default(),
+            backlog_max: BACKLOG_MAX,
+            numbers: Vec::new(),
+            changes: 0,
+            macs: BTreeMap::new(),
+            messages: Vec::new(),
+        }
+    }
+}
+
+impl Index<usize> for Ports {
+    type Output = Slot;
+
+    #[inline]
+    fn index(&self, slot: usize) -> &Slot {
+        &self.slots[slot]
+    }
+}
+
+impl IndexMut<usize> for Ports {
+    #[inline]
+    fn index_mut(&mut self, slot: usize) -> &mut Slot {
+        &mut self.slots[slot]
+    }
+}
+
+/// The address of a port that has none of its own: locally administered, by its number.
+fn own_mac(number: u16) -> [u8; 6] {
+    let [high, low] = number.to_be_bytes();
+    [0x02, b'w', b'y', 0, high, low]
+}
+
+impl Ports {
+    /// Slots, those of removed ports among them.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Slot> {
+        self.slots.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Slot> {
+        self.slots.iter_mut()
+    }
+
+    /// The slot of a port that is there.
+    #[inline]
+    pub(super) fn find(&self, number: u16) -> Option<usize> {
+        let slot = *self.slot_of.get(number as usize)?;
+        (slot != u16::MAX).then_some(slot as usize)
+    }
+
+    /// The slot of a number that was removed.
+    pub(super) fn removed(&self, number: u16) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.number == number && !slot.present)
+    }
+
+    /// The slot whose ledger has the packets that came in by a port; `None` is the control plane.
+    pub(super) fn ledger_of(&self, number: u16) -> Option<usize> {
+        self.find(number).or_else(|| self.removed(number))
+    }
+
+    /// Numbers of the ports that are there, in slot order.
+    pub(super) fn numbers(&self) -> &[u16] {
+        &self.numbers
+    }
+
+    /// True for a port of this worker.
+    #[inline]
+    pub(super) fn is_here(&self, slot: usize) -> bool {
+        self.slots[slot].worker.is_none()
+    }
+
+    /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of other workers, whose groups are
+    /// counted there.
+    #[inline]
+    pub(super) fn payer(&self, ingress_port: u16) -> Option<usize> {
+        self.find(ingress_port).filter(|slot| self.is_here(*slot))
+    }
+
+    /// Whether a port may have this number.
+    pub(super) fn check_number(&self, number: u16) -> Result<(), String> {
+        if !is_port(number) {
+            return Err(format!("port {number}: use 1 to {PORT_MAX}"));
+        }
+        if self.find(number).is_some() {
+            return Err(format!("port {number} already exists"));
+        }
+        Ok(())
+    }
+
+    /// Adds a port whose number was checked, in the slot that its number had or in a new one; `chunks` are what all backlogs may hold.
+    pub(super) fn add(&mut self, number: u16, port: Box<dyn Port>, chunks: usize) -> usize {
+        let slot = match self.removed(number) {
+            Some(slot) => {
+                self.slots[slot].put_back(port);
+                slot
+            }
+            None => {
+                self.slots.push(Slot::new(number, port));
+                self.slots.len() - 1
+            }
+        };
+        if self.slot_of.len() <= number as usize {
+            self.slot_of.resize(number as usize + 1, u16::MAX);
+        }
+        self.slot_of[number as usize] = slot as u16;
+        self.list_numbers(chunks);
+        self.active.grow(slot + 1);
+        self.readable.grow(slot + 1);
+        slot
+    }
+
+    /// A port is there no more; its slot stays.
+    pub(super) fn remove(&mut self, slot: usize, chunks: usize) {
+        self.slots[slot].present = false;
+        let number = self.slots[slot].number;
+        self.slot_of[usize::from(number)] = u16::MAX;
+        self.list_numbers(chunks);
+    }
+
+    /// Lists the ports that are there again.
+    fn list_numbers(&mut self, chunks: usize) {
+        self.changes += 1;
+        self.numbers.clear();
+        let there = self.slots.iter().filter(|slot| slot.present);
+        self.numbers.extend(there.map(|slot| slot.number));
+        let each = chunks / self.numbers.len().max(1);
+        self.backlog_max = each.clamp(BACKLOG_LEAST, BACKLOG_MAX);
+    }
+
+    /// Outcomes something of a packet that came in by this port.
+    #[inline]
+    pub(super) fn book(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
+        match self.ledger_of(number) {
+            Some(slot) => entry(&mut self.slots[slot].ledger),
+            None => entry(&mut self.cpu),
+        }
+    }
+
+    /// Outcomes the end of a packet that came in by this port.
+    pub(super) fn book_drop(&mut self, number: u16, reason: ReasonIndex) {
+        self.book(number, |ledger| ledger.drop(reason));
+    }
+
+    /// Outcomes the first `gone` frames of a backlog: `sent` of them left, the others were given up for `reason`.
+    #[inline]
+    pub(super) fn book_sent(&mut self, slot: usize, gone: usize, sent: usize, reason: ReasonIndex) {
+        let gone = gone.min(self.slots[slot].backlog_from.len());
+        for index in 0..gone {
+            let from = self.slots[slot].backlog_from[index];
+            if index < sent {
+                self.book(from, |ledger| ledger.sent += 1);
+            } else {
+                self.book_drop(from, reason);
+            }
+        }
+        let from = &mut self.slots[slot].backlog_from;
+        if gone == from.len() { from.clear() } else { from.drain(..gone).for_each(drop) }
+    }
+
+    /// The ledger of everything.
+    pub(super) fn ledger(&self) -> Ledger {
+        let mut total = self.cpu.clone();
+        self.slots.iter().for_each(|slot| total.merge(&slot.ledger));
+        total
+    }
+
+    /// Frames that wait for room.
+    pub(super) fn waiting(&self) -> usize {
+        self.active.iter().map(|slot| self.slots[slot].backlog.len()).sum()
+    }
+
+    pub(super) fn set_mac(&mut self, number: u16, mac: [u8; 6]) {
+        self.macs.insert(number, mac);
+    }
+
+    /// The source address of a port's own frames.
+    pub(super) fn mac(&self, number: u16) -> [u8; 6] {
+        self.macs.get(&number).copied().unwrap_or_else(|| own_mac(number))
+    }
+
+    /// A slot for messages.
+    pub(super) fn name(&self, slot: Option<usize>) -> String {
+        match slot.and_then(|slot| self.slots.get(slot)) {
+            Some(slot) => format!("port {} ({})", slot.number, slot.port.name()),
+            None => "the CPU port".into(),
+        }
+    }
+
+    /// True for a port that is asked for frames although nobody knows of any.
+    pub(super) fn is_asked(&mut self, slot: usize, now: Time) -> bool {
+        let place = &mut self.slots[slot];
+        place.is_always_polled
+            || self.readable.contains(slot)
+            || place.port.next_arrival().is_some_and(|at| at <= now)
+    }
+
+    /// Looks at the link of a slot; messages say what changed, and what the port found out since it was opened. Returns the link's
+    /// state where it changed.
+    pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<LinkState> {
+        let place = &mut self.slots[slot];
+        let message = place.check_link(now);
+        let state = message.is_some().then(|| place.last_state());
+        self.messages.extend(message);
+        let number = place.number;
+        let notices = place.port.notices().into_iter();
+        self.messages.extend(notices.map(|notice| format!("port {number}: {notice}")));
+        state
+    }
+
+    /// True when a port is there and all have come to the end of their input.
+    pub(super) fn have_ended(&mut self, now: Time) -> bool {
+        self.slots.iter().any(|slot| slot.present)
+            && self.slots.iter_mut().all(|slot| slot.port.link_state(now) == LinkState::Ended)
+    }
+
+    /// When the next frame of an input with its own time arrives; `None` when none will.
+    pub(super) fn next_arrival(&mut self) -> Option<Time> {
+        self.slots.iter_mut().filter_map(|slot| slot.port.next_arrival()).min()
+    }
+
+    /// Numbers and descriptors of the ports that have one.
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = (u16, RawFd)> {
+        self.slots.iter().filter_map(|slot| Some((slot.number, slot.port.poll_fd()?)))
+    }
+
+    /// True if every port is asked in every poll, whatever its descriptor says.
+    pub(super) fn are_always_polled(&self) -> bool {
+        self.slots.iter().all(|slot| slot.is_always_polled)
+    }
+
+    /// True while the link of a port of this worker is up but has no carrier.
+    pub(super) fn wait_for_carrier(&mut self, now: Time) -> bool {
+        let present = self.slots.iter_mut().filter(|slot| slot.present && slot.worker.is_none());
+        let mut waits = false;
+        for slot in present {
+            slot.check_link(now);
+            waits |= slot.has_no_carrier();
+        }
+        waits
+    }
+}
