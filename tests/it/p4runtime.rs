@@ -71,7 +71,7 @@ fn a_controller_writes_entries_and_packets_meet_them() {
     let mut rig = rig(PROGRAM, &[]);
     let mut controller = rig.primary();
     let packet = frame(A, B, 0x1234);
-    rig.wires[0].send(&[packet.clone()]);
+    rig.wires[0].send(std::slice::from_ref(&packet));
     assert!(rig.wires[1].receive_unexpected().is_empty(), "the default drops");
     let entry = forward(&controller, A, 2);
     controller.write(vec![insert(Message::TableEntry(entry.clone()))]).unwrap();
@@ -241,7 +241,7 @@ fn packets_digests_and_registers_reach_the_controller() {
     let entry = controller.exact("fdb", &A, controller.action("to_controller", &[]));
     controller.write(vec![insert(Message::TableEntry(entry))]).unwrap();
     let packet = frame(A, B, 0x1234);
-    rig.wires[0].send(&[packet.clone()]);
+    rig.wires[0].send(std::slice::from_ref(&packet));
     let FromDevice::Packet(found) = controller.next_message().unwrap() else { panic!("no packet") };
     assert_eq!(found.payload, packet);
     let metadata: Vec<_> =
@@ -278,7 +278,7 @@ fn packets_digests_and_registers_reach_the_controller() {
     controller.write(vec![insert(digest), insert(out), insert(Message::TableEntry(acl))]).unwrap();
     let other = frame(B, A, 0x1234);
     for _ in 0..3 {
-        rig.wires[0].send(&[other.clone()]);
+        rig.wires[0].send(std::slice::from_ref(&other));
     }
     let FromDevice::Digest(list) = controller.next_message().unwrap() else { panic!("no digest") };
     assert_eq!((list.digest_id, list.data.len()), (digest_id, 1));

@@ -149,7 +149,7 @@ fn work(mut core: Core, began: Instant, stop: &AtomicBool) -> Core {
             check = now + Span::from_ms(10);
         }
         if progress == Default::default() {
-            core.rest();
+            core.before_sleep();
             thread::yield_now();
         }
     }
