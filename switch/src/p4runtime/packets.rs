@@ -179,7 +179,7 @@ egress:
       - set_valid(to_controller)
       - to_controller.ingress_port = std.ingress_port[8:0]
       - to_controller.reason = 5
-deparser: { emit: [to_controller] }
+deparser: { emit: [to_controller, from_controller] }
 ";
 
     #[test]

@@ -146,7 +146,7 @@ fn packet_memory_that_is_refused_is_told() {
     let file = folder.path().join("switch.yaml");
     std::fs::write(&file, config("\n  packet_slots: 1000000")).unwrap();
     let mut command = Command::new("prlimit");
-    command.arg(format!("--as={}", 4u64 << 30)).arg(wireyard()).args(["run", PROGRAM]);
+    command.arg(format!("--as={}", 1u64 << 30)).arg(wireyard()).args(["run", PROGRAM]);
     command.args(["--port", "1=raw:no-such-port", "--config"]).arg(&file);
     let ended = command.current_dir(workspace_root()).output().expect("prlimit runs");
     let told = ["packet memory: the system has no", "`packet_slots` of `qos:`: 1000000 packets"];
