@@ -9,7 +9,7 @@ use super::device::Device;
 use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::entry::{self, Parts};
-use super::translate::{Result, action, objects, replication};
+use super::translate::{Result, action, objects, replication as replicated};
 use super::write::{OWN_IDS, profile};
 use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
 use p4::entity::Entity as Message;
@@ -129,6 +129,21 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
                 _ => None,
             })
         }
+        wanted => arrays(control, schema, wanted, answers),
+    }
+}
+
+/// Counters, meters, registers, value sets, groups and sessions.
+fn arrays(
+    control: &Control,
+    schema: &Schema,
+    wanted: &Message,
+    answers: &mut Answers,
+) -> Result<()> {
+    let mut visit = |query: &Query, each: &mut dyn FnMut(Entity) -> Option<Message>| {
+        control.visit(query, &mut |entity| answers.extend(each(entity)))
+    };
+    match wanted {
         Message::CounterEntry(wanted) => {
             let counter = optional(wanted.counter_id, |id| schema.counter(id))?;
             let index = objects::index(wanted.index.as_ref())?;
@@ -178,26 +193,9 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
                 _ => None,
             })
         }
-        Message::PacketReplicationEngineEntry(wanted) => {
-            let query = match &wanted.r#type {
-                None => {
-                    return replicas(
-                        control,
-                        answers,
-                        &[Query::Multicast { id: None }, Query::Mirrors { id: None }],
-                    );
-                }
-                Some(Replication::MulticastGroupEntry(group)) => {
-                    Query::Multicast { id: numbered(group.multicast_group_id)? }
-                }
-                Some(Replication::CloneSessionEntry(session)) => {
-                    Query::Mirrors { id: numbered(session.session_id)? }
-                }
-            };
-            replicas(control, answers, &[query])
-        }
+        Message::PacketReplicationEngineEntry(wanted) => replication(control, wanted, answers),
         // Digests are the service's; externs of a program have no entries.
-        Message::DigestEntry(_) | Message::ExternEntry(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -237,12 +235,36 @@ fn numbered(id: u32) -> Result<Option<u16>> {
     Ok((number != 0).then_some(number))
 }
 
+/// Groups, sessions, or both.
+fn replication(
+    control: &Control,
+    wanted: &p4::PacketReplicationEngineEntry,
+    answers: &mut Answers,
+) -> Result<()> {
+    let query = match &wanted.r#type {
+        None => {
+            return replicas(
+                control,
+                answers,
+                &[Query::Multicast { id: None }, Query::Mirrors { id: None }],
+            );
+        }
+        Some(Replication::MulticastGroupEntry(group)) => {
+            Query::Multicast { id: numbered(group.multicast_group_id)? }
+        }
+        Some(Replication::CloneSessionEntry(session)) => {
+            Query::Mirrors { id: numbered(session.session_id)? }
+        }
+    };
+    replicas(control, answers, &[query])
+}
+
 fn replicas(control: &Control, answers: &mut Answers, queries: &[Query]) -> Result<()> {
     for query in queries {
         control.visit(query, &mut |entity| {
             let message = match entity {
-                Entity::Multicast { id, group } => replication::group_message(id, &group),
-                Entity::Mirror { id, session } => replication::session_message(id, &session),
+                Entity::Multicast { id, group } => replicated::group_message(id, &group),
+                Entity::Mirror { id, session } => replicated::session_message(id, &session),
                 _ => return,
             };
             answers.push(Message::PacketReplicationEngineEntry(message));
