@@ -18,6 +18,8 @@ use p4::table_action::Type as Does;
 
 /// Bytes of one answer.
 const ANSWER_BYTES: usize = 3 << 20;
+/// Bytes of all answers to a request: two million entries. A request for more is refused, so that it takes no memory of the switch.
+const ALL_BYTES_MAX: usize = 256 << 20;
 
 /// Answers, filled one entity after the other.
 #[derive(Debug, Default)]
@@ -25,18 +27,27 @@ pub struct Answers {
     full: Vec<p4::ReadResponse>,
     last: p4::ReadResponse,
     bytes: usize,
+    all_bytes: usize,
 }
 
 impl Answers {
     fn push(&mut self, message: Message) {
         let entity = p4::Entity { entity: Some(message) };
         let bytes = entity.encoded_len() + 5;
+        self.all_bytes += bytes;
+        if self.is_too_long() {
+            return;
+        }
         if self.bytes + bytes > ANSWER_BYTES && self.bytes > 0 {
             self.full.push(std::mem::take(&mut self.last));
             self.bytes = 0;
         }
         self.bytes += bytes;
         self.last.entities.push(entity);
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.all_bytes > ALL_BYTES_MAX
     }
 
     /// All answers; one at least.
@@ -66,6 +77,13 @@ pub fn read(
             None => Err(ControlError::InvalidArgument("an entity of the request is empty".into())),
         })
         .collect();
+    if answers.is_too_long() {
+        let text = format!(
+            "the answer has more than {} MiB: ask for one table, or for single entries of an array",
+            ALL_BYTES_MAX >> 20
+        );
+        return Err(vec![Err(ControlError::ResourceExhausted(text))]);
+    }
     match results.iter().all(Result::is_ok) {
         true => Ok(answers.finish()),
         false => Err(results),
@@ -386,4 +404,30 @@ fn default_actions(
             ..Default::default()
         }));
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_cut_into_messages_and_never_grow_beyond_their_bound() {
+        let message = || {
+            let payload = vec![0xff; 1 << 20];
+            Message::ExternEntry(p4::ExternEntry {
+                entry: Some(prost_types::Any { type_url: String::new(), value: payload }),
+                ..Default::default()
+            })
+        };
+        let mut answers = Answers::default();
+        (0..7).for_each(|_| answers.push(message()));
+        let messages: Vec<usize> =
+            answers.finish().iter().map(|answer| answer.entities.len()).collect();
+        assert_eq!(messages, [2, 2, 2, 1]);
+        let mut answers = Answers::default();
+        (0..300).for_each(|_| answers.push(message()));
+        assert!(answers.is_too_long());
+        let kept: usize = answers.finish().iter().map(|answer| answer.encoded_len()).sum();
+        assert!(kept <= ALL_BYTES_MAX, "{kept}");
+    }
 }

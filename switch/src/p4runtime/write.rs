@@ -21,6 +21,9 @@ use p4::update::Type;
 /// Members and groups from this number on belong to entries with actions of their own; a controller cannot name them.
 pub const OWN_IDS: u32 = 1 << 31;
 
+/// Cells of an array that one update writes at most.
+const CELLS_MAX: u32 = 1 << 20;
+
 /// One update of a request, translated: what is done at once.
 enum Step {
     /// Changes of the device, done together.
@@ -271,10 +274,13 @@ fn not_own(id: u32) -> Result<()> {
 
 /// One cell of an array, or all of them.
 fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -> Result<Step> {
-    Ok(match objects::index(index)? {
-        Some(index) => Step::Updates(vec![update(index)]),
-        None => Step::Wildcard((0..u64::from(size)).map(update).collect()),
-    })
+    match objects::index(index)? {
+        Some(index) => Ok(Step::Updates(vec![update(index)])),
+        None if size > CELLS_MAX => Err(ControlError::ResourceExhausted(format!(
+            "the array has {size} cells; a write without an index is for arrays of at most {CELLS_MAX}"
+        ))),
+        None => Ok(Step::Wildcard((0..u64::from(size)).map(update).collect())),
+    }
 }
 
 /// An entry of a table with a profile that names a member or group; what belonged to the entry goes.
