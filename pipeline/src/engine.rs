@@ -52,7 +52,7 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// [`Intrinsic::egress_done`] is 1 for the packets that did both, and what egress decided stands in their metadata; of their descriptors only the packet, the
     /// egress port and the flags are good. The others are as [`Engine::ingress`] leaves them.
     ///
-    /// The device fills in what egress is told about the queue (there is none) beforehand. A packet's egress
+    /// The device sets the queue metadata that egress reads (there is no queue) beforehand. A packet's egress
     /// comes before the ingress of the next one.
     fn fused(
         &self,

@@ -478,7 +478,7 @@ impl Executor {
         live.generation.gone(packets.len() as u64);
     }
 
-    /// Lets go of the tables; to be called before the worker sleeps, or control waits for it.
+    /// Releases the tables; to be called before the worker sleeps, or control waits for it.
     pub fn release(&mut self) {
         for live in &mut self.live {
             live.worker.release();

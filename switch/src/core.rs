@@ -342,7 +342,7 @@ impl Core {
         next.map(|at| at.max(now))
     }
 
-    /// Lets go of the tables, and passes capture records on, before the worker sleeps.
+    /// Releases the tables and flushes capture records before the worker sleeps.
     pub fn before_sleep(&mut self) {
         self.executor.release();
         self.recording.flush();

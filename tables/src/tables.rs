@@ -126,8 +126,8 @@ impl Tables {
     /// capacity, side arrays and counter lanes are the same move over with their entries, counters, meters and
     /// last-hit times, in the place of what was in them here. Tables with an action profile
     /// move if the profile is the same and moves with them. Readers of the old set keep what they
-    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`], and who followed its changes
-    /// is told its end.
+    /// see; writes to moved tables through the old set are refused with [`EntryError::Moved`], and followers of its changes
+    /// get their end.
     ///
     /// Returns the tables that moved. Nobody may read this set yet.
     pub fn adopt(&self, old: &Tables) -> Vec<TableId> {

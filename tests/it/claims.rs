@@ -1,4 +1,4 @@
-//! One switch has an interface, of the kind that was asked for: the next one is told, and nothing becomes something else.
+//! One switch has an interface, of the kind that was asked for: the next one gets an error, and no port becomes another kind.
 //!
 //! On veth pairs in private namespaces; needs root and skips loudly otherwise.
 

@@ -101,7 +101,7 @@ impl Worker {
         }
     }
 
-    /// Lets go of the tables; to be called before the worker sleeps, or control waits for it.
+    /// Releases the tables; to be called before the worker sleeps, or control waits for it.
     pub fn release(&mut self) {
         self.reader.release();
     }

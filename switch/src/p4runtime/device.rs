@@ -43,7 +43,7 @@ pub struct Device {
     pub control: Control,
     pipeline: RwLock<Pipeline>,
     /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
-    /// primary's writes are done when a new one is told.
+    /// primary's writes are done when a new one is notified.
     arbitration: RwLock<Arbitration>,
     digests: Mutex<Digests>,
     /// A program that was verified and waits for COMMIT.

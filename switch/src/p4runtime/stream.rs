@@ -72,7 +72,7 @@ impl Streams {
     }
 }
 
-/// What a controller is told. A primary's status is OK, which is what a message without a status says.
+/// The message that says what a controller is now. A primary's status is OK, which is what a message without a status says.
 fn arbitration(device_id: u64, notice: Notice) -> p4::StreamMessageResponse {
     let status = |code: tonic::Code, message: &str| {
         Some(RpcStatus { code: code as i32, message: message.into(), details: Vec::new() })

@@ -3,7 +3,7 @@
 //! [`Tables::follow`] gives the contents as they are now, as updates that fill an empty set of the same declarations, and a
 //! [`Follower`] of every change after that: batches of control, entries that packets learned, idle entries that were removed. Each
 //! change has the version that it made; versions follow each other without a gap. The log is bounded: a
-//! follower that does not keep up is told so and follows anew; the writer never waits for it.
+//! follower that does not keep up gets an error and follows anew; the writer never waits for it.
 //!
 //! Not in it: what packets change without the writer (counters, meters' buckets, last hits).
 

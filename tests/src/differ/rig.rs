@@ -269,7 +269,7 @@ impl Rig {
         self.state.program().tables.iter().any(ages)
     }
 
-    /// Lets go of the tables, as a worker that sleeps does.
+    /// Releases the tables, as a worker that sleeps does.
     fn release(&mut self) {
         self.workers.iter_mut().for_each(|(worker, _)| worker.release());
     }
