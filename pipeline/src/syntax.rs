@@ -77,6 +77,33 @@ pub fn expression(text: Text<'_>) -> Parsed<AstExpr> {
     advised(text, Parser::new(text).and_then(whole))
 }
 
+/// `1, 2, 5`: expressions with commas between them.
+pub fn expressions(text: Text<'_>) -> Parsed<Vec<AstExpr>> {
+    let whole = |mut parser: Parser<'_>| {
+        let mut found = vec![parser.expression()?];
+        while parser.eat(",") {
+            found.push(parser.expression()?);
+        }
+        parser.end("an operator, `,` or the end of the labels")?;
+        Ok(found)
+    };
+    advised(text, Parser::new(text).and_then(whole))
+}
+
+/// `a, b`: names with commas between them.
+pub fn names(text: Text<'_>) -> Parsed<Vec<Name>> {
+    if !text.text.contains(',') {
+        return name(text).map(|name| vec![name]);
+    }
+    let mut parser = Parser::new(text)?;
+    let mut found = vec![parser.word("a name")?];
+    while parser.eat(",") {
+        found.push(parser.word("a name")?);
+    }
+    parser.end("`,` or the end of the names")?;
+    Ok(found)
+}
+
 /// The same, where a text that cannot be read has a way out if it says something in P4.
 fn advised<T>(text: Text<'_>, read: Parsed<T>) -> Parsed<T> {
     read.map_err(|error| match p4::help(text).filter(|_| error.code == codes::SYNTAX) {

@@ -72,6 +72,9 @@ fn random_programs_have_all_there_is() {
         "\"learn\":",
         "\"selector\":",
         "\"pcp\":",
+        " % ",
+        "\"1, 2\":",
+        ", a",
     ];
     let texts: Vec<String> = cases.iter().map(|case| case.program.to_string()).collect();
     for word in words {

@@ -34,6 +34,7 @@ mod lab_figures;
 mod lab_live;
 mod lab_lossy;
 mod lab_mixed;
+mod language;
 mod large_frames;
 mod learning;
 mod links;

@@ -16,17 +16,17 @@ headers: { mark: { fields: { value: 16 } } }
 
 /// What left a device.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
+pub(crate) struct Left {
     /// Port and frame.
-    sent: Vec<(u16, Vec<u8>)>,
+    pub(crate) sent: Vec<(u16, Vec<u8>)>,
     /// Frames for the control plane.
-    punted: Vec<Vec<u8>>,
+    pub(crate) punted: Vec<Vec<u8>>,
     /// Packets dropped, by reason.
-    dropped: Vec<(String, u64)>,
+    pub(crate) dropped: Vec<(String, u64)>,
 }
 
 /// Sends frames into port 1, one after the other, on every engine at every level.
-fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left {
+pub(crate) fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("program.yaml"), format!("{HEAD}{program}")).expect("writes");
     std::fs::write(folder.path().join("entries.yaml"), entries).expect("writes");
@@ -65,7 +65,7 @@ fn outcome(program: &str, entries: &str, frames: &[Vec<u8>]) -> Left {
 }
 
 /// A frame to 02:00:00:00:00:`kind` with these words behind the Ethernet header.
-fn frame(kind: u8, words: &[u16]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, words: &[u16]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, kind, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     frame.extend(words.iter().flat_map(|word| word.to_be_bytes()));
     frame.extend([0xee; 20]);
@@ -73,7 +73,7 @@ fn frame(kind: u8, words: &[u16]) -> Vec<u8> {
 }
 
 /// The words behind the Ethernet header.
-fn words(frame: &[u8]) -> Vec<u16> {
+pub(crate) fn words(frame: &[u8]) -> Vec<u16> {
     let behind = frame[14..].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     behind.take_while(|word| *word != 0xeeee).collect()
 }

@@ -77,6 +77,7 @@ pub enum AstBin {
     Add,
     Sub,
     Mul,
+    Rem,
     SatAdd,
     SatSub,
     And,

@@ -32,8 +32,8 @@ pub enum StmtKind {
     Return,
     /// `if:`, `then:`, `else:`.
     If(AstExpr, Vec<Stmt>, Vec<Stmt>),
-    /// `switch:`, `cases:`, `default:`.
-    Switch(AstExpr, Vec<(AstExpr, Vec<Stmt>)>, Vec<Stmt>),
+    /// `switch:`, `cases:` with the labels of each, `default:`.
+    Switch(AstExpr, Vec<(Vec<AstExpr>, Vec<Stmt>)>, Vec<Stmt>),
     /// `apply:`.
     Apply(ApplyStmt),
     /// `call:` a control.
@@ -69,6 +69,6 @@ pub struct ApplyStmt {
     pub hit: Vec<Stmt>,
     /// After a miss.
     pub miss: Vec<Stmt>,
-    /// After this action ran; `actions` and `hit`/`miss` exclude each other.
-    pub actions: Vec<(Name, Vec<Stmt>)>,
+    /// After one of these actions ran; `actions` and `hit`/`miss` exclude each other.
+    pub actions: Vec<(Vec<Name>, Vec<Stmt>)>,
 }

@@ -157,6 +157,7 @@ impl Cx<'_> {
             AstBin::Add => self.arithmetic(BinOp::Add, left, right, span),
             AstBin::Sub => self.arithmetic(BinOp::Sub, left, right, span),
             AstBin::Mul => self.arithmetic(BinOp::Mul, left, right, span),
+            AstBin::Rem => self.arithmetic(BinOp::Rem, left, right, span),
             AstBin::SatAdd => self.arithmetic(BinOp::SatAdd, left, right, span),
             AstBin::SatSub => self.arithmetic(BinOp::SatSub, left, right, span),
             AstBin::And => self.arithmetic(BinOp::And, left, right, span),
@@ -202,12 +203,26 @@ impl Cx<'_> {
         spans: (SourceSpan, SourceSpan),
         span: SourceSpan,
     ) -> Val {
+        if op == BinOp::Rem && self.is_zero(&values.1) {
+            let text = "this is the remainder of a division by 0";
+            self.report.error(codes::CONST_RANGE, spans.1, text);
+            return Val::Poison;
+        }
         match values {
             (Val::Poison, _) | (_, Val::Poison) => Val::Poison,
             (Val::Int(a), Val::Int(b)) => self.exact(exact_binary(op, a, b), span),
             (Val::Typed(a), b) => self.join(op, Val::Typed(a), b, self.bits(a), spans, span),
             (a, Val::Typed(b)) => self.join(op, a, Val::Typed(b), self.bits(b), spans, span),
             (a, b) => Val::Open(Box::new(Open { kind: OpenKind::Binary(op, a, b), span })),
+        }
+    }
+
+    /// A constant that is 0.
+    fn is_zero(&self, value: &Val) -> bool {
+        match value {
+            Val::Int(value) => *value == Int::new(0),
+            Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, *id) == Some(0),
+            _ => false,
         }
     }
 
@@ -399,6 +414,7 @@ fn exact_binary(op: BinOp, a: Int, b: Int) -> Option<Int> {
         BinOp::Sub => a.sub(b),
         BinOp::SatSub => Some(if a.less(b) { Int::new(0) } else { a.sub(b)? }),
         BinOp::Mul => a.mul(b),
+        BinOp::Rem => a.rem(b),
         BinOp::And => Some(a.bitwise(b, |a, b| a & b)),
         BinOp::Or => Some(a.bitwise(b, |a, b| a | b)),
         BinOp::Xor => Some(a.bitwise(b, |a, b| a ^ b)),

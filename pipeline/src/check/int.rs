@@ -62,6 +62,12 @@ impl Int {
         if self.negative != other.negative { product.negate() } else { Some(product) }
     }
 
+    /// The remainder, whose sign is that of the dividend; `None` for a division by 0.
+    pub(crate) fn rem(self, other: Int) -> Option<Int> {
+        let rest = Int::new(self.magnitude()?.checked_rem(other.magnitude()?)?);
+        if self.negative { rest.negate() } else { Some(rest) }
+    }
+
     fn magnitude(self) -> Option<u128> {
         if self.negative { self.negate()?.value() } else { Some(self.low) }
     }

@@ -35,8 +35,8 @@ fn in_statement<'a>(statement: &'a Stmt, found: &mut dyn FnMut(&'a str)) {
         }
         StmtKind::Switch(value, cases, default) => {
             in_expr(value, found);
-            for (case, body) in cases {
-                in_expr(case, found);
+            for (labels, body) in cases {
+                labels.iter().for_each(|label| in_expr(label, found));
                 in_statements(body, found);
             }
             in_statements(default, found);

@@ -163,7 +163,7 @@ impl Cx<'_> {
         &mut self,
         flow: &mut Flow,
         value: &AstExpr,
-        cases: &[(AstExpr, Vec<Stmt>)],
+        cases: &[(Vec<AstExpr>, Vec<Stmt>)],
         default: &[Stmt],
     ) {
         let value_id = self.sized(value);
@@ -171,21 +171,23 @@ impl Cx<'_> {
         let mut targets: Vec<(u128, BlockId)> = Vec::new();
         let mut seen: BTreeMap<u128, SourceSpan> = BTreeMap::new();
         let mut bodies = Vec::new();
-        for (case, body) in cases {
+        for (labels, body) in cases {
             let block = flow.block();
             bodies.push((block, body.as_slice()));
-            if self.is_dashed_range(case) {
-                continue;
-            }
-            let Some(number) = self.const_value(case, bits) else { continue };
-            match seen.insert(number, case.span) {
-                Some(first) => {
-                    let text = format!("case {number} is there already");
-                    self.report
-                        .error(codes::DUPLICATE_CASE, case.span, text)
-                        .label(first, "first here");
+            for label in labels {
+                if self.is_dashed_range(label) {
+                    continue;
                 }
-                None => targets.push((number, block)),
+                let Some(number) = self.const_value(label, bits) else { continue };
+                match seen.insert(number, label.span) {
+                    Some(first) => {
+                        let text = format!("case {number} is there already");
+                        self.report
+                            .error(codes::DUPLICATE_CASE, label.span, text)
+                            .label(first, "first here");
+                    }
+                    None => targets.push((number, block)),
+                }
             }
         }
         let otherwise = flow.block();
@@ -233,19 +235,22 @@ impl Cx<'_> {
         let mut bodies: Vec<(BlockId, &[Stmt])> = Vec::new();
         let mut by_action: Vec<(ActionId, BlockId)> = Vec::new();
         let mut default: Option<&[Stmt]> = None;
-        for (name, body) in &apply.actions {
-            if name.value == "default" {
+        for (names, body) in &apply.actions {
+            if names.iter().any(|name| name.value == "default") {
+                self.default_alone(names);
                 default = Some(body);
                 continue;
             }
             let block = flow.block();
             bodies.push((block, body));
-            let Some(action) = self.action_ref(name) else { continue };
-            if by_action.iter().any(|(known, _)| *known == action) {
-                let text = format!("action `{}` is there already", name.value);
-                self.report.error(codes::DUPLICATE_CASE, name.span, text);
-            } else if self.listed(table, action, name) {
-                by_action.push((action, block));
+            for name in names {
+                let Some(action) = self.action_ref(name) else { continue };
+                if by_action.iter().any(|(known, _)| *known == action) {
+                    let text = format!("action `{}` is there already", name.value);
+                    self.report.error(codes::DUPLICATE_CASE, name.span, text);
+                } else if self.listed(table, action, name) {
+                    by_action.push((action, block));
+                }
             }
         }
         let (hit, miss) = (flow.block(), flow.block());
@@ -258,6 +263,14 @@ impl Cx<'_> {
         };
         flow.end(Term::Apply { table, by_action, hit, miss: miss_target }, Some(span));
         self.branches(flow, bodies);
+    }
+
+    /// `default` stands for every other action, so it has no label beside it.
+    fn default_alone(&mut self, names: &[Name]) {
+        if let Some(other) = names.iter().find(|name| name.value != "default") {
+            let text = format!("`{}` is one of the actions that `default` stands for", other.value);
+            self.report.error(codes::DUPLICATE_CASE, other.span, text).help("leave it out");
+        }
     }
 
     /// Checks that a table lists an action.

@@ -95,7 +95,7 @@ codes! {
     NO_MEMBER = "E0104", "a field, cell or member that is not there";
     CONST_CYCLE = "E0105", "a constant or type that is defined by itself";
     NOT_CONSTANT = "E0106", "a constant is needed and the value is only known for each packet";
-    CONST_RANGE = "E0107", "a constant beyond 128 bits";
+    CONST_RANGE = "E0107", "a constant beyond 128 bits, or divided by 0";
     NEEDS_WIDTH = "E0108", "a number whose width nothing tells";
     WIDTHS = "E0109", "widths that do not agree";
     DOES_NOT_FIT = "E0110", "a number that does not fit in its width";

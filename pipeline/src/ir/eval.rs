@@ -31,6 +31,7 @@ macro_rules! operators {
                 BinOp::Add => left.wrapping_add(right) & $ones(bits),
                 BinOp::Sub => left.wrapping_sub(right) & $ones(bits),
                 BinOp::Mul => left.wrapping_mul(right) & $ones(bits),
+                BinOp::Rem => left.checked_rem(right).unwrap_or(0),
                 BinOp::SatAdd => left.saturating_add(right).min($ones(bits)),
                 BinOp::SatSub => left.saturating_sub(right),
                 BinOp::And => left & right,
@@ -148,10 +149,10 @@ mod tests {
         }
     }
 
-    const ALL: [BinOp; 18] = {
+    const ALL: [BinOp; 19] = {
         use BinOp::*;
         [
-            Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, SignedLt,
+            Add, Sub, Mul, Rem, SatAdd, SatSub, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, SignedLt,
             SignedLe, LogicalAnd, LogicalOr,
         ]
     };
@@ -159,6 +160,8 @@ mod tests {
     #[test]
     fn wraps_saturates_and_compares_signed() {
         assert_eq!(binary(BinOp::Add, 0xff, 1, 8), 0);
+        assert_eq!(binary(BinOp::Rem, 0xff, 16, 8), 15);
+        assert_eq!(binary(BinOp::Rem, 0xff, 0, 8), 0);
         assert_eq!(binary(BinOp::SatAdd, 0xff, 1, 8), 0xff);
         assert_eq!(binary(BinOp::SatAdd, u128::MAX, 1, 128), u128::MAX);
         assert_eq!(binary(BinOp::SatSub, 1, 2, 8), 0);

@@ -2,8 +2,8 @@
 //!
 //! A tree in one arena per program. The width of every node is stored with it; operands of an
 //! arithmetic, bitwise or comparison node have equal widths (the lowering inserts casts), so an
-//! engine never guesses. A boolean is one bit. There is no division: every node costs a bounded and
-//! small number of instructions.
+//! engine never guesses. A boolean is one bit. Every node costs a bounded and
+//! small number of instructions; only `%` by a value that is not a power of two costs a division.
 
 use super::SourceSpan;
 use super::std_meta::StdField;
@@ -102,6 +102,8 @@ pub enum BinOp {
     Sub,
     /// `*`, wrapping.
     Mul,
+    /// `%`; what remains of a division by 0 is 0.
+    Rem,
     /// `|+|`, saturating.
     SatAdd,
     /// `|-|`, saturating.
@@ -147,6 +149,7 @@ impl BinOp {
             BinOp::Add => "+",
             BinOp::Sub => "-",
             BinOp::Mul => "*",
+            BinOp::Rem => "%",
             BinOp::SatAdd => "|+|",
             BinOp::SatSub => "|-|",
             BinOp::And => "&",

@@ -43,6 +43,7 @@ helpers! {
     Hash = hash(u64, u64);
     InValueSet = in_value_set(u64, u64, u64);
     Random = random();
+    Remainder = remainder();
     Digest = digest(u64, u64);
     Learn = learn(u64);
 }
@@ -208,6 +209,14 @@ unsafe extern "C" fn in_value_set(vm: *mut VmContext, set: u64, low: u64, high: 
     let value = u128::from(high) << 64 | u128::from(low);
     // SAFETY: as for `step`.
     unsafe { (&*(*vm).cx).state.value_set_contains(ValueSetId(set as u32), value).into() }
+}
+
+/// What remains of `values[0]` divided by `values[1]`, in `values[0]`; 0 where that is 0.
+unsafe extern "C" fn remainder(vm: *mut VmContext) -> u64 {
+    // SAFETY: as for `step`.
+    let vm = unsafe { &mut *vm };
+    vm.values[0] = vm.values[0].checked_rem(vm.values[1]).unwrap_or(0);
+    0
 }
 
 /// A random number between `values[0]` and `values[1]`, in `values[0]`.

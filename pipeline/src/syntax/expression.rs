@@ -27,6 +27,7 @@ const BINARY: &[(&str, u8, AstBin)] = &[
     ("|+|", 9, AstBin::SatAdd),
     ("|-|", 9, AstBin::SatSub),
     ("*", 10, AstBin::Mul),
+    ("%", 10, AstBin::Rem),
 ];
 /// Comparisons: the one level that does not chain.
 const COMPARISON: u8 = 3;
@@ -127,7 +128,9 @@ impl<'t> Parser<'t> {
         let token = self.peek();
         let help = match token.kind {
             Kind::End => return Ok(()),
-            Kind::Sign("/" | "%") => Some("there is no division; shift with `>>`"),
+            Kind::Sign("/") => {
+                Some("there is no division; shift with `>>`, or take the rest with `%`")
+            }
             Kind::Sign("=") => Some("`==` compares; `=` assigns, in a statement"),
             Kind::Sign("&&&" | "..") => Some("masks and ranges belong to patterns"),
             Kind::Word("and") => Some("write `&&`"),

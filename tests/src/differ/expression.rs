@@ -11,9 +11,17 @@ impl Gen {
         let less = depth - 1;
         match self.random.below(if bits == 1 { 13 } else { 9 }) {
             0 | 1 => {
-                let ops = ["+", "-", "*", "|+|", "|-|", "&", "|", "^"];
+                let ops = ["+", "-", "*", "%", "|+|", "|-|", "&", "|", "^"];
                 let op = self.random.pick(&ops);
-                let (a, b) = (self.expr(scope, bits, less), self.expr(scope, bits, less));
+                let a = self.expr(scope, bits, less);
+                let b = match op {
+                    // The remainder of a division by a known 0 is refused.
+                    "%" => {
+                        let (text, own) = self.read(scope);
+                        cast(text, own, bits)
+                    }
+                    _ => self.expr(scope, bits, less),
+                };
                 format!("({a} {op} {b})")
             }
             2 => {

@@ -182,9 +182,10 @@ impl Gen {
                 let first = self.statements(scope, depth, 3);
                 let second = self.statements(scope, depth, 3);
                 let default = self.statements(scope, depth, 3);
+                let second_labels = self.random.pick(&["1", "1, 2", "3, 1, 2"]);
                 vec![json!({
                     "switch": value,
-                    "cases": { "0": first, "1": second },
+                    "cases": { "0": first, second_labels: second },
                     "default": default,
                 })]
             }
@@ -286,7 +287,12 @@ impl Gen {
                 apply["miss"] = json!(self.statements(scope, depth, 3));
             }
             1 => {
-                let action = self.random.pick(&table.actions).name;
+                let mut names = vec![self.random.pick(&table.actions).name];
+                let other = self.random.pick(&table.actions).name;
+                if !names.contains(&other) {
+                    names.push(other);
+                }
+                let action = names.join(", ");
                 let (some, others) =
                     (self.statements(scope, depth, 3), self.statements(scope, depth, 2));
                 apply["actions"] = json!({ action: some, "default": others });

@@ -72,8 +72,9 @@ fn statement(out: &mut Out, statement: &Stmt) {
             out.deeper(|out| {
                 out.line(if cases.is_empty() { "cases: {}" } else { "cases:" });
                 out.deeper(|out| {
-                    for (value, body) in cases {
-                        statements(out, &quoted(&expression(value)), body);
+                    for (labels, body) in cases {
+                        let labels: Vec<String> = labels.iter().map(expression).collect();
+                        statements(out, &quoted(&labels.join(", ")), body);
                     }
                 });
                 some_statements(out, "default", default);
@@ -84,8 +85,9 @@ fn statement(out: &mut Out, statement: &Stmt) {
             out.deeper(|out| {
                 some_statements(out, "hit", hit);
                 some_statements(out, "miss", miss);
-                out.section("actions", actions, |out, (name, body)| {
-                    statements(out, &name.value, body);
+                out.section("actions", actions, |out, (names, body)| {
+                    let names: Vec<&str> = names.iter().map(|name| name.value.as_str()).collect();
+                    statements(out, &quoted(&names.join(", ")), body);
                 });
             });
         }

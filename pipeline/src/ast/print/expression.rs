@@ -116,6 +116,7 @@ fn sign(operator: AstBin) -> (&'static str, u8) {
         AstBin::SatAdd => ("|+|", 9),
         AstBin::SatSub => ("|-|", 9),
         AstBin::Mul => ("*", 10),
+        AstBin::Rem => ("%", 10),
     }
 }
 

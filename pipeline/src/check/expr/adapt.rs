@@ -181,6 +181,7 @@ impl Cx<'_> {
                     AstBin::Add => BinOp::Add,
                     AstBin::Sub => BinOp::Sub,
                     AstBin::Mul => BinOp::Mul,
+                    AstBin::Rem => BinOp::Rem,
                     AstBin::SatAdd => BinOp::SatAdd,
                     AstBin::SatSub => BinOp::SatSub,
                     AstBin::And => BinOp::And,

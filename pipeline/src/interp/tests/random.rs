@@ -169,7 +169,7 @@ impl Gen {
     fn binary(&mut self, bits: u32, depth: u32) -> ExprId {
         use BinOp::*;
         let ops = [
-            Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, SignedLt,
+            Add, Sub, Mul, Rem, SatAdd, SatSub, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, SignedLt,
             SignedLe,
         ];
         let op = ops[self.below(ops.len())];

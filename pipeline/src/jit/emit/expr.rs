@@ -252,6 +252,7 @@ impl Emit<'_> {
             BinOp::Add => self.wrap(bits, |e| e.b.ins().iadd(x, y)),
             BinOp::Sub => self.wrap(bits, |e| e.b.ins().isub(x, y)),
             BinOp::Mul => self.wrap(bits, |e| e.b.ins().imul(x, y)),
+            BinOp::Rem => self.remainder(x, y, self.known_number(b), bits)?,
             BinOp::SatAdd => self.saturating_add(x, y, bits),
             BinOp::SatSub => {
                 let less = self.b.ins().isub(x, y);
@@ -288,6 +289,32 @@ impl Emit<'_> {
     pub(super) fn test(&mut self, cc: IntCC, x: Value, y: Value) -> Value {
         let narrow = self.compare(cc, x, y);
         self.b.ins().uextend(I64, narrow)
+    }
+
+    /// What remains of a division, which is 0 where the divisor is 0.
+    fn remainder(
+        &mut self,
+        x: Value,
+        y: Value,
+        divisor: Option<u128>,
+        bits: u32,
+    ) -> Result<Value, CompileError> {
+        if let Some(power) = divisor.filter(|divisor| divisor.is_power_of_two()) {
+            let mask = self.constant(power - 1, bits);
+            return Ok(self.b.ins().band(x, mask));
+        }
+        if bits > 64 {
+            self.put_value(0, x, bits)?;
+            self.put_value(1, y, bits)?;
+            self.call(Helper::Remainder, &[]);
+            return Ok(self.get_value(0, bits));
+        }
+        // The remainder of a division by 1 is 0 too, and the processor divides by it.
+        let zero = self.zero(bits);
+        let none = self.compare(IntCC::Equal, y, zero);
+        let one = self.constant(1, bits);
+        let by = self.select(none, one, y, bits);
+        Ok(self.b.ins().urem(x, by))
     }
 
     fn saturating_add(&mut self, x: Value, y: Value, bits: u32) -> Value {

@@ -500,7 +500,7 @@ impl Random {
             2..6 => {
                 let (a, b) =
                     (self.expr(build, scope, bits, less), self.expr(build, scope, bits, less));
-                let op = self.pick(&[Add, Sub, Mul, SatAdd, SatSub, And, Or, Xor]);
+                let op = self.pick(&[Add, Sub, Mul, Rem, SatAdd, SatSub, And, Or, Xor]);
                 build.bin(op, a, b)
             }
             6 => {

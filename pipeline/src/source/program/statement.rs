@@ -1,6 +1,6 @@
 //! Statements: strings by the grammar, maps by the one key that tells which.
 
-use crate::ast::{ApplyStmt, Stmt, StmtKind};
+use crate::ast::{ApplyStmt, Name, Stmt, StmtKind};
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
 use crate::source::node::{Node, NodeKind};
@@ -19,13 +19,17 @@ pub(crate) static IF: MapShape = MapShape {
         key("else", STATEMENTS, "Statements when it is 0."),
     ],
 };
-/// `{ switch: e, cases: { 1: [..] }, default: [..] }`.
+/// `{ switch: e, cases: { 1: [..], "2, 3": [..] }, default: [..] }`.
 pub(crate) static SWITCH: MapShape = MapShape {
     name: "switch",
     what: "a `switch`",
     keys: &[
         needed("switch", Shape::Expression, "The value to compare."),
-        needed("cases", Shape::MapOf(&STATEMENTS), "Constants and their statements."),
+        needed(
+            "cases",
+            Shape::MapOf(&STATEMENTS),
+            "Constants, `2, 3` for several, and their statements.",
+        ),
         key("default", STATEMENTS, "Statements when no case is equal."),
     ],
 };
@@ -40,7 +44,7 @@ pub(crate) static APPLY: MapShape = MapShape {
         key(
             "actions",
             Shape::MapOf(&STATEMENTS),
-            "Statements by the action that ran; `default` for the others.",
+            "Statements by the action that ran, `a, b` for several; `default` for the others.",
         ),
     ],
 };
@@ -164,12 +168,12 @@ fn block(decoder: &mut Decoder<'_>, form: &str, fields: &Fields<'_>) -> Option<S
     }
 }
 
-fn cases(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(crate::ast::AstExpr, Vec<Stmt>)> {
+fn cases(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Vec<crate::ast::AstExpr>, Vec<Stmt>)> {
     let mut found = Vec::new();
     for (key, body) in decoder.pairs(node, "the cases").unwrap_or_default() {
-        let value = decoder.key(key, syntax::expression);
+        let labels = decoder.key(key, syntax::expressions);
         let body = statements(decoder, body);
-        found.extend(value.map(|value| (value, body)));
+        found.extend(labels.map(|labels| (labels, body)));
     }
     found
 }
@@ -179,11 +183,16 @@ fn apply(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<ApplyStmt> {
     decoder.exclude(fields, "miss", "actions");
     let table = fields.get("apply").and_then(|node| decoder.name(node));
     let [hit, miss] = ["hit", "miss"].map(|key| under(decoder, fields, key));
-    let actions = fields
-        .get("actions")
-        .map(|node| {
-            decoder.named(node, "the actions", |decoder, _, node| Some(statements(decoder, node)))
-        })
-        .unwrap_or_default();
+    let actions = fields.get("actions").map(|node| by_action(decoder, node)).unwrap_or_default();
     Some(ApplyStmt { table: table?, hit, miss, actions })
+}
+
+fn by_action(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Vec<Name>, Vec<Stmt>)> {
+    let mut found = Vec::new();
+    for (key, body) in decoder.pairs(node, "the actions").unwrap_or_default() {
+        let names = decoder.key(key, syntax::names);
+        let body = statements(decoder, body);
+        found.extend(names.map(|names| (names, body)));
+    }
+    found
 }
