@@ -6,7 +6,7 @@
 #   ./ci.sh tools    install what the tests with root and tools need (Debian)
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
-#   ./ci.sh guided   target/guided/release/wireyard, built with a profile of itself, and the laboratory's bench built alike
+#   ./ci.sh guided   target/guided/dist/wireyard, built with a profile of itself, and the laboratory's bench built alike
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
@@ -74,7 +74,7 @@ guided() {
   done
   "$profdata" merge -o "$work/profile" "$work/counts"
   export RUSTFLAGS="-Cprofile-use=$work/profile" CARGO_TARGET_DIR=$work
-  cargo build --release -p wireyard-switch --locked
+  cargo build --profile dist -p wireyard-switch --locked
   cargo bench -p wireyard-switch --bench lab --locked
 }
 

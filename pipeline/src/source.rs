@@ -17,7 +17,9 @@ mod yaml;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use load::{CONFIG_BYTES_MAX, DATA_BYTES_MAX, Loader, PROGRAM_BYTES_MAX, ReadError, read_text};
+pub use load::{
+    CONFIG_BYTES_MAX, DATA_BYTES_MAX, EMBEDDED, Loader, PROGRAM_BYTES_MAX, ReadError, read_text,
+};
 pub use yaml::{ALIAS_NODES_MAX, NESTING_MAX};
 
 use crate::ast::Unit;
@@ -55,7 +57,8 @@ pub(crate) fn declared_in(
     libraries: &'static [(&'static str, &'static str)],
 ) -> BTreeMap<String, &'static str> {
     let mut names = BTreeMap::new();
-    for (library, text) in libraries {
+    // Files with a path are programs and scenarios, which nobody includes.
+    for (library, text) in libraries.iter().filter(|(name, _)| !name.contains('/')) {
         let (files, mut found) = (Files::new(), Diagnostics::new());
         let node = yaml::parse(FileId::new(0), text, &mut found);
         let mut decoder = Decoder::new(&files, &mut found);

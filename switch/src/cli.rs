@@ -8,12 +8,15 @@ mod check;
 mod counters;
 mod decode;
 mod demo;
+mod doctor;
 mod dump;
 mod explain;
 mod graph;
 mod host;
 mod lab;
 mod load;
+mod man;
+mod new;
 mod p4info;
 mod replay;
 mod run;
@@ -49,6 +52,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::New(args) => new::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Schema(args) => explain::schema(&args),
         Command::Dump(args) => dump::run(&args),
         Command::P4Info(args) => p4info::run(&args),

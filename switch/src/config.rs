@@ -24,7 +24,8 @@ use notification::Notification;
 use places::Places;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
 
-static SWITCH: MapShape = MapShape {
+/// The keys of `switch.yaml`.
+pub static SWITCH: MapShape = MapShape {
     name: "switch",
     what: "a switch configuration",
     keys: &[

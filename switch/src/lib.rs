@@ -77,6 +77,7 @@ pub mod core;
 pub mod decode;
 pub mod demo;
 pub mod device;
+pub mod doctor;
 pub mod folder;
 pub mod frames;
 pub mod host;

@@ -1,49 +1,72 @@
-//! The header libraries of `programs/headers`, inside the binary.
+//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios.
 //!
-//! Data only: this names the files. A test compares the list with the folder.
+//! Data only; `build.rs` lists them. A file on the disk of the same name comes first, so nothing here hides what a user wrote.
 
-/// Lists libraries by name with their text.
-macro_rules! libraries {
-    ($($name:literal,)*) => {
-        /// Name and text of every embedded library.
-        pub const LIBRARIES: &[(&str, &str)] = &[$((
-            $name,
-            include_str!(concat!("../../programs/headers/", $name, ".yaml")),
-        ),)*];
-    };
+use std::path::{Path, PathBuf};
+
+use wireyard_pipeline::source::EMBEDDED;
+
+/// Name and text of every file: a library by its name (`ethernet`), the rest by its path (`l2_switch/program.yaml`).
+pub const LIBRARIES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Where the program `wanted` is: itself if the disk has it, else the folder inside the binary of that name.
+pub fn program_path(wanted: &Path) -> PathBuf {
+    locate(wanted, |name| format!("{name}/program.yaml"), |name| name.to_owned())
 }
 
-libraries! {
-    "arp",
-    "ethernet",
-    "geneve",
-    "gre",
-    "icmp",
-    "infiniband",
-    "ip",
-    "ipoib",
-    "l4",
-    "mad",
-    "mpls",
-    "opa",
-    "roce",
-    "telemetry",
-    "vxlan",
+/// Where the scenario `wanted` is: itself if the disk has it, else the scenario inside the binary of that name.
+pub fn scenario_path(wanted: &Path) -> PathBuf {
+    let file = |name: &str| format!("lab/{name}.yaml");
+    locate(wanted, file, file)
+}
+
+fn locate(wanted: &Path, file: impl Fn(&str) -> String, place: impl Fn(&str) -> String) -> PathBuf {
+    let is_inside = |name: &str| LIBRARIES.iter().any(|(known, _)| *known == file(name));
+    match wanted.to_str() {
+        Some(name) if !name.contains('/') && !wanted.exists() && is_inside(name) => {
+            Path::new(EMBEDDED).join(place(name))
+        }
+        _ => wanted.to_owned(),
+    }
+}
+
+/// Names of the programs inside the binary.
+pub fn programs() -> Vec<&'static str> {
+    names("", "/program.yaml")
+}
+
+/// Names of the scenarios inside the binary.
+pub fn scenarios() -> Vec<&'static str> {
+    names("lab/", ".yaml")
+}
+
+fn names(before: &str, behind: &str) -> Vec<&'static str> {
+    let all =
+        LIBRARIES.iter().filter_map(|(name, _)| name.strip_prefix(before)?.strip_suffix(behind));
+    all.filter(|name| !name.contains('/')).collect()
+}
+
+/// Name and text of the files of a program inside the binary.
+pub fn files_of(program: &str) -> Vec<(&'static str, &'static str)> {
+    let folder = format!("{program}/");
+    LIBRARIES
+        .iter()
+        .filter_map(|(name, text)| Some((name.strip_prefix(folder.as_str())?, *text)))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LIBRARIES;
+    use super::*;
 
     #[test]
-    fn every_library_is_embedded() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs/headers");
-        let mut names: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
-            .filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned))
-            .collect();
-        names.sort();
-        assert_eq!(names, LIBRARIES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    fn libraries_programs_and_scenarios_are_inside() {
+        let names: Vec<&str> = LIBRARIES.iter().map(|(name, _)| *name).collect();
+        assert!(names.contains(&"ethernet") && names.contains(&"l2_switch/forward.stf"));
+        assert!(programs().contains(&"rocev2_lossless") && scenarios().contains(&"incast"));
+        assert_eq!(program_path(Path::new("l2_switch")), Path::new("<embedded>/l2_switch"));
+        assert_eq!(program_path(Path::new("./l2_switch")), Path::new("./l2_switch"));
+        assert_eq!(scenario_path(Path::new("incast")), Path::new("<embedded>/lab/incast.yaml"));
+        assert_eq!(scenario_path(Path::new("none")), Path::new("none"));
     }
 }

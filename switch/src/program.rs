@@ -1,19 +1,19 @@
 //! A program on disk: the program file, its entries and its switch configuration, read together.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wireyard_pipeline::check::{compile, compile_within};
-use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
+use wireyard_pipeline::diag::{Diagnostic, Diagnostics, Files, Rejected, codes, render};
 use wireyard_pipeline::engine::Engine;
 use wireyard_pipeline::entries::{self, Resolved};
 use wireyard_pipeline::generation::{Executor, Loader as Generations, MakeEngine};
 use wireyard_pipeline::ir::{Program, StdField};
 use wireyard_pipeline::jit;
 use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
-use wireyard_pipeline::source::{Loader, Parsed, parse_program};
+use wireyard_pipeline::source::{EMBEDDED, Loader, Parsed, parse_program};
 use wireyard_pipeline::state::size::{self, STATE_BYTES_MAX};
 use wireyard_pipeline::state::{State, StateOptions};
 
@@ -23,7 +23,7 @@ use crate::config::room::{Holders, Room};
 use crate::control::Control;
 use crate::core::{Core, Mesh};
 use crate::device::{self, notify::Notifier};
-use crate::library::LIBRARIES;
+use crate::library::{self, LIBRARIES, program_path};
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
@@ -72,8 +72,9 @@ pub struct Loaded {
 /// Everything that is wrong, with its places.
 pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let loader = Loader::new(place.include.clone(), LIBRARIES);
-    let folder = place.program.is_dir().then_some(place.program.as_path());
-    let beside = |name: &str| folder.map(|f| f.join(name)).filter(|path| path.is_file());
+    let program = program_path(&place.program);
+    let folder = loader.is_folder(&program).then_some(program.as_path());
+    let beside = |name: &str| folder.map(|f| f.join(name)).filter(|path| loader.is_file(path));
     let mut config_files = Files::new();
     let mut found = Diagnostics::new();
     let config_path = place.config.clone().or_else(|| beside("switch.yaml"));
@@ -85,8 +86,11 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let named = config.as_ref().and_then(|config| config.program.clone());
     let program_path = match folder {
         Some(folder) => named.unwrap_or_else(|| folder.join("program.yaml")),
-        None => place.program.clone(),
+        None => program.clone(),
     };
+    if !loader.is_file(&program_path) && !program_path.exists() {
+        return Err(not_there(&program_path));
+    }
     let parsed = parse_program(&program_path, &loader)?;
     let max_state = place.max_state.unwrap_or(STATE_BYTES_MAX);
     let compiled = compile_within(&parsed, &device::externs(), max_state)
@@ -116,21 +120,24 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
 }
 
-/// Programs of `programs/` that are inside the binary, for commands that need no file.
-const EMBEDDED: [(&str, &str); 2] = [
-    ("roce_nic", include_str!("../../programs/roce_nic/program.yaml")),
-    ("rocev2_lossless", include_str!("../../programs/rocev2_lossless/program.yaml")),
-];
+/// There is no such program: which there are without a file.
+fn not_there(path: &Path) -> Rejected {
+    let message = format!("cannot read {}: there is no such file", path.display());
+    let mut missing = Diagnostic::new(codes::FILE_NOT_READ, None, message);
+    missing.note(format!("inside wireyard are the programs {}", library::programs().join(", ")));
+    let mut diagnostics = Diagnostics::new();
+    diagnostics.push(missing);
+    Rejected { diagnostics, files: Files::new() }
+}
 
 /// A program inside the binary, without entries; `None` where it has none of this name.
 ///
 /// # Errors
 /// What is wrong in it: a build that passed its tests has nothing wrong.
 pub fn embedded(name: &str) -> Option<Result<Loaded, Rejected>> {
-    let (_, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
-    let path = PathBuf::from(format!("programs/{name}/program.yaml"));
-    let loader = Loader::in_memory([(path.clone(), *text)], LIBRARIES);
-    Some(parse_program(&path, &loader).and_then(without_entries))
+    let path = Path::new(EMBEDDED).join(name).join("program.yaml");
+    let loader = Loader::new(Vec::new(), LIBRARIES);
+    loader.is_file(&path).then(|| parse_program(&path, &loader).and_then(without_entries))
 }
 
 /// A program from its text, without entries: its libraries are those inside the binary. `name` is for messages.

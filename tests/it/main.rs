@@ -17,6 +17,7 @@ mod engines;
 mod entry_counters;
 mod errors;
 mod faults;
+mod first_hour;
 mod forms;
 mod frames;
 mod generators;

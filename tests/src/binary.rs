@@ -62,11 +62,26 @@ impl Ended {
         }
         self
     }
+
+    /// Checks that the command succeeded and that standard output or standard error holds all of these.
+    #[track_caller]
+    pub fn shows(&self, texts: &[&str]) -> &Ended {
+        self.expect(0, &[]);
+        for text in texts {
+            assert!(self.out.contains(text) || self.err.contains(text), "no `{text}` in: {self:?}");
+        }
+        self
+    }
 }
 
 /// Runs the binary in the workspace's root.
 pub fn run<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    run_in(&workspace_root(), arguments)
+}
+
+/// Runs the binary in this folder.
+pub fn run_in<S: AsRef<std::ffi::OsStr>>(folder: &Path, arguments: &[S]) -> Ended {
     let mut command = Command::new(wireyard());
-    command.args(arguments).current_dir(workspace_root());
+    command.args(arguments).current_dir(folder);
     Ended::of(&command.output().expect("the binary runs"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Cursor, Read as _};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
@@ -15,10 +15,14 @@ pub const CONFIG_BYTES_MAX: u64 = 8 << 20;
 /// Most bytes of an entries file.
 pub const DATA_BYTES_MAX: u64 = 64 << 20;
 
+/// The folder in whose place the files inside the binary are: `<embedded>/l2_switch/program.yaml`.
+pub const EMBEDDED: &str = "<embedded>";
+
 /// Reads files and finds libraries.
 #[derive(Clone, Debug)]
 pub struct Loader {
     folders: Vec<PathBuf>,
+    /// Name and text. A library has a plain name (`ethernet`), any other file a path (`l2_switch/program.yaml`).
     pub(super) embedded: &'static [(&'static str, &'static str)],
     /// Instead of the disk.
     memory: Option<BTreeMap<PathBuf, Vec<u8>>>,
@@ -63,30 +67,51 @@ impl Loader {
 
     /// The bytes of a file of at most so many.
     pub fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
-        let bytes = match &self.memory {
-            Some(files) => files.get(path).cloned().ok_or(ReadError::NotFound)?,
-            None => read_from_disk(path, most)?,
+        let bytes = match (&self.memory, self.embedded_text(path)) {
+            (_, Some(text)) => text.as_bytes().to_vec(),
+            (Some(files), None) => files.get(path).cloned().ok_or(ReadError::NotFound)?,
+            (None, None) => read_from_disk(path, most)?,
         };
         if bytes.len() as u64 > most { Err(ReadError::TooLarge(most)) } else { Ok(bytes) }
     }
 
     /// The bytes of a file one after the other, for one that may be larger than what is read at once.
     pub(super) fn open(&self, path: &Path) -> Result<Box<dyn BufRead>, ReadError> {
-        match &self.memory {
-            Some(files) => {
+        match (&self.memory, self.embedded_text(path)) {
+            (_, Some(text)) => Ok(Box::new(text.as_bytes())),
+            (Some(files), None) => {
                 let bytes = files.get(path).cloned().ok_or(ReadError::NotFound)?;
                 Ok(Box::new(Cursor::new(bytes)))
             }
-            None => Ok(Box::new(BufReader::with_capacity(1 << 16, open_on_disk(path)?))),
+            (None, None) => Ok(Box::new(BufReader::with_capacity(1 << 16, open_on_disk(path)?))),
         }
     }
 
     /// How many bytes a file has; `None` if there is none.
     pub(super) fn size(&self, path: &Path) -> Option<u64> {
-        match &self.memory {
-            Some(files) => files.get(path).map(|bytes| bytes.len() as u64),
-            None => std::fs::metadata(path).ok().map(|file| file.len()),
+        match (&self.memory, self.embedded_text(path)) {
+            (_, Some(text)) => Some(text.len() as u64),
+            (Some(files), None) => files.get(path).map(|bytes| bytes.len() as u64),
+            (None, None) => std::fs::metadata(path).ok().map(|file| file.len()),
         }
+    }
+
+    /// Whether there is such a file, on the disk or inside the binary.
+    pub fn is_file(&self, path: &Path) -> bool {
+        self.embedded_text(path).is_some() || path.is_file()
+    }
+
+    /// Whether there is such a folder, on the disk or inside the binary.
+    pub fn is_folder(&self, path: &Path) -> bool {
+        let inside = embedded_name(path).map(|name| name + "/");
+        inside.is_some_and(|inside| self.embedded.iter().any(|(name, _)| name.starts_with(&inside)))
+            || path.is_dir()
+    }
+
+    /// The text of a file beneath [`EMBEDDED`].
+    fn embedded_text(&self, path: &Path) -> Option<&'static str> {
+        let wanted = embedded_name(path)?;
+        self.embedded.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
     }
 
     /// The library of this name, for a program in this folder: beside it, in `headers/` beside it,
@@ -108,7 +133,8 @@ impl Loader {
 
     /// Names of the libraries that can be included, for suggestions.
     pub(super) fn known(&self, beside: &Path) -> Vec<String> {
-        let mut names: Vec<String> = self.embedded.iter().map(|(name, _)| (*name).into()).collect();
+        let libraries = self.embedded.iter().filter(|(name, _)| !name.contains('/'));
+        let mut names: Vec<String> = libraries.map(|(name, _)| (*name).into()).collect();
         let folders = [beside.join("headers")].into_iter().chain(self.folders.iter().cloned());
         for folder in folders.filter(|_| self.memory.is_none()) {
             let Ok(entries) = std::fs::read_dir(folder) else { continue };
@@ -131,6 +157,19 @@ impl Loader {
             .collect();
         places.join(", ")
     }
+}
+
+/// The name of a file beneath [`EMBEDDED`], without `.` and `..`.
+fn embedded_name(path: &Path) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in path.strip_prefix(EMBEDDED).ok()?.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::ParentDir => drop(parts.pop()?),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    Some(parts.join("/"))
 }
 
 /// Reads at most one byte more than allowed, so that a huge or endless file costs nothing.

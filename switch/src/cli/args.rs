@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use crate::core::EntriesShown;
 
+/// Version and commit, as in `0.1.0 (8d1f0a2)`.
+pub const VERSION: &str = env!("WIREYARD_VERSION");
+
 /// A programmable software switch for lossless RDMA fabrics.
 #[derive(Debug, Parser)]
-#[command(name = "wireyard", version, max_term_width = 100)]
+#[command(name = "wireyard", version = VERSION, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 success, 1 a check or an expectation failed, 2 wrong usage \
     or input."
@@ -54,6 +57,20 @@ pub enum Command {
     /// Tell the long story of an error code.
     #[command(after_help = "Example: wireyard explain E0001")]
     Explain(ExplainArgs),
+    /// Say what this machine can do for a switch: machine code, port kinds, privileges, interfaces.
+    #[command(
+        after_help = "Examples:\n  wireyard doctor\n  wireyard doctor eth0 eth1\n\nPorts are tried on a virtual \
+        cable in a network namespace of its own; nothing is changed. Exit status 1 if something is missing."
+    )]
+    Doctor(DoctorArgs),
+    /// Write a program of one's own to begin with: program, entries, configuration, packet tests.
+    #[command(
+        after_help = "Examples:\n  wireyard new my_switch\n  wireyard new edge --template router"
+    )]
+    New(NewArgs),
+    /// Write the manual pages.
+    #[command(after_help = "Example: wireyard man -o /usr/local/share/man/man1")]
+    Man(ManArgs),
     /// Print the JSON Schema of a file format, for editors.
     #[command(after_help = "Example: wireyard schema program > wireyard-program.schema.json")]
     Schema(SchemaArgs),
@@ -115,7 +132,7 @@ pub enum Command {
 /// `lab`.
 #[derive(Debug, Args)]
 pub struct LabArgs {
-    /// The scenario.
+    /// The scenario: a file, or the name of one that is inside wireyard (incast, dumbbell, fat_tree, ..).
     pub scenario: PathBuf,
     /// Instead of the scenario's seed.
     #[arg(long, value_name = "N")]
@@ -175,7 +192,8 @@ impl LimitArgs {
 /// The program under work.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file.
+    /// A folder with program.yaml (and entries.yaml, switch.yaml), a program file, or the name of a program that is inside
+    /// wireyard (l2_switch, ipv4_router, rocev2_lossless, ..).
     pub program: PathBuf,
     /// Look for included libraries in this folder too.
     #[arg(long = "include", value_name = "DIR")]
@@ -275,6 +293,48 @@ pub struct ExplainArgs {
     pub json: bool,
 }
 
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Interfaces to look at; default: all of this network namespace.
+    pub interfaces: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// In the child process of the command: try the port kinds and print what came of it.
+    #[arg(long, hide = true)]
+    pub try_ports: bool,
+}
+
+/// `new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The folder to make; its name is that of the program.
+    pub name: PathBuf,
+    /// What it begins as.
+    #[arg(long, value_enum, default_value_t = Template::L2)]
+    pub template: Template,
+}
+
+/// A program to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Template {
+    /// A VLAN-aware bridge that learns addresses (l2_switch).
+    L2,
+    /// An IPv4 router with equal-cost paths (ipv4_router).
+    Router,
+    /// A lossless RoCEv2 switch with ECN marking (rocev2_lossless).
+    Roce,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write wireyard.1 and a page for each command into this folder; without it, the first page goes to standard output.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
 /// `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
@@ -292,6 +352,8 @@ pub enum SchemaKind {
     Entries,
     /// A scenario of the laboratory.
     Scenario,
+    /// switch.yaml.
+    Switch,
 }
 
 /// `dump`.

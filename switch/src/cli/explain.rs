@@ -43,6 +43,7 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
         SchemaKind::Scenario => {
             schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
         }
+        SchemaKind::Switch => schema::root(&crate::config::SWITCH, "Wireyard switch configuration"),
     });
     Status::Success
 }

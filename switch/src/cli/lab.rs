@@ -14,7 +14,7 @@ use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
 use crate::lab::{Outcome, live, output};
-use crate::library::LIBRARIES;
+use crate::library::{self, LIBRARIES};
 use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
 use crate::report::expect::ExpectError;
@@ -25,11 +25,18 @@ const FIGURES_SHOWN: usize = 16;
 
 pub(super) fn run(args: &LabArgs) -> Status {
     let loader = Loader::new(Vec::new(), LIBRARIES);
-    let (mut scenario, files) = match scenario::read(&args.scenario, &loader) {
+    let path = library::scenario_path(&args.scenario);
+    let (mut scenario, files) = match scenario::read(&path, &loader) {
         Ok(read) => read,
         Err(rejected) => {
             show(&rejected.diagnostics, &rejected.files);
             complain(&format!("{}: nothing was run", args.scenario.display()));
+            if path == args.scenario && !path.exists() {
+                say(&format!(
+                    "inside wireyard are the scenarios {}",
+                    library::scenarios().join(", ")
+                ));
+            }
             return Status::Wrong;
         }
     };

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::config::qos::QosConfig;
 use crate::lab::fabric::Fabric;
+use crate::library::LIBRARIES;
 use crate::report::expect::Condition;
 use crate::units::Dilation;
 
@@ -171,7 +172,8 @@ impl Reader<'_> {
     /// A program that the scenario names.
     pub(super) fn program(&self, decoder: &mut Decoder<'_>, node: &Node) -> Option<PathBuf> {
         let program: PathBuf = self.folder().join(decoder.word(node)?.value);
-        if !program.exists() {
+        let loader = Loader::new(Vec::new(), LIBRARIES);
+        if !loader.is_file(&program) && !loader.is_folder(&program) {
             let message = format!("there is no program {}", program.display());
             decoder
                 .diagnostics

@@ -114,15 +114,42 @@ pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
 
 /// True if the card (or a veth peer's kernel) takes VLAN tags out of received frames.
 pub fn strips_tags(name: &str) -> bool {
-    // include/uapi/linux/ethtool.h
     const ETHTOOL_GFLAGS: u32 = 0x25;
     const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+    ethtool(name, ETHTOOL_GFLAGS, [0u32; 2]).is_ok_and(|[_, flags]| flags & ETH_FLAG_RXVLAN != 0)
+}
+
+/// Receive queues of an interface, where its driver tells.
+pub fn receive_queues(name: &str) -> Option<u32> {
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    // struct ethtool_channels: rx_count and combined_count are words 5 and 8.
+    let channels = ethtool(name, ETHTOOL_GCHANNELS, [0u32; 9]).ok()?;
+    Some(channels[5] + channels[8]).filter(|queues| *queues > 0)
+}
+
+/// The driver of an interface.
+pub fn driver(name: &str) -> Option<String> {
+    const ETHTOOL_GDRVINFO: u32 = 0x03;
+    // struct ethtool_drvinfo: 196 bytes, the name of the driver in 32 of them behind the command.
+    let info = ethtool(name, ETHTOOL_GDRVINFO, [0u32; 49]).ok()?;
+    let bytes = info[1..9].iter().flat_map(|word| word.to_ne_bytes());
+    let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    Some(String::from_utf8_lossy(&name).into_owned()).filter(|name| !name.is_empty())
+}
+
+/// Asks an ethtool command (include/uapi/linux/ethtool.h) whose structure has these words, the command first.
+fn ethtool<const WORDS: usize>(
+    name: &str,
+    command: u32,
+    mut value: [u32; WORDS],
+) -> io::Result<[u32; WORDS]> {
     const SIOCETHTOOL: libc::Ioctl = 0x8946;
-    let mut value = [ETHTOOL_GFLAGS, 0u32];
-    let (Ok(socket), Ok(mut request)) = (control_socket(), request(name)) else { return false };
-    // The kernel writes the second word of `value` during the call.
+    value[0] = command;
+    let (socket, mut request) = (control_socket()?, request(name)?);
+    // The kernel writes words of `value` during the call, no more than the structure of the command has.
     request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-    ioctl(&socket, SIOCETHTOOL, &mut request).is_ok() && value[1] & ETH_FLAG_RXVLAN != 0
+    ioctl(&socket, SIOCETHTOOL, &mut request)?;
+    Ok(value)
 }
 
 /// The names of all interfaces, sorted. Empty if they cannot be listed.

@@ -1,0 +1,36 @@
+//! `man`: the manual pages, made of the command line itself.
+
+use std::io;
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap_mangen::{Man, generate_to};
+
+use super::args::{Cli, ManArgs};
+use super::{Status, complain, note_written, say};
+use crate::terminal;
+
+pub(super) fn run(args: &ManArgs) -> Status {
+    let command = Cli::command();
+    let Some(folder) = &args.output else {
+        let mut page = Vec::new();
+        let rendered = Man::new(command).render(&mut page);
+        note_written(rendered.and_then(|()| terminal::out(&String::from_utf8_lossy(&page))));
+        return Status::Success;
+    };
+    match write(folder, command) {
+        Ok(()) => {
+            say(&format!("the manual pages are in {}", folder.display()));
+            Status::Success
+        }
+        Err(error) => {
+            complain(&format!("{}: {error}", folder.display()));
+            Status::Wrong
+        }
+    }
+}
+
+fn write(folder: &Path, command: clap::Command) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    generate_to(command, folder)
+}

@@ -1,0 +1,72 @@
+//! `new`: a program of one's own to begin with, from one inside the binary.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::args::{NewArgs, Template};
+use super::{Status, complain, print};
+use crate::library;
+
+pub(super) fn run(args: &NewArgs) -> Status {
+    match write(&args.name, args.template) {
+        Ok(files) => {
+            let name = args.name.display();
+            print(&format!(
+                "{name}/: {}\n\nNext:\n  wireyard check {name}\n  wireyard test {name}\n  wireyard run {name} --port 1=INTERFACE --port 2=INTERFACE\n",
+                files.join(", ")
+            ));
+            Status::Success
+        }
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+/// Writes the files of the template, and nothing where something is already.
+fn write(folder: &Path, template: Template) -> Result<Vec<String>, String> {
+    let name =
+        folder.file_name().and_then(|name| name.to_str()).ok_or("give the program a name")?;
+    if !is_name(name) {
+        return Err(format!(
+            "`{name}` is no name for a program: letters, digits and _, and no digit first"
+        ));
+    }
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            format!("{} is already there: choose another name", folder.display())
+        }
+        _ => failed(folder, error),
+    })?;
+    let mut written = Vec::new();
+    for (file, text) in library::files_of(template.program()) {
+        let path = folder.join(file);
+        let text = text
+            .replace(&format!("pipeline: {}", template.program()), &format!("pipeline: {name}"));
+        let mut new = fs::File::create_new(&path).map_err(|error| failed(&path, error))?;
+        new.write_all(text.as_bytes()).map_err(|error| failed(&path, error))?;
+        written.push(file.to_owned());
+    }
+    Ok(written)
+}
+
+fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    let is_first = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
+    letters.next().is_some_and(is_first)
+        && letters.all(|letter| is_first(letter) || letter.is_ascii_digit())
+}
+
+impl Template {
+    /// The program inside the binary that it is.
+    fn program(self) -> &'static str {
+        match self {
+            Template::L2 => "l2_switch",
+            Template::Router => "ipv4_router",
+            Template::Roce => "rocev2_lossless",
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What this machine can do for a switch, found by trying: machine code, port kinds, privileges, interfaces.
+//!
+//! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with it.
+
+mod machine;
+mod probe;
+
+use serde::Serialize;
+
+pub use probe::try_ports;
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, with a limit.
+    Limited,
+    /// It does not work as things are.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What: `xdp:`, `interface eth0`.
+    pub subject: String,
+    /// How it is to be taken.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    fn new(subject: &str, verdict: Verdict, found: impl Into<String>) -> Finding {
+        Finding { subject: subject.to_owned(), verdict, found: found.into(), advice: None }
+    }
+
+    fn good(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Verdict::Good, found)
+    }
+
+    fn limited(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Verdict::Limited, found)
+    }
+
+    fn missing(subject: &str, found: impl Into<String>) -> Finding {
+        Finding::new(subject, Verdict::Missing, found)
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Finding {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// Looks at everything, and at these interfaces of the network namespace (all of them if none is named).
+///
+/// # Errors
+/// An interface that is named and is not there.
+pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, String> {
+    let interfaces = machine::interfaces(interfaces)?;
+    let mut all = vec![machine::system(), machine::machine_code(), machine::privileges()];
+    all.extend(probe::ports());
+    all.push(machine::locked_memory());
+    all.extend(interfaces);
+    Ok(all)
+}

@@ -1,0 +1,122 @@
+//! Tries each port kind on a virtual cable, in a child process with a network namespace of its own.
+//!
+//! A process of its own, because only one without threads may leave its user namespace, and because a trial must not
+//! leave anything behind.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wireyard_pipeline::packet::{MemoryConfig, PacketMemory};
+
+use super::Finding;
+use crate::ports::sys::netns;
+use crate::ports::{PortSpec, open, veth};
+
+/// The cable of the trial.
+const CABLE: [&str; 2] = ["doctor0", "doctor1"];
+const MTU_BYTES: u32 = 1500;
+/// The port kinds that are tried, fastest first, and what else there is where one does not work.
+const KINDS: [(&str, &str); 4] = [
+    ("xdp:doctor0", "raw: ports do the same, with three times the processor time"),
+    ("raw:doctor0", "pnet: ports need the same privilege"),
+    ("pnet:doctor0", "raw: ports need the same privilege"),
+    ("tap:doctor2", "needs /dev/net/tun and CAP_NET_ADMIN"),
+];
+/// How often the child is looked at, and how many times before it is given up: 10 s.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const LOOKS_MAX: u32 = 2000;
+
+/// What the child says of one trial: its name, and why it failed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Trial {
+    what: String,
+    error: Option<String>,
+}
+
+/// The child's work: leaves for a private network, tries every port kind, and returns a JSON list for the parent.
+///
+/// To be called in a process that does nothing else.
+pub fn try_ports() -> String {
+    let mut trials = Vec::new();
+    let mut note = |what: &str, result: Result<(), String>| {
+        trials.push(Trial { what: what.to_owned(), error: result.err() });
+    };
+    let left = netns::leave_for_private_network().map_err(|error| error.to_string());
+    let is_private = left.is_ok();
+    note("namespace", left);
+    if is_private {
+        let cable = veth::create(CABLE, MTU_BYTES).map_err(|error| error.to_string());
+        let has_cable = cable.is_ok();
+        note("veth", cable);
+        for (spec, _) in KINDS.iter().filter(|_| has_cable) {
+            note(spec, try_port(spec));
+        }
+    }
+    serde_json::to_string(&trials).unwrap_or_default()
+}
+
+fn try_port(spec: &str) -> Result<(), String> {
+    let spec = PortSpec::parse(spec).map_err(|error| error.to_string())?;
+    let config = MemoryConfig { chunks: 4096, ..MemoryConfig::default() };
+    let memory = PacketMemory::new(config).map_err(|error| error.to_string())?;
+    open(&spec, &memory).map(drop).map_err(|error| error.to_string())
+}
+
+/// Runs the child and reads what it found.
+pub(super) fn ports() -> Vec<Finding> {
+    match run_child() {
+        Ok(trials) => findings(&trials),
+        Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
+    }
+}
+
+fn run_child() -> Result<Vec<Trial>, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let exe = std::env::current_exe().map_err(text)?;
+    let mut command = Command::new(exe);
+    command.args(["doctor", "--try-ports"]).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(text)?;
+    let mut looks = 0;
+    while child.try_wait().map_err(text)?.is_none() {
+        if looks == LOOKS_MAX {
+            child.kill().map_err(text)?;
+            child.wait().map_err(text)?;
+            return Err("no answer within 10 s".into());
+        }
+        looks += 1;
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let output = child.wait_with_output().map_err(text)?;
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+fn findings(trials: &[Trial]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for trial in trials {
+        let kind = KINDS.iter().find(|(spec, _)| *spec == trial.what);
+        all.push(match (kind, &trial.error) {
+            (Some((spec, _)), None) => {
+                Finding::good(prefix(spec), "a port of this kind was opened on a virtual cable")
+            }
+            (Some((spec, advice)), Some(why)) => {
+                Finding::missing(prefix(spec), why.replace('\n', " ")).advise(*advice)
+            }
+            (None, None) if trial.what == "veth" => {
+                Finding::good("virtual cables", "a veth pair was made")
+            }
+            (None, None) => Finding::good("private network", "demo and lab --live can have one"),
+            (None, Some(why)) if trial.what == "veth" => Finding::missing("virtual cables", why),
+            (None, Some(why)) => Finding::missing("private network", why).advise(
+                "demo and lab --live need user namespaces (sysctl kernel.unprivileged_userns_clone, \
+                 kernel.apparmor_restrict_unprivileged_userns) or root; port kinds were not tried",
+            ),
+        });
+    }
+    all
+}
+
+/// `xdp:` of `xdp:doctor0`.
+fn prefix(spec: &str) -> &str {
+    spec.split_inclusive(':').next().unwrap_or(spec)
+}

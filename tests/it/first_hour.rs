@@ -1,0 +1,67 @@
+//! The first hour of a new user: what is inside the binary, a program of one's own, what the machine can do.
+
+use std::fs;
+
+use serde_json::Value;
+use wireyard_tests::binary::{run, run_in};
+
+/// Programs and scenarios inside the binary are known by name; a file of the same name comes first.
+#[test]
+fn what_is_inside_is_known_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), &["check", "l2_switch"]).shows(&["l2_switch: 2 states"]);
+    run_in(folder.path(), &["lab", "incast", "--check"]).shows(&["nothing is wrong"]);
+    run_in(folder.path(), &["check", "no_such"])
+        .expect(2, &["E0002", "inside wireyard are", "l2_switch"]);
+    run_in(folder.path(), &["lab", "no_such"]).expect(2, &["inside wireyard are", "incast"]);
+    fs::write(folder.path().join("l2_switch"), "pipeline: [").unwrap();
+    run_in(folder.path(), &["check", "l2_switch"]).expect(1, &["l2_switch:1"]);
+}
+
+/// Every template is a program that checks and passes its own tests, under the new name.
+#[test]
+fn a_new_program_passes_its_tests() {
+    let folder = tempfile::tempdir().unwrap();
+    for template in ["l2", "router", "roce"] {
+        run_in(folder.path(), &["new", template, "--template", template]).shows(&["wireyard test"]);
+        run_in(folder.path(), &["check", template]).shows(&[&format!("{template}: ")]);
+        run_in(folder.path(), &["test", template, "--engine", "interp"]).shows(&[" 0 failed"]);
+    }
+    let before = fs::read(folder.path().join("l2/program.yaml")).unwrap();
+    run_in(folder.path(), &["new", "l2"]).expect(2, &["already there"]);
+    assert_eq!(fs::read(folder.path().join("l2/program.yaml")).unwrap(), before);
+    run_in(folder.path(), &["new", "2nd"]).expect(2, &["no name for a program"]);
+    assert!(!folder.path().join("2nd").exists());
+}
+
+/// The doctor tries what it tells, and its exit status says whether something is missing.
+#[test]
+fn the_doctor_tries_ports_and_names_interfaces() {
+    let ended = run(&["doctor", "--json"]);
+    let findings: Vec<Value> = serde_json::from_str(&ended.out).unwrap();
+    let verdict = |subject: &str| {
+        let found = findings.iter().find(|finding| finding["subject"] == subject);
+        found.map(|finding| finding["verdict"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(verdict("machine code").as_deref(), Some("good"));
+    assert!(verdict("private network").is_some(), "{findings:?}");
+    let is_missing = findings.iter().any(|finding| finding["verdict"] == "missing");
+    assert_eq!(ended.status, Some(i32::from(is_missing)));
+    run(&["doctor", "no_such_interface"])
+        .expect(2, &["no interface no_such_interface", "there are"]);
+    let text = run(&["doctor", "lo"]).out;
+    assert!(text.contains("interface lo") && text.contains("cannot be a port"), "{text}");
+}
+
+/// The manual has a page for each command, and the schema of switch.yaml its keys.
+#[test]
+fn the_manual_and_schemas_are_made_of_what_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), &["man", "-o", "man1"]).shows(&[]);
+    for page in ["wireyard.1", "wireyard-run.1", "wireyard-doctor.1"] {
+        let text = fs::read_to_string(folder.path().join("man1").join(page)).unwrap();
+        assert!(text.contains(".SH SYNOPSIS"), "{page}");
+    }
+    let schema: Value = serde_json::from_str(&run(&["schema", "switch"]).out).unwrap();
+    assert!(schema["properties"]["ports"].is_object() && schema["properties"]["qos"].is_object());
+}
