@@ -52,6 +52,8 @@ pub struct Unit {
     pub headers: Named<HeaderDecl>,
     /// `instances:`.
     pub instances: Named<InstanceDecl>,
+    /// `unions:` instances of which one is valid at most.
+    pub unions: Named<Vec<Name>>,
     /// `metadata:`.
     pub metadata: Named<MetaDecl>,
     /// `value_sets:`.
@@ -141,8 +143,8 @@ pub enum FieldDecl {
     Variable {
         /// Longest, in bits.
         max_bits: Sp<u64>,
-        /// Length in bits, over the fields of the same header.
-        length: AstExpr,
+        /// Length in bits, over the fields of the same header; `None` where each `extract` says it.
+        length: Option<AstExpr>,
     },
 }
 

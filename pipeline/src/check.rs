@@ -76,6 +76,7 @@ mod stmt;
 mod sums;
 mod table;
 mod uses;
+mod validity_ops;
 mod work;
 
 pub(crate) use entries::resolve_chunks;

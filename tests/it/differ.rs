@@ -73,6 +73,11 @@ fn random_programs_have_all_there_is() {
         "\"selector\":",
         "\"pcp\":",
         " % ",
+        "{\"varbits\":160}",
+        "\"unions\":",
+        "\"set_invalid(h",
+        "tags[(",
+        "set_valid(tags[(",
         "\"1, 2\":",
         ", a",
     ];

@@ -98,3 +98,173 @@ ingress:
     let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame)[0])).collect();
     assert_eq!(sent, [(1, 11), (2, 12), (3, 23)]);
 }
+
+/// A variable part whose length the parser gives: here the low byte of the word before it, in bytes.
+#[test]
+fn a_header_is_extracted_with_a_length_of_the_parser() {
+    let program = "
+instances: { a: mark, first: part, second: part }
+parser:
+  start:
+    extract: [ethernet, a]
+    do: [ 'extract(first, bit<32>(a.value[7:0]) * 8)', 'extract(second, a.value[15:8] * 4)' ]
+ingress:
+  - std.egress_port = 2
+  - if: std.parser_error != error.none
+    then: [ drop bad ]
+  - switch: first.kind
+    cases:
+      1: [ first = second ]
+      2: [ set_invalid(first), set_valid(first) ]
+      3: [ set_valid(first) ]
+egress:
+  - first.kind = bit<16>(first.length)
+deparser: { emit: [ethernet, a, first, second] }
+";
+    let inputs: [&[u16]; 8] = [
+        &[0x0402, 0, 0xaaaa, 0, 0xbbbb],
+        &[0x0402, 1, 0xaaaa, 0, 0xbbbb],
+        &[0x0000, 0, 1],
+        &[0x0800, 1, 7, 0xcccc, 0xdddd],
+        &[0x0402, 2, 0xaaaa, 0, 0xbbbb],
+        &[0x0402, 3, 0xaaaa, 0, 0xbbbb],
+        // Longer than the longest, and not whole bytes.
+        &[0x0006, 0, 1, 2, 3, 4],
+        &[0x0102, 0, 1, 2, 3, 4],
+    ];
+    let frames = inputs.map(|words| frame(1, words));
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    let expected: [&[u16]; 6] = [
+        &[0x0402, 4, 0xaaaa, 0, 0xbbbb],
+        &[0x0402, 4, 0xbbbb, 0, 0xbbbb],
+        &[0x0000, 2, 1],
+        &[0x0800, 6, 0xcccc, 0xdddd, 7, 0xcccc, 0xdddd],
+        &[0x0402, 2, 0, 0xbbbb],
+        &[0x0402, 4, 0xaaaa, 0, 0xbbbb],
+    ];
+    assert_eq!(sent, expected);
+    assert_eq!(left.dropped, [("bad".to_string(), 2)]);
+}
+
+#[test]
+fn the_elements_of_a_stack_keep_their_given_lengths() {
+    let program = "
+instances: { parts: { header: part, stack: 3 } }
+parser:
+  start:
+    extract: ethernet
+    next: one
+  one:
+    do: [ 'extract(parts, lookahead(16) * 8)' ]
+    select: parts.last.kind
+    cases: { 0: accept }
+    default: one
+ingress:
+  - std.egress_port = 2
+  - if: 'parts[0].kind == 2'
+    then: [ 'push(parts, 1)', 'set_valid(parts[0])' ]
+  - if: 'parts[0].kind == 4'
+    then: [ 'pop(parts, 1)' ]
+egress: [ 'parts[1].kind = bit<16>(parts[1].length)' ]
+";
+    let frames = [
+        frame(1, &[2, 0xaaaa, 0]),
+        frame(1, &[4, 0xbbbb, 0xcccc, 2, 0xdddd, 0]),
+        frame(1, &[2, 0xaaaa, 4, 1, 1, 0]),
+    ];
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    let expected: [&[u16]; 3] = [&[0, 4, 0xaaaa, 0], &[2, 0xdddd, 2], &[0, 4, 0xaaaa, 4, 1, 1]];
+    assert_eq!(sent, expected);
+}
+
+/// P4's `header_union`.
+#[test]
+fn of_a_union_one_header_is_valid_at_most() {
+    let program = "
+instances: { first: mark, a: mark, b: long, c: mark, spare: mark, never: mark }
+unions: { u: [a, b, c] }
+parser:
+  start:
+    extract: [ethernet, first]
+    select: first.value
+    cases: { 1: accept }
+    default: both
+  both: { extract: [a, b] }
+ingress:
+  - std.egress_port = 2
+  - set_valid(spare)
+  - spare.value = 9
+  - switch: first.value
+    cases:
+      1: [ set_valid(a), a.value = 7, set_valid(c) ]
+      2: [ set_valid(c) ]
+      3: [ a = spare ]
+      4: [ a = never ]
+      5: [ set_valid(b) ]
+      6: [ set_invalid(b) ]
+  - set_invalid(spare)
+  - if: first.value == 99
+    then: [ set_valid(never) ]
+deparser: { emit: [ethernet, first, a, b, c, spare, never] }
+";
+    let frames: Vec<Vec<u8>> = (0..=6).map(|value| frame(1, &[value, 10, 20, 30])).collect();
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    let expected: [&[u16]; 7] = [
+        // Extracting `b` takes `a` out of the packet.
+        &[0, 20, 30],
+        &[1, 0, 10, 20, 30],
+        &[2, 0],
+        &[3, 9],
+        &[4, 20, 30],
+        &[5, 20, 30],
+        &[6],
+    ];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn an_element_of_a_stack_has_a_number_that_is_computed() {
+    let program = "
+instances: { which: mark, tags: { header: mark, stack: 3 }, out: mark }
+parser: { start: { extract: [ethernet, which, tags, tags] } }
+ingress:
+  - std.egress_port = 2
+  - let i = which.value[7:0]
+  - switch: 'which.value[15:8]'
+    cases:
+      0: [ 'set_valid(out)', 'out.value = tags[i].value' ]
+      1: [ 'tags[i].value = tags[i].value + 1' ]
+      2: [ 'tags[i].value[11:4] = 0xff' ]
+      3: [ 'out = tags[i]' ]
+      4: [ 'tags[i] = tags[i - 1]' ]
+      5: [ 'set_valid(tags[i])' ]
+      6: [ 'set_invalid(tags[i])' ]
+      7: [ 'set_valid(out)', 'out.value = tags[i].valid ++ 15w0' ]
+      8: [ 'tags[tags[0].value].value = tags[tags[0].value - 1].value + 5' ]
+deparser: { emit: [ethernet, which, tags, out] }
+";
+    let inputs: [(u16, &[u16]); 13] = [
+        (0x0001, &[1, 20, 20]),
+        (0x0002, &[1, 20, 0]),
+        (0x00ff, &[1, 20, 0]),
+        (0x0101, &[1, 21]),
+        (0x01ff, &[1, 20]),
+        (0x0200, &[0x0ff1, 20]),
+        (0x0301, &[1, 20, 20]),
+        (0x0303, &[1, 20]),
+        (0x0402, &[1, 20, 20]),
+        (0x0502, &[1, 20, 0]),
+        (0x0600, &[20]),
+        (0x0702, &[1, 20, 0]),
+        (0x0800, &[1, 6]),
+    ];
+    let frames: Vec<Vec<u8>> = inputs.iter().map(|(which, _)| frame(1, &[*which, 1, 20])).collect();
+    let left = outcome(program, "", &frames);
+    for ((which, expected), (_, frame)) in inputs.iter().zip(&left.sent) {
+        assert_eq!(words(frame)[1..], **expected, "{which:#06x}");
+    }
+    assert_eq!(left.sent.len(), inputs.len());
+}

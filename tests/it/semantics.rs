@@ -7,11 +7,14 @@ use wireyard_switch::program::{DeviceOptions, EngineKind, Place, load};
 use wireyard_switch::sandbox::Sandbox;
 use wireyard_tables::time::Time;
 
-/// A header of two bytes behind Ethernet, to see what becomes of it.
+/// Header types of two and four bytes to put behind Ethernet, to see what becomes of them, and one whose length the parser gives.
 const HEAD: &str = "
 pipeline: semantics
 include: [ethernet]
-headers: { mark: { fields: { value: 16 } } }
+headers:
+  mark: { fields: { value: 16 } }
+  long: { fields: { high: 16, low: 16 } }
+  part: { fields: { kind: 16, rest: { varbits: 32 } } }
 ";
 
 /// What left a device.

@@ -108,6 +108,10 @@ pub fn unit(unit: &Unit) -> String {
     out.pairs("types", &unit.types, width);
     out.section("headers", &unit.headers, header);
     out.pairs("instances", &unit.instances, instance);
+    out.pairs("unions", &unit.unions, |members| {
+        let names: Vec<&str> = members.iter().map(|name| name.value.as_str()).collect();
+        format!("[{}]", names.join(", "))
+    });
     out.pairs("metadata", &unit.metadata, meta);
     out.pairs("value_sets", &unit.value_sets, |set| {
         let values = expression_list(&set.values);
@@ -184,8 +188,9 @@ fn field(field: &FieldDecl) -> String {
             format!("{{ array: {}, bits: {} }}", count.value, bits.value)
         }
         FieldDecl::Variable { max_bits, length } => {
-            let length = quoted(&expression(length));
-            format!("{{ varbits: {}, length: {length} }}", max_bits.value)
+            let length = length.as_ref().map(|length| quoted(&expression(length)));
+            let length = length.map(|length| format!(", length: {length}")).unwrap_or_default();
+            format!("{{ varbits: {}{length} }}", max_bits.value)
         }
     }
 }

@@ -68,7 +68,7 @@ impl Cx<'_> {
                     | ParserOp::BodyEnd(expr)
                     | ParserOp::Set(_, expr)
                     | ParserOp::Verify(expr, _) => self.add_expr(*expr, &mut reach),
-                    ParserOp::Extract(_) | ParserOp::ExtractNext(_) => {}
+                    ParserOp::Extract(_) | ParserOp::ExtractNext(_) | ParserOp::SetInvalid(_) => {}
                 }
             }
             if let Transition::Select { keys, .. } = &state.next {

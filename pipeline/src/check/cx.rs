@@ -171,6 +171,10 @@ pub(crate) struct Cx<'a> {
     pub(crate) op_spans: Vec<Vec<SourceSpan>>,
     /// Names of the pads among what follows the body.
     pub(crate) pads: Vec<Option<String>>,
+    /// Where the length of a variable part is that `extract(h, bits)` gave, by header.
+    pub(crate) given_lengths: BTreeMap<InstanceId, MetaId>,
+    /// The other headers of its union, by header.
+    pub(crate) rivals: BTreeMap<InstanceId, Vec<InstanceId>>,
     pub(crate) externs: &'a ExternRegistry,
     /// Libraries that could have been included, to name the one that is missing.
     pub(crate) embedded: &'static [(&'static str, &'static str)],
@@ -210,6 +214,8 @@ impl<'a> Cx<'a> {
             incomplete: false,
             op_spans: Vec::new(),
             pads: Vec::new(),
+            given_lengths: BTreeMap::new(),
+            rivals: BTreeMap::new(),
             externs,
             embedded: &[],
             declared: OnceCell::new(),

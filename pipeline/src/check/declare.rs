@@ -39,6 +39,7 @@ impl Cx<'_> {
         }
         self.declare_headers();
         self.declare_instances();
+        self.declare_unions();
         self.declare_metadata();
         self.declare_errors();
         self.declare_state();
@@ -146,7 +147,7 @@ impl Cx<'_> {
         };
         let Some(item) = self.scope.headers.get(header.name.as_str()).copied() else { return };
         let Some(length) = item.decl.fields.iter().find_map(|(_, field)| match field {
-            FieldDecl::Variable { length, .. } => Some(length),
+            FieldDecl::Variable { length, .. } => length.as_ref(),
             _ => None,
         }) else {
             return;
@@ -184,7 +185,7 @@ impl Cx<'_> {
             let carried_at = decl.carried.then_some(carried);
             if decl.carried {
                 carried += bytes;
-                sizes.push((name, bytes));
+                sizes.push((name.clone(), bytes));
             }
             total += u64::from(bytes);
             let meta = Meta { name: name.value.clone(), bits: bits as u32, carried_at, display };
@@ -196,6 +197,7 @@ impl Cx<'_> {
                 return;
             }
         }
+        self.declare_given_lengths(&mut carried, &mut sizes);
         self.ir.carried_bytes = carried;
         if carried > CARRIED_BYTES_MAX {
             let Some((last, _)) = sizes.last() else { return };

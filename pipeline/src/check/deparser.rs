@@ -112,7 +112,7 @@ impl Cx<'_> {
         }
     }
 
-    fn elements(&self, stack: StackId) -> Vec<InstanceId> {
+    pub(super) fn elements(&self, stack: StackId) -> Vec<InstanceId> {
         let stack = self.ir.stacks.get(stack);
         stack.map_or(Vec::new(), |s| (0..s.len).map(|at| InstanceId(s.first.0 + at)).collect())
     }

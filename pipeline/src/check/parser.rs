@@ -1,6 +1,6 @@
 //! The parser: states of the program, and a copy of a sub-parser's states for each call of it.
 
-mod ops;
+pub(super) mod ops;
 mod select;
 
 use super::cx::{Cx, Env, InstanceRef, Place};

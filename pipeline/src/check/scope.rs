@@ -141,6 +141,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) types: IndexMap<&'a str, Item<'a, TypeRef>>,
     pub(crate) metadata: IndexMap<&'a str, Item<'a, MetaDecl>>,
     pub(crate) crcs: IndexMap<&'a str, Item<'a, CrcDecl>>,
+    pub(crate) unions: IndexMap<&'a str, Item<'a, Vec<Name>>>,
     pub(crate) errors: IndexMap<&'a str, (usize, SourceSpan)>,
     /// More is declared than a program may have, and that was said.
     pub(crate) is_full: bool,
@@ -169,6 +170,7 @@ impl<'a> Scope<'a> {
     /// What follows looks at all names for each: there is a bound on them.
     fn count(&mut self, decls: &Unit, report: &mut Diagnostics) {
         let own = self.types.len() + self.metadata.len() + self.crcs.len() + self.errors.len();
+        let own = own + self.unions.len();
         if self.is_full || self.symbols.len() + own <= NAMES_MAX {
             return;
         }
@@ -277,6 +279,11 @@ impl<'a> Scope<'a> {
         for (name, decl) in &decls.metadata {
             if own(&self.metadata, name, report) {
                 self.metadata.insert(&name.value, Item { unit, name, decl });
+            }
+        }
+        for (name, decl) in &decls.unions {
+            if own(&self.unions, name, report) {
+                self.unions.insert(&name.value, Item { unit, name, decl });
             }
         }
         for (name, decl) in &decls.crcs {

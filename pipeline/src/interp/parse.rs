@@ -60,6 +60,11 @@ impl<'a> Pass<'a> {
                 let at = self.eval(*offset)? as usize;
                 self.extract(*instance, at, self.packet.len as usize).map(|_| ())
             }
+            ParserOp::SetInvalid(instance) => {
+                self.scratch.phv.clear(*instance);
+                self.trace(|pass| Event::Headers { valid: pass.scratch.phv.valid });
+                Ok(())
+            }
             ParserOp::Advance(bits) => {
                 let to = u128::from(self.cursor_bits) + self.eval(*bits)?;
                 if to > u128::from(self.packet.len) * 8 {

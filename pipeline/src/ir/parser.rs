@@ -54,6 +54,8 @@ pub enum ParserOp {
     /// Read a header at a byte offset from the start of the packet (a trailer); the cursor stays.
     /// Outside the packet is the error `packet_too_short`.
     ExtractAt(InstanceId, ExprId),
+    /// Make a header invalid.
+    SetInvalid(InstanceId),
     /// Move the cursor by so many bits; they must be whole bytes at the end of the state.
     Advance(ExprId),
     /// The payload stops at this byte offset from the start of the packet: what is behind it is

@@ -118,6 +118,7 @@ pub fn parser(program: &Program) -> ParserValidity {
 pub fn parser_op(program: &Program, op: &ParserOp, now: &mut Validity) {
     match op {
         ParserOp::Extract(id) | ParserOp::ExtractAt(id, _) => now.set(*id),
+        ParserOp::SetInvalid(id) => now.clear(*id),
         ParserOp::ExtractNext(stack) => {
             let elements = stack_bits(program, *stack);
             // The first element that may be free is valid afterwards, the others may be.

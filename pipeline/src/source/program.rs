@@ -39,6 +39,11 @@ pub(crate) static UNIT: MapShape = MapShape {
             "Further instances of header types, and stacks.",
         ),
         key(
+            "unions",
+            Shape::MapOf(&Shape::OneOrMore(&Shape::Name)),
+            "Instances of which one is valid at most.",
+        ),
+        key(
             "metadata",
             Shape::MapOf(&Shape::Either(&[WIDTH, Shape::Map(&META)])),
             "Fields of the program's own.",
@@ -167,6 +172,9 @@ fn types(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {
     unit.types = under(decoder, fields, "types", header::width);
     unit.headers = under(decoder, fields, "headers", header::header);
     unit.instances = under(decoder, fields, "instances", header::instance);
+    unit.unions = under(decoder, fields, "unions", |decoder, node| {
+        Some(decoder.each(node, "a header", Decoder::name))
+    });
     unit.metadata = under(decoder, fields, "metadata", header::meta);
     unit.value_sets = under(decoder, fields, "value_sets", header::value_set);
 }

@@ -115,8 +115,13 @@ impl Gen {
                 Some(stack) => {
                     let (field, bits) = self.random.pick(&stack.fields.clone());
                     let at = self.random.below(stack.len + 1);
-                    let element = if at == stack.len { ".last".into() } else { format!("[{at}]") };
-                    (format!("{}{element}.{field}", stack.name), bits)
+                    let (name, len) = (stack.name.clone(), stack.len);
+                    let element = match self.random.below(3) {
+                        0 => format!("[{}]", self.index(scope, len as u32)),
+                        _ if at == len => ".last".into(),
+                        _ => format!("[{at}]"),
+                    };
+                    (format!("{name}{element}.{field}"), bits)
                 }
                 None => ("std.packet_length".into(), 32),
             },

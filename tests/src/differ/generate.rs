@@ -19,6 +19,8 @@ pub struct Header {
     pub sum: bool,
     /// Bits of its field `crc`.
     pub crc: Option<u32>,
+    /// It has a variable part whose length each `extract` gives.
+    pub given: bool,
     /// Another instance of the same type.
     pub twin: Option<String>,
 }
@@ -267,7 +269,8 @@ impl Gen {
                 let fields = vec![("kind".into(), 8), ("crc".into(), bits)];
                 let (array, twin, crc) = (None, None, Some(bits));
                 let name = name.into();
-                self.trailers.push(Header { name, fields, array, sum: false, crc, twin });
+                let (sum, given) = (false, false);
+                self.trailers.push(Header { name, fields, array, sum, crc, given, twin });
             }
         }
         top.insert("headers".into(), Value::Object(types));
@@ -284,6 +287,12 @@ impl Gen {
             })
             .collect();
         self.headers.extend(twins);
+        if self.random.chance(15) {
+            let first = self.random.below(self.headers.len() - 1);
+            let pair = self.headers.get(first..first + 2).unwrap_or_default();
+            let names: Vec<&str> = pair.iter().map(|header| header.name.as_str()).collect();
+            top.insert("unions".into(), json!({ "both": names }));
+        }
     }
 
     fn header(&mut self, name: &str) -> (Value, Header) {
@@ -294,6 +303,7 @@ impl Gen {
             array: None,
             sum: false,
             crc: None,
+            given: false,
             twin: None,
         };
         if shape == 0 {
@@ -328,6 +338,10 @@ impl Gen {
                 let width = self.random.pick(&[8u32, 12, 4, 64]);
                 fields.insert("arr".into(), json!({ "array": 4, "bits": width }));
                 header.array = Some((4, width));
+            }
+            6 | 8 if self.random.chance(40) => {
+                fields.insert("rest".into(), json!({ "varbits": 160 }));
+                header.given = true;
             }
             8 => {
                 fields.insert("len".into(), 8.into());
@@ -391,7 +405,8 @@ impl Gen {
 
     fn metadata(&mut self, top: &mut Map<String, Value>) {
         let mut metadata = Map::new();
-        let mut carried = 0;
+        // The length of a variable part that `extract` gives is carried.
+        let mut carried = self.headers.iter().filter(|header| header.given).count() as u32;
         for n in 0..4 {
             let bits = self.random.width();
             let bytes = bits.div_ceil(8);

@@ -69,9 +69,23 @@ impl Gen {
         let scope = self.scope(Place::Parser);
         let mut state = Map::new();
         let mut statements = Vec::new();
+        let given = self.headers.iter().any(|known| known.name == header && known.given);
         match self.random.chance(15) {
+            _ if given => {
+                let bits = match self.random.below(4) {
+                    0 => self.expr(&scope, 32, 1),
+                    1 => "lookahead(8) * 8".into(),
+                    2 => "0".into(),
+                    _ => "(lookahead(8) & 3) * 8".into(),
+                };
+                statements.push(json!(format!("extract({header}, {bits})")));
+            }
             true => statements.push(json!(format!("extract({header})"))),
             false => _ = state.insert("extract".into(), json!(header)),
+        }
+        if !self.simple && self.random.chance(4) {
+            let other = self.random.pick(&self.headers.clone()).name;
+            statements.push(json!(format!("set_invalid({other})")));
         }
         if self.random.chance(20) {
             let (condition, error) = (self.expr(&scope, 1, 2), self.random.pick(&["odd", "bad"]));

@@ -141,7 +141,19 @@ impl Gen {
                 let stack = stack?;
                 let (field, bits) = self.random.pick(&stack.fields);
                 let value = self.expr(scope, bits, 2);
-                format!("{}[{}].{field} = {value}", stack.name, self.random.below(stack.len))
+                let at = match self.random.chance(50) {
+                    true => self.index(scope, stack.len as u32),
+                    false => self.random.below(stack.len).to_string(),
+                };
+                match self.random.below(6) {
+                    0 => format!("set_valid({}[{at}])", stack.name),
+                    1 => format!("set_invalid({}[{at}])", stack.name),
+                    2 => {
+                        let from = self.index(scope, stack.len as u32);
+                        format!("{0}[{at}] = {0}[{from}]", stack.name)
+                    }
+                    _ => format!("{}[{at}].{field} = {value}", stack.name),
+                }
             }
             8 => match self.random.chance(50) {
                 true => format!("truncate({})", self.random.below(120)),

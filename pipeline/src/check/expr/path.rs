@@ -11,7 +11,7 @@ use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::exec::PacketPath;
 use crate::ids::*;
-use crate::ir::{CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
+use crate::ir::{BinOp, CPU_PORT, ExprKind, FieldLayout, SourceSpan, StdField};
 use crate::syntax::p4;
 
 /// What a path names.
@@ -34,6 +34,10 @@ pub(crate) enum Target {
     Cell { register: usize, index: ExprId, cell: u32, bits: u32 },
     /// A whole header.
     Header(InstanceId),
+    /// A field of the element of a stack whose number is computed for each packet.
+    ElementField(StackId, ExprId, FieldId, u32),
+    /// The whole of such an element.
+    AnyElement(StackId, ExprId),
     /// A part of a header that the program never makes valid: it reads as zero.
     Absent(u32),
     /// The whole of one; the number is that of its declaration.
@@ -55,6 +59,10 @@ impl Cx<'_> {
             Target::Std(field) => (ExprKind::Std(field), field.bits()),
             Target::Local(local, bits) => (ExprKind::Local(local), bits),
             Target::Absent(bits) => (ExprKind::Const(0), bits),
+            Target::ElementField(stack, index, field, bits) => {
+                let read = |instance| ExprKind::Field(instance, field);
+                return Val::Typed(self.of_element(stack, index, bits, &read, span));
+            }
             Target::Cell { .. } => {
                 let name = self.text(span, "flow[i].cell").to_string();
                 self.report
@@ -62,7 +70,7 @@ impl Cx<'_> {
                     .help(format!("read it first: `let x = {name}`, then use `x`"));
                 return Val::Poison;
             }
-            Target::Header(_) | Target::AbsentHeader(_) => {
+            Target::Header(_) | Target::AbsentHeader(_) | Target::AnyElement(..) => {
                 let text = "this is a whole header, not a value";
                 let help = "name a field of it, or `.valid`";
                 self.report.error(codes::WRONG_KIND, span, text).help(help);
@@ -421,7 +429,10 @@ impl Cx<'_> {
         let stack = self.ir.stacks.get(id)?.clone();
         match rest {
             [PathPart::Index(index), rest @ ..] => {
-                let at = self.const_u32(index)?;
+                let at = match self.element_number(index)? {
+                    Ok(at) => at,
+                    Err(index) => return self.any_element(id, index, rest, span),
+                };
                 if at >= stack.len {
                     let text = format!("stack `{}` has {} elements", stack.name, stack.len);
                     self.report.error(codes::BAD_INDEX, index.span, text);
@@ -455,6 +466,65 @@ impl Cx<'_> {
                 None
             }
         }
+    }
+
+    /// The number of an element: a constant, or an expression of 32 bits.
+    fn element_number(&mut self, index: &AstExpr) -> Option<Result<u32, ExprId>> {
+        let known = match self.value(index) {
+            Val::Poison => return None,
+            Val::Int(_) => true,
+            Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id).is_some(),
+            Val::Open(_) => false,
+        };
+        if known {
+            return self.const_u32(index).map(Ok);
+        }
+        self.offset(index).map(Err)
+    }
+
+    /// A part of the element with a computed number.
+    fn any_element(
+        &mut self,
+        id: StackId,
+        index: ExprId,
+        rest: &[PathPart],
+        span: SourceSpan,
+    ) -> Option<Target> {
+        let first = self.ir.stacks.get(id)?.first;
+        let target = self.header_path(first, rest, span)?;
+        let (read, bits): (fn(InstanceId) -> ExprKind, u32) = match target {
+            Target::Header(_) => return Some(Target::AnyElement(id, index)),
+            Target::Field(_, field, bits) => {
+                return Some(Target::ElementField(id, index, field, bits));
+            }
+            Target::Read(ExprKind::Valid(_), bits) => (ExprKind::Valid, bits),
+            Target::Read(ExprKind::HeaderLength(_), bits) => (ExprKind::HeaderLength, bits),
+            _ => {
+                let text = "an array is read from an element with a known number";
+                self.report.error(codes::WRONG_KIND, span, text);
+                return None;
+            }
+        };
+        Some(Target::Value(Val::Typed(self.of_element(id, index, bits, &read, span))))
+    }
+
+    /// What the element with this number has: a comparison for each, and 0 outside of the stack.
+    fn of_element(
+        &mut self,
+        stack: StackId,
+        index: ExprId,
+        bits: u32,
+        read: &dyn Fn(InstanceId) -> ExprKind,
+        span: SourceSpan,
+    ) -> ExprId {
+        let mut value = self.constant(0, bits, span);
+        for (at, id) in self.elements(stack).into_iter().enumerate().rev() {
+            let at = self.constant(at as u128, 32, span);
+            let this = self.node(ExprKind::Binary(BinOp::Eq, index, at), 1, span);
+            let read = self.node(read(id), bits, span);
+            value = self.node(ExprKind::Mux(this, read, value), bits, span);
+        }
+        value
     }
 
     /// Says that a header is never valid, in the program's own file and unless the code around

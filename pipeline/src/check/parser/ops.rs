@@ -28,18 +28,50 @@ impl Ops {
 
 impl Cx<'_> {
     pub(super) fn extract(&mut self, ops: &mut Ops, name: &Name) {
-        match self.extracted(name) {
-            Some(InstanceRef::One(id)) => ops.push(ParserOp::Extract(id), name.span),
-            Some(InstanceRef::Stack(id)) => ops.push(ParserOp::ExtractNext(id), name.span),
-            None => {}
+        if let Some(header) = self.extracted(name) {
+            self.extract_header(ops, header, None, name);
+        }
+    }
+
+    /// `extract(h, bits)`: the length of the variable part is given.
+    fn extract_with_length(&mut self, ops: &mut Ops, name: &Name, length: &AstExpr) {
+        let bits = self.offset(length);
+        if let (Some(header), Some(bits)) = (self.extracted(name), bits) {
+            self.extract_header(ops, header, Some((bits, length.span)), name);
+        }
+    }
+
+    fn extract_header(
+        &mut self,
+        ops: &mut Ops,
+        header: InstanceRef,
+        length: Option<(ExprId, SourceSpan)>,
+        name: &Name,
+    ) {
+        if !self.length_is_given_once(header, length.is_some(), name) {
+            return;
+        }
+        if let Some((bits, span)) = length {
+            self.give_length(ops, header, bits, span);
+        }
+        match header {
+            InstanceRef::One(id) => {
+                ops.push(ParserOp::Extract(id), name.span);
+                for rival in self.rivals.get(&id).into_iter().flatten() {
+                    ops.push(ParserOp::SetInvalid(*rival), name.span);
+                }
+            }
+            InstanceRef::Stack(id) => ops.push(ParserOp::ExtractNext(id), name.span),
         }
     }
 
     pub(super) fn extract_at(&mut self, ops: &mut Ops, name: &Name, offset: &AstExpr) {
         let at = self.offset(offset);
         match self.extracted(name) {
-            Some(InstanceRef::One(id)) => {
-                if let Some(at) = at {
+            Some(header @ InstanceRef::One(id)) => {
+                if self.length_is_given_once(header, false, name)
+                    && let Some(at) = at
+                {
                     ops.push(ParserOp::ExtractAt(id, at), name.span);
                 }
             }
@@ -86,7 +118,7 @@ impl Cx<'_> {
             _ => {
                 let text = "this statement does not belong to the parser";
                 let help = "a state has assignments to metadata, `let`, `extract`, `extract_at`, \
-                            `advance`, `body_end` and `verify`; it branches by `select`";
+                            `set_invalid`, `advance`, `body_end` and `verify`; it branches by `select`";
                 self.report.error(codes::WRONG_PLACE, statement.span, text).help(help);
             }
         }
@@ -132,6 +164,16 @@ impl Cx<'_> {
                     self.extract(ops, &header);
                 }
             }
+            ("extract", [header, bits]) => {
+                if let Some(header) = self.plain_name(header) {
+                    self.extract_with_length(ops, &header, bits);
+                }
+            }
+            ("set_invalid", [header]) => {
+                if let Some(id) = self.header_named(header) {
+                    ops.push(ParserOp::SetInvalid(id), span);
+                }
+            }
             ("extract_at", [header, offset]) => {
                 if let Some(header) = self.plain_name(header) {
                     self.extract_at(ops, &header, offset);
@@ -153,9 +195,10 @@ impl Cx<'_> {
                     self.verify(ops, cond, &error);
                 }
             }
-            ("extract" | "extract_at" | "advance" | "body_end" | "verify", _) => {
+            ("extract" | "extract_at" | "set_invalid" | "advance" | "body_end" | "verify", _) => {
                 let usage = match name.value.as_str() {
-                    "extract" => "extract(header)",
+                    "extract" => "extract(header) or extract(header, bits)",
+                    "set_invalid" => "set_invalid(header)",
                     "extract_at" => "extract_at(header, byte)",
                     "advance" => "advance(bits)",
                     "body_end" => "body_end(byte)",
@@ -165,7 +208,8 @@ impl Cx<'_> {
             }
             _ => {
                 let text = format!("`{}` is no procedure of the parser", name.value);
-                let names = ["extract", "extract_at", "advance", "body_end", "verify"];
+                let names =
+                    ["extract", "extract_at", "set_invalid", "advance", "body_end", "verify"];
                 self.report
                     .error(codes::WRONG_PLACE, name.span, text)
                     .did_you_mean(&name.value, names);

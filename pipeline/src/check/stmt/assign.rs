@@ -8,7 +8,7 @@ use crate::check::flow::Flow;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{ExprKind, LValue, Op, SourceSpan};
+use crate::ir::{BinOp, ExprKind, LValue, Op, SourceSpan, Term};
 
 /// Something with an effect that gives a value.
 pub(crate) enum Effect {
@@ -49,8 +49,18 @@ impl Cx<'_> {
             }
             return;
         };
-        if let Target::Header(to) = target {
-            return self.copy_header(flow, to, value, span);
+        match target {
+            Target::Header(to) => return self.copy_header(flow, to, value, span),
+            Target::AnyElement(stack, index) => {
+                return self.each_element(flow, stack, index, span, &mut |cx, flow, to| {
+                    cx.copy_header(flow, to, value, span);
+                });
+            }
+            Target::ElementField(stack, index, field, bits) => {
+                let place = (stack, index, field, bits);
+                return self.assign_element_field(flow, place, slice, value, span);
+            }
+            _ => {}
         }
         if let Target::Cell { register, index, cell, bits } = target {
             return self.store_cell(flow, (register, index, cell, bits), slice, value, span);
@@ -94,10 +104,76 @@ impl Cx<'_> {
                 "`last` can be read only; name an element: `stack[0].field`"
             }
             Target::Read(..) | Target::Value(_) => "this can be read only",
-            Target::Header(_) | Target::Cell { .. } => return None,
+            Target::Header(_)
+            | Target::Cell { .. }
+            | Target::AnyElement(..)
+            | Target::ElementField(..) => return None,
         };
         self.report.error(codes::NOT_ASSIGNABLE, span, text);
         None
+    }
+
+    /// Does something with the element of a stack that has this number: a case for each, and nothing outside.
+    pub(super) fn each_element(
+        &mut self,
+        flow: &mut Flow,
+        stack: StackId,
+        index: ExprId,
+        span: SourceSpan,
+        act: &mut dyn FnMut(&mut Self, &mut Flow, InstanceId),
+    ) {
+        let elements = self.elements(stack);
+        let blocks: Vec<BlockId> = elements.iter().map(|_| flow.block()).collect();
+        let after = flow.block();
+        let cases = blocks.iter().enumerate().map(|(at, block)| (at as u128, *block)).collect();
+        flow.end(Term::Switch { value: index, cases, default: after }, Some(span));
+        let errors = self.report.counts().0;
+        for (id, block) in elements.into_iter().zip(blocks) {
+            flow.enter(block);
+            // What is wrong for one element is wrong for all.
+            if self.report.counts().0 == errors {
+                act(self, flow, id);
+            }
+            flow.end(Term::Jump(after), None);
+        }
+        flow.enter(after);
+    }
+
+    /// `stack[i].field = value`: the value is computed once, before it is known where it goes.
+    fn assign_element_field(
+        &mut self,
+        flow: &mut Flow,
+        (stack, index, field, bits): (StackId, ExprId, FieldId, u32),
+        slice: Option<&(AstExpr, AstExpr)>,
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let bounds = match slice {
+            None => Some((bits - 1, 0)),
+            Some((high, low)) => {
+                let bounds = self.slice_bounds(high, low);
+                bounds.filter(|(high, low)| self.slice_fits(*high, *low, bits, span))
+            }
+        };
+        let Some((high, low)) = bounds else {
+            self.value(value);
+            return;
+        };
+        let width = high - low + 1;
+        let number = self.new_local("index", 32);
+        flow.op(Op::Set(LValue::Local(number), index), span);
+        let Some(id) = self.value_or_effect(flow, value, width, span) else { return };
+        let local = self.new_local("value", width);
+        flow.op(Op::Set(LValue::Local(local), id), span);
+        let index = self.node(ExprKind::Local(number), 32, span);
+        self.each_element(flow, stack, index, span, &mut |cx, flow, instance| {
+            let read = cx.node(ExprKind::Local(local), width, span);
+            let to = match width == bits {
+                true => LValue::Field(instance, field),
+                false => LValue::FieldSlice { instance, field, high, low },
+            };
+            flow.op(Op::Set(to, read), span);
+        });
     }
 
     fn assign_whole(
@@ -213,6 +289,9 @@ impl Cx<'_> {
         let from = match &value.value {
             Ast::Path(path) => match self.resolve(path, value.span) {
                 Some(Target::Header(from)) => Some(from),
+                Some(Target::AnyElement(stack, index)) => {
+                    return self.copy_any_element(flow, to, (stack, index), span);
+                }
                 Some(Target::AbsentHeader(index)) => {
                     return self.copy_absent(flow, to, index, span);
                 }
@@ -226,6 +305,49 @@ impl Cx<'_> {
             self.report.error(codes::WRONG_KIND, value.span, text);
             return;
         };
+        self.copy_between(flow, to, from, span);
+    }
+
+    /// A copy of the element with this number; outside of the stack is no header.
+    fn copy_any_element(
+        &mut self,
+        flow: &mut Flow,
+        to: InstanceId,
+        (stack, index): (StackId, ExprId),
+        span: SourceSpan,
+    ) {
+        let number = self.new_local("index", 32);
+        flow.op(Op::Set(LValue::Local(number), index), span);
+        let index = self.node(ExprKind::Local(number), 32, span);
+        let Some(known) = self.ir.stacks.get(stack) else { return };
+        let (first, len) = (known.first, known.len);
+        let most = self.constant(len.into(), 32, span);
+        let outside = self.node(ExprKind::Binary(BinOp::Le, most, index), 1, span);
+        let types = (self.ir.instances.get(to), self.ir.instances.get(first));
+        if let (Some(a), Some(b)) = types
+            && a.header != b.header
+        {
+            let (a, b) = (a.name.clone(), b.name.clone());
+            return self.different_types(&a, &b, span);
+        }
+        let (none, some) = (flow.block(), flow.block());
+        flow.end(Term::Branch { cond: outside, then: none, otherwise: some }, Some(span));
+        flow.enter(none);
+        flow.op(Op::SetInvalid(to), span);
+        flow.end(Term::Jump(some), None);
+        flow.enter(some);
+        self.each_element(flow, stack, index, span, &mut |cx, flow, from| {
+            cx.copy_between(flow, to, from, span);
+        });
+    }
+
+    fn copy_between(
+        &mut self,
+        flow: &mut Flow,
+        to: InstanceId,
+        from: InstanceId,
+        span: SourceSpan,
+    ) {
         let (Some(a), Some(b)) = (self.ir.instances.get(to), self.ir.instances.get(from)) else {
             return;
         };
@@ -237,7 +359,7 @@ impl Cx<'_> {
             self.report.error(codes::WRONG_PLACE, span, "the parser does not copy headers");
             return;
         }
-        flow.op(Op::CopyHeader { to, from }, span);
+        self.header_op(flow, Op::CopyHeader { to, from }, span);
     }
 
     /// A copy of a header that is never valid leaves one that is not valid.

@@ -35,8 +35,12 @@ impl Cx<'_> {
         span: SourceSpan,
     ) {
         let op = match name.value.as_str() {
-            "set_valid" => self.header_arg(args, span, "set_valid(h)").map(Op::SetValid),
-            "set_invalid" => self.header_arg(args, span, "set_invalid(h)").map(Op::SetInvalid),
+            "set_valid" => {
+                return self.change_validity(flow, args, span, "set_valid(h)", Op::SetValid);
+            }
+            "set_invalid" => {
+                return self.change_validity(flow, args, span, "set_invalid(h)", Op::SetInvalid);
+            }
             "push" => {
                 self.stack_args(args, span, "push(stack, 1)").map(|(s, n)| Op::PushFront(s, n))
             }
@@ -66,7 +70,7 @@ impl Cx<'_> {
             _ => self.call_named(name, args, span),
         };
         if let Some(op) = op {
-            flow.op(op, span);
+            self.header_op(flow, op, span);
         }
     }
 
@@ -205,18 +209,35 @@ impl Cx<'_> {
         }
     }
 
-    /// One argument that is a header.
-    fn header_arg(
+    /// `set_valid` or `set_invalid` of a header, or of the element of a stack with a computed number.
+    fn change_validity(
         &mut self,
+        flow: &mut Flow,
         args: &[AstExpr],
         span: SourceSpan,
         usage: &str,
-    ) -> Option<InstanceId> {
+        op: fn(InstanceId) -> Op,
+    ) {
         let [arg] = args else {
             self.wrong_call(usage, span);
-            return None;
+            return;
         };
-        self.header_named(arg)
+        if let Ast::Path(path) = &arg.value
+            && path.parts.iter().any(|part| matches!(part, PathPart::Index(_)))
+        {
+            match self.resolve(path, arg.span) {
+                Some(Target::AnyElement(stack, index)) => {
+                    return self.each_element(flow, stack, index, span, &mut |cx, flow, id| {
+                        cx.header_op(flow, op(id), span);
+                    });
+                }
+                None => return,
+                Some(_) => {}
+            }
+        }
+        if let Some(id) = self.header_named(arg) {
+            self.header_op(flow, op(id), span);
+        }
     }
 
     /// A header: an instance, or an element of a stack.
@@ -228,6 +249,11 @@ impl Cx<'_> {
         match self.resolve(path, arg.span)? {
             Target::Header(id) => Some(id),
             Target::Absent(_) | Target::AbsentHeader(_) => None,
+            Target::AnyElement(..) => {
+                let text = "the number of the element must be a constant here";
+                self.report.error(codes::WRONG_KIND, arg.span, text);
+                None
+            }
             _ => {
                 self.report.error(codes::WRONG_KIND, arg.span, "a header is wanted here");
                 None

@@ -45,6 +45,7 @@ impl Printer<'_> {
             ParserOp::ExtractAt(id, at) => {
                 format!("extract {} at {}", self.instance(*id), self.expr(*at, locals))
             }
+            ParserOp::SetInvalid(id) => format!("set_invalid {}", self.instance(*id)),
             ParserOp::Advance(bits) => format!("advance {}", self.expr(*bits, locals)),
             ParserOp::BodyEnd(at) => format!("body_end {}", self.expr(*at, locals)),
             ParserOp::Set(to, value) => {

@@ -111,6 +111,15 @@ impl Emit<'_> {
                 self.extract(*instance);
                 Ok(())
             }
+            ParserOp::SetInvalid(instance) => {
+                let mask = self.num(!bit(*instance));
+                for set in [self.valid, self.received] {
+                    let now = self.b.use_var(set);
+                    let now = self.b.ins().band(now, mask);
+                    self.b.def_var(set, now);
+                }
+                Ok(())
+            }
             ParserOp::Set(to, value) => {
                 let value = self.expr(*value)?;
                 self.assign(to, value)

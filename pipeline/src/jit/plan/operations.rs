@@ -118,6 +118,7 @@ pub(super) fn interpreted(program: &Program, facts: &Facts, egress: bool) -> Vec
             ParserOp::Extract(_) => Some("extract of a header of variable length"),
             ParserOp::ExtractNext(_) => Some("extract of a stack element"),
             ParserOp::ExtractAt(..) => Some("extract of a trailer"),
+            ParserOp::SetInvalid(_) => None,
             ParserOp::Advance(_) => Some("advance"),
             ParserOp::BodyEnd(_) => Some("the end of the body"),
         });

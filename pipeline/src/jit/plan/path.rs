@@ -256,6 +256,10 @@ impl Control<'_> {
         }
         let (start, mut steps) = (path.clone(), Vec::with_capacity(state.ops.len()));
         for op in &state.ops {
+            // Selection has seen that these headers are not valid on any path.
+            if matches!(op, ParserOp::SetInvalid(_)) {
+                continue;
+            }
             match self.step(&mut path, op)? {
                 Ok(step) => steps.push(step),
                 Err(detour) => {
@@ -315,7 +319,10 @@ impl Control<'_> {
                 self.learn_condition(path, *condition);
                 Step::Verify(*condition, path.clone())
             }
-            ParserOp::ExtractAt(..) | ParserOp::Advance(_) | ParserOp::BodyEnd(_) => {
+            ParserOp::ExtractAt(..)
+            | ParserOp::Advance(_)
+            | ParserOp::BodyEnd(_)
+            | ParserOp::SetInvalid(_) => {
                 return Err(NotSupported::BodyBounds.into());
             }
         }))

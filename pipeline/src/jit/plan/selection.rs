@@ -157,6 +157,11 @@ impl Walk<'_> {
                     return Err(NotSupported::ExtractedTwice(name).into());
                 }
                 ParserOp::Extract(instance) => valid |= bit(*instance),
+                // Parsing goes on behind a header that is in the packet and is not there any more.
+                ParserOp::SetInvalid(instance) if valid & bit(*instance) != 0 => {
+                    let name = program.instances[*instance].name.clone();
+                    return Err(NotSupported::ExtractedTwice(name).into());
+                }
                 ParserOp::ExtractNext(stack) => {
                     elements += 1;
                     match next_free(program, *stack, valid) {

@@ -55,7 +55,11 @@ pub(crate) static FIELD: MapShape = MapShape {
         key("array", Shape::Count, "Number of elements."),
         key("bits", Shape::Count, "Bits of an element."),
         key("varbits", Shape::Count, "Longest length in bits."),
-        key("length", Shape::Expression, "Length in bits, over the fields of this header."),
+        key(
+            "length",
+            Shape::Expression,
+            "Length in bits, over the fields of this header; without it `extract(h, bits)` says it.",
+        ),
     ],
 };
 /// An instance that is a stack, or a type by another name.
@@ -142,7 +146,7 @@ fn long_field(decoder: &mut Decoder<'_>, node: &Node) -> Option<FieldDecl> {
     for (one, other) in [("array", "varbits"), ("array", "length"), ("bits", "varbits")] {
         decoder.exclude(&fields, one, other);
     }
-    for (one, other) in [("array", "bits"), ("varbits", "length"), ("length", "varbits")] {
+    for (one, other) in [("array", "bits"), ("length", "varbits")] {
         decoder.needs(&fields, one, other);
     }
     let [count, bits, max_bits] = ["array", "bits", "varbits"]
@@ -150,7 +154,7 @@ fn long_field(decoder: &mut Decoder<'_>, node: &Node) -> Option<FieldDecl> {
     let length = fields.get("length").and_then(|node| decoder.expression(node));
     match (count, bits, max_bits, length) {
         (Some(count), Some(bits), ..) => Some(FieldDecl::Array { count, bits }),
-        (_, _, Some(max_bits), Some(length)) => Some(FieldDecl::Variable { max_bits, length }),
+        (_, _, Some(max_bits), length) => Some(FieldDecl::Variable { max_bits, length }),
         _ => {
             if fields.get("array").is_none() && fields.get("varbits").is_none() {
                 decoder
