@@ -63,5 +63,6 @@ mod telemetry;
 mod through;
 mod tidy;
 mod told;
+mod tutorial;
 mod vectors;
 mod workers;

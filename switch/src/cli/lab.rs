@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
 use wireyard_pipeline::source::Loader;
 
-use super::args::{EngineChoice, LabArgs};
+use super::args::{EngineChoice, LabArgs, VERSION};
 use super::load::show;
 use super::{Status, complain, print, print_json, say};
 use crate::folder::Folder;
@@ -57,7 +57,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         EngineChoice::Jit => EngineKind::Jit,
     };
     let about =
-        About { version: env!("CARGO_PKG_VERSION").to_owned(), engine: engine.name().to_owned() };
+        About { version: VERSION.to_owned(), engine: engine.name().to_owned() };
     let options = Options { engine, seed: args.seed };
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);
