@@ -7,6 +7,7 @@
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/dist/wireyard, built with a profile of itself, and the laboratory's bench built alike
+#   ./ci.sh package  target/package/wireyard_*.deb: binary, manual, unit (installs cargo-deb: some minutes)
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
@@ -78,6 +79,13 @@ guided() {
   cargo bench -p wireyard-switch --bench lab --locked
 }
 
+package() {
+  command -v cargo-deb > /dev/null || cargo install --quiet --locked cargo-deb
+  cargo build --profile dist -p wireyard-switch --locked
+  target/dist/wireyard man -o target/package/man
+  cargo deb -p wireyard-switch --no-build --no-strip --profile dist --output target/package/
+}
+
 count() { pipeline/benches/count.sh; }
 
 # Not in `all`: it needs another toolchain. Threads of readers and writers run as they are, on an interpreter that sees data races.
@@ -99,9 +107,10 @@ case ${1:-} in
   root) root ;;
   bench) bench ;;
   guided) guided ;;
+  package) package ;;
   count) count ;;
   miri) miri ;;
   deny) deny ;;
   all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -65,3 +65,27 @@ fn the_manual_and_schemas_are_made_of_what_runs() {
     let schema: Value = serde_json::from_str(&run(&["schema", "switch"]).out).unwrap();
     assert!(schema["properties"]["ports"].is_object() && schema["properties"]["qos"].is_object());
 }
+
+/// A service manager learns that the switch runs, by the datagram of sd_notify(3).
+#[test]
+fn a_service_manager_is_told_that_the_switch_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    wireyard_tests::scripts::write_pcap(
+        &folder.path().join("in.pcap"),
+        wireyard_switch::ports::LinkType::Ethernet,
+        std::iter::empty(),
+    );
+    let status = std::process::Command::new(wireyard_tests::binary::wireyard())
+        .args(["run", "l2_switch", "--port", "1=pcap:in.pcap,out=out.pcap", "--duration", "0.2"])
+        .env("NOTIFY_SOCKET", &socket)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{status:?}");
+    let mut message = [0; 64];
+    let length = manager.recv(&mut message).unwrap();
+    assert!(message[..length].starts_with(b"READY=1"));
+}

@@ -39,6 +39,7 @@ mod language;
 mod large_frames;
 mod learning;
 mod links;
+mod links_on_pages;
 mod lossless_live;
 mod many_ports;
 mod metrics;

@@ -50,11 +50,12 @@ fn every_step_of_the_tutorial_does_what_the_page_says() {
     if !is_private.is_ok_and(|status| status.success()) {
         return skip(test, "needs root and unshare(1)");
     }
-    let page = std::fs::read_to_string(workspace_root().join("programs/tutorial/README.md")).unwrap();
+    let page =
+        std::fs::read_to_string(workspace_root().join("programs/tutorial/README.md")).unwrap();
     let blocks = blocks(&page);
     let steps = page.lines().filter(|line| line.starts_with("## ")).count();
     assert_eq!(steps, 10, "the page promises ten steps");
-    let mut script = String::from("mount -t tmpfs none /run\nip link set lo up\n");
+    let mut script = String::from("exec 2>&1\nmount -t tmpfs none /run\nip link set lo up\n");
     for (number, block) in blocks.iter().enumerate() {
         script += &format!("echo '<<<block {number}>>>'\n{}\n", block.commands);
     }
@@ -66,17 +67,19 @@ fn every_step_of_the_tutorial_does_what_the_page_says() {
         .env("PATH", format!("{binary}:{}", std::env::var("PATH").unwrap_or_default()))
         .env("LC_ALL", "C")
         .current_dir(folder.path())
-        .stderr(std::process::Stdio::piped())
         .output()
         .unwrap();
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{:?} after {:?}\n{out}\n{err}", output.status, begin.elapsed());
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?} after {:?}\n{out}", output.status, begin.elapsed());
     for (number, block) in blocks.iter().enumerate() {
         let printed = out.split(&format!("<<<block {number}>>>\n")).nth(1).unwrap_or_default();
         let printed = printed.split("<<<block ").next().unwrap_or_default();
         for shown in &block.shown {
-            assert!(is_shown(shown, printed), "`{shown}` is not in the output of\n{}\n{printed}\n{err}", block.commands);
+            assert!(
+                is_shown(shown, printed),
+                "`{shown}` is not in the output of\n{}\n{printed}",
+                block.commands
+            );
         }
     }
 }

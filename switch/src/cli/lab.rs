@@ -56,8 +56,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         EngineChoice::Interp => EngineKind::Interpreter,
         EngineChoice::Jit => EngineKind::Jit,
     };
-    let about =
-        About { version: VERSION.to_owned(), engine: engine.name().to_owned() };
+    let about = About { version: VERSION.to_owned(), engine: engine.name().to_owned() };
     let options = Options { engine, seed: args.seed };
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);

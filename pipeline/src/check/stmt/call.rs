@@ -367,6 +367,14 @@ impl Cx<'_> {
         None
     }
 
+    /// Match keys of a table as they are written, right or wrong.
+    fn declared_keys(&self, table: &str) -> usize {
+        let Some(item) = self.scope.tables.iter().find(|item| item.name.value == table) else {
+            return 0;
+        };
+        item.decl.key.iter().filter(|key| key.kind.value != "selector").count()
+    }
+
     pub(super) fn learn(
         &mut self,
         flow: &mut Flow,
@@ -384,6 +392,10 @@ impl Cx<'_> {
             return;
         }
         if known.keys.len() != key.len() {
+            // A key of the table that is wrong was reported there.
+            if self.declared_keys(&known.name) != known.keys.len() {
+                return;
+            }
             let text =
                 format!("table `{}` has {} keys, not {}", known.name, known.keys.len(), key.len());
             let names: Vec<&str> = known.keys.iter().map(|key| key.name.as_str()).collect();
