@@ -51,6 +51,7 @@ mod pages;
 mod ports;
 mod programs;
 mod queues;
+mod rate_control;
 mod record;
 mod replay;
 mod rig;

@@ -25,7 +25,8 @@ use super::psn::Psn;
 use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
 use super::responder::Responder;
 use super::rp::pacer::Pacer;
-use super::rp::{RateAlgorithm, RateControl, RateState};
+use super::rp::program::Marks;
+use super::rp::{Hop, RateAlgorithm, RateControl, RateState};
 use super::verbs::{Completion, Status};
 
 /// What requester and responder need to know of the connection.
@@ -40,6 +41,8 @@ pub(super) struct Link {
     pub(super) qkey: u32,
     pub(super) access: Access,
     pub(super) min_rnr_timer: u8,
+    /// Marks of data go back as BECN of acknowledgements.
+    pub(super) echo: bool,
 }
 
 /// The parts of a queue pair that both halves work on.
@@ -50,6 +53,8 @@ pub(super) struct Ctx<'a> {
     pub(super) rate: &'a mut dyn RateControl,
     /// BECN of the packet at hand.
     pub(super) becn: bool,
+    /// Telemetry that it brought back.
+    pub(super) hops: &'a [Hop],
 }
 
 /// A queue pair.
@@ -66,6 +71,8 @@ pub struct QueuePair {
     requester: Requester,
     responder: Responder,
     rate: Box<dyn RateControl>,
+    /// Rate control has a window.
+    windowed: bool,
     pacer: Pacer,
     /// READ responses and requests share the pace in turns.
     response_turn: bool,
@@ -86,7 +93,9 @@ impl QueuePair {
             qkey: 0,
             access: Access::NONE,
             min_rnr_timer: 0,
+            echo: config.rate.marks() == Marks::Ack,
         };
+        let rate = config.rate.start();
         QueuePair {
             link,
             state: QpState::Reset,
@@ -98,7 +107,8 @@ impl QueuePair {
             algorithm: config.rate.clone(),
             requester: Requester::new(),
             responder: Responder::new(),
-            rate: config.rate.start(),
+            windowed: rate.window_bytes().is_some(),
+            rate,
             pacer: Pacer::new(config.rate.gap()),
             response_turn: false,
             cq: VecDeque::new(),
@@ -193,8 +203,23 @@ impl QueuePair {
             timeout: attrs.timeout.and_then(aeth::ack_timeout),
             ack_every: self.ack_every,
             max_outstanding: self.max_outstanding,
+            every_round_trip: matches!(self.algorithm, RateAlgorithm::Program(_)),
         };
         self.requester.start(Psn::new(attrs.sq_psn.unwrap_or(0)), limits);
+        self.follow_window();
+    }
+
+    /// Keeps the requester within the window of rate control: a packet may leave while less than the window is under way.
+    fn follow_window(&mut self) {
+        if let Some(bytes) = self.rate.window_bytes() {
+            let packets = bytes.div_ceil(self.link.mtu.bytes().max(1).into());
+            self.requester.set_window(u32::try_from(packets).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Marks of data go back as CNPs, and not as BECN of acknowledgements or not at all.
+    pub fn owes_cnps(&self) -> bool {
+        self.algorithm.marks() == Marks::Cnp
     }
 
     fn change_limits(&mut self, attrs: &Attrs) {
@@ -226,7 +251,7 @@ impl QueuePair {
         if bth.opcode == CNP_ROCEV2 || bth.opcode == CNP_NATIVE {
             return self.on_cnp(now);
         }
-        if bth.becn {
+        if bth.becn && !self.link.echo {
             self.on_cnp(now);
         }
         let Some(op) = Op::decode(bth.opcode).filter(|op| self.accepts(op, packet)) else {
@@ -315,6 +340,9 @@ impl QueuePair {
         if before != after {
             self.pacer.on_rate_change(now, before, after);
         }
+        if self.windowed {
+            self.follow_window();
+        }
     }
 
     /// Applies timers that ended at or before `now`. [`Self::poll_data`] does it too.
@@ -333,7 +361,7 @@ impl QueuePair {
 
     /// Since when it could send a request and has none; `None` while it has one.
     pub fn idle_since(&self) -> Option<Time> {
-        (!self.requester.has_packet(self.state)).then(|| self.pacer.due())
+        (!self.requester.has_request(self.state, false)).then(|| self.pacer.due())
     }
 
     /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], else [`Self::poll_data`].
@@ -373,7 +401,7 @@ impl QueuePair {
     #[inline]
     fn halves(&mut self, becn: bool) -> (&mut Requester, &mut Responder, Ctx<'_>) {
         let (cq, counters, rate) = (&mut self.cq, &mut self.counters, self.rate.as_mut());
-        let ctx = Ctx { link: &self.link, cq, counters, rate, becn };
+        let ctx = Ctx { link: &self.link, cq, counters, rate, becn, hops: &[] };
         (&mut self.requester, &mut self.responder, ctx)
     }
 
@@ -425,7 +453,9 @@ impl QueuePair {
         let timers = self.requester.timer_deadline();
         let waiting = self.responder.has_response() || self.requester.has_packet(self.state);
         if !waiting {
-            return timers;
+            // While the window is full, a change of it may let a packet go.
+            let opens = self.windowed && self.requester.has_request(self.state, false);
+            return if opens { timers.min(self.rate.next_deadline()) } else { timers };
         }
         // While a packet waits for its pace, a change of rate may bring it forward.
         timers.min(self.pacer.due()).min(self.rate.next_deadline())
