@@ -41,7 +41,10 @@ fn findings(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     if text.starts_with("rate_control:") {
         let name = path.display().to_string();
-        return Program::parse(&name, &text).err().map(|found| found.to_string()).unwrap_or_default();
+        return Program::parse(&name, &text)
+            .err()
+            .map(|found| found.to_string())
+            .unwrap_or_default();
     }
     let parsed = match parse_program(path, &loader) {
         Err(rejected) => return rejected.to_string(),

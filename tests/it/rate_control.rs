@@ -36,7 +36,8 @@ fn block(page: &str, begins: &str) -> String {
 
 #[test]
 fn the_tutorial_runs_as_it_is_written() {
-    let page = fs::read_to_string(workspace_root().join("programs/rate_control/README.md")).expect("the page");
+    let page = fs::read_to_string(workspace_root().join("programs/rate_control/README.md"))
+        .expect("the page");
     let folder = tempfile::tempdir().expect("a folder");
     let program = block(&page, "rate_control: halving");
     assert!(program.lines().count() <= 40, "the page says that 40 lines are enough");
@@ -104,18 +105,18 @@ fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
     let zero = SLOW.replace("on: {", "on: { cnp: [ \"std.rate = div(speed, std.rate - 1)\" ],");
     let refused = |text: &str, said: &[&str]| {
         let ended = lab(&["--check", &mixed(folder.path(), text)]);
-        ended.expect(1, said);
+        ended.expect(2, said);
     };
     refused(&zero, &["E0210", "slow.yaml:3:", "this divisor can be 0 or less"]);
     refused(&SLOW.replace("speed:", "pace:"), &["there is no `speed`", "slow.yaml"]);
     let other = MIXED.replace("speed: 2 Gbit/s", "sped: 2 Gbit/s");
     fs::write(folder.path().join("slow.yaml"), SLOW).expect("writes");
     let path = scenario(folder.path(), &other);
-    lab(&["--check", &path]).expect(1, &["there is no parameter `sped`", "speed"]);
+    lab(&["--check", &path]).expect(2, &["there is no parameter `sped`", "speed"]);
     let path = scenario(folder.path(), &MIXED.replace("2 Gbit/s }", "2 ms }"));
-    lab(&["--check", &path]).expect(1, &["scenario.yaml"]);
+    lab(&["--check", &path]).expect(2, &["scenario.yaml"]);
     let path = scenario(folder.path(), &MIXED.replace("window.yaml", "no/such.yaml"));
-    lab(&["--check", &path]).expect(1, &["no/such.yaml", "there is no such file"]);
+    lab(&["--check", &path]).expect(2, &["no/such.yaml", "there is no such file"]);
     let path = scenario(folder.path(), &MIXED.replace("window.yaml", "timly"));
-    lab(&["--check", &path]).expect(1, &["there is no rate control `timly`", "timely"]);
+    lab(&["--check", &path]).expect(2, &["there is no rate control `timly`", "timely"]);
 }

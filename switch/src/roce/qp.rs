@@ -26,7 +26,7 @@ use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
 use super::responder::Responder;
 use super::rp::pacer::Pacer;
 use super::rp::program::Marks;
-use super::rp::{Hop, RateAlgorithm, RateControl, RateState};
+use super::rp::{RateAlgorithm, RateControl, RateState};
 use super::verbs::{Completion, Status};
 
 /// What requester and responder need to know of the connection.
@@ -53,8 +53,6 @@ pub(super) struct Ctx<'a> {
     pub(super) rate: &'a mut dyn RateControl,
     /// BECN of the packet at hand.
     pub(super) becn: bool,
-    /// Telemetry that it brought back.
-    pub(super) hops: &'a [Hop],
 }
 
 /// A queue pair.
@@ -353,10 +351,12 @@ impl QueuePair {
         if self.requester.timer_deadline() > now {
             return;
         }
+        let before = self.rate.rate_bps();
         let (requester, _, mut ctx) = self.halves(false);
         if let Err(Failed(status)) = requester.on_time(now, &mut ctx) {
             self.fail(status);
         }
+        self.follow_rate(now, before);
     }
 
     /// Since when it could send a request and has none; `None` while it has one.
@@ -401,7 +401,7 @@ impl QueuePair {
     #[inline]
     fn halves(&mut self, becn: bool) -> (&mut Requester, &mut Responder, Ctx<'_>) {
         let (cq, counters, rate) = (&mut self.cq, &mut self.counters, self.rate.as_mut());
-        let ctx = Ctx { link: &self.link, cq, counters, rate, becn, hops: &[] };
+        let ctx = Ctx { link: &self.link, cq, counters, rate, becn };
         (&mut self.requester, &mut self.responder, ctx)
     }
 

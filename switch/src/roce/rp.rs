@@ -19,22 +19,9 @@ pub mod program;
 
 use dcqcn::Profile;
 
-/// What telemetry tells of one hop, when the packet left its queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hop {
-    /// Bytes that the packet left behind in the queue.
-    pub queue_bytes: u64,
-    /// Bytes that had left by that port.
-    pub tx_bytes: u64,
-    /// When, in nanoseconds of that switch.
-    pub time_ns: u64,
-    /// Rate of the port, bit/s.
-    pub rate_bps: u64,
-}
-
 /// What an acknowledgement tells about the path.
 #[derive(Clone, Copy, Debug)]
-pub struct AckSample<'a> {
+pub struct AckSample {
     /// Packets newly acknowledged.
     pub packets: u32,
     /// From the departure of the newest acknowledged packet to now; `None` after a retransmission.
@@ -45,8 +32,6 @@ pub struct AckSample<'a> {
     pub acked: u64,
     /// Packets sent since then, each counted once.
     pub sent: u64,
-    /// Telemetry of the newest of them, the first hop first.
-    pub hops: &'a [Hop],
 }
 
 /// What an observer may plot.
@@ -73,7 +58,7 @@ pub trait RateControl: fmt::Debug + Send {
     /// `bytes` left for the wire.
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
-    fn on_ack(&mut self, _now: Time, _sample: &AckSample<'_>) {}
+    fn on_ack(&mut self, _now: Time, _sample: &AckSample) {}
     /// A sequence error was told: packets go again.
     fn on_nack(&mut self, _now: Time) {}
     /// No acknowledgement came in time.

@@ -15,9 +15,12 @@ use crate::library;
 use crate::roce::rp::dcqcn::{CHOICES, PARAMS, ParamInfo, Setting, preset};
 use crate::roce::rp::program::Program;
 
+/// Why there is no program: what the system says, or nothing where its errors are told already.
+type NoProgram = Option<String>;
+
 /// The programs that a scenario names by their path: what is written, and the program or why there is none.
 #[derive(Default)]
-pub(super) struct Controls(Vec<(String, Result<Arc<Program>, String>)>);
+pub(super) struct Controls(Vec<(String, Result<Arc<Program>, NoProgram>)>);
 
 impl Controls {
     /// Reads every file that is a `rate_control` of hosts and flows.
@@ -57,7 +60,10 @@ impl Controls {
             return match read {
                 Ok(program) => Some(plain(Some(Arc::clone(program)))),
                 Err(problem) => {
-                    decoder.diagnostics.error(codes::FILE_NOT_READ, name.span, problem.clone());
+                    if let Some(problem) = problem {
+                        let of = &mut decoder.diagnostics;
+                        of.error(codes::FILE_NOT_READ, name.span, problem.clone());
+                    }
                     None
                 }
             };
@@ -101,12 +107,14 @@ fn program(
     loader: &Loader,
     files: &mut Files,
     found: &mut Diagnostics,
-) -> Result<Arc<Program>, String> {
+) -> Result<Arc<Program>, NoProgram> {
     let name = path.display().to_string();
-    let text = loader.read(path, PROGRAM_BYTES_MAX).map_err(|error| format!("{name}: {error}"))?;
-    let text = String::from_utf8(text).map_err(|_| format!("{name}: it is no text in UTF-8"))?;
+    let text =
+        loader.read(path, PROGRAM_BYTES_MAX).map_err(|error| Some(format!("{name}: {error}")))?;
+    let text =
+        String::from_utf8(text).map_err(|_| Some(format!("{name}: it is no text in UTF-8")))?;
     let program = Program::parse_into(&name, &text, files, found);
-    program.map(Arc::new).ok_or_else(|| format!("{name} is not right, as is said above or below"))
+    program.map(Arc::new).ok_or(None)
 }
 
 impl RateSetup {

@@ -158,8 +158,8 @@ impl Requester {
         }
         self.acked += u64::from(packets);
         let sent = self.acked + self.sent_end.ahead_of(self.una).max(0) as u64;
-        let (acked, hops) = (self.acked, ctx.hops);
-        let sample = AckSample { packets, round_trip, becn: ctx.becn, acked, sent, hops };
+        let (becn, acked) = (ctx.becn, self.acked);
+        let sample = AckSample { packets, round_trip, becn, acked, sent };
         ctx.rate.on_ack(now, &sample);
     }
 

@@ -1,7 +1,7 @@
 //! Rate controls as programs: one YAML file in the language of the pipeline, run for each queue pair.
 //!
 //! A program declares parameters with units, state with widths, and statements for what happens: a CNP, an acknowledgement
-//! with its round-trip time, echo of marks and telemetry, a NACK, a timeout, timers and byte counters of its own. It sets
+//! with its round-trip time and echo of marks, a NACK, a timeout, timers and byte counters of its own. It sets
 //! `std.rate` and `std.window`. [`Program::parse`] checks it, with everything that is wrong at its place; [`Instance`] is a
 //! program with the parameters of a host; [`Machine`] is one queue pair.
 //!
@@ -26,18 +26,20 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use code::HOPS_MAX;
 pub use machine::Machine;
 pub use parameter::{Parameter, Unit};
 pub use read::RATE_CONTROL;
 
 use check::{Compiler, Scope, Slot, SlotKind};
-use code::{HopState, LINE, Op, PACKET, Reg};
+use code::{LINE, Op, PACKET, Reg};
 use expr::Value;
 use read::Declared;
 
 use super::ParamError;
 use crate::units::Dilation;
+
+/// Most timers and byte counters of a program.
+const TIMERS_MAX: usize = 16;
 
 /// Where the marks of the data come back to the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +103,6 @@ pub struct Program {
     notification: Notification,
     parameters: Vec<Parameter>,
     state: Vec<StateSlot>,
-    hop_state: Vec<HopState>,
     frame: Vec<i128>,
     code: Vec<Op>,
     events: Events,
@@ -213,7 +214,8 @@ impl Instance {
             if *value < parameter.low || *value > parameter.high {
                 let least = parameter.show(parameter.low);
                 let expected = format!("{least} to {}", parameter.show(parameter.high));
-                return Err(ParamError::new("parameter", parameter.show(*value), expected));
+                let found = format!("{} {}", parameter.name, parameter.show(*value));
+                return Err(ParamError::new("parameter", found, expected));
             }
         }
         frame[usize::from(LINE)] = sender.line_rate_bps.max(1).into();
@@ -249,6 +251,10 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
     if let Some(name) = twice.cloned() {
         let message = format!("`{}` is a timer and a byte counter", name.value);
         compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
+    }
+    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
+        let message = format!("more than {TIMERS_MAX} timers and byte counters");
+        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
     }
     let (mut sets_rate, mut sets_window) = (false, false);
     let [start, cnp, ack, nack, timeout] =
@@ -290,7 +296,6 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         },
         parameters: parameters?,
         state: state?,
-        hop_state: compiler.hop_state,
         frame: compiler.frame,
         code: compiler.code,
         events: Events { start, cnp, ack, nack, timeout },
@@ -346,15 +351,7 @@ fn state(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Vec<Sta
             false => (0, (1 << of.bits) - 1),
         };
         let value = Value { at, low, high, fraction: of.fraction, truth: false };
-        let kind = if of.of_hop { SlotKind::OfHop } else { SlotKind::State };
-        compiler.declare(name, Slot { value, kind });
-        if of.of_hop {
-            let kept = compiler.register(0, name.span)?;
-            for _ in 1..HOPS_MAX {
-                compiler.register(0, name.span)?;
-            }
-            compiler.hop_state.push(HopState { work: at, kept });
-        }
+        compiler.declare(name, Slot { value, kind: SlotKind::State });
         found.push(StateSlot { name: name.value.clone(), reg: at, fraction: of.fraction });
     }
     Some(found)

@@ -7,7 +7,7 @@ use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
 
-use super::code::{HopState, KNOWN, Op, Place, RATE, Reg, WINDOW};
+use super::code::{KNOWN, Op, Place, RATE, Reg, WINDOW};
 use super::expr::Value;
 use super::read::{Block, Statement};
 
@@ -35,8 +35,6 @@ pub(super) enum SlotKind {
     Known(Place),
     Parameter,
     State,
-    /// Kept for each hop.
-    OfHop,
     Local,
 }
 
@@ -44,7 +42,6 @@ pub(super) enum SlotKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) ack: bool,
-    pub(super) hop: bool,
     /// A default: before there is a queue pair.
     pub(super) fixed: bool,
 }
@@ -62,7 +59,6 @@ pub(super) struct Compiler<'c, 'd> {
     pub(super) code: Vec<Op>,
     pub(super) timers: Vec<Name>,
     pub(super) counters: Vec<Name>,
-    pub(super) hop_state: Vec<HopState>,
     pub(super) scope: Scope,
     /// What the code at hand sets.
     pub(super) sets_rate: bool,
@@ -84,7 +80,6 @@ impl<'c, 'd> Compiler<'c, 'd> {
             code: Vec::new(),
             timers: Vec::new(),
             counters: Vec::new(),
-            hop_state: Vec::new(),
             scope: Scope::default(),
             sets_rate: false,
             sets_window: false,
@@ -93,7 +88,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
 
     /// Declares a name of the program.
     pub(super) fn declare(&mut self, name: &Name, slot: Slot) -> Found<()> {
-        if matches!(name.value.as_str(), "std" | "ack" | "hop") {
+        if matches!(name.value.as_str(), "std" | "ack") {
             let message = format!("`{}` is a word of the language", name.value);
             self.decoder.diagnostics.error(codes::RESERVED, name.span, message);
             return None;
@@ -146,7 +141,6 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 (!scope.fixed, "when a queue pair is at work, not in a default")
             }
             SlotKind::Known(Place::Ack) => (scope.ack, "in `on: ack`"),
-            SlotKind::Known(Place::Hop) | SlotKind::OfHop => (scope.hop, "in `each: hop`"),
         };
         if !fits {
             let message = format!("`{}` is known {where_}", name.value);
@@ -194,19 +188,6 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 self.patch(skip, condition, self.here());
                 self.block(or);
                 self.code[over] = Op::Jump(self.here());
-                None
-            }
-            Statement::EachHop { span, body } => {
-                if !self.scope.ack || self.scope.hop {
-                    return self.no(*span, "`each: hop` belongs into `on: ack`, once");
-                }
-                let skip = self.push(Op::End);
-                self.scope.hop = true;
-                let start = self.here();
-                self.block(body);
-                self.scope.hop = false;
-                self.push(Op::NextHop(start));
-                self.code[skip] = Op::FirstHop(self.here());
                 None
             }
             Statement::Call(name) => {
@@ -265,10 +246,8 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 self.procedure(name, arguments, span);
                 None
             }
-            _ => self.no(
-                span,
-                "a rate control has assignments, `let`, `arm`, `stop`, `if` and `each: hop`",
-            ),
+            _ => self
+                .no(span, "a rate control has assignments, `let`, `arm`, `stop`, `if` and `call`"),
         }
     }
 
@@ -278,7 +257,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         };
         let to = self.read(&Sp::new(name.clone(), target.span))?;
         match self.slots.get(&name).map(|slot| slot.kind) {
-            Some(SlotKind::State | SlotKind::OfHop | SlotKind::Known(Place::Set)) => {}
+            Some(SlotKind::State | SlotKind::Known(Place::Set)) => {}
             _ => {
                 let message = format!("`{name}` cannot be set");
                 let of = &mut self.decoder.diagnostics;

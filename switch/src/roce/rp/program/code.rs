@@ -34,18 +34,7 @@ pub(super) enum Op {
     /// Starts a byte counter.
     Count(u8, Reg),
     StopCount(u8),
-    /// The first hop of the telemetry at hand; goes on there when there is none.
-    FirstHop(u32),
-    /// Keeps what is known of this hop; goes on there with the next one, if there is one.
-    NextHop(u32),
     End,
-}
-
-/// A value that is kept for each hop: where it is while a hop is looked at, and where the first one is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HopState {
-    pub(super) work: Reg,
-    pub(super) kept: Reg,
 }
 
 /// Names that every rate control has: where they are, what they can be, whether they can be set and who knows them.
@@ -68,8 +57,6 @@ pub(super) enum Place {
     Fixed,
     /// With an acknowledgement.
     Ack,
-    /// In `each: hop`.
-    Hop,
 }
 
 pub(super) const NOW: Reg = 0;
@@ -82,14 +69,7 @@ pub(super) const WINDOW: Reg = 6;
 pub(super) const ACK_PACKETS: Reg = 7;
 pub(super) const ACK_MARKED: Reg = 8;
 pub(super) const ACK_RTT: Reg = 9;
-pub(super) const ACK_HOPS: Reg = 10;
-pub(super) const HOP_QUEUE: Reg = 11;
-pub(super) const HOP_SENT: Reg = 12;
-pub(super) const HOP_TIME: Reg = 13;
-pub(super) const HOP_RATE: Reg = 14;
 
-/// Most hops that are told apart.
-pub const HOPS_MAX: usize = 8;
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
 /// A window that holds nobody back, which every queue pair begins with.
@@ -111,9 +91,4 @@ pub(super) const KNOWN: &[Known] = &[
     known("ack.packets", 1, 1 << 23, Place::Ack),
     known("ack.marked", 0, 1 << 23, Place::Ack),
     known("ack.rtt_ns", 0, 1 << 40, Place::Ack),
-    known("ack.hops", 0, HOPS_MAX as i128, Place::Ack),
-    known("hop.queue_bytes", 0, 1 << 40, Place::Hop),
-    known("hop.tx_bytes", 0, 1 << 60, Place::Hop),
-    known("hop.time_ns", 0, 1 << 60, Place::Hop),
-    known("hop.rate", 1, RATE_MAX, Place::Hop),
 ];

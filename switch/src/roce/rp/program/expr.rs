@@ -55,7 +55,7 @@ impl Compiler<'_, '_> {
             }
             Ast::Path(path) => match path.plain() {
                 Some(name) => self.read(&Sp::new(name, span)),
-                None => self.no(span, "there are no arrays: state of a hop is read in `each: hop`"),
+                None => self.no(span, "there are no arrays"),
             },
             Ast::Unary(AstUn::Not, inner) => {
                 let inner = self.truth(inner)?;

@@ -1,19 +1,17 @@
 //! The state of one queue pair under a program, and the interpreter of its code.
 //!
 //! Registers are 128 bits wide and what they hold is known to fit ([`super::check`]), so no operation here can overflow,
-//! divide by zero or run for ever: code has no loops but the one over at most eight hops, and timers and byte counters
-//! have a least length.
+//! divide by zero or run for ever: code has no loops, and timers and byte counters have a least length.
 
 use std::sync::Arc;
 
 use wireyard_tables::time::{Span, Time};
 
-use super::super::{AckSample, Hop, RateControl, RateState};
+use super::super::{AckSample, RateControl, RateState};
+use super::Instance;
 use super::code::{
-    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_RTT, ACKED, HOP_QUEUE, HOP_RATE, HOP_SENT, HOP_TIME,
-    HOPS_MAX, LINE, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
+    ACK_MARKED, ACK_PACKETS, ACK_RTT, ACKED, LINE, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
 };
-use super::{Instance, Program};
 
 /// A byte counter that does not run.
 const OFF: u64 = u64::MAX;
@@ -30,7 +28,6 @@ pub struct Machine {
     deadline: Time,
     /// The earliest timer.
     due: Time,
-    hops: [Hop; HOPS_MAX],
 }
 
 impl Machine {
@@ -44,7 +41,6 @@ impl Machine {
             rate_bps: 0.0,
             deadline: Time::MAX,
             due: Time::MAX,
-            hops: [Hop::default(); HOPS_MAX],
             of: Arc::clone(of),
         };
         machine.frame[usize::from(RATE)] = machine.frame[usize::from(LINE)];
@@ -92,9 +88,9 @@ impl Machine {
 
     fn run(&mut self, now: Time, at: u32) {
         let of = Arc::clone(&self.of);
-        let (program, mut at, mut hop) = (&of.program, at as usize, 0);
+        let (code, mut at) = (&of.program.code, at as usize);
         loop {
-            let op = program.code[at];
+            let op = code[at];
             at += 1;
             let next = match op {
                 Op::End => return,
@@ -115,40 +111,9 @@ impl Machine {
                     self.counters[usize::from(counter)] = OFF;
                     None
                 }
-                Op::FirstHop(end) => {
-                    hop = 0;
-                    if self.look_at(program, hop) { None } else { Some(end) }
-                }
-                Op::NextHop(start) => {
-                    self.keep(program, hop);
-                    hop += 1;
-                    if self.look_at(program, hop) { Some(start) } else { None }
-                }
                 op => step(&mut self.frame, op),
             };
             at = next.map_or(at, |next| next as usize);
-        }
-    }
-
-    /// Takes up what is told and kept of a hop; false behind the last one.
-    fn look_at(&mut self, program: &Program, hop: usize) -> bool {
-        if hop as i128 >= self.frame[usize::from(ACK_HOPS)] {
-            return false;
-        }
-        let told = self.hops[hop];
-        self.set(HOP_QUEUE, told.queue_bytes);
-        self.set(HOP_SENT, told.tx_bytes);
-        self.set(HOP_TIME, told.time_ns);
-        self.set(HOP_RATE, told.rate_bps.max(1));
-        for state in &program.hop_state {
-            self.frame[usize::from(state.work)] = self.frame[usize::from(state.kept) + hop];
-        }
-        true
-    }
-
-    fn keep(&mut self, program: &Program, hop: usize) {
-        for state in &program.hop_state {
-            self.frame[usize::from(state.kept) + hop] = self.frame[usize::from(state.work)];
         }
     }
 }
@@ -234,7 +199,7 @@ impl RateControl for Machine {
         }
     }
 
-    fn on_ack(&mut self, now: Time, sample: &AckSample<'_>) {
+    fn on_ack(&mut self, now: Time, sample: &AckSample) {
         let Some(code) = self.of.program.events.ack else { return };
         self.advance(now, false);
         self.set(ACKED, sample.acked);
@@ -242,9 +207,6 @@ impl RateControl for Machine {
         self.set(ACK_PACKETS, sample.packets.into());
         self.set(ACK_MARKED, if sample.becn { sample.packets.into() } else { 0 });
         self.set(ACK_RTT, sample.round_trip.map_or(0, |span| (span.as_ps() / 1000).max(1)));
-        let hops = sample.hops.len().min(HOPS_MAX);
-        self.hops[..hops].copy_from_slice(&sample.hops[..hops]);
-        self.set(ACK_HOPS, hops as u64);
         self.event(now, Some(code));
     }
 

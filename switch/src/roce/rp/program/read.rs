@@ -78,7 +78,6 @@ static STATE: MapShape = MapShape {
         needed("bits", Shape::Count, "Its width, 1 to 64."),
         key("signed", Shape::Flag, "It can be below zero."),
         key("fraction", Shape::Count, "Bits of fraction, of these."),
-        key("each", Shape::Choice(&["hop"]), "There is one for each hop."),
         key("start", VALUE, "What it is at first; 0."),
     ],
 };
@@ -114,15 +113,6 @@ static IF: MapShape = MapShape {
     ],
 };
 
-static EACH: MapShape = MapShape {
-    name: "rate_control_each",
-    what: "an `each`",
-    keys: &[
-        needed("each", Shape::Choice(&["hop"]), "`hop`."),
-        needed("do", STATEMENTS, "Statements for each hop of the telemetry."),
-    ],
-};
-
 static CALL: MapShape = MapShape {
     name: "rate_control_call",
     what: "a `call`",
@@ -136,7 +126,6 @@ pub(super) type Block = Vec<Statement>;
 #[derive(Debug)]
 pub(super) enum Statement {
     If { condition: AstExpr, then: Block, or: Block },
-    EachHop { span: SourceSpan, body: Block },
     Call(Name),
     Plain(StmtKind, SourceSpan),
 }
@@ -147,7 +136,6 @@ pub(super) struct State {
     pub(super) bits: u8,
     pub(super) signed: bool,
     pub(super) fraction: u8,
-    pub(super) of_hop: bool,
     pub(super) start: Option<AstExpr>,
 }
 
@@ -250,7 +238,7 @@ pub(super) fn bounded(decoder: &mut Decoder<'_>, node: &Node, range: (u64, u64))
 fn state(decoder: &mut Decoder<'_>, node: &Node) -> Option<State> {
     if matches!(node.kind, NodeKind::Scalar(_)) {
         let bits = bounded(decoder, node, (1, 64))? as u8;
-        return Some(State { bits, signed: false, fraction: 0, of_hop: false, start: None });
+        return Some(State { bits, signed: false, fraction: 0, start: None });
     }
     let fields = decoder.map(node, &STATE)?;
     let bits = bounded(decoder, fields.get("bits")?, (1, 64))? as u8;
@@ -267,16 +255,7 @@ fn state(decoder: &mut Decoder<'_>, node: &Node) -> Option<State> {
         Some(node) => Some(decoder.expression(node)?),
         None => None,
     };
-    let of_hop = match fields.get("each") {
-        Some(node) => decoder.choice(node, &["hop"]).is_some(),
-        None => false,
-    };
-    if let (true, Some(start)) = (of_hop, &start) {
-        let message =
-            "state of hops begins with 0: no hop is known before the first acknowledgement";
-        decoder.diagnostics.error(codes::WRONG_PLACE, start.span, message);
-    }
-    Some(State { bits, signed, fraction, of_hop, start })
+    Some(State { bits, signed, fraction, start })
 }
 
 fn statements(decoder: &mut Decoder<'_>, node: &Node) -> Block {
@@ -301,19 +280,13 @@ fn statement(decoder: &mut Decoder<'_>, node: &Node) -> Option<Statement> {
         let (then, or) = (under("then"), under("else"));
         return Some(Statement::If { condition: condition?, then, or });
     }
-    if has("each") {
-        let fields = decoder.map(node, &EACH)?;
-        decoder.choice(fields.get("each")?, &["hop"])?;
-        let body = fields.get("do").map(|node| statements(decoder, node)).unwrap_or_default();
-        return Some(Statement::EachHop { span: fields.span, body });
-    }
     if has("call") {
         let fields = decoder.map(node, &CALL)?;
         return decoder.name(fields.get("call")?).map(Statement::Call);
     }
     if !decoder.torn(node) {
         let span = map.pairs.first().map_or(node.span, |(key, _)| key.span);
-        let message = "a statement that is a map has the key `if`, `call` or `each`";
+        let message = "a statement that is a map has the key `if` or `call`";
         decoder.diagnostics.error(codes::UNKNOWN_STATEMENT, span, message);
     }
     None

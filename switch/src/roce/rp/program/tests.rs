@@ -1,6 +1,6 @@
 use super::*;
 use crate::roce::rp::dcqcn::{Dcqcn, preset};
-use crate::roce::rp::{AckSample, Hop, RateControl};
+use crate::roce::rp::{AckSample, RateControl};
 use proptest::prelude::*;
 use wireyard_tables::time::Time;
 
@@ -25,9 +25,9 @@ fn refusal(text: &str) -> String {
     Program::parse("test.yaml", text).unwrap_err().to_string()
 }
 
-fn ack(rtt_us: u64, packets: u32, marked: bool, acked: u64, sent: u64) -> AckSample<'static> {
+fn ack(rtt_us: u64, packets: u32, marked: bool, acked: u64, sent: u64) -> AckSample {
     let round_trip = Some(Span::from_us(rtt_us));
-    AckSample { packets, round_trip, becn: marked, acked, sent, hops: &[] }
+    AckSample { packets, round_trip, becn: marked, acked, sent }
 }
 
 /// A program with these statements on an acknowledgement.
@@ -89,32 +89,6 @@ controls:
 }
 
 #[test]
-fn hops_are_told_apart_and_kept() {
-    let text = "rate_control: t
-state: { last: { bits: 60, each: hop }, x: 60, count: 8 }
-on:
-  ack:
-    - x = 0
-    - count = 0
-    - each: hop
-      do:
-        - x = max(x, hop.tx_bytes |-| last)
-        - last = hop.tx_bytes
-        - count = count + 1
-    - std.window = 1000
-";
-    let mut machine = machine(text, 1_000_000);
-    let mut tell = |bytes: [u64; 3]| {
-        let hops = bytes.map(|tx_bytes| Hop { tx_bytes, ..Hop::default() });
-        machine.on_ack(us(1), &AckSample { hops: &hops, ..ack(1, 1, false, 1, 1) });
-        (machine.value("x"), machine.value("count"))
-    };
-    assert_eq!(tell([10, 20, 30]), (Some(30.0), Some(3.0)));
-    assert_eq!(tell([11, 29, 33]), (Some(9.0), Some(3.0)));
-    assert_eq!(machine.window_bytes(), Some(1000));
-}
-
-#[test]
 fn timers_and_byte_counters_end_when_they_should() {
     let text = "rate_control: t
 state: { fired: 32, counted: 32 }
@@ -167,7 +141,6 @@ fn what_cannot_be_run_is_refused_at_its_place() {
     for (statement, said) in [
         ("y = 1", "there is no `y`"),
         ("std.line_rate = 1", "cannot be set"),
-        ("x = hop.rate", "`hop.rate` is known in `each: hop`"),
         ("x = x == 1", "x"),
         ("x = 8w3", "no width"),
         ("x = ipv4", "there is no `ipv4`"),
