@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use wireyard_tests::binary::run;
 use wireyard_tests::workspace_root;
 
 use crate::lab::{figure, lab, scenario};
@@ -119,4 +120,11 @@ fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
     lab(&["--check", &path]).expect(2, &["no/such.yaml", "there is no such file"]);
     let path = scenario(folder.path(), &MIXED.replace("window.yaml", "timly"));
     lab(&["--check", &path]).expect(2, &["there is no rate control `timly`", "timely"]);
+    let slow = folder.path().join("slow.yaml").display().to_string();
+    run(&["check", &slow]).shows(&["rate control slow: 1 parameter"]);
+    fs::write(&slow, zero).expect("writes");
+    let ended = run(&["check", &slow]);
+    let said = ended.expect(1, &[]).out.clone() + &ended.err;
+    assert!(said.contains("E0210") && said.contains("slow.yaml:3:"), "{said}");
+    run(&["schema", "rate-control"]).shows(&["rate_control_parameter"]);
 }

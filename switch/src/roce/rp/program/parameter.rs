@@ -18,16 +18,16 @@ pub enum Unit {
     Rate,
     /// Bytes.
     Bytes,
-    /// Packets.
-    Packets,
+    /// Packets, stages, hops.
+    Count,
     /// No unit; may have bits of fraction.
     Number,
 }
 
 impl Unit {
     /// As they are written.
-    pub(super) const NAMES: &[&str] = &["ns", "bit/s", "B", "packets", "number"];
-    const ALL: [Unit; 5] = [Unit::Time, Unit::Rate, Unit::Bytes, Unit::Packets, Unit::Number];
+    pub(super) const NAMES: &[&str] = &["ns", "bit/s", "B", "count", "number"];
+    const ALL: [Unit; 5] = [Unit::Time, Unit::Rate, Unit::Bytes, Unit::Count, Unit::Number];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Unit {
         match self {
             Unit::Time | Unit::Bytes => 1 << 40,
             Unit::Rate => 1 << 50,
-            Unit::Packets => 1 << 24,
+            Unit::Count => 1 << 24,
             Unit::Number => 1 << 16,
         }
     }
@@ -61,7 +61,7 @@ impl Unit {
             Unit::Bytes => {
                 i128::from(text.parse::<Bytes>().map_err(|error| error.to_string())?.get())
             }
-            Unit::Packets | Unit::Number => {
+            Unit::Count | Unit::Number => {
                 let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
                 let value = match text.split_once('/') {
                     Some((a, b)) => number(a).zip(number(b)).map(|(a, b)| a / b),
@@ -137,7 +137,7 @@ impl Parameter {
                 None => format!("{value} bit/s"),
             },
             Unit::Bytes => Bytes::new(positive).to_string(),
-            Unit::Packets => format!("{value} packets"),
+            Unit::Count => value.to_string(),
             Unit::Number => format!("{}", value as f64 / (1_u64 << self.fraction) as f64),
         }
     }
