@@ -478,6 +478,8 @@ pub enum SchemaKind {
     Program,
     /// entries.yaml.
     Entries,
+    /// A rate control.
+    RateControl,
     /// A scenario of the laboratory.
     Scenario,
     /// switch.yaml.

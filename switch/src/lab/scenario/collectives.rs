@@ -44,7 +44,7 @@ fn one(
 ) -> Option<Collective> {
     let operation = decoder.choice(fields.get("operation")?, Operation::NAMES)?;
     let kind = Operation::by_name(&operation.value)?;
-    let common = plain(decoder, fields)?;
+    let common = plain(decoder, fields, context)?;
     let bytes = size(decoder, fields.get("size")?, "a collective")?;
     let name = match fields.get("name") {
         Some(node) => decoder.name(node)?.value,

@@ -12,8 +12,9 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flow_file;
 use super::quantity::{bounded, instant, size, span};
+use super::rate_control::Controls;
 use super::sheets::Sheets;
-use super::{FlowSetup, FlowSpec, MESSAGE, hosts, loads, shapes};
+use super::{FlowSetup, FlowSpec, MESSAGE, loads, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::lab::workload::{Permutation, Source};
 use crate::units::Bytes;
@@ -39,6 +40,8 @@ pub(super) struct Context<'a> {
     /// Files of flows that it names.
     pub(super) sheets: &'a Sheets,
     pub(super) files: &'a Files,
+    /// Rate controls that it names.
+    pub(super) controls: &'a Controls,
 }
 
 /// Reads `flows`.
@@ -121,7 +124,11 @@ fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric, found:
 }
 
 /// What the flows of one item have in common.
-fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
+fn common(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+) -> Option<FlowSpec> {
     let total = match fields.get("size") {
         Some(node) => Some(size(decoder, node, "a flow")?),
         None => None,
@@ -136,7 +143,7 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         decoder.diagnostics.error(codes::SCENARIO, node.span, text).note(LONGEST);
         return None;
     }
-    let plain = plain(decoder, fields)?;
+    let plain = plain(decoder, fields, context)?;
     let rounds = match fields.get("rounds") {
         Some(node) => bounded(decoder, node, "rounds", (1, u64::from(u32::MAX)))? as u32,
         None => 1,
@@ -164,7 +171,11 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
 }
 
 /// What flows and collectives say alike.
-pub(super) fn plain(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
+pub(super) fn plain(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+) -> Option<FlowSpec> {
     let start = match fields.get("start") {
         Some(node) => Time::ZERO + instant(decoder, node)?,
         None => Time::ZERO,
@@ -177,22 +188,25 @@ pub(super) fn plain(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Fl
         start,
         rounds: 1,
         window: WINDOW,
-        own: own(decoder, fields)?,
+        own: own(decoder, fields, context)?,
         is_gated: false,
         span: fields.span,
     })
 }
 
 /// What a flow has of its own.
-fn own(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Option<Arc<FlowSetup>>> {
+fn own(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+) -> Option<Option<Arc<FlowSetup>>> {
     let mut own = FlowSetup::default();
     if let Some(node) = fields.get("rate_control") {
-        let control = hosts::rate_control(decoder, node)?;
-        let parameters = match fields.get("parameters") {
-            Some(node) => hosts::parameters(decoder, node, &control),
-            None => Vec::new(),
-        };
-        own.rate_control = Some((control, parameters));
+        let mut control = context.controls.named(decoder, node)?;
+        if let Some(node) = fields.get("parameters") {
+            control.read_parameters(decoder, node);
+        }
+        own.rate_control = Some(control);
     } else if fields.get("parameters").is_some() {
         decoder.needs(fields, "parameters", "rate_control");
         return None;
@@ -213,7 +227,7 @@ fn one(
     context: &Context<'_>,
     index: u64,
 ) -> Option<Source> {
-    let common = common(decoder, fields)?;
+    let common = common(decoder, fields, context)?;
     let pattern = match fields.get("pattern") {
         Some(node) => decoder.choice(node, shapes::PATTERNS)?.value,
         None => "each".to_owned(),
@@ -400,7 +414,7 @@ fn from_file(
         decoder.exclude(fields, "file", other);
         return None;
     }
-    let common = common(decoder, fields)?;
+    let common = common(decoder, fields, context)?;
     let format = match fields.get("format") {
         Some(node) => decoder.choice(node, shapes::FLOW_FORMATS)?.value,
         None => "csv".to_owned(),
