@@ -18,6 +18,7 @@ mod load;
 mod man;
 mod new;
 mod p4info;
+mod remote;
 mod replay;
 mod run;
 mod test;
@@ -67,6 +68,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Lab(args) => lab::run(&args),
+        remote => remote::run(&remote),
     })
 }
 

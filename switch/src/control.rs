@@ -91,6 +91,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::generation::Loader;
 use wireyard_pipeline::ids::{
     ActionId, CounterId, DigestId, Id, IdVec, MeterId, RegisterId, TableId, ValueSetId,
@@ -153,8 +154,10 @@ fn find<I: Id, T>(
     let found = objects.entries().find(|(_, object)| name_of(object) == name);
     found.map(|(id, _)| id).ok_or_else(|| {
         let known: Vec<&str> = objects.iter().map(name_of).collect();
+        let near = suggest(name, known.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("did you mean {near}? "));
         ControlError::NotFound(format!(
-            "there is no {kind} {name}; there are: {}",
+            "there is no {kind} {name}; {near}there are: {}",
             known.join(", ")
         ))
     })

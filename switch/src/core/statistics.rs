@@ -6,8 +6,8 @@ use wireyard_pipeline::exec::Descriptor;
 
 use super::manager::{port_id, slot_of};
 use super::{
-    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, ProgramReport,
-    PuntedPacket, QueueingReport, TableEntries, entry_counters,
+    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, PortState,
+    ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
 use crate::recorder::RecorderReport;
 use crate::stats::{Ledger, LedgerReport};
@@ -79,6 +79,13 @@ impl Core {
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
 
+    /// The ports of this worker as they are.
+    pub fn port_states(&self) -> Vec<PortState> {
+        let worker = self.mesh.as_ref().map_or(0, Mesh::me);
+        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        mine.map(|slot| slot.state(worker)).collect()
+    }
+
     /// Packets inside by the port they came in by, in slot order.
     pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
         let mut waiting = Vec::new();
@@ -143,7 +150,7 @@ impl Core {
 
     /// What the entries of the program's tables counted.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
-        self.generation().map_or_else(Vec::new, |generation| entry_counters::of(generation, shown))
+        self.generation().map_or_else(Vec::new, |generation| entries_of(generation, shown))
     }
 
     /// Drops counted so far for a reason.
