@@ -5,6 +5,7 @@
 
 pub mod args;
 mod check;
+mod complete;
 mod counters;
 mod decode;
 mod demo;

@@ -84,6 +84,7 @@ mod entity;
 mod error;
 mod plan;
 mod query;
+mod queues;
 mod stream;
 mod swap;
 #[cfg(test)]
@@ -104,6 +105,7 @@ pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub(crate) use plan::idle_entry;
+pub use queues::{QueueSettings, Wait};
 pub(crate) use stream::Subscriber;
 pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
 pub use swap::{Fate, Keep, ObjectFate, Swap};

@@ -2,7 +2,10 @@
 //!
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
+mod completion;
+mod notices;
 mod pages;
+mod program;
 mod socket;
 mod words;
 

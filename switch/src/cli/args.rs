@@ -8,7 +8,9 @@ use crate::core::EntriesShown;
 use crate::management::socket::Choice;
 
 mod remote;
+mod watch;
 pub use remote::*;
+pub use watch::*;
 
 /// Version and commit, as in `0.1.0 (8d1f0a2)`.
 pub const VERSION: &str = env!("WIREYARD_VERSION");
@@ -150,6 +152,37 @@ pub enum Command {
         after_help = "Examples:\n  wireyard stats\n  wireyard stats --watch\n  wireyard stats --json"
     )]
     Stats(StatsArgs),
+    /// What a switch does now: rates, queues, who pauses whom, drops, the entries that most packets meet.
+    #[command(after_help = "Examples:\n  wireyard top\n  wireyard top --once --json")]
+    Top(TopArgs),
+    /// Rates, marking curves and thresholds of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard queue list 1 3\n  wireyard queue set 1 3 kmin=100KB kmax=400KB pmax=1% alpha=1/8\n  \
+        wireyard queue set 1 port rate=5Gbit/s"
+    )]
+    Queue(QueueArgs),
+    /// Capture files of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard capture start 1 port1.pcapng\n  wireyard capture stop 1"
+    )]
+    Capture(CaptureArgs),
+    /// Replace the program of a switch that runs, between two packets.
+    #[command(
+        after_help = "Examples:\n  wireyard swap --dry-run programs/l2_switch\n  wireyard swap programs/l2_switch\n\nTables, \
+        registers, counters, meters and value sets of the same name and shape keep what is in them. Queues and ports stay."
+    )]
+    Swap(SwapArgs),
+    /// Digests that the program of a running switch sends.
+    #[command(after_help = "Example: wireyard digest learn --count 1 --json")]
+    Digest(DigestArgs),
+    /// What happens to a running switch: links, pause storms, idle entries, programs.
+    #[command(after_help = "Example: wireyard events --seconds 10")]
+    Events(EventsArgs),
+    /// Packets into, out of, and from a running switch.
+    #[command(
+        after_help = "Examples:\n  wireyard packet listen --count 1\n  wireyard packet send --port 1 020000000001020000000002080045..."
+    )]
+    Packet(PacketArgs),
     /// Run a RoCE end point on an interface, driven by JSON lines.
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),

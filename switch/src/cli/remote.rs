@@ -4,8 +4,12 @@ mod cells;
 mod groups;
 mod ports;
 mod print;
+mod queues;
 mod stats;
+mod swap;
 mod table;
+mod top;
+mod watch;
 mod words;
 
 use std::time::Duration;
@@ -35,6 +39,13 @@ pub(super) fn run(command: &Command) -> Status {
         Command::Mirror(args) => groups::mirror(args),
         Command::Port(args) => ports::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Queue(args) => queues::queue(args),
+        Command::Capture(args) => queues::capture(args),
+        Command::Swap(args) => swap::run(args),
+        Command::Digest(args) => watch::digest(args),
+        Command::Events(args) => watch::events(args),
+        Command::Packet(args) => watch::packet(args),
+        Command::Top(args) => top::run(args),
         other => Err(format!("{other:?} is not for a switch that runs")),
     };
     match done {
@@ -106,7 +117,7 @@ fn list(on: &SwitchArgs, part: &'static str) -> Outcome {
     })
 }
 
-fn describe(remote: &Remote) -> Result<Value, String> {
+pub(super) fn describe(remote: &Remote) -> Result<Value, String> {
     let request = wire::DescribeRequest {};
     remote.document(|mut calls| async move { calls.describe(request).await })
 }

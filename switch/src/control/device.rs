@@ -14,7 +14,7 @@ use crate::tm::{Limit, PortId, WredConfig};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-fn no_port(port: u16) -> ControlError {
+pub(super) fn no_port(port: u16) -> ControlError {
     ControlError::NotFound(format!("there is no port {port}"))
 }
 
@@ -25,7 +25,7 @@ impl Control {
     }
 
     /// Asks the worker that has the port.
-    fn ask_owner<R: Send + 'static>(
+    pub(super) fn ask_owner<R: Send + 'static>(
         &self,
         port: u16,
         work: impl FnOnce(&mut Core, wireyard_tables::time::Time) -> R + Send + 'static,

@@ -9,11 +9,13 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
+use super::slot::Slot;
 use super::{Core, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::control::DeviceEvent;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{Port, PortError};
+use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
 impl Core {
@@ -218,6 +220,41 @@ impl Core {
         self.ports.changes += 1;
         self.check_links(now);
         true
+    }
+
+    /// Records these ports into a new file from now on, in the place of the files that they are recorded in.
+    ///
+    /// # Errors
+    /// There is no such port, or the file is being written already.
+    pub(crate) fn record_into(
+        &mut self,
+        numbers: &[u16],
+        recorder: Recorder,
+    ) -> Result<(), String> {
+        let slots: Option<Vec<usize>> = numbers.iter().map(|n| self.ports.find(*n)).collect();
+        let slots = slots.ok_or("there is no such port")?;
+        if self.recording.find(recorder.path()).is_some() {
+            return Err(format!("{} is being written already", recorder.path().display()));
+        }
+        self.stop_recording(numbers);
+        let index = self.recording.begin(recorder);
+        slots.into_iter().for_each(|slot| self.recording.describe(&mut self.ports[slot], index));
+        Ok(())
+    }
+
+    /// Records these ports no more; files that no port is recorded in end.
+    pub(crate) fn stop_recording(&mut self, numbers: &[u16]) -> usize {
+        let mut stopped = 0;
+        for number in numbers {
+            let Some(slot) = self.ports.find(*number) else { continue };
+            let Some(place) = self.ports[slot].recorded.take() else { continue };
+            stopped += 1;
+            let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
+            if !self.ports.iter().any(is_used) {
+                self.recording.end(place);
+            }
+        }
+        stopped
     }
 
     /// Drops what the port was about to be given.

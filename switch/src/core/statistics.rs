@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
+use wireyard_tables::time::Time;
 
 use super::manager::{port_id, slot_of};
 use super::{
@@ -12,6 +13,7 @@ use super::{
 use crate::recorder::RecorderReport;
 use crate::stats::{Ledger, LedgerReport};
 use crate::tm::{PortId, PortStatus, Tm};
+use crate::units::BitsPerSec;
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -176,6 +178,23 @@ impl Core {
     /// The traffic manager, for who observes or changes its congestion points.
     pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
         &mut self.manager.tm
+    }
+
+    /// Changes the rate of a port at run time.
+    pub(crate) fn set_rate(
+        &mut self,
+        now: Time,
+        number: u16,
+        rate: BitsPerSec,
+    ) -> Result<(), String> {
+        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
+        self.manager.set_rate(now, slot, number, rate)
+    }
+
+    /// Numbers of the ports of this worker, where queues are configured.
+    pub(crate) fn queued_ports(&self) -> Vec<u16> {
+        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        mine.filter(|_| self.manager.configured).map(|slot| slot.number).collect()
     }
 
     /// A port as the traffic manager numbers it.

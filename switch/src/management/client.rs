@@ -129,7 +129,23 @@ impl Remote {
     where
         F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
     {
-        self.runtime.block_on(async {
+        self.list_for(None, call, each)
+    }
+
+    /// The same for so long at most.
+    ///
+    /// # Errors
+    /// What the switch says.
+    pub fn list_for<F>(
+        &self,
+        most: Option<Duration>,
+        call: impl FnOnce(Calls) -> F,
+        each: &mut dyn FnMut(Value) -> bool,
+    ) -> Result<(), String>
+    where
+        F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
+    {
+        let listed = async {
             let answer = call(self.calls.clone()).await.map_err(|status| reason(&status))?;
             let mut documents = answer.into_inner();
             while let Some(some) = documents.message().await.map_err(|status| reason(&status))? {
@@ -141,6 +157,13 @@ impl Remote {
                 }
             }
             Ok(())
+        };
+        self.runtime.block_on(async {
+            match most {
+                // The end of the time is the end that was asked for.
+                Some(most) => tokio::time::timeout(most, listed).await.unwrap_or(Ok(())),
+                None => listed.await,
+            }
         })
     }
 }

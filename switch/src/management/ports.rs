@@ -43,6 +43,37 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
     }
 }
 
+/// Begins or ends captures.
+///
+/// # Errors
+/// Nothing has changed.
+pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Value, ControlError> {
+    let port = if request.port == 0 { None } else { Some(number(request.port)?) };
+    match request.file.as_str() {
+        "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
+        file => {
+            control.record(port, std::path::Path::new(file))?;
+            Ok(json!([{ "file": file }]))
+        }
+    }
+}
+
+/// Sends a packet into the switch, or out of a port.
+///
+/// # Errors
+/// It was not sent.
+pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, ControlError> {
+    if request.packet.is_empty() {
+        return Err(invalid("the packet is empty"));
+    }
+    match (request.out, request.port) {
+        (true, port) => control.send(number(port)?, &request.packet)?,
+        (false, 0) => control.packet_out(&request.packet)?,
+        (false, port) => control.inject(number(port)?, &request.packet)?,
+    }
+    Ok(json!({ "sent": request.packet.len() }))
+}
+
 /// Does what is asked for; what the user should know comes back.
 ///
 /// # Errors

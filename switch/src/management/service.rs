@@ -12,7 +12,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use wireyard_pipeline::entries::Purpose;
 
-use super::{change, describe, ports, show, statistics};
+use super::{change, describe, ports, queues, show, statistics, swap, watch};
 use crate::control::{ControlError, Entity, Mode, Query};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -29,6 +29,8 @@ const WAITING_MAX: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Lists that are read at once: each is as long as what it lists.
 const READS_MAX: usize = 8;
+/// Clients that listen to digests, packets or events.
+const WATCHES_MAX: usize = 32;
 /// Time between two takings of all statistics, for which workers stop forwarding a moment.
 const STATISTICS_APART: Duration = Duration::from_millis(5);
 
@@ -43,6 +45,8 @@ pub struct Management {
     name: Arc<str>,
     reads: Arc<Semaphore>,
     statistics: Arc<Semaphore>,
+    swaps: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
 }
 
 impl Management {
@@ -50,7 +54,8 @@ impl Management {
     pub fn new(device: Arc<Device>, name: &str) -> Management {
         let (reads, statistics) = (Semaphore::new(READS_MAX), Semaphore::new(1));
         let (reads, statistics) = (Arc::new(reads), Arc::new(statistics));
-        Management { device, name: name.into(), reads, statistics }
+        let (swaps, watches) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(WATCHES_MAX)));
+        Management { device, name: name.into(), reads, statistics, swaps, watches }
     }
 
     /// As a service of a server.
@@ -188,6 +193,7 @@ async fn send(all: Vec<Value>, to: mpsc::Sender<std::result::Result<wire::Docume
 #[tonic::async_trait]
 impl DeviceService for Management {
     type ReadStream = Lists;
+    type WatchStream = Lists;
 
     async fn describe(&self, _: Request<wire::DescribeRequest>) -> Answer<wire::Document> {
         self.document(|me| describe::describe(&me.device.control, &me.name)).await
@@ -225,6 +231,44 @@ impl DeviceService for Management {
             drop(permit);
         });
         answer
+    }
+
+    async fn change_queue(&self, request: Request<wire::QueueRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| queues::change(&me.device.control, &request)).await
+    }
+
+    async fn capture(&self, request: Request<wire::CaptureRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| ports::capture(&me.device.control, &request)).await
+    }
+
+    async fn swap(&self, request: Request<wire::SwapRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        let one_at_a_time = Arc::clone(&self.swaps).acquire_owned().await;
+        let answer = self.document(move |me| swap::swap(&me.device, &request)).await;
+        drop(one_at_a_time);
+        answer
+    }
+
+    async fn send_packet(&self, request: Request<wire::PacketRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| ports::send(&me.device.control, &request)).await
+    }
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
+        let wanted = request.into_inner();
+        let Ok(permit) = Arc::clone(&self.watches).try_acquire_owned() else {
+            let text = format!("{WATCHES_MAX} clients listen already");
+            return Err(Status::resource_exhausted(text));
+        };
+        let stream = self.do_it(move |me| watch::listen(&me.device.control, &wanted)).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(async move {
+            watch::pass_on(stream, sender).await;
+            drop(permit);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
     }
 
     async fn change_port(&self, request: Request<wire::PortRequest>) -> Answer<wire::Document> {

@@ -13,7 +13,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::geteuid;
 
 /// Switches with one program, at most.
 const NAMES_MAX: usize = 1000;
@@ -82,10 +81,10 @@ impl Socket {
     pub fn named(name: &str, group: Option<u32>) -> Result<Socket, String> {
         let folder = folder();
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
-        let mode = if geteuid().is_root() { 0o755 } else { 0o700 };
+        let mode = if user() == 0 { 0o755 } else { 0o700 };
         DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(|e| failed(&e))?;
         let owner = fs::metadata(&folder).map_err(|e| failed(&e))?.uid();
-        if owner != geteuid().as_raw() {
+        if owner != user() {
             return Err(failed(&"the folder belongs to another user"));
         }
         let _lock = locked(&folder).map_err(|e| failed(&e))?;
@@ -185,18 +184,23 @@ fn of_environment(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// The effective user of this process, whom its folder in /proc belongs to; who cannot be found out is nobody in particular.
+fn user() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |found| found.uid())
+}
+
 /// Where the sockets of this user's switches are.
 pub fn folder() -> PathBuf {
-    let user = geteuid();
+    let user = user();
     if let Some(folder) = of_environment("WIREYARD_RUN_DIR") {
         return folder;
     }
-    if user.is_root() {
+    if user == 0 {
         return PathBuf::from("/run/wireyard");
     }
     match of_environment("XDG_RUNTIME_DIR") {
         Some(folder) => folder.join("wireyard"),
-        None => env::temp_dir().join(format!("wireyard-{}", user.as_raw())),
+        None => env::temp_dir().join(format!("wireyard-{user}")),
     }
 }
 
@@ -255,7 +259,7 @@ mod tests {
         let (listener, file) = socket.split();
         drop(listener);
         assert!(path.exists());
-        let next = Socket::at(&path, Some(geteuid().as_raw())).unwrap();
+        let next = Socket::at(&path, Some(user())).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
         drop(file);
         assert!(path.exists(), "it is another switch's by now");

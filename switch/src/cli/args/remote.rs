@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
+
+use crate::cli::complete;
 
 /// Help of `table`.
 pub(super) const TABLE_HELP: &str = "\
@@ -20,7 +23,7 @@ Values are written as in entries.yaml. An action has its arguments behind it, or
 #[derive(Clone, Debug, Args)]
 pub struct SwitchArgs {
     /// The switch: its name, the path of its socket, or HOST:PORT of --p4runtime; not needed where one switch runs.
-    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true)]
+    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true, add = ArgValueCandidates::new(complete::switches))]
     pub switch: Option<String>,
     /// JSON, an object a line.
     #[arg(long, global = true)]
@@ -34,9 +37,10 @@ pub struct SwitchArgs {
 #[derive(Debug, Args)]
 pub struct EntryArgs {
     /// The table.
+    #[arg(add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// KEY=VALUE for each key that is not any, then the action with its arguments.
-    #[arg(value_name = "KEY=VALUE... ACTION [ARGUMENT...]", required = true)]
+    #[arg(value_name = "KEY=VALUE... ACTION [ARGUMENT...]", required = true, add = ArgValueCompleter::new(complete::words))]
     pub words: Vec<String>,
     /// Priority, where a key is ternary, range or optional: higher wins.
     #[arg(long, value_name = "N")]
@@ -53,9 +57,10 @@ pub struct EntryArgs {
 #[derive(Debug, Args)]
 pub struct KeyArgs {
     /// The table.
+    #[arg(add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// KEY=VALUE for each key that is not any.
-    #[arg(value_name = "KEY=VALUE")]
+    #[arg(value_name = "KEY=VALUE", add = ArgValueCompleter::new(complete::words))]
     pub keys: Vec<String>,
     /// Its priority, where it has one.
     #[arg(long, value_name = "N")]
@@ -70,9 +75,10 @@ pub enum TableCommand {
     /// Entries of a table, or of all; of one key, where keys are given.
     Dump {
         /// The table.
+        #[arg(add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// KEY=VALUE of one entry.
-        #[arg(value_name = "KEY=VALUE", requires = "table")]
+        #[arg(value_name = "KEY=VALUE", requires = "table", add = ArgValueCompleter::new(complete::words))]
         keys: Vec<String>,
         /// Its priority, where it has one.
         #[arg(long, value_name = "N")]
@@ -89,7 +95,7 @@ pub enum TableCommand {
     /// All entries of a table go.
     Clear {
         /// The table.
-        #[arg(required_unless_present = "all")]
+        #[arg(required_unless_present = "all", add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// Of every table.
         #[arg(long, conflicts_with = "table")]
@@ -98,9 +104,10 @@ pub enum TableCommand {
     /// What a miss does: shown, or set where an action is given.
     Default {
         /// The table.
+        #[arg(add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// The action with its arguments; `reset` for that of the program.
-        #[arg(value_name = "ACTION [ARGUMENT...]")]
+        #[arg(value_name = "ACTION [ARGUMENT...]", add = ArgValueCompleter::new(complete::words))]
         words: Vec<String>,
     },
     /// Everything of an entries.yaml, as one batch: what is new is added, what is there is changed.
@@ -118,6 +125,7 @@ pub enum CellCommand {
     /// Cells that are not blank, of one array or all; with an index that one.
     Dump {
         /// The array.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
         /// The cell.
         index: Option<u64>,
@@ -128,6 +136,7 @@ pub enum CellCommand {
     /// Another value for a cell.
     Set {
         /// The array.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
         index: u64,
@@ -138,6 +147,7 @@ pub enum CellCommand {
     /// A cell, or all of an array, becomes blank.
     Clear {
         /// The array.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// The cell.
         index: Option<u64>,
@@ -176,6 +186,7 @@ pub enum SelectorCommand {
     /// Of a table, or of all.
     Dump {
         /// The table.
+        #[arg(add = ArgValueCandidates::new(complete::tables))]
         table: Option<String>,
         /// Its number.
         number: Option<u64>,
@@ -189,6 +200,7 @@ pub enum SelectorCommand {
     /// One goes.
     Delete {
         /// The table.
+        #[arg(add = ArgValueCandidates::new(complete::tables))]
         table: String,
         /// Its number.
         number: u64,
@@ -199,6 +211,7 @@ pub enum SelectorCommand {
 #[derive(Debug, Args)]
 pub struct SelectorWords {
     /// The table.
+    #[arg(add = ArgValueCandidates::new(complete::tables))]
     pub table: String,
     /// Its number.
     pub number: u64,
@@ -214,11 +227,13 @@ pub enum ValueSetCommand {
     /// Members of one, or of all.
     Dump {
         /// The set.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: Option<String>,
     },
     /// These members instead of those that are in it.
     Set {
         /// The set.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
         /// Members; none empties it.
         values: Vec<String>,
@@ -226,6 +241,7 @@ pub enum ValueSetCommand {
     /// The members that the program declares.
     Reset {
         /// The set.
+        #[arg(add = ArgValueCandidates::new(complete::arrays))]
         name: String,
     },
 }
@@ -238,6 +254,7 @@ pub enum PortCommand {
     /// Opens a port.
     Add {
         /// Its number.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
         /// What it is, as in `run --port`: raw:veth5, tap:tap0, pcap:in.pcap.
         spec: String,
@@ -245,21 +262,25 @@ pub enum PortCommand {
     /// Closes a port: what waits for it is dropped.
     Remove {
         /// Its number.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
     /// Takes a port up again.
     Up {
         /// Its number.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
     /// Takes a port down: it carries no frame in either direction.
     Down {
         /// Its number.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
     },
     /// Faults on its cable, until `none`.
     Faults {
         /// Its number.
+        #[arg(add = ArgValueCandidates::new(complete::ports))]
         port: u32,
         /// As in loss=1%,corrupt=0.1%,duplicate=1%,reorder=1%,reorder_by=1ms,delay=2ms,seed=7; or none.
         spec: String,
