@@ -64,6 +64,7 @@ mod rxe;
 mod seeds;
 mod semantics;
 mod sparse;
+mod steered;
 mod telemetry;
 mod through;
 mod tidy;
