@@ -79,6 +79,7 @@ pub mod demo;
 pub mod device;
 pub mod folder;
 pub mod frames;
+pub mod gnmi;
 pub mod host;
 pub mod lab;
 pub mod library;

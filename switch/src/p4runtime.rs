@@ -9,6 +9,7 @@ pub mod digests;
 pub mod events;
 pub mod ids;
 pub mod info;
+pub mod kept;
 pub mod pack;
 pub mod packets;
 pub mod pipeline;

@@ -424,6 +424,9 @@ pub struct RunArgs {
     /// registers, groups and packets, and replace the program.
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub p4runtime: Option<SocketAddr>,
+    /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports.
+    #[arg(long, requires = "p4runtime")]
+    pub gnmi: bool,
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
     pub device_id: u64,

@@ -1,5 +1,6 @@
 //! `run`: the software switch.
 
+use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
@@ -7,12 +8,15 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
+use crate::core::Core;
+use crate::gnmi;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
 use crate::p4runtime::device::Device;
+use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
 use crate::program::{DeviceOptions, Place};
@@ -81,10 +85,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     if let Some(controllers) = controllers {
-        let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-        let address = controllers.address();
-        controllers.serve(Device::new(args.device_id, control, &loaded.parsed))?;
-        say(&format!("P4Runtime on {address}, device {}", args.device_id));
+        serve(controllers, args, &cores[0], &loaded.parsed)?;
     }
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
@@ -127,6 +128,20 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
+}
+
+/// Serves controllers.
+fn serve(bound: Bound, args: &RunArgs, core: &Core, parsed: &Parsed) -> Result<(), String> {
+    let control = core.control().ok_or("the device has no control handle")?.clone();
+    let address = bound.address();
+    let mut more = tonic::service::Routes::default();
+    if args.gnmi {
+        more = more.add_service(GNmiServer::new(gnmi::Service::new(control.clone())));
+    }
+    bound.serve(Device::new(args.device_id, control, parsed), more)?;
+    let gnmi = if args.gnmi { ", with gNMI" } else { "" };
+    say(&format!("P4Runtime on {address}, device {}{gnmi}", args.device_id));
+    Ok(())
 }
 
 /// Ports of the command line, or else of the configuration.

@@ -387,7 +387,9 @@ fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
         (_, Entity::Multicast { group, .. }) => {
             all.set_group(id, group.clone()).map_err(ControlError::InvalidArgument)?;
         }
-        (_, Entity::Mirror { session, .. }) => all.set_session(id, *session),
+        (_, Entity::Mirror { session, .. }) => {
+            all.set_session(id, session.clone()).map_err(ControlError::InvalidArgument)?;
+        }
         _ => {}
     }
     Ok(())

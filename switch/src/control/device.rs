@@ -1,12 +1,14 @@
 //! What belongs to workers: packets in, ports, queues and thresholds.
 
+use std::collections::BTreeMap;
+
 use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
 use crate::core::Core;
 use crate::live;
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, Port, PortSpec};
+use crate::ports::{self, LinkState, Port, PortSpec};
 use crate::tm::{Limit, PortId, WredConfig};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -165,6 +167,28 @@ impl Control {
             all.merge(&self.ask(worker, |core, _| core.statistics())?);
         }
         Ok(all)
+    }
+}
+
+impl Control {
+    /// The ports with their counters, and their links as they were looked at last.
+    ///
+    /// # Errors
+    /// As [`Control::statistics`].
+    pub fn links(&self) -> Result<Vec<(crate::core::PortReport, LinkState)>> {
+        let mut states = BTreeMap::new();
+        for worker in 0..self.workers() {
+            states.extend(self.ask(worker, |core, _| core.link_states())?);
+        }
+        let ports = self.statistics()?.ports;
+        let state = |port: &crate::core::PortReport| states.get(&port.port).copied();
+        Ok(ports
+            .into_iter()
+            .map(|port| {
+                let state = state(&port).unwrap_or(LinkState::Gone);
+                (port, state)
+            })
+            .collect())
     }
 }
 

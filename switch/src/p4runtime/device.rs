@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use super::arbitration::Arbitration;
 use super::digests::Digests;
+use super::kept::Kept;
 use super::pack;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
@@ -46,6 +47,7 @@ pub struct Device {
     /// primary's writes are done when a new one is notified.
     arbitration: RwLock<Arbitration>,
     digests: Mutex<Digests>,
+    kept: Mutex<Kept>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
 }
@@ -61,6 +63,7 @@ impl Device {
             pipeline: RwLock::new(pipeline),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
+            kept: Mutex::default(),
             saved: Mutex::default(),
         }
     }
@@ -68,6 +71,11 @@ impl Device {
     /// Digests that controllers asked for.
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Metadata of entries and groups.
+    pub fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a verified program for COMMIT, in the place of the one before.

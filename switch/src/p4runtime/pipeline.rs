@@ -132,6 +132,9 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
         )));
     }
     swap.commit()?;
+    if keep == Keep::Nothing {
+        *device.kept() = Default::default();
+    }
     device.set_pipeline(saved.pipeline);
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::device::Device;
@@ -48,11 +49,11 @@ impl Bound {
         self.address
     }
 
-    /// Serves a device, from a thread of its own, until the process ends.
+    /// Serves a device, from a thread of its own, until the process ends; `more` are other services on the same address.
     ///
     /// # Errors
     /// The thread or its runtime cannot be made.
-    pub fn serve(self, device: Device) -> Result<(), String> {
+    pub fn serve(self, device: Device, more: Routes) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("--p4runtime: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let service = Service::new(device);
@@ -65,7 +66,7 @@ impl Bound {
                 .max_concurrent_streams(CALLS_MAX)
                 .http2_keepalive_interval(Some(KEEPALIVE))
                 .tcp_nodelay(true)
-                .add_service(service)
+                .add_routes(more.add_service(service))
                 .serve_with_incoming(TcpListenerStream::new(listener));
             server.await.map_err(std::io::Error::other)
         };

@@ -42,10 +42,22 @@ pub fn write(
     updates: &[p4::Update],
     mode: Mode,
 ) -> std::result::Result<(), Vec<Result<()>>> {
-    match mode {
+    let kept = device.kept();
+    let concerned = kept.is_concerned(updates).map_err(|error| vec![Err(error); updates.len()])?;
+    // Held, if there is any, until it agrees with the device again.
+    let mut kept = concerned.then_some(kept);
+    let done = match mode {
         Mode::Atomic => atomic(device, schema, updates),
         Mode::Continue => each(device, schema, updates),
+    };
+    if let Some(kept) = &mut kept {
+        for (at, update) in updates.iter().enumerate() {
+            if done.as_ref().is_ok() || done.as_ref().is_err_and(|results| results[at].is_ok()) {
+                kept.done(schema, update);
+            }
+        }
     }
+    done
 }
 
 /// All or nothing.
