@@ -7,7 +7,12 @@ use prost::Message;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(
-        ["p4/v1/p4runtime.proto", "wireyard/v1/device.proto", "gnmi/gnmi.proto"],
+        [
+            "p4/v1/p4runtime.proto",
+            "wireyard/v1/device.proto",
+            "wireyard/v1/state.proto",
+            "gnmi/gnmi.proto",
+        ],
         ["proto"],
     )?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);

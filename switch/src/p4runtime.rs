@@ -12,6 +12,7 @@ pub mod info;
 pub mod kept;
 pub mod pack;
 pub mod packets;
+pub mod persist;
 pub mod pipeline;
 pub mod proto;
 pub mod read;

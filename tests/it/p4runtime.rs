@@ -36,10 +36,15 @@ pub(crate) fn rig(program: &str, more: &[&str]) -> Rig {
     veth("b0", "b1");
     let more = [&["--p4runtime", "127.0.0.1:0", "--json"], more].concat();
     let switch = Switch::on(program, &["1=raw:a1", "2=raw:b1"], &more);
+    let address = address(&switch);
+    Rig { switch, address, wires: [Wire::open("raw:a0"), Wire::open("raw:b0")] }
+}
+
+/// Where a switch listens.
+pub(crate) fn address(switch: &Switch) -> String {
     let err = switch.err();
     let line = err.lines().find_map(|line| line.split("P4Runtime on ").nth(1));
-    let address = line.and_then(|line| line.split(',').next()).expect("an address").to_owned();
-    Rig { switch, address, wires: [Wire::open("raw:a0"), Wire::open("raw:b0")] }
+    line.and_then(|line| line.split(',').next()).expect("an address").to_owned()
 }
 
 impl Rig {

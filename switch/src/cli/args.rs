@@ -430,6 +430,10 @@ pub struct RunArgs {
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
     pub device_id: u64,
+    /// Keep what controllers write in this folder, and begin with what is in it: entries, groups, sessions, meters, registers, the pushed
+    /// program.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

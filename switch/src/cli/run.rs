@@ -8,6 +8,7 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
+use crate::control::Control;
 use crate::core::Core;
 use crate::gnmi;
 use crate::live::assembly::Assembly;
@@ -16,6 +17,7 @@ use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
 use crate::p4runtime::device::Device;
+use crate::p4runtime::persist::{self, Begun};
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
@@ -84,8 +86,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut name =
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
+    let begun = begin(args, &cores[0], &loaded.parsed)?;
     if let Some(controllers) = controllers {
-        serve(controllers, args, &cores[0], &loaded.parsed)?;
+        serve(controllers, args, &cores[0], &loaded.parsed, begun)?;
     }
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
@@ -130,15 +133,34 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     Ok(Status::Success)
 }
 
+fn control(core: &Core) -> Result<Control, String> {
+    Ok(core.control().ok_or("the device has no control handle")?.clone())
+}
+
+/// What was kept when the switch ended last.
+fn begin(args: &RunArgs, core: &Core, parsed: &Parsed) -> Result<Begun, String> {
+    let Some(folder) = &args.state else { return Ok(Begun::default()) };
+    let begun = persist::begin(folder, &control(core)?, parsed, complain)?;
+    begun.says.iter().for_each(|text| say(&format!("--state {}: {text}", folder.display())));
+    begun.complaints.iter().for_each(|text| complain(text));
+    Ok(begun)
+}
+
 /// Serves controllers.
-fn serve(bound: Bound, args: &RunArgs, core: &Core, parsed: &Parsed) -> Result<(), String> {
-    let control = core.control().ok_or("the device has no control handle")?.clone();
+fn serve(
+    bound: Bound,
+    args: &RunArgs,
+    core: &Core,
+    parsed: &Parsed,
+    begun: Begun,
+) -> Result<(), String> {
+    let control = control(core)?;
     let address = bound.address();
     let mut more = tonic::service::Routes::default();
     if args.gnmi {
         more = more.add_service(GNmiServer::new(gnmi::Service::new(control.clone())));
     }
-    bound.serve(Device::new(args.device_id, control, parsed), more)?;
+    bound.serve(Device::new(args.device_id, control, parsed, begun), more)?;
     let gnmi = if args.gnmi { ", with gNMI" } else { "" };
     say(&format!("P4Runtime on {address}, device {}{gnmi}", args.device_id));
     Ok(())

@@ -64,9 +64,22 @@ impl Control {
     /// Does a batch of updates, in order. A batch that writes registers needs a worker that is polled meanwhile.
     ///
     /// # Errors
-    /// What became of each update. With [`Mode::Atomic`] nothing has changed then; there is one exception: if no worker can be asked for
+    /// What became of each update. A device with a journal answers when the batch is kept. With [`Mode::Atomic`] nothing has changed then; there is one exception: if no worker can be asked for
     /// registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
     pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
+        let of_all = |error| WriteError { results: vec![Err(error); updates.len()] };
+        let mut unit = self.unit().map_err(of_all)?;
+        let done = unit.write(updates, mode);
+        unit.end().wait().map_err(of_all)?;
+        done
+    }
+
+    /// The same, without a journal.
+    pub(super) fn apply(
+        &self,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
         let loader = self.shared.loader();
         let generation = loader.current();
         let batch = Batch { control: self, generation: &generation, now: self.now() };
@@ -335,6 +348,30 @@ impl Batch<'_> {
         {
             change(view, slot);
         }
+    }
+}
+
+impl Control {
+    /// Writes an entry of a register of a device whose workers are not polled yet.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub(crate) fn set_register_at_rest(
+        &self,
+        register: RegisterId,
+        index: u64,
+        cells: &[u64],
+    ) -> Result<()> {
+        let loader = self.shared.loader();
+        let generation = loader.current();
+        let batch = Batch { control: self, generation: &generation, now: self.now() };
+        batch.check_register(register, index, cells)?;
+        if let Some(array) = generation.state.register(register) {
+            for (cell, value) in cells.iter().enumerate() {
+                array.store(index, cell, *value);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use super::arbitration::Arbitration;
 use super::digests::Digests;
 use super::kept::Kept;
 use super::pack;
+use super::persist::Begun;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use crate::control::{Control, ControlError};
@@ -53,17 +54,21 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device that runs this program.
-    pub fn new(id: u64, control: Control, parsed: &Parsed) -> Device {
-        let schema = Arc::new(Schema::of(control.program()));
-        let pipeline = Pipeline { schema, blob: pack::pack(parsed), cookie: 0 };
+    /// A device that runs this program, or what it ran when the process ended.
+    pub fn new(id: u64, control: Control, parsed: &Parsed, begun: Begun) -> Device {
+        let own = || {
+            let schema = Arc::new(Schema::of(control.program()));
+            Pipeline { schema, blob: pack::pack(parsed), cookie: 0 }
+        };
+        let pipeline = begun.pipeline.unwrap_or_else(own);
+        let kept = Mutex::new(Kept::of(begun.metadata));
         Device {
             id,
             control,
             pipeline: RwLock::new(pipeline),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
-            kept: Mutex::default(),
+            kept,
             saved: Mutex::default(),
         }
     }

@@ -28,6 +28,23 @@ enum Owner {
     Group(u32),
 }
 
+impl Owner {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Owner::Entry(key) => [&[0][..], key].concat(),
+            Owner::Group(group) => [&[1][..], &group.to_be_bytes()].concat(),
+        }
+    }
+
+    fn of(bytes: &[u8]) -> Option<Owner> {
+        match bytes.split_first()? {
+            (0, key) => Some(Owner::Entry(key.to_vec())),
+            (1, group) => Some(Owner::Group(u32::from_be_bytes(group.try_into().ok()?))),
+            _ => None,
+        }
+    }
+}
+
 /// Metadata by what they belong to.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
@@ -92,26 +109,47 @@ impl Kept {
         Ok(bytes > 0 || !self.all.is_empty())
     }
 
-    /// An update was done.
-    pub fn done(&mut self, schema: &Schema, update: &p4::Update) {
-        let Some(owner) = owner(schema, update) else { return };
+    /// An update was done: what belongs to which owner now comes back, if that has changed.
+    pub fn done(
+        &mut self,
+        schema: &Schema,
+        update: &p4::Update,
+    ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let owner = owner(schema, update)?;
         let metadata = given(update);
-        let old = match update.r#type == Type::Delete as i32 || metadata.is_empty() {
-            true => self.all.remove(&owner),
-            false => {
-                self.bytes += metadata.len();
-                self.all.insert(owner, metadata.to_vec())
-            }
+        let is_gone = update.r#type == Type::Delete as i32 || metadata.is_empty();
+        let new = (!is_gone).then(|| metadata.to_vec());
+        let bytes = owner.bytes();
+        let had = self.set(owner, new.clone());
+        (had || new.is_some()).then_some((bytes, new))
+    }
+
+    /// True if there was something before.
+    fn set(&mut self, owner: Owner, metadata: Option<Vec<u8>>) -> bool {
+        self.bytes += metadata.as_ref().map_or(0, Vec::len);
+        let old = match metadata {
+            Some(metadata) => self.all.insert(owner, metadata),
+            None => self.all.remove(&owner),
         };
-        self.bytes -= old.map_or(0, |old| old.len());
+        self.bytes -= old.as_ref().map_or(0, Vec::len);
+        old.is_some()
+    }
+
+    /// What was kept when the process ended, by the bytes of its owner.
+    pub fn of(all: Vec<(Vec<u8>, Vec<u8>)>) -> Kept {
+        let mut kept = Kept::default();
+        for (owner, metadata) in all {
+            if let Some(owner) = Owner::of(&owner) {
+                kept.set(owner, Some(metadata));
+            }
+        }
+        kept
     }
 
     /// The device removed an entry.
     pub fn removed(&mut self, key: &p4::TableEntry) {
-        if !self.all.is_empty()
-            && let Some(old) = self.all.remove(&of_key(key))
-        {
-            self.bytes -= old.len();
+        if !self.all.is_empty() {
+            self.set(of_key(key), None);
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::device::{Device, Pipeline, Saved, election};
 use super::pack::{self, PackError};
+use super::persist;
 use super::proto::p4::config::v1::P4Info;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
@@ -131,10 +132,16 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
             lost.kind, lost.name
         )));
     }
+    let mut unit = device.control.unit()?;
     swap.commit()?;
     if keep == Keep::Nothing {
         *device.kept() = Default::default();
     }
+    if device.control.is_kept() {
+        let (changes, below) =
+            persist::all(&device.control, &saved.pipeline, keep == Keep::Nothing);
+        unit.replace(changes, below);
+    }
     device.set_pipeline(saved.pipeline);
-    Ok(())
+    unit.end().wait()
 }
