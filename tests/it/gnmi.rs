@@ -71,27 +71,22 @@ fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
 fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
     let Some(_network) = private_network("gNMI subscriptions") else { return };
     let rig = rig(PROGRAM, &["--gnmi"]);
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let connect =
-            async || GNmiClient::connect(format!("http://{}", rig.address)).await.unwrap();
-        let client = connect().await;
-        let ask_by = async |mut client: GNmiClient<_>, request| {
-            let message = g::SubscribeRequest { request };
-            let requests = tokio_stream::StreamExt::chain(
-                tokio_stream::iter([message]),
-                tokio_stream::pending(),
-            );
-            client.subscribe(requests).await.map(tonic::Response::into_inner)
-        };
-        let ask = async |request| ask_by(client.clone(), request).await;
-        let subscribe = |text: &str, heartbeat_interval| {
-            let path = Some(path(text));
-            let one = g::Subscription { path, heartbeat_interval, ..Default::default() };
-            let list = g::SubscriptionList { subscription: vec![one], ..Default::default() };
-            Some(g::subscribe_request::Request::Subscribe(list))
-        };
-        let state = "interfaces/interface/state/oper-status";
+    let address = format!("http://{}", rig.address);
+    let ask = async |request: Option<g::subscribe_request::Request>| {
+        let mut client = GNmiClient::connect(address.clone()).await.unwrap();
+        let first = tokio_stream::iter([g::SubscribeRequest { request }]);
+        let requests = tokio_stream::StreamExt::chain(first, tokio_stream::pending());
+        client.subscribe(requests).await.map(tonic::Response::into_inner)
+    };
+    let subscribe = |text: &str, heartbeat_interval| {
+        let path = Some(path(text));
+        let one = g::Subscription { path, heartbeat_interval, ..Default::default() };
+        let list = g::SubscriptionList { subscription: vec![one], ..Default::default() };
+        Some(g::subscribe_request::Request::Subscribe(list))
+    };
+    let state = "interfaces/interface/state/oper-status";
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(async {
         for (request, code) in [
             (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
             (subscribe(state, 1), Code::Unimplemented),
@@ -100,17 +95,23 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
             let mut answers = ask(request).await.unwrap();
             assert_eq!(answers.message().await.unwrap_err().code(), code);
         }
-        let other = connect().await;
+    });
+    // A client ends with its runtime, and its connections with it.
+    let many = runtime();
+    many.block_on(async {
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
         let mut open = Vec::new();
-        for _ in 0..64 {
-            let mut answers = ask_by(other.clone(), subscribe(state, 0)).await.unwrap();
+        while open.len() < 64 {
+            assert!(std::time::Instant::now() < deadline, "{} are open", open.len());
+            let Ok(mut answers) = ask(subscribe(state, 0)).await else { continue };
             assert!(answers.message().await.unwrap().is_some(), "the values now");
             open.push(answers);
         }
         let full = ask(subscribe(state, 0)).await.unwrap_err();
         assert_eq!(full.code(), Code::ResourceExhausted);
-        drop((open, other));
-        // Streams end a moment after their clients.
+    });
+    drop(many);
+    runtime().block_on(async {
         for _ in 0..100 {
             tokio::time::sleep(Duration::from_millis(50)).await;
             if ask(subscribe(state, 0)).await.is_ok() {
