@@ -79,7 +79,15 @@ fn collect(folder: &Path, levels: usize, found: &mut Vec<PathBuf>) -> io::Result
 
 fn control_messages() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let files = protox::compile(["p4/v1/p4runtime.proto", "wireyard/v1/device.proto"], ["proto"])?;
+    let files = protox::compile(
+        [
+            "p4/v1/p4runtime.proto",
+            "wireyard/v1/device.proto",
+            "wireyard/v1/state.proto",
+            "gnmi/gnmi.proto",
+        ],
+        ["proto"],
+    )?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     // For the text form of P4Info, which needs the names of fields at run time.
     std::fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;

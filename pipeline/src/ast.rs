@@ -86,6 +86,8 @@ pub struct Unit {
     pub crcs: Named<CrcDecl>,
     /// `qos:`.
     pub qos: QosDecl,
+    /// `ids:` of objects, by name.
+    pub ids: Named<u64>,
     /// `ingress:`.
     pub ingress: Option<Sp<Vec<Stmt>>>,
     /// `egress:`.

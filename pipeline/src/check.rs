@@ -60,6 +60,7 @@ mod expr;
 mod flow;
 mod graph;
 mod header;
+mod ids;
 mod int;
 mod loops;
 mod marks;
@@ -168,6 +169,7 @@ impl Cx<'_> {
         self.declare_digests();
         self.declare_actions();
         self.declare_tables();
+        self.pinned_ids();
         self.action_bodies();
         self.lower_controls();
         if !self.report.has_errors() {

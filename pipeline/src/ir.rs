@@ -8,6 +8,8 @@
 //! ([`parser`]); values are trees in one expression arena ([`expr`]). Expressions are pure: they
 //! read the packet, metadata and locals, and everything with an effect is an operation.
 
+use std::collections::BTreeMap;
+
 use crate::ids::*;
 
 pub mod code;
@@ -94,6 +96,8 @@ pub struct Program {
     pub errors: IdVec<ErrorId, String>,
     /// Constants by name, for entries files.
     pub constants: Vec<Constant>,
+    /// Ids that objects have for control, by name, where the program says so (`ids:`): 24 bits, unique for each kind of object.
+    pub ids: BTreeMap<String, u32>,
     /// Bytes of metadata that cross the queue (at most [`decl::CARRIED_BYTES_MAX`]).
     pub carried_bytes: u32,
 }

@@ -82,6 +82,7 @@ mod command;
 mod device;
 mod entity;
 mod error;
+mod journal;
 mod plan;
 mod query;
 mod queues;
@@ -90,7 +91,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::generation::Loader;
@@ -104,6 +105,7 @@ use wireyard_tables::time::Time;
 pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
+pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit};
 pub(crate) use plan::idle_entry;
 pub use queues::{QueueSettings, Wait};
 pub(crate) use stream::Subscriber;
@@ -127,6 +129,8 @@ struct Shared {
     /// Held by who changes groups and sessions.
     replicating: Mutex<()>,
     workers: Vec<WorkerEnd>,
+    /// Where writes are kept beyond the end of the process.
+    journal: OnceLock<Journal>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -174,7 +178,8 @@ impl Control {
     ) -> (Control, Vec<WorkerLink>) {
         let (ends, rings): (Vec<_>, Vec<_>) = (0..workers).map(|_| command::ring()).unzip();
         let (loader, replicating) = (RwLock::new(loader), Mutex::default());
-        let shared = Arc::new(Shared { loader, replication, replicating, workers: ends });
+        let journal = OnceLock::new();
+        let shared = Arc::new(Shared { loader, replication, replicating, workers: ends, journal });
         let control = Control { shared };
         let link = |(me, ring)| WorkerLink::new(control.clone(), me, ring);
         let links = rings.into_iter().enumerate().map(link).collect();

@@ -80,6 +80,7 @@ pub mod device;
 pub mod doctor;
 pub mod folder;
 pub mod frames;
+pub mod gnmi;
 pub mod host;
 pub mod lab;
 pub mod library;

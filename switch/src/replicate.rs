@@ -41,12 +41,10 @@ pub struct Group {
 }
 
 /// A mirror session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Where the copy goes.
-    pub port: u16,
-    /// What the program reads in `std.instance`.
-    pub instance: u16,
+    /// Its copies: where they go, and what the program reads in `std.instance`. One at least.
+    pub replicas: Vec<Member>,
     /// Its class, when the session has one of its own.
     pub traffic_class: Option<u8>,
     /// Cut the copy to so many bytes; 0 is whole.
@@ -94,15 +92,13 @@ impl Replication {
             self.set_group(*id, Group { members, prune_ingress: group.prune_ingress })?;
         }
         for (id, session) in &entries.sessions {
-            self.set_session(
-                *id,
-                Session {
-                    port: session.port,
-                    instance: session.instance,
-                    traffic_class: session.traffic_class,
-                    truncate_bytes: session.truncate_bytes,
-                },
-            );
+            let member = Member { port: session.port, instance: session.instance };
+            let copy = Session {
+                replicas: vec![member],
+                traffic_class: session.traffic_class,
+                truncate_bytes: session.truncate_bytes,
+            };
+            self.set_session(*id, copy)?;
         }
         Ok(())
     }
@@ -123,8 +119,8 @@ impl Replication {
     }
 
     /// Sessions by number.
-    pub fn sessions(&self) -> impl Iterator<Item = (u16, Session)> {
-        self.sessions.iter().map(|(id, session)| (*id, *session))
+    pub fn sessions(&self) -> impl Iterator<Item = (u16, &Session)> {
+        self.sessions.iter().map(|(id, session)| (*id, session))
     }
 
     /// Takes a session away; false if there is none.
@@ -138,18 +134,26 @@ impl Replication {
             self.groups.entry(*id).or_insert_with(|| group.clone());
         }
         for (id, session) in &others.sessions {
-            self.sessions.entry(*id).or_insert(*session);
+            self.sessions.entry(*id).or_insert_with(|| session.clone());
         }
     }
 
     /// Sets a session.
-    pub fn set_session(&mut self, id: u16, session: Session) {
+    ///
+    /// # Errors
+    /// No copy, or more than a packet may have.
+    pub fn set_session(&mut self, id: u16, session: Session) -> Result<(), String> {
+        let copies = session.replicas.len();
+        if !(1..=COPIES_MAX as usize).contains(&copies) {
+            return Err(format!("mirror session {id}: {copies} copies; 1 to {COPIES_MAX}"));
+        }
         self.sessions.insert(id, session);
+        Ok(())
     }
 
     /// The session, if there is one.
-    pub fn session(&self, id: u16) -> Option<Session> {
-        self.sessions.get(&id).copied()
+    pub fn session(&self, id: u16) -> Option<&Session> {
+        self.sessions.get(&id)
     }
 
     /// Fills `out` with the copies of a packet from `ingress_port`; false when there is no such

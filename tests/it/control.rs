@@ -151,7 +151,11 @@ fn packets_enter_by_a_port_and_leave_by_a_port() {
         control.inject(port, &frame(FLOOD, 7)).unwrap();
         assert_eq!((rig.take(3).len(), rig.take(4).len()), (1, 1));
     }
-    let session = Session { port: 3, instance: 0, traffic_class: None, truncate_bytes: 20 };
+    let session = Session {
+        replicas: vec![Member { port: 3, instance: 0 }],
+        traffic_class: None,
+        truncate_bytes: 20,
+    };
     control.write_one(Update::Insert(Entity::Mirror { id: 5, session })).unwrap();
     control.packet_out(&frame(MIRROR, 7)).unwrap();
     assert_eq!(rig.take(3)[0].len(), 20);

@@ -15,41 +15,46 @@ use p4::stream_message_request::Update as ToDevice;
 use p4::stream_message_response::Update as FromDevice;
 use p4::update::Type::{Delete, Insert, Modify};
 
-const PROGRAM: &str = "tests/data/p4runtime/program.yaml";
+pub(crate) const PROGRAM: &str = "tests/data/p4runtime/program.yaml";
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
-fn frame(dst: [u8; 6], src: [u8; 6], ether_type: u16) -> Vec<u8> {
+pub(crate) fn frame(dst: [u8; 6], src: [u8; 6], ether_type: u16) -> Vec<u8> {
     [&dst[..], &src, &ether_type.to_be_bytes(), &[0; 50]].concat()
 }
 
 /// A switch between two ports that a controller steers; the far ends of its ports.
-struct Rig {
-    switch: Switch,
-    address: String,
-    wires: [Wire; 2],
+pub(crate) struct Rig {
+    pub(crate) switch: Switch,
+    pub(crate) address: String,
+    pub(crate) wires: [Wire; 2],
 }
 
-fn rig(program: &str, more: &[&str]) -> Rig {
+pub(crate) fn rig(program: &str, more: &[&str]) -> Rig {
     ip("link set lo up");
     veth("a0", "a1");
     veth("b0", "b1");
     let more = [&["--p4runtime", "127.0.0.1:0", "--json"], more].concat();
     let switch = Switch::on(program, &["1=raw:a1", "2=raw:b1"], &more);
-    let err = switch.err();
-    let line = err.lines().find_map(|line| line.split("P4Runtime on ").nth(1));
-    let address = line.and_then(|line| line.split(',').next()).expect("an address").to_owned();
+    let address = address(&switch);
     Rig { switch, address, wires: [Wire::open("raw:a0"), Wire::open("raw:b0")] }
 }
 
+/// Where a switch listens.
+pub(crate) fn address(switch: &Switch) -> String {
+    let err = switch.err();
+    let line = err.lines().find_map(|line| line.split("P4Runtime on ").nth(1));
+    line.and_then(|line| line.split(',').next()).expect("an address").to_owned()
+}
+
 impl Rig {
-    fn primary(&self) -> Controller {
+    pub(crate) fn primary(&self) -> Controller {
         let (controller, standing) = Controller::connect(&self.address, 1).expect("a stream");
         assert_eq!(standing, 0, "it is primary");
         controller
     }
 
-    fn passes(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    pub(crate) fn passes(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.wires[0].send(&[bytes.to_vec()]);
         self.comes_out()
     }
@@ -61,7 +66,7 @@ impl Rig {
     }
 }
 
-fn forward(controller: &Controller, dst: [u8; 6], port: u8) -> p4::TableEntry {
+pub(crate) fn forward(controller: &Controller, dst: [u8; 6], port: u8) -> p4::TableEntry {
     controller.exact("fdb", &dst, controller.action("forward", &[&[0, port]]))
 }
 
@@ -486,21 +491,21 @@ fn a_pushed_program_runs_and_a_wrong_one_changes_nothing() {
 }
 
 /// Runs a session of somebody else's controller with the switch.
-fn session(client: &str) {
-    let test = format!("a session of {client}");
+fn session(client: &str, script: &str, program: &str, more: &[&str]) {
+    let test = format!("a session of {client}: {script}");
     let python = wireyard_tests::workspace_root().join(format!("target/tools/{client}/bin/python"));
     if !python.exists() {
         let why = format!("there is no {} (`./ci.sh tools` installs it)", python.display());
         return wireyard_tests::skip(&test, &why);
     }
     let Some(_network) = private_network(&test) else { return };
-    let rig = rig(PROGRAM, &[]);
+    let rig = rig(program, more);
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (info, blob) = (path("p4info.txt"), path("program.bin"));
-    wireyard_tests::binary::run(&["p4info", PROGRAM, "-o", &info]).expect(0, &[]);
-    wireyard_tests::binary::run(&["pack", PROGRAM, "-o", &blob]).expect(0, &[]);
-    let script = format!("tests/data/p4runtime/{client}_session.py");
+    wireyard_tests::binary::run(&["p4info", program, "-o", &info]).expect(0, &[]);
+    wireyard_tests::binary::run(&["pack", program, "-o", &blob]).expect(0, &[]);
+    let script = format!("tests/data/p4runtime/{script}.py");
     let done = std::process::Command::new("timeout")
         .arg("60")
         .arg(python)
@@ -515,12 +520,17 @@ fn session(client: &str) {
 
 #[test]
 fn finsy_steers_the_switch() {
-    session("finsy");
+    session("finsy", "finsy_session", PROGRAM, &[]);
 }
 
 #[test]
 fn p4runtime_shell_steers_the_switch() {
-    session("shell");
+    session("shell", "shell_session", PROGRAM, &[]);
+}
+
+#[test]
+fn finsy_with_a_p4info_of_its_own_and_gnmi() {
+    session("finsy", "finsy_own_info", "tests/data/p4runtime/basic.yaml", &["--gnmi"]);
 }
 
 #[test]

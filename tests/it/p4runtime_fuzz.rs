@@ -12,6 +12,7 @@ use wireyard_pipeline::source::{Loader, parse_program};
 use wireyard_switch::control::Mode;
 use wireyard_switch::library::LIBRARIES;
 use wireyard_switch::p4runtime::device::Device;
+use wireyard_switch::p4runtime::persist::Begun;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_switch::p4runtime::{read, write};
 use wireyard_switch::program::{DeviceOptions, without_entries};
@@ -190,7 +191,7 @@ fn requests_with_random_bytes_are_done_whole_or_change_nothing() {
     let loaded = without_entries(parsed.clone()).unwrap();
     let mut core = loaded.device(DeviceOptions::small()).unwrap();
     let control = core.control().unwrap().clone();
-    let device = Device::new(1, control, &parsed);
+    let device = Device::new(1, control, &parsed, Begun::default());
     // Registers are the worker's: it is polled beside.
     let ends = Arc::new(AtomicBool::new(false));
     let (stop, started) = (Arc::clone(&ends), Instant::now());
@@ -206,7 +207,7 @@ fn requests_with_random_bytes_are_done_whole_or_change_nothing() {
     for number in 0..requests() {
         let Some(request) = request(&device, &mut random) else { continue };
         let schema = device.pipeline().schema;
-        match write::write(&device, &schema, &request.updates, Mode::Atomic) {
+        match write::write(&device, &schema, &request.updates, Mode::Atomic).1 {
             Ok(()) => {
                 done += 1;
                 before = snapshot(&device);

@@ -8,6 +8,7 @@ pub mod p4client;
 pub mod scripts;
 pub mod skip;
 pub mod skips;
+pub mod store;
 pub mod wires;
 
 use std::path::PathBuf;

@@ -58,6 +58,12 @@ impl Controller {
         Ok((controller, answer))
     }
 
+    /// Asks to be primary with another election id; requests have it from now on.
+    pub fn claim(&mut self, election: u64) {
+        self.election = Some(p4::Uint128 { high: 0, low: election });
+        self.arbitrate(self.election);
+    }
+
     fn arbitrate(&self, election_id: Option<p4::Uint128>) {
         let update =
             p4::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };

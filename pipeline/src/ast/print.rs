@@ -151,6 +151,7 @@ fn storage(out: &mut Out, unit: &Unit) {
     out.pairs("meters", &unit.meters, |meter| {
         format!("{{ size: {}, {} }}", meter.size.value, code::meter_kind(meter))
     });
+    out.pairs("ids", &unit.ids, |id| format!("{id:#x}"));
     out.section("digests", &unit.digests, |out, (name, fields)| {
         out.pairs(&name.value, fields, |value| quoted(&expression(value)));
     });

@@ -127,6 +127,9 @@ impl Printer<'_> {
             let text = format!("{} x {} {}", meter.name, meter.size, meter_kind(meter.kind));
             self.line(0, &format!("meter {id} {text}"));
         }
+        for (name, id) in &program.ids {
+            self.line(0, &format!("id {name} {id:#08x}"));
+        }
         for (id, digest) in program.digests.entries() {
             let fields: Vec<String> = digest
                 .fields

@@ -19,7 +19,7 @@ use table::{ACTION, COUNTER, METER, REGISTER, TABLE};
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
 /// What only a program may have.
-const PROGRAM_ONLY: &[&str] = &["ingress", "egress", "deparser", "qos", "parser"];
+const PROGRAM_ONLY: &[&str] = &["ingress", "egress", "deparser", "qos", "parser", "ids"];
 
 /// A program, or a library.
 pub(crate) static UNIT: MapShape = MapShape {
@@ -85,6 +85,7 @@ pub(crate) static UNIT: MapShape = MapShape {
         key("deparser", Shape::Map(&DEPARSER), "What leaves, in which order."),
         key("checksums", Shape::OneOrMore(&Shape::Map(&CHECKSUM)), "Ones'-complement checksums."),
         key("crcs", Shape::MapOf(&Shape::Map(&CRC)), "CRCs."),
+        key("ids", Shape::MapOf(&Shape::Count), "Ids of objects for P4Runtime, by name."),
         key("qos", Shape::Map(&QOS), "Where DSCP and PCP are, for the maps of the device."),
     ],
 };
@@ -109,7 +110,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node, library: Option<&str>
             decoder
                 .diagnostics
                 .error(codes::NOT_IN_LIBRARY, key, "only a program may have this key")
-                .note("a library has no controls, no deparser, no `qos` and no `parser`")
+                .note("a library has no controls, no deparser, no `qos`, no `ids` and no `parser`")
                 .help("a parser that programs may call is one of `parsers`");
         }
     }
@@ -118,6 +119,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node, library: Option<&str>
     code(decoder, &fields, &mut unit);
     state(decoder, &fields, &mut unit);
     computed(decoder, &fields, &mut unit);
+    unit.ids = fields.get("ids").map(|node| ids(decoder, node)).unwrap_or_default();
     Some(File { unit, include })
 }
 
@@ -164,6 +166,19 @@ fn under<'d, T>(
     let Some(node) = fields.get(key) else { return Vec::new() };
     let what = format!("`{key}`");
     decoder.named(node, &what, |decoder, _, node| read(decoder, node))
+}
+
+/// `ids:`; a name may be that of an object of a table, `fib.profile`.
+fn ids(decoder: &mut Decoder<'_>, node: &Node) -> Named<u64> {
+    let mut found = Vec::new();
+    for (key, value) in decoder.pairs(node, "`ids`").unwrap_or_default() {
+        let text = key.text();
+        let name = Sp::new(text.text.trim().to_owned(), text.whole);
+        if let Some(id) = decoder.count(value) {
+            found.push((name, id.value));
+        }
+    }
+    found
 }
 
 fn types(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {

@@ -701,6 +701,9 @@ pub struct RunArgs {
     /// registers, groups and packets, and replace the program.
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub p4runtime: Option<SocketAddr>,
+    /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports.
+    #[arg(long, requires = "p4runtime")]
+    pub gnmi: bool,
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub device_id: u64,
@@ -711,6 +714,10 @@ pub struct RunArgs {
     /// Let this group use the socket too (mode 0660); otherwise only its owner may (0600).
     #[arg(long, value_name = "GROUP")]
     pub control_group: Option<String>,
+    /// Keep what controllers write in this folder, and begin with what is in it: entries, groups, sessions, meters, registers, the pushed
+    /// program.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
@@ -10,6 +11,7 @@ use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
 use crate::control::Control;
+use crate::gnmi;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
@@ -18,6 +20,8 @@ use crate::live::{self, Event, Signals, Workers};
 use crate::management::service::Management;
 use crate::management::socket::{self, Choice, Socket, SocketFile};
 use crate::p4runtime::device::Device;
+use crate::p4runtime::persist::{self, Begun};
+use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::ports::{PortSpec, files};
 use crate::program::{DeviceOptions, Loaded, Place};
@@ -86,7 +90,8 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    let socket = serve(args, &loaded, control, controllers)?;
+    let begun = begin(args, &control, &loaded.parsed)?;
+    let socket = serve(args, &loaded, (control, begun), controllers)?;
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
@@ -157,7 +162,7 @@ fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
 fn serve(
     args: &RunArgs,
     loaded: &Loaded,
-    control: Control,
+    (control, begun): (Control, Begun),
     address: Option<Bound>,
 ) -> Result<Option<SocketFile>, String> {
     let socket = socket(args, &loaded.program.name)?;
@@ -166,15 +171,29 @@ fn serve(
     }
     let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
     let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
-    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed));
-    let management = Management::new(Arc::clone(&device), &name).routes();
+    let gnmi = args.gnmi.then(|| GNmiServer::new(gnmi::Service::new(control.clone())));
+    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed, begun));
+    let mut services = Management::new(Arc::clone(&device), &name).routes();
+    if let Some(gnmi) = gnmi {
+        services = services.add_service(gnmi);
+    }
     let place = address.as_ref().map(Bound::address);
     let (listener, file) = socket.map(Socket::split).unzip();
-    server::serve(Listeners { address, socket: listener.flatten() }, device, management)?;
+    server::serve(Listeners { address, socket: listener.flatten() }, device, services)?;
     if let Some(place) = place {
-        say(&format!("P4Runtime on {place}, device {}", args.device_id));
+        let gnmi = if args.gnmi { ", with gNMI" } else { "" };
+        say(&format!("P4Runtime on {place}, device {}{gnmi}", args.device_id));
     }
     Ok(file)
+}
+
+/// What was kept when the switch ended last.
+fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, String> {
+    let Some(folder) = &args.state else { return Ok(Begun::default()) };
+    let begun = persist::begin(folder, control, parsed, complain)?;
+    begun.says.iter().for_each(|text| say(&format!("--state {}: {text}", folder.display())));
+    begun.complaints.iter().for_each(|text| complain(text));
+    Ok(begun)
 }
 
 /// Ports of the command line, or else of the configuration.

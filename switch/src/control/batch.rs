@@ -64,10 +64,10 @@ impl Control {
     /// Does a batch of updates, in order. A batch that writes registers needs a worker that is polled meanwhile.
     ///
     /// # Errors
-    /// What became of each update. With [`Mode::Atomic`] nothing has changed then; there is one exception: if no worker can be asked for
-    /// registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
+    /// What became of each update. A device with a journal answers when the batch is kept. With [`Mode::Atomic`] nothing has changed
+    /// then; there is one exception: if no worker can be asked for registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
     pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
-        self.write_checked(None, updates, mode)
+        self.write_in_unit(None, updates, mode)
     }
 
     /// The same for updates whose ids are of this program.
@@ -80,10 +80,24 @@ impl Control {
         updates: &[Update],
         mode: Mode,
     ) -> std::result::Result<(), WriteError> {
-        self.write_checked(Some(program), updates, mode)
+        self.write_in_unit(Some(program), updates, mode)
     }
 
-    fn write_checked(
+    fn write_in_unit(
+        &self,
+        program: Option<&Arc<Program>>,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
+        let of_all = |error| WriteError { results: vec![Err(error); updates.len()] };
+        let mut unit = self.unit().map_err(of_all)?;
+        let done = unit.write_of(program, updates, mode);
+        unit.end().wait().map_err(of_all)?;
+        done
+    }
+
+    /// The same, without a journal.
+    pub(super) fn apply(
         &self,
         program: Option<&Arc<Program>>,
         updates: &[Update],
@@ -365,6 +379,30 @@ impl Batch<'_> {
     }
 }
 
+impl Control {
+    /// Writes an entry of a register of a device whose workers are not polled yet.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub(crate) fn set_register_at_rest(
+        &self,
+        register: RegisterId,
+        index: u64,
+        cells: &[u64],
+    ) -> Result<()> {
+        let loader = self.shared.loader();
+        let generation = loader.current();
+        let batch = Batch { control: self, generation: &generation, now: self.now() };
+        batch.check_register(register, index, cells)?;
+        if let Some(array) = generation.state.register(register) {
+            for (cell, value) in cells.iter().enumerate() {
+                array.store(index, cell, *value);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Batch<'_> {
     fn set_registers(&self, registers: Vec<(RegisterId, u64, Vec<u64>)>) -> Result<()> {
         let generation = Arc::clone(self.generation);
@@ -414,7 +452,9 @@ fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
         (_, Entity::Multicast { group, .. }) => {
             all.set_group(id, group.clone()).map_err(ControlError::InvalidArgument)?;
         }
-        (_, Entity::Mirror { session, .. }) => all.set_session(id, *session),
+        (_, Entity::Mirror { session, .. }) => {
+            all.set_session(id, session.clone()).map_err(ControlError::InvalidArgument)?;
+        }
         _ => {}
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! What belongs to workers: packets in, ports, queues and thresholds.
 
+use std::collections::BTreeMap;
+
 use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
@@ -9,7 +11,7 @@ use crate::ports::absent::AbsentPort;
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
-use crate::ports::{self, Port, PortSpec};
+use crate::ports::{self, LinkState, Port, PortSpec};
 use crate::tm::{Limit, PortId, WredConfig};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -234,6 +236,28 @@ impl Control {
     pub fn clear_watermarks(&self) -> Result<()> {
         let clear = |core: &mut Core, _| core.traffic_mut().clear_watermarks();
         (0..self.workers()).try_for_each(|worker| self.ask(worker, clear))
+    }
+}
+
+impl Control {
+    /// The ports with their counters, and their links as they were looked at last.
+    ///
+    /// # Errors
+    /// As [`Control::statistics`].
+    pub fn links(&self) -> Result<Vec<(crate::core::PortReport, LinkState)>> {
+        let mut states = BTreeMap::new();
+        for worker in 0..self.workers() {
+            states.extend(self.ask(worker, |core, _| core.link_states())?);
+        }
+        let ports = self.statistics()?.ports;
+        let state = |port: &crate::core::PortReport| states.get(&port.port).copied();
+        Ok(ports
+            .into_iter()
+            .map(|port| {
+                let state = state(&port).unwrap_or(LinkState::Gone);
+                (port, state)
+            })
+            .collect())
     }
 }
 

@@ -91,7 +91,8 @@ impl Control {
                 let all = self.shared.replication.load();
                 let found =
                     all.sessions().filter(|(session, _)| id.is_none_or(|id| id == *session));
-                let found = found.map(|(id, session)| Entity::Mirror { id, session });
+                let found =
+                    found.map(|(id, session)| Entity::Mirror { id, session: session.clone() });
                 give(found, *id, "mirror session", each)?;
             }
         }

@@ -175,8 +175,12 @@ fn each_wrong_update_has_its_status() {
 fn an_atomic_batch_is_done_whole_or_not_at_all() {
     let (_core, control) = device();
     let insert = |port| Update::Insert(Entity::TableEntry(entry(&control, port, 2)));
-    let session = Session { port: 3, instance: 0, traffic_class: None, truncate_bytes: 0 };
-    let mirror = || Update::Insert(Entity::Mirror { id: 5, session });
+    let session = Session {
+        replicas: vec![Member { port: 3, instance: 0 }],
+        traffic_class: None,
+        truncate_bytes: 0,
+    };
+    let mirror = || Update::Insert(Entity::Mirror { id: 5, session: session.clone() });
     let batch = [insert(1), mirror(), insert(2), insert(1), insert(3)];
     let error = control.write(&batch, Mode::Atomic).unwrap_err();
     assert_eq!(error.first().map(|(at, _)| at), Some(3));

@@ -8,6 +8,7 @@ use super::{Core, IdleEntry, Mesh};
 use crate::control::{
     BETWEEN_BURSTS, Control, DeviceEvent, IdleNotice, Said, Subscriber, WorkerLink, idle_entry,
 };
+use crate::ports::LinkState;
 use crate::tm::{PortId, Terms};
 use std::sync::Arc;
 use wireyard_pipeline::generation::Generation;
@@ -143,6 +144,12 @@ impl Core {
         let slot = self.ports.find(port)?;
         let mine = self.mesh.as_ref().map_or(0, Mesh::me);
         Some(self.ports[slot].worker.map_or(mine, usize::from))
+    }
+
+    /// The links of the ports of this worker, as they were looked at last.
+    pub(crate) fn link_states(&self) -> Vec<(u16, LinkState)> {
+        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        mine.map(|slot| (slot.number, slot.last_state())).collect()
     }
 
     /// A packet that ingress sees as if it had come in by this port. False where no packet memory is free.

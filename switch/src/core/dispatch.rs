@@ -195,22 +195,44 @@ impl Core {
         path: PacketPath,
         charge: Charge,
     ) {
-        let suffices = self.copies.share(packet, sessions.len() + 1);
+        let replication = self.replication.get();
+        // A session that is not there counts as one, which is dropped.
+        let copies = |id: &u16| replication.session(*id).map_or(1, |found| found.replicas.len());
+        let all: usize = sessions.iter().map(copies).sum();
+        let suffices = self.copies.share(packet, all + 1);
         for &session in sessions {
-            if suffices {
-                self.mirror(packet, session, path, charge);
-            } else {
-                self.ports.book(packet.ingress_port, |ledger| ledger.generated += 1);
-                self.ports.book_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
+            let mut at = 0;
+            while at == 0 || self.has_replica(session, at) {
+                if suffices {
+                    self.mirror(packet, session, at, path, charge);
+                } else {
+                    self.ports.book(packet.ingress_port, |ledger| ledger.generated += 1);
+                    self.ports.book_drop(packet.ingress_port, DeviceReason::TooManyCopies.index());
+                }
+                at += 1;
             }
         }
     }
 
-    /// A copy of a packet to a mirror session.
-    fn mirror(&mut self, packet: &Descriptor, session: u16, path: PacketPath, charge: Charge) {
+    fn has_replica(&mut self, session: u16, at: usize) -> bool {
+        self.replication.get().session(session).is_some_and(|found| at < found.replicas.len())
+    }
+
+    /// One of the copies of a packet to a mirror session.
+    fn mirror(
+        &mut self,
+        packet: &Descriptor,
+        session: u16,
+        at: usize,
+        path: PacketPath,
+        charge: Charge,
+    ) {
         let from = packet.ingress_port;
         self.ports.book(from, |ledger| ledger.generated += 1);
-        let Some(target) = self.replication.get().session(session) else {
+        let target = self.replication.get().session(session).and_then(|found| {
+            Some((*found.replicas.get(at)?, found.traffic_class, found.truncate_bytes))
+        });
+        let Some((member, traffic_class, truncate_bytes)) = target else {
             return self.ports.book_drop(from, DeviceReason::NoSuchSession.index());
         };
         let Some(buf) = packet.buf.as_ref().and_then(|buf| self.mem.share(buf)) else {
@@ -219,13 +241,13 @@ impl Core {
         let mut copy = packet.with_buf(buf);
         copy.path = path as u8;
         copy.flags &= !(flags::RECIRCULATE | flags::MARKED);
-        copy.instance = target.instance;
-        copy.traffic_class = target.traffic_class.unwrap_or(copy.traffic_class);
-        if target.truncate_bytes != 0 {
-            copy.len = copy.len.min(target.truncate_bytes);
+        copy.instance = member.instance;
+        copy.traffic_class = traffic_class.unwrap_or(copy.traffic_class);
+        if truncate_bytes != 0 {
+            copy.len = copy.len.min(truncate_bytes);
         }
         self.will_leave(&copy, 1);
-        self.enqueue(&mut copy, target.port, Terms { charge, ..Terms::default() });
+        self.enqueue(&mut copy, member.port, Terms { charge, ..Terms::default() });
     }
 
     /// Does what a pass decided. `Some`: the packet departs by this slot now; in all other cases it was taken.

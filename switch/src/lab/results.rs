@@ -23,8 +23,8 @@ use super::scenario::Scenario;
 use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
-pub(super) use utilisation::on_the_wire;
 use crate::roce::rp::program::Marks;
+pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
 #[derive(Clone, Debug)]

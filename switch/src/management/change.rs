@@ -196,7 +196,7 @@ impl Changes<'_> {
         }
         for (id, session) in all.sessions() {
             let there = Query::Mirrors { id: Some(id) };
-            let entity = Entity::Mirror { id, session };
+            let entity = Entity::Mirror { id, session: session.clone() };
             self.add(entity, |control| control.read(&there).is_ok());
         }
         Ok(())

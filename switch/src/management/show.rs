@@ -7,7 +7,7 @@ use wireyard_tables::meter::MeterConfig;
 
 use crate::control::{Entity, TableEntry, Target};
 use crate::core::match_text;
-use crate::replicate::Members;
+use crate::replicate::{Member, Members};
 
 /// An action with its arguments: `forward(2)`.
 pub fn call(program: &Program, call: &ActionCall) -> String {
@@ -105,16 +105,19 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
         Entity::Multicast { id, group } => {
             let ports = match &group.members {
                 Members::All => Value::from("all"),
-                Members::List(list) => list
-                    .iter()
-                    .map(|one| json!({ "port": one.port, "instance": one.instance }))
-                    .collect(),
+                Members::List(list) => copies(list),
             };
             json!({ "multicast_group": id, "ports": ports, "prune_ingress": group.prune_ingress })
         }
         Entity::Mirror { id, session } => {
-            let mut shown = json!({ "mirror_session": id, "port": session.port });
-            shown["instance"] = session.instance.into();
+            let mut shown = json!({ "mirror_session": id });
+            match session.replicas.as_slice() {
+                [one] => {
+                    shown["port"] = one.port.into();
+                    shown["instance"] = one.instance.into();
+                }
+                several => shown["ports"] = copies(several),
+            }
             if let Some(class) = session.traffic_class {
                 shown["traffic_class"] = class.into();
             }
@@ -125,6 +128,12 @@ pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
         }
         _ => return None,
     })
+}
+
+/// Where copies go.
+fn copies(members: &[Member]) -> Value {
+    let copy = |one: &Member| json!({ "port": one.port, "instance": one.instance });
+    members.iter().map(copy).collect()
 }
 
 /// Whether nothing was counted or set in a cell of an array.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::control::{ControlError, Fate, Keep, ObjectFate};
 use crate::p4runtime::device::{Device, Pipeline};
 use crate::p4runtime::pack;
+use crate::p4runtime::pipeline::exchange;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::schema::Schema;
 use crate::program;
@@ -61,8 +62,8 @@ pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, Contr
     let before = device.control.program().name.clone();
     if !request.dry_run {
         let schema = Arc::new(Schema::of(loaded.program.clone()));
-        swap.commit()?;
-        device.set_pipeline(Pipeline { schema, blob: request.program.clone(), cookie: 0 });
+        let pipeline = Pipeline { schema, blob: request.program.clone(), cookie: 0 };
+        exchange(device, swap, pipeline, keep)?;
     }
     Ok(json!({
         "before": before,

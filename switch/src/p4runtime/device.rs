@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use super::arbitration::Arbitration;
 use super::digests::Digests;
+use super::kept::Kept;
 use super::pack;
+use super::persist::Begun;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use crate::control::{Control, ControlError};
@@ -46,21 +48,27 @@ pub struct Device {
     /// primary's writes are done when a new one is notified.
     arbitration: RwLock<Arbitration>,
     digests: Mutex<Digests>,
+    kept: Mutex<Kept>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
 }
 
 impl Device {
-    /// A device that runs this program.
-    pub fn new(id: u64, control: Control, parsed: &Parsed) -> Device {
-        let schema = Arc::new(Schema::of(control.program()));
-        let pipeline = Pipeline { schema, blob: pack::pack(parsed), cookie: 0 };
+    /// A device that runs this program, or what it ran when the process ended.
+    pub fn new(id: u64, control: Control, parsed: &Parsed, begun: Begun) -> Device {
+        let own = || {
+            let schema = Arc::new(Schema::of(control.program()));
+            Pipeline { schema, blob: pack::pack(parsed), cookie: 0 }
+        };
+        let pipeline = begun.pipeline.unwrap_or_else(own);
+        let kept = Mutex::new(Kept::of(begun.metadata));
         Device {
             id,
             control,
             pipeline: RwLock::new(pipeline),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
+            kept,
             saved: Mutex::default(),
         }
     }
@@ -68,6 +76,11 @@ impl Device {
     /// Digests that controllers asked for.
     pub fn digests(&self) -> MutexGuard<'_, Digests> {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Metadata of entries and groups.
+    pub fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a verified program for COMMIT, in the place of the one before.

@@ -72,7 +72,9 @@ impl Service {
         let is_known = schema.program.tables.get(idle.table).is_some_and(|table| {
             idle.program.tables.get(idle.table).is_some_and(|other| other.name == table.name)
         });
-        if is_known && !idle.removed {
+        if is_known && idle.removed {
+            self.device.kept().removed(&entry::key_message(&schema, &idle.entry.key));
+        } else if is_known {
             let table_entry = vec![entry::key_message(&schema, &idle.entry.key)];
             let message = p4::IdleTimeoutNotification { table_entry, timestamp };
             self.to_primaries(&Update::IdleTimeoutNotification(message));

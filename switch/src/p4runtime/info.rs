@@ -49,12 +49,13 @@ pub struct Ids {
 
 /// Ids of one kind for the items that have a name of that kind; 0 for the others.
 fn numbered<I: Id, T>(
+    pinned: &BTreeMap<String, u32>,
     prefix: Prefix,
     items: &IdVec<I, T>,
     name: impl Fn(&T) -> Option<String>,
 ) -> Vec<u32> {
     let names: Vec<Option<String>> = items.iter().map(name).collect();
-    let ids = assign(prefix, names.iter().flatten().map(String::as_str));
+    let ids = assign(prefix, names.iter().flatten().map(String::as_str), pinned);
     names.iter().map(|name| name.as_ref().map_or(0, |name| ids[name.as_str()])).collect()
 }
 
@@ -80,17 +81,32 @@ impl Ids {
         use Prefix as P;
         let tables = &program.tables;
         Ids {
-            tables: numbered(P::Table, tables, |table| Some(table.name.clone())),
-            actions: numbered(P::Action, &program.actions, |action| Some(action.name.clone())),
-            value_sets: numbered(P::ValueSet, &program.value_sets, |set| Some(set.name.clone())),
-            profiles: numbered(P::ActionProfile, tables, profile_name),
-            direct_counters: numbered(P::DirectCounter, tables, counter_name),
-            direct_meters: numbered(P::DirectMeter, tables, meter_name),
-            counters: numbered(P::Counter, &program.counters, |one| Some(one.name.clone())),
-            meters: numbered(P::Meter, &program.meters, |one| Some(one.name.clone())),
-            registers: numbered(P::Register, &program.registers, |one| Some(one.name.clone())),
-            digests: numbered(P::Digest, &program.digests, |one| Some(one.name.clone())),
-            controllers: numbered(P::ControllerHeader, &program.headers, controller_name),
+            tables: numbered(&program.ids, P::Table, tables, |table| Some(table.name.clone())),
+            actions: numbered(&program.ids, P::Action, &program.actions, |action| {
+                Some(action.name.clone())
+            }),
+            value_sets: numbered(&program.ids, P::ValueSet, &program.value_sets, |set| {
+                Some(set.name.clone())
+            }),
+            profiles: numbered(&program.ids, P::ActionProfile, tables, profile_name),
+            direct_counters: numbered(&program.ids, P::DirectCounter, tables, counter_name),
+            direct_meters: numbered(&program.ids, P::DirectMeter, tables, meter_name),
+            counters: numbered(&program.ids, P::Counter, &program.counters, |one| {
+                Some(one.name.clone())
+            }),
+            meters: numbered(&program.ids, P::Meter, &program.meters, |one| Some(one.name.clone())),
+            registers: numbered(&program.ids, P::Register, &program.registers, |one| {
+                Some(one.name.clone())
+            }),
+            digests: numbered(&program.ids, P::Digest, &program.digests, |one| {
+                Some(one.name.clone())
+            }),
+            controllers: numbered(
+                &program.ids,
+                P::ControllerHeader,
+                &program.headers,
+                controller_name,
+            ),
         }
     }
 }

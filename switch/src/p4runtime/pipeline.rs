@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::device::{Device, Pipeline, Saved, election};
 use super::pack::{self, PackError};
+use super::persist;
 use super::proto::p4::config::v1::P4Info;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
-use crate::control::{ControlError, Fate, Keep};
+use crate::control::{ControlError, Fate, Keep, Swap};
 use crate::program;
 use p4::get_forwarding_pipeline_config_request::ResponseType;
 use p4::set_forwarding_pipeline_config_request::Action;
@@ -131,7 +132,23 @@ fn commit(device: &Device, saved: Saved, keep: Keep) -> Result<()> {
             lost.kind, lost.name
         )));
     }
+    exchange(device, swap, saved.pipeline, keep)
+}
+
+/// Lets the prepared program run, and keeps it for the next start.
+///
+/// # Errors
+/// Nothing has changed; or it runs and is not kept.
+pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> Result<()> {
+    let mut unit = device.control.unit()?;
     swap.commit()?;
-    device.set_pipeline(saved.pipeline);
-    Ok(())
+    if keep == Keep::Nothing {
+        *device.kept() = Default::default();
+    }
+    if device.control.is_kept() {
+        let (changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);
+        unit.replace(changes, below);
+    }
+    device.set_pipeline(pipeline);
+    unit.end().wait()
 }

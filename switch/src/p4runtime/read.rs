@@ -73,6 +73,12 @@ pub fn read(
         .iter()
         .map(|entity| match &entity.entity {
             Some(Message::DigestEntry(wanted)) => digests(device, schema, wanted, &mut answers),
+            Some(Message::TableEntry(wanted)) => {
+                table_entries(device, schema, wanted, &mut answers)
+            }
+            Some(Message::PacketReplicationEngineEntry(wanted)) => {
+                replication(device, wanted, &mut answers)
+            }
             Some(message) => one(&device.control, schema, message, &mut answers),
             None => Err(ControlError::InvalidArgument("an entity of the request is empty".into())),
         })
@@ -95,7 +101,6 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
         control.visit(query, &mut |entity| answers.extend(each(entity)))
     };
     match wanted {
-        Message::TableEntry(wanted) => table_entries(control, schema, wanted, answers),
         Message::DirectCounterEntry(wanted) => {
             let table = wanted.table_entry.clone().unwrap_or_default();
             entries(
@@ -211,8 +216,7 @@ fn arrays(
                 _ => None,
             })
         }
-        Message::PacketReplicationEngineEntry(wanted) => replication(control, wanted, answers),
-        // Digests are the service's; externs of a program have no entries.
+        // The others are read above; externs of a program have no entries.
         _ => Ok(()),
     }
 }
@@ -255,14 +259,14 @@ fn numbered(id: u32) -> Result<Option<u16>> {
 
 /// Groups, sessions, or both.
 fn replication(
-    control: &Control,
+    device: &Device,
     wanted: &p4::PacketReplicationEngineEntry,
     answers: &mut Answers,
 ) -> Result<()> {
     let query = match &wanted.r#type {
         None => {
             return replicas(
-                control,
+                device,
                 answers,
                 &[Query::Multicast { id: None }, Query::Mirrors { id: None }],
             );
@@ -274,14 +278,17 @@ fn replication(
             Query::Mirrors { id: numbered(session.session_id)? }
         }
     };
-    replicas(control, answers, &[query])
+    replicas(device, answers, &[query])
 }
 
-fn replicas(control: &Control, answers: &mut Answers, queries: &[Query]) -> Result<()> {
+fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result<()> {
+    let kept = device.kept().clone();
     for query in queries {
-        control.visit(query, &mut |entity| {
+        device.control.visit(query, &mut |entity| {
             let message = match entity {
-                Entity::Multicast { id, group } => replicated::group_message(id, &group),
+                Entity::Multicast { id, group } => {
+                    replicated::group_message(id, &group, kept.of_group(id.into()))
+                }
                 Entity::Mirror { id, session } => replicated::session_message(id, &session),
                 _ => return,
             };
@@ -326,11 +333,12 @@ fn entries(
 }
 
 fn table_entries(
-    control: &Control,
+    device: &Device,
     schema: &Schema,
     wanted: &p4::TableEntry,
     answers: &mut Answers,
 ) -> Result<()> {
+    let control = &device.control;
     if wanted.is_default_action {
         return default_actions(control, schema, wanted, answers);
     }
@@ -341,6 +349,7 @@ fn table_entries(
     };
     let mut sets: std::collections::BTreeMap<(TableId, u32), Does> = Default::default();
     own_sets(control, schema, &mut sets)?;
+    let kept = device.kept().clone();
     entries(
         control,
         schema,
@@ -352,7 +361,9 @@ fn table_entries(
                 Target::Group(id) if *id >= OWN_IDS => sets.get(&(entry.key.table, *id))?.clone(),
                 Target::Group(id) => Does::ActionProfileGroupId(*id),
             };
-            Some(Message::TableEntry(entry::message(schema, &entry, does, parts)))
+            let mut message = entry::message(schema, &entry, does, parts);
+            message.metadata = kept.of_entry(&message);
+            Some(Message::TableEntry(message))
         },
         answers,
     )

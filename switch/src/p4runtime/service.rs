@@ -15,7 +15,7 @@ use super::proto::p4::v1::p4_runtime_server::P4Runtime;
 use super::status::{of_each, status};
 use super::stream::{Message, Streams, WAITING_MAX};
 use super::{packets, pipeline, read, write};
-use crate::control::{ControlError, Mode};
+use crate::control::{ControlError, Mode, Ticket};
 use p4::stream_message_request::Update;
 use p4::write_request::Atomicity;
 
@@ -106,18 +106,25 @@ fn refuse<T>(error: ControlError) -> Result<T, Status> {
     Err(status(&error))
 }
 
-fn do_write(device: &Device, request: &p4::WriteRequest) -> Result<(), Status> {
+/// Does a request; the answer is to be given when the ticket says that it is kept.
+fn do_write(
+    device: &Device,
+    request: &p4::WriteRequest,
+) -> Result<(Ticket, Result<(), Status>), Status> {
     let arbitration = device.arbitration();
     let election = election(request.election_id.as_ref());
     arbitration.may_write(&request.role, election).map_err(|error| status(&error))?;
     let mode = match Atomicity::try_from(request.atomicity) {
         Ok(Atomicity::ContinueOnError) => Mode::Continue,
         Ok(Atomicity::RollbackOnError | Atomicity::DataplaneAtomic) => Mode::Atomic,
-        Err(_) => return refuse(ControlError::InvalidArgument("unknown atomicity".into())),
+        Err(_) => {
+            let unknown = ControlError::InvalidArgument("unknown atomicity".into());
+            return Err(status(&unknown));
+        }
     };
     let pipeline = device.pipeline();
-    write::write(device, &pipeline.schema, &request.updates, mode)
-        .map_err(|results| of_each(&results))
+    let (ticket, done) = write::write(device, &pipeline.schema, &request.updates, mode);
+    Ok((ticket, done.map_err(|results| of_each(&results))))
 }
 
 /// Whether all updates are of tables, which wait for no worker.
@@ -138,10 +145,12 @@ impl P4Runtime for Service {
     async fn write(&self, request: Request<p4::WriteRequest>) -> Answer<p4::WriteResponse> {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
-        match is_short(&request) {
+        let (ticket, done) = match is_short(&request) {
             true => do_write(&self.device, &request)?,
             false => self.blocking(move |device| do_write(device, &request)).await??,
-        }
+        };
+        ticket.kept().await.or_else(refuse)?;
+        done?;
         Ok(Response::new(p4::WriteResponse {}))
     }
 

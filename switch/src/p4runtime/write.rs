@@ -8,12 +8,13 @@ use wireyard_tables::GroupMember;
 
 use super::device::Device;
 use super::digests::{Config, Digests};
+use super::persist::record as persist;
 use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::entry::Wanted;
 use super::translate::{Result, action, entry, objects, replication};
 use crate::control::{
-    Control, ControlError, Entity, EntryKey, Mode, Query, TableEntry, Target, Update,
+    Control, ControlError, Entity, EntryKey, Mode, Query, TableEntry, Target, Ticket, Unit, Update,
 };
 use p4::entity::Entity as Message;
 use p4::update::Type;
@@ -32,7 +33,7 @@ enum Step {
     Wildcard(Vec<Update>),
 }
 
-/// Does the updates of a request.
+/// Does the updates of a request. What comes back first is kept, if anything was done, when the ticket says so.
 ///
 /// # Errors
 /// A result for each update, where one failed.
@@ -41,16 +42,48 @@ pub fn write(
     schema: &Schema,
     updates: &[p4::Update],
     mode: Mode,
-) -> std::result::Result<(), Vec<Result<()>>> {
-    match mode {
-        Mode::Atomic => atomic(device, schema, updates),
-        Mode::Continue => each(device, schema, updates),
+) -> (Ticket, std::result::Result<(), Vec<Result<()>>>) {
+    match device.control.unit() {
+        Ok(mut unit) => {
+            let done = in_unit(device, &mut unit, schema, updates, mode);
+            (unit.end(), done)
+        }
+        Err(error) => (Ticket::default(), Err(vec![Err(error); updates.len()])),
     }
+}
+
+fn in_unit(
+    device: &Device,
+    unit: &mut Unit<'_>,
+    schema: &Schema,
+    updates: &[p4::Update],
+    mode: Mode,
+) -> std::result::Result<(), Vec<Result<()>>> {
+    let kept = device.kept();
+    let concerned = kept.is_concerned(updates).map_err(|error| vec![Err(error); updates.len()])?;
+    // Held, if there is any, until it agrees with the device again.
+    let mut kept = concerned.then_some(kept);
+    let done = match mode {
+        Mode::Atomic => atomic(device, unit, schema, updates),
+        Mode::Continue => each(device, unit, schema, updates),
+    };
+    if let Some(kept) = &mut kept {
+        for (at, update) in updates.iter().enumerate() {
+            if done.as_ref().is_ok() || done.as_ref().is_err_and(|results| results[at].is_ok()) {
+                let changed = kept.done(schema, update);
+                changed
+                    .into_iter()
+                    .for_each(|(owner, new)| unit.note(persist::metadata(owner, new)));
+            }
+        }
+    }
+    done
 }
 
 /// All or nothing.
 fn atomic(
     device: &Device,
+    unit: &mut Unit<'_>,
     schema: &Schema,
     updates: &[p4::Update],
 ) -> std::result::Result<(), Vec<Result<()>>> {
@@ -75,7 +108,7 @@ fn atomic(
             Err(error) => return Err(refused(updates.len(), at, error)),
         }
     }
-    control.write(&all, Mode::Atomic).map_err(|error| match error.first() {
+    unit.write(&all, Mode::Atomic).map_err(|error| match error.first() {
         Some((step, error)) => refused(updates.len(), places[step], error.clone()),
         None => refused(updates.len(), 0, ControlError::Internal(error.to_string())),
     })?;
@@ -129,22 +162,25 @@ fn refused(count: usize, at: usize, error: ControlError) -> Vec<Result<()>> {
 /// Each on its own. Single updates that follow each other go to the device together.
 fn each(
     device: &Device,
+    unit: &mut Unit<'_>,
     schema: &Schema,
     updates: &[p4::Update],
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let control = &device.control;
     let mut results = vec![Ok(()); updates.len()];
     let (mut waiting, mut places) = (Vec::with_capacity(updates.len()), Vec::new());
-    let flush =
-        |waiting: &mut Vec<Update>, places: &mut Vec<usize>, results: &mut Vec<Result<()>>| {
-            if let Err(error) = control.write(waiting, Mode::Continue) {
-                for (place, result) in places.iter().zip(error.results) {
-                    results[*place] = result;
-                }
+    let flush = |unit: &mut Unit<'_>,
+                 waiting: &mut Vec<Update>,
+                 places: &mut Vec<usize>,
+                 results: &mut Vec<Result<()>>| {
+        if let Err(error) = unit.write(waiting, Mode::Continue) {
+            for (place, result) in places.iter().zip(error.results) {
+                results[*place] = result;
             }
-            waiting.clear();
-            places.clear();
-        };
+        }
+        waiting.clear();
+        places.clear();
+    };
     for (at, update) in updates.iter().enumerate() {
         if let Some(entry) = digest(update) {
             results[at] = write_digest(&mut device.digests(), schema, update.r#type, entry);
@@ -152,7 +188,7 @@ fn each(
         }
         // What is asked of the device while translating sees the updates before.
         if is_one_shot(schema, update) {
-            flush(&mut waiting, &mut places, &mut results);
+            flush(unit, &mut waiting, &mut places, &mut results);
         }
         match step(control, schema, update, &mut 0) {
             Ok(Step::Updates(mut steps)) if steps.len() == 1 => {
@@ -160,13 +196,13 @@ fn each(
                 places.push(at);
             }
             Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
-                flush(&mut waiting, &mut places, &mut results);
-                results[at] = control.write(&steps, Mode::Atomic).map_err(ControlError::from);
+                flush(unit, &mut waiting, &mut places, &mut results);
+                results[at] = unit.write(&steps, Mode::Atomic).map_err(ControlError::from);
             }
             Err(error) => results[at] = Err(error),
         }
     }
-    flush(&mut waiting, &mut places, &mut results);
+    flush(unit, &mut waiting, &mut places, &mut results);
     match results.iter().all(Result::is_ok) {
         true => Ok(()),
         false => Err(results),

@@ -10,8 +10,8 @@ use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::{Span, Time};
 
 use super::quantity::{bounded, positive_span, span};
-use super::sheets::Sheets;
 use super::rate_control::Controls;
+use super::sheets::Sheets;
 use super::{
     CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, collectives, faults, flows,
     hosts, loads, shapes, topology,

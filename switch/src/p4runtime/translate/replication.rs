@@ -1,7 +1,6 @@
 //! Multicast groups and clone sessions (the packet replication engine).
 //!
-//! A clone session of this switch makes one copy, so it has one replica. Ports are bytestrings, or numbers as before
-//! P4Runtime 1.4; backup replicas are not there.
+//! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are not there.
 
 use super::{Result, bits, invalid};
 use crate::control::{ControlError, Entity};
@@ -38,21 +37,23 @@ fn replica(member: &Member) -> p4::Replica {
     }
 }
 
+fn members(replicas: &[p4::Replica], what: impl Fn() -> String) -> Result<Vec<Member>> {
+    let members = replicas.iter().map(member).collect::<Result<Vec<Member>>>()?;
+    let mut seen = std::collections::BTreeSet::new();
+    let twice = members.iter().find(|member| !seen.insert((member.port, member.instance)));
+    if let Some(Member { port, instance }) = twice {
+        return invalid(format!("{}: port {port} with instance {instance} is there twice", what()));
+    }
+    Ok(members)
+}
+
 /// A group or session. Where it is deleted, only its number counts.
 pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result<Entity> {
     match &entry.r#type {
         Some(Type::MulticastGroupEntry(group)) => {
             let id = number(group.multicast_group_id, "multicast group")?;
             let replicas: &[p4::Replica] = if deleted { &[] } else { &group.replicas };
-            let members = replicas.iter().map(member).collect::<Result<Vec<Member>>>()?;
-            for (at, member) in members.iter().enumerate() {
-                if members[..at].contains(member) {
-                    let Member { port, instance } = member;
-                    return invalid(format!(
-                        "multicast group {id}: port {port} with instance {instance} is there twice"
-                    ));
-                }
-            }
+            let members = members(replicas, || format!("multicast group {id}"))?;
             let group = Group { members: Members::List(members), prune_ingress: false };
             Ok(Entity::Multicast { id, group })
         }
@@ -63,16 +64,10 @@ pub fn entity(entry: &p4::PacketReplicationEngineEntry, deleted: bool) -> Result
 
 fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entity> {
     let id = number(session.session_id, "clone session")?;
-    let member = match session.replicas.as_slice() {
-        _ if deleted => Member { port: 0, instance: 0 },
-        [one] => member(one)?,
-        replicas => {
-            let count = replicas.len();
-            return Err(ControlError::Unimplemented(format!(
-                "clone session {id} has {count} replicas: a session of this switch has one; clone to several ports with a \
-                 multicast group"
-            )));
-        }
+    let replicas = if deleted {
+        vec![Member { port: 0, instance: 0 }]
+    } else {
+        members(&session.replicas, || format!("clone session {id}"))?
     };
     let class = u8::try_from(session.class_of_service).ok().filter(|class| *class < 8);
     let Some(class) = class else {
@@ -85,18 +80,22 @@ fn clone_session(session: &p4::CloneSessionEntry, deleted: bool) -> Result<Entit
         return invalid("packet_length_bytes cannot be negative");
     };
     let traffic_class = (class != 0).then_some(class);
-    let (port, instance) = (member.port, member.instance);
-    let session = Session { port, instance, traffic_class, truncate_bytes };
+    let session = Session { replicas, traffic_class, truncate_bytes };
     Ok(Entity::Mirror { id, session })
 }
 
-/// The message of a group.
-pub fn group_message(id: u16, group: &Group) -> p4::PacketReplicationEngineEntry {
+/// The message of a group, with the metadata that its controller gave.
+pub fn group_message(
+    id: u16,
+    group: &Group,
+    kept: Option<Vec<u8>>,
+) -> p4::PacketReplicationEngineEntry {
     let (replicas, metadata) = match &group.members {
         Members::List(members) => (members.iter().map(replica).collect(), Vec::new()),
         // A group of an entries file that says `all`: P4Runtime has no replica for that.
         Members::All => (Vec::new(), b"all ports".to_vec()),
     };
+    let metadata = kept.unwrap_or(metadata);
     let multicast_group_id = id.into();
     let group = p4::MulticastGroupEntry { multicast_group_id, replicas, metadata };
     p4::PacketReplicationEngineEntry { r#type: Some(Type::MulticastGroupEntry(group)) }
@@ -106,7 +105,7 @@ pub fn group_message(id: u16, group: &Group) -> p4::PacketReplicationEngineEntry
 pub fn session_message(id: u16, session: &Session) -> p4::PacketReplicationEngineEntry {
     let session = p4::CloneSessionEntry {
         session_id: id.into(),
-        replicas: vec![replica(&Member { port: session.port, instance: session.instance })],
+        replicas: session.replicas.iter().map(replica).collect(),
         class_of_service: session.traffic_class.unwrap_or(0).into(),
         packet_length_bytes: session.truncate_bytes as i32,
     };

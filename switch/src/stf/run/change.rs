@@ -49,10 +49,14 @@ impl Script {
                 if *port != CPU_PORT {
                     self.known_port(TestPort::Port(*port), "mirroring_add")?;
                 }
-                let session =
-                    Session { port: *port, instance: *id, traffic_class: None, truncate_bytes: 0 };
+                let session = Session {
+                    replicas: vec![Member { port: *port, instance: *id }],
+                    traffic_class: None,
+                    truncate_bytes: 0,
+                };
                 self.sandbox.core.replication.change(|all| {
-                    all.set_session(*id, session);
+                    // One copy is never too many.
+                    let _ = all.set_session(*id, session);
                     Ok(())
                 })
             }

@@ -1,0 +1,212 @@
+//! The service: what a request asks of the tree.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{Mutex, mpsc};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::subscribe;
+use super::tree::{self, Entry};
+use crate::control::Control;
+use crate::p4runtime::proto::gnmi::g_nmi_server::GNmi;
+use crate::p4runtime::proto::gnmi::typed_value::Value;
+use crate::p4runtime::proto::gnmi::{
+    CapabilityRequest, CapabilityResponse, Encoding, GetRequest, GetResponse, ModelData,
+    Notification, Path, SetRequest, SetResponse, SubscribeRequest, SubscribeResponse, TypedValue,
+    Update,
+};
+use crate::p4runtime::status::status;
+
+/// How old an answer may be.
+const FRESH: Duration = Duration::from_millis(50);
+/// Subscriptions that are served at once.
+const STREAMS_MAX: usize = 64;
+/// Messages that wait for a client that does not read.
+const WAITING_MAX: usize = 64;
+/// Paths of one request.
+pub(super) const PATHS_MAX: usize = 4096;
+
+type Tree = Arc<Vec<Entry>>;
+
+/// The service of one device.
+#[derive(Clone)]
+pub struct Service {
+    pub(super) control: Control,
+    tree: Arc<Mutex<Option<(Instant, Tree)>>>,
+    streams: Arc<AtomicUsize>,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+/// A stream that is counted while it lives.
+pub(super) struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Service {
+    /// For a device.
+    pub fn new(control: Control) -> Service {
+        Service { control, tree: Arc::default(), streams: Arc::default() }
+    }
+
+    /// The tree, as of now or of a moment ago.
+    pub(super) async fn tree(&self) -> Result<Tree, Status> {
+        let mut known = self.tree.lock().await;
+        if let Some((at, tree)) = known.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(tree));
+        }
+        let control = self.control.clone();
+        let asked = tokio::task::spawn_blocking(move || control.links());
+        let ports = asked.await.map_err(|error| Status::internal(error.to_string()))?;
+        let tree = Arc::new(tree::of(&ports.map_err(|error| status(&error))?));
+        *known = Some((Instant::now(), Arc::clone(&tree)));
+        Ok(tree)
+    }
+
+    fn open(&self) -> Result<Counted, Status> {
+        let counted = Counted(Arc::clone(&self.streams));
+        match self.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX {
+            true => Ok(counted),
+            false => Err(Status::resource_exhausted(format!(
+                "{STREAMS_MAX} subscriptions are open already; end one first"
+            ))),
+        }
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Leaves as a notification.
+pub(super) fn notification<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+    encoding: Encoding,
+) -> Notification {
+    let update = |entry: &Entry| Update {
+        path: Some(entry.path()),
+        val: Some(entry.leaf.typed(encoding)),
+        duplicates: 0,
+    };
+    Notification {
+        timestamp: now_ns(),
+        update: entries.map(update).collect(),
+        ..Notification::default()
+    }
+}
+
+/// An encoding that is served.
+pub(super) fn encoding(number: i32) -> Result<Encoding, Status> {
+    match Encoding::try_from(number) {
+        Ok(encoding @ (Encoding::Json | Encoding::JsonIetf | Encoding::Proto)) => Ok(encoding),
+        _ => Err(Status::unimplemented("encodings are PROTO and JSON_IETF, or none")),
+    }
+}
+
+/// A path as people write it.
+fn text(path: &Path) -> String {
+    let mut text = String::new();
+    for elem in &path.elem {
+        text += &format!("/{}", elem.name);
+        elem.key.iter().for_each(|(key, value)| text += &format!("[{key}={value}]"));
+    }
+    if text.is_empty() { "/".to_owned() } else { text }
+}
+
+/// A path that names something of the model.
+pub(super) fn known(path: Path) -> Result<Path, Status> {
+    match tree::is_known(&path) {
+        true => Ok(path),
+        false => Err(Status::not_found(format!(
+            "{} is not there: this device has interfaces/interface with name, config, state and state/counters",
+            text(&path)
+        ))),
+    }
+}
+
+#[tonic::async_trait]
+impl GNmi for Service {
+    type SubscribeStream = Pin<Box<dyn Stream<Item = Result<SubscribeResponse, Status>> + Send>>;
+
+    async fn capabilities(
+        &self,
+        _: Request<CapabilityRequest>,
+    ) -> Result<Response<CapabilityResponse>, Status> {
+        let model = ModelData {
+            name: "openconfig-interfaces".to_owned(),
+            organization: "OpenConfig working group".to_owned(),
+            version: "3.0.0".to_owned(),
+        };
+        let encodings = [Encoding::Proto, Encoding::JsonIetf];
+        Ok(Response::new(CapabilityResponse {
+            supported_models: vec![model],
+            supported_encodings: encodings.map(|encoding| encoding as i32).to_vec(),
+            g_nmi_version: "0.10.0".to_owned(),
+        }))
+    }
+
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
+        let request = request.into_inner();
+        if request.path.len() > PATHS_MAX {
+            let text = format!("a request has at most {PATHS_MAX} paths");
+            return Err(Status::invalid_argument(text));
+        }
+        let encoding = encoding(request.encoding)?;
+        let tree = self.tree().await?;
+        let one = |path: &Path| {
+            let path = known(tree::join(request.prefix.as_ref(), path))?;
+            let found = tree.iter().filter(|entry| tree::is_under(&path, entry));
+            let found: Vec<&Entry> =
+                found.filter(|entry| tree::is_of_type(entry, request.r#type)).collect();
+            let names_one =
+                |key: &String| key != "*" && !tree.iter().any(|entry| entry.interface == *key);
+            let mut keys = path.elem.iter().flat_map(|elem| elem.key.values());
+            if let Some(name) = keys.find(|key| names_one(key)) {
+                return Err(Status::not_found(format!("there is no interface {name}")));
+            }
+            if !path.elem.is_empty() {
+                return Ok(notification(found.into_iter(), encoding));
+            }
+            // The whole tree is no scalar: it is one document.
+            let value = Value::JsonIetfVal(tree::document(&found));
+            let val = Some(TypedValue { value: Some(value) });
+            let update = vec![Update { path: Some(path), val, duplicates: 0 }];
+            Ok(Notification { timestamp: now_ns(), update, ..Notification::default() })
+        };
+        let notification = request.path.iter().map(one).collect::<Result<Vec<_>, Status>>()?;
+        Ok(Response::new(GetResponse { notification }))
+    }
+
+    async fn set(&self, _: Request<SetRequest>) -> Result<Response<SetResponse>, Status> {
+        Err(Status::unimplemented(
+            "nothing is set by gNMI: ports belong to the command line and to --ports FILE",
+        ))
+    }
+
+    async fn subscribe(
+        &self,
+        request: Request<Streaming<SubscribeRequest>>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
+        let counted = self.open()?;
+        let (outgoing, messages) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(subscribe::serve(self.clone(), request.into_inner(), outgoing, counted));
+        Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+}

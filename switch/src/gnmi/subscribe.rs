@@ -1,0 +1,190 @@
+//! Subscriptions: the values now, then those that change, or all of them in intervals.
+//!
+//! A client that does not read is waited for; meanwhile only the last values of its subscription are kept, so it misses what came in between.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Status, Streaming};
+
+use super::service::{Counted, PATHS_MAX, Service, encoding, known, notification};
+use super::tree::{self, Entry};
+use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
+use crate::p4runtime::proto::gnmi::subscribe_response::Response as Answer;
+use crate::p4runtime::proto::gnmi::subscription_list::Mode;
+use crate::p4runtime::proto::gnmi::{
+    Encoding, Path, SubscribeRequest, SubscribeResponse, SubscriptionList, SubscriptionMode,
+};
+
+/// How soon a change is seen.
+const LOOK: Duration = Duration::from_millis(100);
+/// Samples where the client leaves the interval to the device.
+const SAMPLE: Duration = Duration::from_secs(10);
+
+/// One path of a subscription.
+struct Watch {
+    path: Path,
+    /// Sends all its values so often; `None`: those that change, when they do.
+    interval: Option<Duration>,
+    /// Of a sample, only what has changed.
+    only_changes: bool,
+    due: Instant,
+    /// What was sent last.
+    sent: Vec<Entry>,
+}
+
+/// A subscription.
+struct Subscription {
+    watches: Vec<Watch>,
+    encoding: Encoding,
+    outgoing: Sender<Result<SubscribeResponse, Status>>,
+}
+
+/// Whether the stream goes on.
+type Goes = Result<(), Option<Status>>;
+
+/// Serves one stream to its end.
+pub(super) async fn serve(
+    service: Service,
+    mut incoming: Streaming<SubscribeRequest>,
+    outgoing: Sender<Result<SubscribeResponse, Status>>,
+    counted: Counted,
+) {
+    if let Err(Some(status)) = stream(&service, &mut incoming, &outgoing).await {
+        // A client that has gone needs no reason.
+        let _ = outgoing.send(Err(status)).await;
+    }
+    drop(counted);
+}
+
+async fn stream(
+    service: &Service,
+    incoming: &mut Streaming<SubscribeRequest>,
+    outgoing: &Sender<Result<SubscribeResponse, Status>>,
+) -> Goes {
+    let list = match incoming.message().await?.and_then(|message| message.request) {
+        Some(Asked::Subscribe(list)) => list,
+        Some(Asked::Poll(_)) => return Err(Some(wrong("a stream begins with `subscribe`"))),
+        None => return Err(None),
+    };
+    let mode = list.mode();
+    let mut subscription = subscription(&list, outgoing.clone())?;
+    subscription.begin(service, !list.updates_only).await?;
+    loop {
+        match mode {
+            Mode::Once => return Ok(()),
+            Mode::Poll => match incoming.message().await?.and_then(|message| message.request) {
+                Some(Asked::Poll(_)) => subscription.begin(service, true).await?,
+                Some(Asked::Subscribe(_)) => {
+                    return Err(Some(wrong("a stream has one `subscribe`")));
+                }
+                None => return Err(None),
+            },
+            Mode::Stream => {
+                let due = subscription.watches.iter().map(|watch| watch.due).min();
+                let due = due.unwrap_or_else(|| Instant::now() + SAMPLE);
+                tokio::select! {
+                    () = outgoing.closed() => return Err(None),
+                    message = incoming.message() => match message? {
+                        Some(_) => return Err(Some(wrong("a stream of mode STREAM takes one request"))),
+                        // It says no more and goes on listening.
+                        None => sleep_until(due).await,
+                    },
+                    () = sleep_until(due) => {}
+                }
+                if outgoing.is_closed() {
+                    return Err(None);
+                }
+                subscription.look(service).await?;
+            }
+        }
+    }
+}
+
+fn wrong(text: &str) -> Status {
+    Status::invalid_argument(text)
+}
+
+fn subscription(
+    list: &SubscriptionList,
+    outgoing: Sender<Result<SubscribeResponse, Status>>,
+) -> Result<Subscription, Option<Status>> {
+    if list.subscription.len() > PATHS_MAX {
+        return Err(Some(wrong("too many subscriptions in one request")));
+    }
+    let encoding = encoding(list.encoding)?;
+    let now = Instant::now();
+    let mut watches = Vec::new();
+    for one in &list.subscription {
+        let path = one.path.clone().unwrap_or_default();
+        let path = known(tree::join(list.prefix.as_ref(), &path))?;
+        if one.heartbeat_interval != 0 {
+            return Err(Some(Status::unimplemented(
+                "heartbeat_interval: values that do not change are not sent again",
+            )));
+        }
+        let interval = match one.mode() {
+            SubscriptionMode::Sample if one.sample_interval == 0 => Some(SAMPLE),
+            SubscriptionMode::Sample => Some(Duration::from_nanos(one.sample_interval).max(LOOK)),
+            SubscriptionMode::OnChange | SubscriptionMode::TargetDefined => None,
+        };
+        let only_changes = one.suppress_redundant;
+        let due = now + interval.unwrap_or(LOOK);
+        watches.push(Watch { path, interval, only_changes, due, sent: Vec::new() });
+    }
+    Ok(Subscription { watches, encoding, outgoing })
+}
+
+impl Subscription {
+    async fn send(&self, answer: Answer) -> Goes {
+        let sent = self.outgoing.send(Ok(SubscribeResponse { response: Some(answer) })).await;
+        sent.map_err(|_| None)
+    }
+
+    /// All values, and the word that these were all.
+    async fn begin(&mut self, service: &Service, values: bool) -> Goes {
+        let all = service.tree().await?;
+        for at in 0..self.watches.len() {
+            let watch = &mut self.watches[at];
+            let found = all.iter().filter(|entry| tree::is_under(&watch.path, entry));
+            watch.sent = found.cloned().collect();
+            if values && !watch.sent.is_empty() {
+                let message = notification(watch.sent.iter(), self.encoding);
+                self.send(Answer::Update(message)).await?;
+            }
+        }
+        self.send(Answer::SyncResponse(true)).await
+    }
+
+    /// What is due.
+    async fn look(&mut self, service: &Service) -> Goes {
+        let now = Instant::now();
+        let all = service.tree().await?;
+        for at in 0..self.watches.len() {
+            let watch = &mut self.watches[at];
+            if watch.due > now {
+                continue;
+            }
+            watch.due = now + watch.interval.unwrap_or(LOOK);
+            let found: Vec<Entry> =
+                all.iter().filter(|entry| tree::is_under(&watch.path, entry)).cloned().collect();
+            let is_new = |entry: &&Entry| !watch.sent.contains(entry);
+            let all_of_them = watch.interval.is_some() && !watch.only_changes;
+            let new: Vec<&Entry> =
+                found.iter().filter(|entry| all_of_them || is_new(entry)).collect();
+            let mut message = notification(new.into_iter(), self.encoding);
+            // What is there no more: a port that was removed.
+            let is_there = |gone: &&Entry| {
+                found.iter().any(|f| (&f.interface, f.names) == (&gone.interface, gone.names))
+            };
+            message.delete =
+                watch.sent.iter().filter(|gone| !is_there(gone)).map(Entry::path).collect();
+            watch.sent = found;
+            if !message.update.is_empty() || !message.delete.is_empty() {
+                self.send(Answer::Update(message)).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! The tree: one leaf after the other, in the order of ports, and what of it a path names.
+//!
+//! Paths are those of `openconfig-interfaces`, with the interface as key: `interfaces/interface[name=veth1]/state/oper-status`.
+//! A path names a leaf or what is above leaves; a key that is left out, or `*`, is every interface; `*` instead of a name is any name.
+//! `ifindex` and `id` are the port's number, by which P4Runtime knows it.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::core::PortReport;
+use crate::p4runtime::proto::gnmi::typed_value::Value;
+use crate::p4runtime::proto::gnmi::{Encoding, Path, PathElem, TypedValue};
+use crate::ports::LinkState;
+
+/// A value of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaf {
+    Text(String),
+    Number(u64),
+}
+
+impl Leaf {
+    /// As the message wants it. Encoding 0, JSON, is also what a client has that names none, and those want scalars (finsy; Stratum
+    /// answers so): JSON is given where `JSON_IETF` is asked for.
+    pub(super) fn typed(&self, encoding: Encoding) -> TypedValue {
+        let value = match (encoding, self) {
+            // RFC 7951: numbers of 64 bits are texts.
+            (Encoding::JsonIetf, Leaf::Number(number)) => {
+                Value::JsonIetfVal(json!(number.to_string()).to_string().into_bytes())
+            }
+            (Encoding::JsonIetf, Leaf::Text(text)) => {
+                Value::JsonIetfVal(json!(text).to_string().into_bytes())
+            }
+            (_, Leaf::Text(text)) => Value::StringVal(text.clone()),
+            (_, Leaf::Number(number)) => Value::UintVal(*number),
+        };
+        TypedValue { value: Some(value) }
+    }
+}
+
+/// A leaf with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The interface.
+    pub(super) interface: String,
+    /// Names below it: `state`, `counters`, `in-octets`.
+    pub(super) names: &'static [&'static str],
+    /// The value.
+    pub(super) leaf: Leaf,
+}
+
+impl Entry {
+    pub(super) fn path(&self) -> Path {
+        let elem = |name: &str| PathElem { name: name.to_owned(), ..PathElem::default() };
+        let key = [("name".to_owned(), self.interface.clone())].into_iter().collect();
+        let front = [elem("interfaces"), PathElem { name: "interface".to_owned(), key }];
+        let names = self.names.iter().map(|name| elem(name));
+        Path { elem: front.into_iter().chain(names).collect(), ..Path::default() }
+    }
+
+    /// True for what counts, which changes with each packet.
+    fn is_counter(&self) -> bool {
+        self.names.contains(&"counters")
+    }
+
+    fn is_config(&self) -> bool {
+        self.names.first() == Some(&"config")
+    }
+}
+
+/// The name of an interface: the port as the command line has it, without the kind in front.
+fn interface(report: &PortReport, all: &[(PortReport, LinkState)]) -> String {
+    let short = |report: &PortReport| match report.name.split_once(':') {
+        Some((_, name)) => name.to_owned(),
+        None => report.name.clone(),
+    };
+    let name = short(report);
+    let others = all.iter().filter(|(other, _)| other.port != report.port);
+    match others.into_iter().any(|(other, _)| short(other) == name) {
+        true => format!("{name}.{}", report.port),
+        false => name,
+    }
+}
+
+/// What each interface has.
+const LEAVES: [&[&str]; 15] = [
+    &["name"],
+    &["config", "name"],
+    &["state", "name"],
+    &["state", "ifindex"],
+    &["state", "id"],
+    &["state", "oper-status"],
+    &["state", "admin-status"],
+    &["state", "counters", "in-octets"],
+    &["state", "counters", "in-pkts"],
+    &["state", "counters", "in-discards"],
+    &["state", "counters", "in-errors"],
+    &["state", "counters", "out-octets"],
+    &["state", "counters", "out-pkts"],
+    &["state", "counters", "out-discards"],
+    &["state", "counters", "out-errors"],
+];
+
+/// The values of a port, in the order of [`LEAVES`].
+fn values(report: &PortReport, link: LinkState, name: &str) -> [Leaf; LEAVES.len()] {
+    let text = |text: &str| Leaf::Text(text.to_owned());
+    let (oper, admin) = match link {
+        LinkState::Up => ("UP", "UP"),
+        LinkState::NoCarrier => ("LOWER_LAYER_DOWN", "UP"),
+        LinkState::Down => ("DOWN", "DOWN"),
+        LinkState::Gone => ("NOT_PRESENT", "DOWN"),
+        LinkState::Ended => ("DORMANT", "UP"),
+    };
+    let medium = &report.medium;
+    let number = Leaf::Number(u64::from(report.port));
+    [
+        text(name),
+        text(name),
+        text(name),
+        number.clone(),
+        number,
+        text(oper),
+        text(admin),
+        Leaf::Number(medium.rx_bytes),
+        Leaf::Number(medium.rx_frames),
+        Leaf::Number(medium.rx_kernel_drops),
+        Leaf::Number(medium.rx_errors + medium.rx_too_long + medium.rx_gso),
+        Leaf::Number(medium.tx_bytes),
+        Leaf::Number(medium.tx_frames),
+        Leaf::Number(medium.tx_down),
+        Leaf::Number(medium.tx_errors + medium.tx_too_long),
+    ]
+}
+
+/// The tree of these ports.
+pub(super) fn of(ports: &[(PortReport, LinkState)]) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for (report, link) in ports {
+        let name = interface(report, ports);
+        let leaves = LEAVES.into_iter().zip(values(report, *link, &name));
+        let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf };
+        all.extend(leaves.map(entry));
+    }
+    all
+}
+
+/// A prefix and a path, as one path.
+pub(super) fn join(prefix: Option<&Path>, path: &Path) -> Path {
+    let elem = prefix.iter().flat_map(|prefix| &prefix.elem).chain(&path.elem).cloned().collect();
+    Path { elem, ..path.clone() }
+}
+
+/// True if the leaf is the path, or below it.
+pub(super) fn is_under(path: &Path, entry: &Entry) -> bool {
+    let front = [("interfaces", None), ("interface", Some(entry.interface.as_str()))];
+    let mut place = front.into_iter().chain(entry.names.iter().map(|name| (*name, None)));
+    path.elem.iter().all(|elem| {
+        let Some((name, key)) = place.next() else { return false };
+        let is_named = elem.name == "*" || elem.name == name;
+        is_named
+            && elem.key.iter().all(|(of, wanted)| {
+                of == "name" && key.is_some_and(|key| wanted == "*" || wanted == key)
+            })
+    })
+}
+
+/// True if the path could name something of the model, whatever interfaces there are.
+pub(super) fn is_known(path: &Path) -> bool {
+    let mut any = path.clone();
+    let keys = any.elem.iter_mut().flat_map(|elem| elem.key.iter_mut());
+    keys.for_each(|(_, value)| *value = "*".to_owned());
+    let entry = |names| Entry { interface: String::new(), names, leaf: Leaf::Number(0) };
+    LEAVES.into_iter().any(|names| is_under(&any, &entry(names)))
+}
+
+/// Whether a request of this kind wants the leaf: 0 all, 1 configuration, others state.
+pub(super) fn is_of_type(entry: &Entry, kind: i32) -> bool {
+    match kind {
+        0 => true,
+        1 => entry.is_config(),
+        _ => !entry.is_config(),
+    }
+}
+
+/// Leaves as one JSON document, in the form of RFC 7951.
+pub(super) fn document(entries: &[&Entry]) -> Vec<u8> {
+    let mut interfaces: Vec<Json> = Vec::new();
+    let mut last = None;
+    for entry in entries {
+        if last != Some(&entry.interface) {
+            last = Some(&entry.interface);
+            interfaces.push(json!({ "name": entry.interface }));
+        }
+        let mut at = interfaces.last_mut().expect("one was pushed above");
+        let (leaf, above) = entry.names.split_last().expect("a leaf has a name");
+        for name in above {
+            at = object(at).entry(*name).or_insert_with(|| json!({}));
+        }
+        let value = match &entry.leaf {
+            Leaf::Text(text) => json!(text),
+            // ifindex has 32 bits; counters have 64, which RFC 7951 writes as texts.
+            Leaf::Number(number) if entry.is_counter() => json!(number.to_string()),
+            Leaf::Number(number) => json!(number),
+        };
+        object(at).insert((*leaf).to_owned(), value);
+    }
+    let all = json!({ "openconfig-interfaces:interfaces": { "interface": interfaces } });
+    all.to_string().into_bytes()
+}
+
+fn object(value: &mut Json) -> &mut Map<String, Json> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("made above")
+}

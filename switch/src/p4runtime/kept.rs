@@ -1,0 +1,168 @@
+//! Metadata: bytes that a controller gives with a table entry or a multicast group, and reads back (P4Runtime specification 1.5,
+//! sections 9.1 and 9.5).
+//!
+//! The device has no use for them, so they are here, by the key of the entry as a message; they go with the entry. Nothing is kept, and
+//! nothing looked up, where no controller gives any.
+
+use std::collections::HashMap;
+
+use prost::Message as _;
+
+use super::proto::p4::v1 as p4;
+use super::schema::Schema;
+use super::translate::entry;
+use crate::control::ControlError;
+use p4::entity::Entity as Message;
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::update::Type;
+
+/// All bytes that are kept.
+const BYTES_MAX: usize = 64 << 20;
+
+/// What bytes belong to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Owner {
+    /// An entry, by its message with nothing but the key.
+    Entry(Vec<u8>),
+    /// A multicast group.
+    Group(u32),
+}
+
+impl Owner {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Owner::Entry(key) => [&[0][..], key].concat(),
+            Owner::Group(group) => [&[1][..], &group.to_be_bytes()].concat(),
+        }
+    }
+
+    fn of(bytes: &[u8]) -> Option<Owner> {
+        match bytes.split_first()? {
+            (0, key) => Some(Owner::Entry(key.to_vec())),
+            (1, group) => Some(Owner::Group(u32::from_be_bytes(group.try_into().ok()?))),
+            _ => None,
+        }
+    }
+}
+
+/// Metadata by what they belong to.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    all: HashMap<Owner, Vec<u8>>,
+    bytes: usize,
+}
+
+/// The metadata of an update.
+fn given(update: &p4::Update) -> &[u8] {
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Message::TableEntry(entry)) => &entry.metadata,
+        Some(Message::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
+            Some(Replication::MulticastGroupEntry(group)) => &group.metadata,
+            _ => &[],
+        },
+        _ => &[],
+    }
+}
+
+fn of_key(message: &p4::TableEntry) -> Owner {
+    let p4::TableEntry { table_id, r#match, priority, .. } = message;
+    let key = p4::TableEntry {
+        table_id: *table_id,
+        r#match: r#match.clone(),
+        priority: *priority,
+        ..Default::default()
+    };
+    Owner::Entry(key.encode_to_vec())
+}
+
+fn owner(schema: &Schema, update: &p4::Update) -> Option<Owner> {
+    match update.entity.as_ref()?.entity.as_ref()? {
+        Message::TableEntry(message) if !message.is_default_action => {
+            // Written again as the switch writes it: values without zeros in front.
+            let table = schema.table(message.table_id).ok()?;
+            let key = entry::key(schema, table, message).ok()?;
+            Some(of_key(&entry::key_message(schema, &key)))
+        }
+        Message::PacketReplicationEngineEntry(message) => match &message.r#type {
+            Some(Replication::MulticastGroupEntry(group)) => {
+                Some(Owner::Group(group.multicast_group_id))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Kept {
+    /// Whether updates change what is kept.
+    ///
+    /// # Errors
+    /// [`ControlError::ResourceExhausted`]: there is no room for their metadata.
+    pub fn is_concerned(&self, updates: &[p4::Update]) -> Result<bool, ControlError> {
+        let bytes: usize = updates.iter().map(|update| given(update).len()).sum();
+        if self.bytes + bytes > BYTES_MAX {
+            return Err(ControlError::ResourceExhausted(format!(
+                "entries have {} bytes of metadata, and {BYTES_MAX} are kept: give the entries less",
+                self.bytes + bytes
+            )));
+        }
+        Ok(bytes > 0 || !self.all.is_empty())
+    }
+
+    /// An update was done: what belongs to which owner now comes back, if that has changed.
+    pub fn done(
+        &mut self,
+        schema: &Schema,
+        update: &p4::Update,
+    ) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let owner = owner(schema, update)?;
+        let metadata = given(update);
+        let is_gone = update.r#type == Type::Delete as i32 || metadata.is_empty();
+        let new = (!is_gone).then(|| metadata.to_vec());
+        let bytes = owner.bytes();
+        let had = self.set(owner, new.clone());
+        (had || new.is_some()).then_some((bytes, new))
+    }
+
+    /// True if there was something before.
+    fn set(&mut self, owner: Owner, metadata: Option<Vec<u8>>) -> bool {
+        self.bytes += metadata.as_ref().map_or(0, Vec::len);
+        let old = match metadata {
+            Some(metadata) => self.all.insert(owner, metadata),
+            None => self.all.remove(&owner),
+        };
+        self.bytes -= old.as_ref().map_or(0, Vec::len);
+        old.is_some()
+    }
+
+    /// What was kept when the process ended, by the bytes of its owner.
+    pub fn of(all: Vec<(Vec<u8>, Vec<u8>)>) -> Kept {
+        let mut kept = Kept::default();
+        for (owner, metadata) in all {
+            if let Some(owner) = Owner::of(&owner) {
+                kept.set(owner, Some(metadata));
+            }
+        }
+        kept
+    }
+
+    /// The device removed an entry.
+    pub fn removed(&mut self, key: &p4::TableEntry) {
+        if !self.all.is_empty() {
+            self.set(of_key(key), None);
+        }
+    }
+
+    /// The metadata of an entry of an answer.
+    pub fn of_entry(&self, message: &p4::TableEntry) -> Vec<u8> {
+        if self.all.is_empty() {
+            return Vec::new();
+        }
+        self.all.get(&of_key(message)).cloned().unwrap_or_default()
+    }
+
+    /// The metadata of a multicast group.
+    pub fn of_group(&self, group: u32) -> Option<Vec<u8>> {
+        self.all.get(&Owner::Group(group)).cloned()
+    }
+}

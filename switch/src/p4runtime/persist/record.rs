@@ -1,0 +1,342 @@
+//! Objects of the device as records, and back.
+//!
+//! A key is a byte for the kind, which orders records so that each comes after what it refers to, and the ids of the object as
+//! controllers know them; for an entry its message with nothing but the key. A value is what the device has when the update
+//! is done: so a change of one part (the meter of an entry) keeps the others.
+
+use prost::Message;
+use wireyard_pipeline::ids::Id;
+
+use crate::control::{Change, Control, Entity, EntryKey, Query, TableEntry, Target, Update};
+use crate::p4runtime::proto::p4::v1 as p4;
+use crate::p4runtime::proto::wireyard::v1 as stored;
+use crate::p4runtime::schema::Schema;
+use crate::p4runtime::translate::entry::{self, Parts};
+use crate::p4runtime::translate::{Result, action, objects};
+use crate::replicate::{Group, Member, Members, Session};
+use p4::table_action::Type as Does;
+
+/// The program of the command line.
+pub(super) const BASE: &[u8] = &[PROGRAM, 0];
+/// The program that runs, where a controller pushed it.
+const RUNNING: &[u8] = &[PROGRAM, 1];
+
+const PROGRAM: u8 = 0;
+const MEMBER: u8 = 1;
+const GROUP: u8 = 2;
+const ENTRY: u8 = 3;
+const DEFAULT: u8 = 4;
+const VALUE_SET: u8 = 5;
+const MULTICAST: u8 = 6;
+const SESSION: u8 = 7;
+const COUNTER: u8 = 8;
+const METER: u8 = 9;
+const REGISTER: u8 = 10;
+const METADATA: u8 = 11;
+
+/// Records up to which kind a new state replaces.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum Replaced {
+    /// Tables, groups and sessions.
+    AllButArrays = COUNTER,
+    /// All.
+    Everything = u8::MAX,
+}
+
+/// The record of the program of the command line.
+pub(super) fn base(blob: Vec<u8>) -> Change {
+    (BASE.to_vec(), Some(blob))
+}
+
+/// The record of the program that runs.
+pub(super) fn running(blob: &[u8], cookie: u64) -> Change {
+    (RUNNING.to_vec(), Some([&cookie.to_be_bytes()[..], blob].concat()))
+}
+
+/// The record of the metadata of an entry or group.
+pub fn metadata(owner: Vec<u8>, metadata: Option<Vec<u8>>) -> Change {
+    ([vec![METADATA], owner].concat(), metadata)
+}
+
+fn key(kind: u8, ids: &[u32]) -> Vec<u8> {
+    let ids = ids.iter().flat_map(|id| id.to_be_bytes());
+    std::iter::once(kind).chain(ids).collect()
+}
+
+fn cell(kind: u8, id: u32, index: u64) -> Vec<u8> {
+    let mut key = key(kind, &[id]);
+    key.extend(index.to_be_bytes());
+    key
+}
+
+/// Makes records of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) control: &'a Control,
+    pub(super) schema: &'a Schema,
+}
+
+impl Record<'_> {
+    /// What an update that was done changed.
+    pub(super) fn update(&self, update: &Update) -> Option<Change> {
+        let ids = &self.schema.ids;
+        Some(match update.entity() {
+            Entity::TableEntry(TableEntry { key, .. }) | Entity::DirectMeter { key, .. } => {
+                let found = self.read(&Query::Entry(key.clone()));
+                (self.entry_key(key), found.and_then(|found| self.value(&found)))
+            }
+            Entity::Member { table, id, .. } => {
+                let found = self.read(&Query::Members { table: Some(*table), id: Some(*id) });
+                let key = key(MEMBER, &[ids.profiles[table.index()], *id]);
+                (key, found.and_then(|found| self.value(&found)))
+            }
+            Entity::Group { table, id, .. } => {
+                let found = self.read(&Query::Groups { table: Some(*table), id: Some(*id) });
+                let key = key(GROUP, &[ids.profiles[table.index()], *id]);
+                (key, found.and_then(|found| self.value(&found)))
+            }
+            Entity::Multicast { id, .. } => {
+                let found = self.read(&Query::Multicast { id: Some(*id) });
+                let key = key(MULTICAST, &[u32::from(*id)]);
+                (key, found.and_then(|found| self.value(&found)))
+            }
+            Entity::Mirror { id, .. } => {
+                let found = self.read(&Query::Mirrors { id: Some(*id) });
+                let key = key(SESSION, &[u32::from(*id)]);
+                (key, found.and_then(|found| self.value(&found)))
+            }
+            // Counts of entries are what packets did.
+            Entity::DirectCounter { .. } => return None,
+            entity => (self.key_of(entity)?, self.value(entity)),
+        })
+    }
+
+    fn read(&self, query: &Query) -> Option<Entity> {
+        self.control.read(query).ok()?.pop()
+    }
+
+    fn entry_key(&self, found: &EntryKey) -> Vec<u8> {
+        let message = entry::key_message(self.schema, found);
+        [vec![ENTRY], message.encode_to_vec()].concat()
+    }
+
+    fn key_of(&self, entity: &Entity) -> Option<Vec<u8>> {
+        let ids = &self.schema.ids;
+        Some(match entity {
+            Entity::TableEntry(found) => self.entry_key(&found.key),
+            Entity::DefaultAction { table, .. } => key(DEFAULT, &[ids.tables[table.index()]]),
+            Entity::Member { table, id, .. } => key(MEMBER, &[ids.profiles[table.index()], *id]),
+            Entity::Group { table, id, .. } => key(GROUP, &[ids.profiles[table.index()], *id]),
+            Entity::ValueSet { set, .. } => key(VALUE_SET, &[ids.value_sets[set.index()]]),
+            Entity::Multicast { id, .. } => key(MULTICAST, &[u32::from(*id)]),
+            Entity::Mirror { id, .. } => key(SESSION, &[u32::from(*id)]),
+            Entity::Counter { counter, index, .. } => {
+                cell(COUNTER, ids.counters[counter.index()], *index)
+            }
+            Entity::Meter { meter, index, .. } => cell(METER, ids.meters[meter.index()], *index),
+            Entity::Register { register, index, .. } => {
+                cell(REGISTER, ids.registers[register.index()], *index)
+            }
+            Entity::DirectCounter { .. } | Entity::DirectMeter { .. } => return None,
+        })
+    }
+
+    /// The value of an object; `None` where it is as the program has it.
+    fn value(&self, entity: &Entity) -> Option<Vec<u8>> {
+        let schema = self.schema;
+        Some(match entity {
+            Entity::TableEntry(found) => {
+                let does = match &found.target {
+                    Target::Action(call) => Does::Action(action::action(schema, call)),
+                    Target::Member(id) => Does::ActionProfileMemberId(*id),
+                    Target::Group(id) => Does::ActionProfileGroupId(*id),
+                };
+                let parts = Parts { meter: true, ..Parts::default() };
+                entry::message(schema, found, does, parts).encode_to_vec()
+            }
+            Entity::DefaultAction { table, action: call } => {
+                let declared = &schema.declared(*table).default;
+                let call = call.as_ref().filter(|call| *call != declared)?;
+                action::action(schema, call).encode_to_vec()
+            }
+            Entity::Member { table, id, action: call } => {
+                action::member_message(schema, *table, *id, call).encode_to_vec()
+            }
+            Entity::Group { table, id, members } => {
+                action::group_message(schema, *table, *id, members).encode_to_vec()
+            }
+            Entity::ValueSet { set, members } => {
+                objects::value_set_message(schema, *set, members).encode_to_vec()
+            }
+            Entity::Multicast { group, .. } => group_value(group).encode_to_vec(),
+            Entity::Mirror { session, .. } => session_value(session).encode_to_vec(),
+            Entity::Counter { count, .. } => objects::count_message(*count).encode_to_vec(),
+            Entity::Meter { config, .. } => {
+                objects::meter_message(config.as_ref()?).encode_to_vec()
+            }
+            Entity::Register { register, index, cells } => {
+                objects::register_message(schema, *register, *index, cells).encode_to_vec()
+            }
+            Entity::DirectCounter { .. } | Entity::DirectMeter { .. } => return None,
+        })
+    }
+
+    /// Records of all tables, members, groups, sessions and value sets.
+    pub(super) fn everything(&self) -> Vec<Change> {
+        let queries = [
+            Query::Members { table: None, id: None },
+            Query::Groups { table: None, id: None },
+            Query::Entries { table: None },
+            Query::DefaultActions { table: None },
+            Query::ValueSets { set: None },
+            Query::Multicast { id: None },
+            Query::Mirrors { id: None },
+        ];
+        let mut all = Vec::new();
+        for query in queries {
+            // All exist, so that nothing is refused.
+            let _ = self.control.visit(&query, &mut |entity| {
+                let is_const = matches!(&entity, Entity::TableEntry(found)
+                    if self.schema.declared(found.key.table).const_entries);
+                if !is_const
+                    && let (Some(key), Some(value)) = (self.key_of(&entity), self.value(&entity))
+                {
+                    all.push((key, Some(value)));
+                }
+            });
+        }
+        all
+    }
+}
+
+fn replica(member: &Member) -> stored::StoredReplica {
+    stored::StoredReplica { port: member.port.into(), instance: member.instance.into() }
+}
+
+fn group_value(group: &Group) -> stored::StoredGroup {
+    let replicas = match &group.members {
+        Members::All => Vec::new(),
+        Members::List(list) => list.iter().map(replica).collect(),
+    };
+    let all_ports = group.members == Members::All;
+    stored::StoredGroup { all_ports, prune_ingress: group.prune_ingress, replicas }
+}
+
+fn session_value(session: &Session) -> stored::StoredSession {
+    stored::StoredSession {
+        replicas: session.replicas.iter().map(replica).collect(),
+        traffic_class: session.traffic_class.map(u32::from),
+        truncate_bytes: session.truncate_bytes,
+    }
+}
+
+/// What a record says that is no object of a program.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The program of the command line when it was written.
+    Base(Vec<u8>),
+    /// The program that ran, with its cookie.
+    Running(Vec<u8>, u64),
+    /// Metadata of an entry or group.
+    Metadata(Vec<u8>, Vec<u8>),
+}
+
+fn wrong<T>(text: impl Into<String>) -> Result<T> {
+    Err(crate::control::ControlError::InvalidArgument(text.into()))
+}
+
+fn decode<M: Message + Default>(value: &[u8]) -> Result<M> {
+    M::decode(value).or_else(|error| wrong(format!("the record cannot be read: {error}")))
+}
+
+fn number(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// Reads a record that no program is needed for.
+pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
+    match (key, value) {
+        (BASE, blob) => Some(Found::Base(blob.to_vec())),
+        (RUNNING, value) => {
+            let (cookie, blob) = value.split_at_checked(8)?;
+            Some(Found::Running(blob.to_vec(), u64::from_be_bytes(cookie.try_into().ok()?)))
+        }
+        ([METADATA, owner @ ..], value) => Some(Found::Metadata(owner.to_vec(), value.to_vec())),
+        _ => None,
+    }
+}
+
+/// Reads the record of an object of this program.
+///
+/// # Errors
+/// It is damaged, or the program has no such object.
+pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity> {
+    let Some((kind, ids)) = key.split_first() else { return wrong("a record without a key") };
+    let id = || ids.get(..4).and_then(number).map_or_else(|| wrong("no id"), Ok);
+    let id16 = || u16::try_from(id()?).or_else(|_| wrong("a number above 65535"));
+    let index = || {
+        let index = ids.get(4..).and_then(|index| index.try_into().ok());
+        index.map_or_else(|| wrong("no index"), |index| Ok(u64::from_be_bytes(index)))
+    };
+    Ok(match *kind {
+        MEMBER => action::member(schema, &decode(value)?, false)?,
+        GROUP => action::group(schema, &decode(value)?, false)?,
+        ENTRY => match entry::wanted(schema, &decode(value)?, false)? {
+            entry::Wanted::Entity(entity) => entity,
+            entry::Wanted::OneShot(..) => return wrong("an action set has no record"),
+        },
+        DEFAULT => {
+            let table = schema.table(id()?)?;
+            let call = action::call(schema, &decode(value)?)?;
+            Entity::DefaultAction { table, action: Some(call) }
+        }
+        VALUE_SET => {
+            let message: p4::ValueSetEntry = decode(value)?;
+            let set = schema.value_set(message.value_set_id)?;
+            objects::value_set(schema, set, &message.members)?
+        }
+        MULTICAST => {
+            let found: stored::StoredGroup = decode(value)?;
+            let members = match found.all_ports {
+                true => Members::All,
+                false => Members::List(members(&found.replicas)?),
+            };
+            let group = Group { members, prune_ingress: found.prune_ingress };
+            Entity::Multicast { id: id16()?, group }
+        }
+        SESSION => {
+            let found: stored::StoredSession = decode(value)?;
+            let traffic_class = found.traffic_class.map(|class| class as u8);
+            let replicas = members(&found.replicas)?;
+            let truncate_bytes = found.truncate_bytes;
+            let session = Session { replicas, traffic_class, truncate_bytes };
+            Entity::Mirror { id: id16()?, session }
+        }
+        COUNTER => {
+            let (counter, count) = (schema.counter(id()?)?, objects::count(&decode(value)?)?);
+            Entity::Counter { counter, index: index()?, count }
+        }
+        METER => {
+            let meter = schema.meter(id()?)?;
+            let kind = schema.program.meters[meter].kind;
+            let config = Some(objects::meter_config(kind, &decode(value)?)?);
+            Entity::Meter { meter, index: index()?, config }
+        }
+        REGISTER => {
+            let register = schema.register(id()?)?;
+            let message: p4::RegisterEntry = decode(value)?;
+            let cells = objects::cells(schema, register, &message.data.unwrap_or_default())?;
+            Entity::Register { register, index: index()?, cells }
+        }
+        other => return wrong(format!("a record of kind {other}")),
+    })
+}
+
+fn members(replicas: &[stored::StoredReplica]) -> Result<Vec<Member>> {
+    let number = |value: u32| u16::try_from(value).or_else(|_| wrong("a number above 65535"));
+    let member = |one: &stored::StoredReplica| {
+        Ok(Member { port: number(one.port)?, instance: number(one.instance)? })
+    };
+    replicas.iter().map(member).collect()
+}

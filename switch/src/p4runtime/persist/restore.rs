@@ -1,0 +1,142 @@
+//! A device gets what the store has, before its workers are polled.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::source::Parsed;
+
+use super::Begun;
+use super::record::{self, Found, Record};
+use super::store::{Store, StoreError, Stored};
+use crate::control::{Change, Control, Entity, Keep, Mode, Query, Update};
+use crate::p4runtime::device::Pipeline;
+use crate::p4runtime::pack;
+use crate::p4runtime::schema::Schema;
+use crate::program;
+
+/// Updates that are written together.
+const TOGETHER: usize = 4096;
+/// Records that did not fit, of which the reason is told.
+const TOLD: usize = 3;
+
+/// Gives the device what the store has. What the store is to have instead comes back, where that is something else.
+pub(super) fn restore(
+    store: &Store,
+    control: &Control,
+    parsed: &Parsed,
+) -> Result<(Begun, Option<Vec<Change>>), StoreError> {
+    let (mut begun, mut objects) = (Begun::default(), Vec::new());
+    let (mut base, mut running) = (None, None);
+    for stored in store.load()? {
+        match record::of_any_program(&stored.1, &stored.2) {
+            Some(Found::Base(blob)) => base = Some(blob),
+            Some(Found::Running(blob, cookie)) => running = Some((blob, cookie)),
+            Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
+            None => objects.push(stored),
+        }
+    }
+    let own = pack::pack(parsed);
+    let is_new = base.is_none();
+    let is_changed = base.as_ref().is_some_and(|base| *base != own);
+    match running {
+        Some(_) if is_changed => begun.says.push(
+            "the program was changed: it runs in the place of the one that a controller pushed"
+                .to_owned(),
+        ),
+        Some((blob, cookie)) => begun.pipeline = Some(pushed(control, blob, cookie)?),
+        None => {}
+    }
+    let schema = begun.pipeline.as_ref().map(|pipeline| Arc::clone(&pipeline.schema));
+    let schema = schema.unwrap_or_else(|| Arc::new(Schema::of(control.program())));
+    let all = objects.len();
+    let mut lost = Vec::new();
+    if !is_new {
+        empty(control, &schema)?;
+        // Kinds first: groups refer to members, entries to both. Within a kind as they were made.
+        objects.sort_by_key(|(number, key, _)| (key.first().copied(), *number));
+        lost = fill(control, &schema, objects);
+        begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
+    }
+    begun.complaints.extend(lost.iter().take(TOLD).map(|why| format!("--state: not kept: {why}")));
+    if lost.len() > TOLD {
+        let text = format!("--state: {} more are not kept", lost.len() - TOLD);
+        begun.complaints.push(text);
+    }
+    let first = (is_new || is_changed || !lost.is_empty()).then(|| {
+        let mut changes = vec![record::base(own)];
+        if let Some(pipeline) = &begun.pipeline {
+            changes.push(record::running(&pipeline.blob, pipeline.cookie));
+        }
+        changes.extend(Record { control, schema: &schema }.everything());
+        let metadata = begun.metadata.iter().cloned();
+        changes.extend(metadata.map(|(owner, value)| record::metadata(owner, Some(value))));
+        changes
+    });
+    Ok((begun, first))
+}
+
+/// Runs the program that a controller pushed.
+fn pushed(control: &Control, blob: Vec<u8>, cookie: u64) -> Result<Pipeline, StoreError> {
+    let wrong = |why: String| StoreError::Corrupt(format!("the program in it: {why}"));
+    let parsed = pack::unpack(&blob).map_err(|error| wrong(error.to_string()))?;
+    let loaded = program::without_entries(parsed)
+        .map_err(|why| wrong(pack::PackError::Rejected(Box::new(why)).to_string()))?;
+    let swapped = control.swap(&loaded, Keep::Nothing);
+    swapped.map_err(|error| wrong(error.to_string()))?;
+    let schema = Arc::new(Schema::of(control.program()));
+    Ok(Pipeline { schema, blob, cookie })
+}
+
+/// Takes out what came with the files of the program: the store knows what was there.
+fn empty(control: &Control, schema: &Schema) -> Result<(), StoreError> {
+    for query in [
+        Query::Entries { table: None },
+        Query::Groups { table: None, id: None },
+        Query::Members { table: None, id: None },
+        Query::Multicast { id: None },
+        Query::Mirrors { id: None },
+    ] {
+        let failed = |error: String| StoreError::Failed(error);
+        let found = control.read(&query).map_err(|error| failed(error.to_string()))?;
+        let is_const = |entity: &Entity| {
+            matches!(entity, Entity::TableEntry(found)
+                if schema.declared(found.key.table).const_entries)
+        };
+        let gone = found.into_iter().filter(|entity| !is_const(entity)).map(Update::Delete);
+        let gone: Vec<Update> = gone.collect();
+        for updates in gone.chunks(TOGETHER) {
+            control.write(updates, Mode::Atomic).map_err(|error| failed(error.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the objects; why some were refused comes back.
+fn fill(control: &Control, schema: &Schema, objects: Vec<Stored>) -> Vec<String> {
+    let mut lost = Vec::new();
+    let mut updates = Vec::new();
+    for (_, key, value) in objects {
+        match record::entity(schema, &key, &value) {
+            Ok(Entity::Register { register, index, cells }) => {
+                if let Err(error) = control.set_register_at_rest(register, index, &cells) {
+                    lost.push(error.to_string());
+                }
+            }
+            Ok(
+                entity @ (Entity::TableEntry(_)
+                | Entity::Member { .. }
+                | Entity::Group { .. }
+                | Entity::Multicast { .. }
+                | Entity::Mirror { .. }),
+            ) => updates.push(Update::Insert(entity)),
+            Ok(entity) => updates.push(Update::Modify(entity)),
+            Err(error) => lost.push(error.to_string()),
+        }
+    }
+    for updates in updates.chunks(TOGETHER) {
+        if let Err(error) = control.write(updates, Mode::Continue) {
+            let refused = error.results.into_iter().filter_map(Result::err);
+            lost.extend(refused.map(|error| error.to_string()));
+        }
+    }
+    lost
+}

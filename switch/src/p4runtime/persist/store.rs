@@ -1,0 +1,159 @@
+//! The store: one file, keys and values, units of changes that are there whole or not at all.
+
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::{fs, io};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+
+use super::record::{BASE, Replaced};
+use crate::control::{Changes, KeptUnits};
+
+/// Records, each behind a number that tells which of them was new first.
+const RECORDS: TableDefinition<'_, &[u8], (u64, &[u8])> = TableDefinition::new("records");
+/// `format`.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// The version of what is stored.
+const FORMAT: u64 = 1;
+/// The file.
+const FILE: &str = "state.redb";
+/// Memory for pages of the file.
+const CACHE_BYTES: usize = 32 << 20;
+/// Units that share a commit.
+const TOGETHER: usize = 1024;
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoreError {
+    #[error("another process has the store")]
+    InUse,
+    #[error(
+        "the store is of format {0}, and this switch knows format {FORMAT}: it is left as it is"
+    )]
+    Newer(u64),
+    #[error("the store cannot be read: {0}; it is left as it is")]
+    Corrupt(String),
+    #[error("the store cannot be written: {0}")]
+    Failed(String),
+    #[error("{0}")]
+    Folder(io::Error),
+}
+
+fn failed(error: impl Into<redb::Error>) -> StoreError {
+    StoreError::Failed(error.into().to_string())
+}
+
+fn corrupt(error: impl Into<redb::Error>) -> StoreError {
+    StoreError::Corrupt(error.into().to_string())
+}
+
+/// A record: when it was new, its key, its value.
+pub(super) type Stored = (u64, Vec<u8>, Vec<u8>);
+
+#[derive(Debug)]
+pub(super) struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// Opens the store of a folder, or makes an empty one.
+    pub(super) fn open(folder: &Path) -> Result<Store, StoreError> {
+        use std::os::unix::fs::DirBuilderExt;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(StoreError::Folder)?;
+        let file = folder.join(FILE);
+        // A file that is no store makes some versions of the library panic.
+        let opened = std::panic::catch_unwind(move || {
+            Database::builder().set_cache_size(CACHE_BYTES).create(file)
+        });
+        let damaged = || StoreError::Corrupt("its structure is damaged".to_owned());
+        let database = match opened.map_err(|_| damaged())? {
+            Ok(database) => database,
+            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse),
+            Err(error) => return Err(corrupt(error)),
+        };
+        let store = Store { database };
+        let transaction = store.database.begin_write().map_err(failed)?;
+        {
+            let mut meta = transaction.open_table(META).map_err(corrupt)?;
+            let format = meta.get("format").map_err(corrupt)?.map(|format| format.value());
+            match format {
+                None => _ = meta.insert("format", FORMAT).map_err(failed)?,
+                Some(FORMAT) => {}
+                Some(other) => return Err(StoreError::Newer(other)),
+            }
+            transaction.open_table(RECORDS).map_err(corrupt)?;
+        }
+        transaction.commit().map_err(failed)?;
+        Ok(store)
+    }
+
+    /// All records, the oldest first.
+    pub(super) fn load(&self) -> Result<Vec<Stored>, StoreError> {
+        let transaction = self.database.begin_read().map_err(corrupt)?;
+        let records = transaction.open_table(RECORDS).map_err(corrupt)?;
+        let mut all = Vec::new();
+        for record in records.iter().map_err(corrupt)? {
+            let (key, value) = record.map_err(corrupt)?;
+            let (number, value) = value.value();
+            all.push((number, key.value().to_vec(), value.to_vec()));
+        }
+        all.sort_by_key(|(number, _, _)| *number);
+        Ok(all)
+    }
+
+    /// These records and no others.
+    pub(super) fn replace(&self, all: &[crate::control::Change]) -> Result<(), StoreError> {
+        let changes = Changes {
+            number: 0,
+            changes: all.to_vec(),
+            replaces: Some(Replaced::Everything as u8),
+        };
+        self.commit(&[changes])
+    }
+
+    /// Does units, all of them or none.
+    fn commit(&self, units: &[Changes]) -> Result<(), StoreError> {
+        let transaction = self.database.begin_write().map_err(failed)?;
+        {
+            let mut records = transaction.open_table(RECORDS).map_err(failed)?;
+            let mut meta = transaction.open_table(META).map_err(failed)?;
+            let next = meta.get("next").map_err(failed)?.map_or(0, |next| next.value());
+            let mut number = next;
+            for unit in units {
+                if let Some(kind) = unit.replaces {
+                    let stays = |key: &[u8]| key == BASE || key.first().is_some_and(|k| *k >= kind);
+                    records.retain(|key, _| stays(key)).map_err(failed)?;
+                }
+                for (key, value) in &unit.changes {
+                    let Some(value) = value else {
+                        records.remove(key.as_slice()).map_err(failed)?;
+                        continue;
+                    };
+                    // What changes keeps its place among the others.
+                    let old = records.get(key.as_slice()).map_err(failed)?.map(|old| old.value().0);
+                    let place = old.unwrap_or(number);
+                    number += 1;
+                    records.insert(key.as_slice(), (place, value.as_slice())).map_err(failed)?;
+                }
+            }
+            meta.insert("next", number).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    }
+
+    /// Keeps units as they come, until nobody sends any.
+    pub(super) fn keep(
+        &self,
+        units: &Receiver<Changes>,
+        kept: &KeptUnits,
+    ) -> Result<(), StoreError> {
+        while let Ok(first) = units.recv() {
+            let more = std::iter::from_fn(|| units.try_recv().ok()).take(TOGETHER);
+            let together: Vec<Changes> = std::iter::once(first).chain(more).collect();
+            self.commit(&together)?;
+            kept.up_to(together.last().map_or(0, |last| last.number));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! `run --gnmi`: what a client of gNMI reads of the ports, and what it may not do.
+//!
+//! finsy reads the same in `p4runtime.rs`. On veth pairs in a private namespace; needs root and skips loudly otherwise.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tonic::Code;
+use wireyard_switch::p4runtime::proto::gnmi as g;
+
+use crate::p4runtime::{PROGRAM, frame, rig};
+use crate::rig::private_network;
+use g::g_nmi_client::GNmiClient;
+use g::typed_value::Value;
+
+fn path(text: &str) -> g::Path {
+    let elem = text.split('/').filter(|name| !name.is_empty()).map(|name| {
+        let (name, key) = name.split_once('[').unwrap_or((name, ""));
+        let key = key.trim_end_matches(']').split_once('=');
+        let key = key.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        g::PathElem { name: name.to_owned(), key: key.into_iter().collect() }
+    });
+    g::Path { elem: elem.collect(), ..g::Path::default() }
+}
+
+fn get(text: &str, encoding: g::Encoding) -> g::GetRequest {
+    let path = vec![path(text)];
+    g::GetRequest { path, encoding: encoding as i32, ..g::GetRequest::default() }
+}
+
+fn values(answer: g::GetResponse) -> Vec<Value> {
+    let updates = answer.notification.into_iter().flat_map(|notification| notification.update);
+    updates.filter_map(|update| update.val?.value).collect()
+}
+
+#[test]
+fn counters_and_states_of_the_ports_are_read_in_every_encoding() {
+    let Some(_network) = private_network("gNMI values") else { return };
+    let mut rig = rig(PROGRAM, &["--gnmi"]);
+    let packet = frame([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], 0x88b5);
+    rig.wires[0].send(&[packet.clone(), packet]);
+    assert!(rig.wires[1].receive_unexpected().is_empty(), "the default drops");
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = GNmiClient::connect(format!("http://{}", rig.address)).await.unwrap();
+        let mut read = async |text: &str, encoding| {
+            client.get(get(text, encoding)).await.map(|answer| values(answer.into_inner()))
+        };
+        use g::Encoding::{Bytes, Json, JsonIetf, Proto};
+        let pkts = "interfaces/interface[name=a1]/state/counters/in-pkts";
+        assert_eq!(read(pkts, Proto).await.unwrap(), [Value::UintVal(2)]);
+        assert_eq!(read(pkts, JsonIetf).await.unwrap(), [Value::JsonIetfVal(b"\"2\"".to_vec())]);
+        assert_eq!(read(pkts, Json).await.unwrap(), [Value::UintVal(2)], "none was named");
+        assert_eq!(read("*/*/state/id", Proto).await.unwrap().len(), 2);
+        let state = "interfaces/interface/state/oper-status";
+        assert_eq!(
+            read(state, Proto).await.unwrap(),
+            [(); 2].map(|()| Value::StringVal("UP".into()))
+        );
+        let code = |answer: Result<Vec<Value>, tonic::Status>| answer.unwrap_err().code();
+        assert_eq!(code(read(pkts, Bytes).await), Code::Unimplemented);
+        assert_eq!(code(read("interfaces/interface/state/mtu", Proto).await), Code::NotFound);
+        assert_eq!(code(read("interfaces/interface[name=c]/name", Proto).await), Code::NotFound);
+        let nothing = client.set(g::SetRequest::default()).await.unwrap_err();
+        assert_eq!(nothing.code(), Code::Unimplemented);
+    });
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
+    let Some(_network) = private_network("gNMI subscriptions") else { return };
+    let rig = rig(PROGRAM, &["--gnmi"]);
+    let address = format!("http://{}", rig.address);
+    let ask = async |request: Option<g::subscribe_request::Request>| {
+        let mut client = GNmiClient::connect(address.clone()).await.unwrap();
+        let first = tokio_stream::iter([g::SubscribeRequest { request }]);
+        let requests = tokio_stream::StreamExt::chain(first, tokio_stream::pending());
+        client.subscribe(requests).await.map(tonic::Response::into_inner)
+    };
+    let subscribe = |text: &str, heartbeat_interval| {
+        let path = Some(path(text));
+        let one = g::Subscription { path, heartbeat_interval, ..Default::default() };
+        let list = g::SubscriptionList { subscription: vec![one], ..Default::default() };
+        Some(g::subscribe_request::Request::Subscribe(list))
+    };
+    let state = "interfaces/interface/state/oper-status";
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(async {
+        for (request, code) in [
+            (subscribe("interfaces/interface/state/mtu", 0), Code::NotFound),
+            (subscribe(state, 1), Code::Unimplemented),
+            (Some(g::subscribe_request::Request::Poll(g::Poll {})), Code::InvalidArgument),
+        ] {
+            let mut answers = ask(request).await.unwrap();
+            assert_eq!(answers.message().await.unwrap_err().code(), code);
+        }
+    });
+    // A client ends with its runtime, and its connections with it.
+    let many = runtime();
+    many.block_on(async {
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        let mut open = Vec::new();
+        while open.len() < 64 {
+            assert!(std::time::Instant::now() < deadline, "{} are open", open.len());
+            let Ok(mut answers) = ask(subscribe(state, 0)).await else { continue };
+            assert!(answers.message().await.unwrap().is_some(), "the values now");
+            open.push(answers);
+        }
+        let full = ask(subscribe(state, 0)).await.unwrap_err();
+        assert_eq!(full.code(), Code::ResourceExhausted);
+    });
+    drop(many);
+    runtime().block_on(async {
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if ask(subscribe(state, 0)).await.is_ok() {
+                return;
+            }
+        }
+        panic!("streams of clients that left are still counted");
+    });
+    rig.switch.end("TERM").expect(0, &[]);
+}

@@ -1,0 +1,203 @@
+//! `run --p4runtime`: what controllers keep with entries, copies of a clone session, and two controllers who contend.
+//!
+//! On veth pairs in a private namespace; needs root and skips loudly otherwise.
+
+use std::time::{Duration, Instant};
+
+use tonic::Code;
+use wireyard_tests::p4client::{Controller, insert, update};
+
+use crate::p4runtime::{PROGRAM, forward, frame, rig};
+use crate::rig::private_network;
+use p4::entity::Entity as Message;
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::stream_message_response::Update as FromDevice;
+use p4::update::Type::{Delete, Modify};
+use wireyard_switch::p4runtime::proto::p4::v1 as p4;
+
+const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
+
+fn replica(port: u8, instance: u32) -> p4::Replica {
+    let port_kind = Some(p4::replica::PortKind::Port(vec![port]));
+    p4::Replica { port_kind, instance, ..Default::default() }
+}
+
+fn replication(entry: Replication) -> Message {
+    let r#type = Some(entry);
+    Message::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type })
+}
+
+fn read_one(controller: &mut Controller, wanted: Message) -> Option<Message> {
+    controller.read(vec![wanted]).unwrap().pop()
+}
+
+#[test]
+fn metadata_of_entries_and_groups_is_kept_until_they_go() {
+    let Some(_network) = private_network("P4Runtime metadata") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let mut controller = rig.primary();
+    let entry = |metadata: &[u8]| p4::TableEntry {
+        metadata: metadata.to_vec(),
+        ..forward(&controller, A, 2)
+    };
+    let [first, second, bare] = [&b"one"[..], b"two", b""].map(entry);
+    let table = p4::TableEntry { table_id: first.table_id, ..Default::default() };
+    let metadata = |controller: &mut Controller| match read_one(
+        controller,
+        Message::TableEntry(table.clone()),
+    ) {
+        Some(Message::TableEntry(entry)) => entry.metadata,
+        other => panic!("{other:?}"),
+    };
+    controller.write(vec![insert(Message::TableEntry(first.clone()))]).unwrap();
+    assert_eq!(metadata(&mut controller), b"one");
+    // Refused: the old one stays.
+    controller.write(vec![insert(Message::TableEntry(second.clone()))]).unwrap_err();
+    assert_eq!(metadata(&mut controller), b"one");
+    controller.write(vec![update(Modify, Message::TableEntry(second))]).unwrap();
+    assert_eq!(metadata(&mut controller), b"two");
+    controller.write(vec![update(Delete, Message::TableEntry(first))]).unwrap();
+    controller.write(vec![insert(Message::TableEntry(bare))]).unwrap();
+    assert_eq!(metadata(&mut controller), b"", "it went with the entry");
+    let group = |metadata: &[u8]| {
+        let replicas = vec![replica(1, 0), replica(2, 0)];
+        let metadata = metadata.to_vec();
+        let group = p4::MulticastGroupEntry { multicast_group_id: 4, replicas, metadata };
+        replication(Replication::MulticastGroupEntry(group))
+    };
+    controller.write(vec![insert(group(b"mine"))]).unwrap();
+    let all = p4::PacketReplicationEngineEntry::default();
+    let found = read_one(&mut controller, Message::PacketReplicationEngineEntry(all));
+    assert_eq!(found, Some(group(b"mine")));
+    let much = p4::TableEntry { metadata: vec![0; 65 << 20], ..forward(&controller, B, 2) };
+    let refused = controller.write(vec![insert(Message::TableEntry(much))]).unwrap_err();
+    assert_eq!(wireyard_tests::p4client::codes(&refused), [Code::ResourceExhausted]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+const CLONES: &str = "
+pipeline: clones
+include: [ethernet]
+parser: { start: { extract: ethernet } }
+ingress: [ clone(5), drop ]
+egress: [ ethernet.ether_type = std.instance ]
+deparser: { emit: [ethernet] }
+";
+
+#[test]
+fn a_clone_session_makes_a_copy_for_each_replica() {
+    let Some(_network) = private_network("P4Runtime clones") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("clones.yaml");
+    std::fs::write(&program, CLONES).unwrap();
+    let mut rig = rig(program.to_str().unwrap(), &[]);
+    let mut controller = rig.primary();
+    let session = |replicas: Vec<p4::Replica>| {
+        let session = p4::CloneSessionEntry { session_id: 5, replicas, ..Default::default() };
+        replication(Replication::CloneSessionEntry(session))
+    };
+    let three = session(vec![replica(2, 7), replica(2, 8), replica(1, 9)]);
+    controller.write(vec![insert(three.clone())]).unwrap();
+    let all = p4::PacketReplicationEngineEntry::default();
+    let found = read_one(&mut controller, Message::PacketReplicationEngineEntry(all));
+    assert_eq!(found, Some(three));
+    rig.wires[0].send(&[frame(A, B, 0x1234)]);
+    let types =
+        |frames: Vec<Vec<u8>>| -> Vec<u8> { frames.iter().map(|frame| frame[13]).collect() };
+    assert_eq!(types(rig.wires[1].receive(2)), [7, 8]);
+    assert_eq!(types(rig.wires[0].receive(1)), [9]);
+    for (wrong, code) in [
+        (session(Vec::new()), Code::InvalidArgument),
+        (session(vec![replica(2, 7), replica(2, 7)]), Code::InvalidArgument),
+    ] {
+        let refused = controller.write(vec![update(Modify, wrong)]).unwrap_err();
+        assert_eq!(wireyard_tests::p4client::codes(&refused), [code]);
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// Addresses of one controller: its number, and the number of the entry.
+fn address(controller: u8, entry: u32) -> [u8; 6] {
+    let [_, b, c, d] = entry.to_be_bytes();
+    [2, controller, 0, b, c, d]
+}
+
+#[test]
+fn a_backup_takes_over_at_once_and_no_write_is_lost_or_done_twice() {
+    let Some(_network) = private_network("P4Runtime takeover") else { return };
+    let rig = rig(PROGRAM, &[]);
+    let address_of = rig.address.clone();
+    let mut worst = Duration::ZERO;
+    let (mut done, mut denied) = (Vec::new(), 0);
+    let mut backup = Controller::connect(&address_of, 1).unwrap().0;
+    let mut election = 1;
+    for round in 0..8u8 {
+        let (mut primary, standing) = Controller::connect(&address_of, election + 1).unwrap();
+        assert_eq!(standing, 0);
+        let FromDevice::Arbitration(_) = backup.next_message().unwrap() else { panic!() };
+        let requests = (0..200).map(|n| {
+            let entry = Message::TableEntry(forward(&primary, address(round, n), 2));
+            primary.write_request(vec![insert(entry)])
+        });
+        let requests: Vec<p4::WriteRequest> = requests.collect();
+        // It writes in a thread of its own, and dies when it has: some rounds are cut off by the next primary.
+        let is_cut = round % 2 == 1;
+        let writer = std::thread::spawn(move || {
+            let results = requests.into_iter().map(|request| primary.request(request));
+            let results: Vec<bool> = results.map(|result| result.is_ok()).collect();
+            (results, primary)
+        });
+        if !is_cut {
+            let (results, primary) = writer.join().unwrap();
+            assert!(results.iter().all(|done| *done), "nobody else is primary");
+            done.extend((0..200).map(|n| address(round, n)));
+            let died = Instant::now();
+            drop(primary);
+            let FromDevice::Arbitration(told) = backup.next_message().unwrap() else { panic!() };
+            assert_eq!(told.status.map(|status| status.code), Some(Code::NotFound as i32));
+            worst = worst.max(takes_over(&mut backup, election + 2, died));
+        } else {
+            std::thread::sleep(Duration::from_millis(10));
+            takes_over(&mut backup, election + 2, Instant::now());
+            let (results, _) = writer.join().unwrap();
+            let good = (0..200).zip(results).filter(|(_, done)| *done);
+            let good: Vec<_> = good.map(|(n, _)| address(round, n)).collect();
+            denied += 200 - good.len();
+            done.extend(good);
+        }
+        let own = address(100 + round, 0);
+        backup.write(vec![insert(Message::TableEntry(forward(&backup, own, 1)))]).unwrap();
+        done.push(own);
+        election += 2;
+    }
+    assert!(worst < Duration::from_millis(100), "a takeover took {worst:?}");
+    assert!(denied > 0, "no old primary was cut off while it wrote");
+    let table = p4::TableEntry { table_id: backup.id("fdb"), ..Default::default() };
+    let found = backup.read(vec![Message::TableEntry(table)]).unwrap();
+    let key = |message: &Message| match message {
+        Message::TableEntry(entry) => match &entry.r#match[0].field_match_type {
+            Some(p4::field_match::FieldMatchType::Exact(exact)) => exact.value.clone(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let mut found: Vec<Vec<u8>> = found.iter().map(key).collect();
+    let mut done: Vec<Vec<u8>> = done.iter().map(|key| key.to_vec()).collect();
+    found.sort();
+    done.sort();
+    assert_eq!(found, done, "what was acknowledged is there, and nothing else");
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// A backup claims to be primary; how long after `died` it is.
+fn takes_over(backup: &mut Controller, election: u64, died: Instant) -> Duration {
+    backup.claim(election);
+    loop {
+        if let FromDevice::Arbitration(told) = backup.next_message().unwrap()
+            && told.status.is_none()
+        {
+            return died.elapsed();
+        }
+    }
+}
