@@ -2,6 +2,7 @@
 
 mod frr;
 mod rig;
+mod swap;
 
 use std::time::{Duration, Instant};
 
@@ -145,7 +146,7 @@ fn routes_of_the_kernel_are_those_of_the_router() {
     router.kernel.ip("route del blackhole 192.0.2.2/32");
     one.must_reach("192.0.2.2");
     // What no port can do, the kernel does; it is counted and said.
-    router.kernel.ip("link add other type dummy");
+    router.kernel.ip("link add other type veth peer name end");
     router.kernel.ip("link set other up");
     router.kernel.ip("route add 198.51.100.0/24 via 10.9.9.9 dev other onlink");
     eventually("a route of the kernel's own", || router.linux("routes_of_kernel") == 1);
@@ -185,6 +186,9 @@ fn two_links() -> (Router, Namespace, Namespace) {
     far.ip("addr add 10.0.2.2/24 dev eth1");
     far.ip("addr add 10.0.3.2/24 dev eth2");
     far.ip("addr add 192.0.2.1/32 dev lo");
+    far.ok("sysctl -qw net.ipv4.conf.all.ignore_routes_with_linkdown=1");
+    far.ok("sysctl -qw net.ipv4.conf.eth1.ignore_routes_with_linkdown=1");
+    far.ok("sysctl -qw net.ipv4.conf.eth2.ignore_routes_with_linkdown=1");
     far.ip("route add default nexthop via 10.0.2.1 nexthop via 10.0.3.1");
     let router = Router::start(&["p1", "p2", "p3"], &[]);
     for n in 1..4 {
@@ -340,7 +344,7 @@ fn what_cannot_be_is_refused_and_a_killed_switch_leaves_nothing() {
     run(PROGRAM, &["--linux", "wy-there-is-none"])
         .expect(2, &["/run/netns/wy-there-is-none", "ip netns add wy-there-is-none"]);
     run("programs/l2_switch", &["--linux"]).expect(2, &["programs/linux_router"]);
-    crate::rig::ip("link add swp1 type dummy");
+    crate::rig::ip("link add swp1 type veth peer name end");
     run(PROGRAM, &["--linux"]).expect(2, &["swp1", "another kind of interface"]);
     crate::rig::ip("link del swp1");
     let router = Router::start(&["p1"], &[]);

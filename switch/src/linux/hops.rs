@@ -156,6 +156,19 @@ impl Hops {
         self.dirty_singles.extend(of_link.copied());
     }
 
+    /// The number of some next hop that is in the table.
+    pub(super) fn any(&self) -> Option<u32> {
+        self.singles.values().find(|single| single.written.is_some()).map(|single| single.number)
+    }
+
+    /// Nothing of it is in the tables any more.
+    pub(super) fn forget_written(&mut self) {
+        self.singles.values_mut().for_each(|single| single.written = None);
+        self.sets.values_mut().for_each(|set| set.written = None);
+        self.dirty_singles.extend(self.singles.keys());
+        self.dirty_sets.extend(self.sets.keys());
+    }
+
     /// Brings what changed into `writes`.
     pub(super) fn collect(&mut self, model: &Model, map: &Map, writes: &mut Writes) {
         let Some(mapped) = &map.neighbours else { return };

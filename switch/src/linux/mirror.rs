@@ -287,7 +287,14 @@ impl Mirror {
     /// Maps into the tables of the program that runs now.
     fn take_program(&mut self) {
         let program = self.control.program();
-        self.plan = is_mapped(&program).then(|| Plan::new(Map::of(&program)));
+        let map = is_mapped(&program).then(|| Map::of(&program));
+        self.plan = match (self.plan.take(), map) {
+            (Some(mut plan), Some(map)) if plan.fits(&map) => {
+                plan.adopt(map, &self.control);
+                Some(plan)
+            }
+            (_, map) => map.map(Plan::new),
+        };
         if self.plan.is_none() {
             let text = format!(
                 "linux: program {} has no `linux:`: nothing of the kernel is in its tables",

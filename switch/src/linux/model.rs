@@ -222,6 +222,7 @@ impl Model {
         self.dirty.prefixes.extend(self.routes.keys());
         self.dirty.addresses.extend(self.addresses.keys());
         self.dirty.prefixes.extend(self.addresses.keys().map(|address| Prefix::host(*address)));
+        self.dirty.hops.extend(self.neighbours.keys().map(|(address, link)| (*link, *address)));
         let links: Vec<u32> = self.links.keys().copied().collect();
         links.into_iter().for_each(|index| self.touch_link(index));
     }

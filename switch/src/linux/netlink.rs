@@ -24,8 +24,8 @@ use crate::ports::sys;
 
 /// Links, neighbours, IPv4 addresses and routes, IPv6 addresses and routes, next hop objects (linux/rtnetlink.h).
 const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
-/// News that wait at most. The kernel counts some 700 bytes for a route.
-const NEWS_BYTES: usize = 128 << 20;
+/// Memory for news that wait, of which the kernel takes twice as much: some 80,000 routes.
+const NEWS_BYTES: usize = 32 << 20;
 /// Room for what one call gives: the kernel's dumps come in parts of up to 32 KiB.
 const PART_BYTES: usize = 64 << 10;
 /// How often a dump is begun anew that changes meanwhile.

@@ -8,7 +8,7 @@ use super::kernel::{Hop, Prefix};
 use super::mapping::{Facts, Map, Mapped};
 use super::model::{Goal, Model};
 use super::writes::{Writes, Written};
-use crate::control::{Control, Entity, TableEntry, Update};
+use crate::control::{Control, Entity, Query, TableEntry, Update};
 use crate::stats::LinuxReport;
 
 /// Routes of one kind that messages tell of.
@@ -17,6 +17,8 @@ const TOLD_MOST: usize = 8;
 /// What is in the tables for a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Installed {
+    /// Nothing yet.
+    Nothing,
     Local,
     Kernel,
     Blackhole,
@@ -57,6 +59,39 @@ impl Plan {
             of_kernel: HashMap::new(),
             failures: 0,
         }
+    }
+
+    /// Another program has these mappings, and may have kept tables of the one before. Next hops keep their numbers: routes that were
+    /// kept lead where they did.
+    pub(super) fn adopt(&mut self, map: Map, control: &Control) {
+        let of_prefix = |prefix| Facts { prefix: Some(prefix), ..Facts::default() };
+        if !holds(control, map.interfaces.as_ref(), self.interfaces.values().next().copied()) {
+            self.interfaces.clear();
+        }
+        for of in 0..2 {
+            let host = self.addresses.iter().find(|address| family(**address) == of);
+            let host = host.map(|address| of_prefix(Prefix::host(*address)));
+            if !holds(control, map.addresses[of].as_ref(), host) {
+                self.addresses.retain(|address| family(*address) != of);
+            }
+            let route = self.routes.keys().find(|prefix| family(prefix.address) == of);
+            if !holds(control, map.routes[of].as_ref(), route.copied().map(of_prefix)) {
+                let of_family = |prefix: &Prefix| family(prefix.address) == of;
+                let lost = self.routes.iter_mut().filter(|(prefix, _)| of_family(prefix));
+                lost.for_each(|(_, (installed, _))| *installed = Installed::Nothing);
+                self.counts[of] = 0;
+            }
+        }
+        let hop = self.hops.any().map(|number| Facts { number, ..Facts::default() });
+        if !holds(control, map.neighbours.as_ref(), hop) {
+            self.hops.forget_written();
+        }
+        self.map = map;
+    }
+
+    /// Whether this plan's next hops can be those of another mapping.
+    pub(super) fn fits(&self, map: &Map) -> bool {
+        self.map.has_groups == map.has_groups && self.map.numbers <= map.numbers
     }
 
     /// True for a neighbour that packets are sent to.
@@ -186,7 +221,7 @@ impl Plan {
         }
         let mapped = self.map.routes[of].as_ref()?;
         let before = self.routes.remove(&prefix);
-        let is_known = before.is_some();
+        let is_known = before.as_ref().is_some_and(|(old, _)| *old != Installed::Nothing);
         let (old, hops) = before.map_or((None, None), |(old, hops)| (Some(old), Some(hops)));
         match &wanted {
             Some((new, _)) if old.as_ref() != Some(new) => {
@@ -249,6 +284,12 @@ impl Plan {
             _ => entity(mapped, "kernel", &facts),
         }
     }
+}
+
+/// Whether a table has the entry for these facts, which was written before its program was replaced.
+fn holds(control: &Control, mapped: Option<&Mapped>, facts: Option<Facts>) -> bool {
+    let (Some(mapped), Some(facts)) = (mapped, facts) else { return false };
+    control.read(&Query::Entry(mapped.key(&facts))).is_ok_and(|found| !found.is_empty())
 }
 
 /// What is said of a route that the kernel follows itself: of the first ones.
