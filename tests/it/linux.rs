@@ -7,12 +7,24 @@ mod swap;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use wireyard_switch::ports::sys::netns::PrivateNetwork;
 use wireyard_tests::live::Switch;
 
 use crate::rig::private_network;
 use rig::{Namespace, cable, eventually};
 
 const PROGRAM: &str = "programs/linux_router";
+
+/// A network namespace for the switch, where there can be one and the tools of the tests are there.
+fn network(test: &str) -> Option<PrivateNetwork> {
+    for tool in ["ping", "traceroute", "nsenter", "unshare", "sysctl"] {
+        if !wireyard_tests::has_tool(tool) {
+            wireyard_tests::skip(test, &format!("there is no `{tool}` (./ci.sh tools)"));
+            return None;
+        }
+    }
+    private_network(test)
+}
 
 /// A router with ports that end in these interfaces of hosts.
 struct Router {
@@ -92,7 +104,7 @@ fn hops(host: &Namespace, target: &str) -> Vec<String> {
 
 #[test]
 fn a_router_of_the_kernel_answers_and_forwards() {
-    let Some(_network) = private_network("linux") else { return };
+    let Some(_network) = network("linux") else { return };
     let (mut router, one, two) = two_hosts(&[]);
     // The router itself, of both families: ARP and neighbour discovery are the kernel's.
     for address in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1"] {
@@ -130,8 +142,8 @@ fn a_router_of_the_kernel_answers_and_forwards() {
 
 #[test]
 fn routes_of_the_kernel_are_those_of_the_router() {
-    let Some(_network) = private_network("linux_routes") else { return };
-    let (mut router, one, two) = two_hosts(&[]);
+    let Some(_network) = network("linux_routes") else { return };
+    let (mut router, one, two) = two_hosts(&["--workers", "2"]);
     for address in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
         two.ip(&format!("addr add {address}/32 dev lo"));
     }
@@ -208,7 +220,7 @@ fn flows(host: &Namespace, count: u32) {
 
 #[test]
 fn several_next_hops_share_the_traffic_and_a_dead_link_has_none() {
-    let Some(_network) = private_network("linux_ecmp") else { return };
+    let Some(_network) = network("linux_ecmp") else { return };
     let (mut router, one, _far) = two_links();
     router.kernel.ip("route add 192.0.2.0/24 nexthop via 10.0.2.2 nexthop via 10.0.3.2");
     one.must_reach("192.0.2.1");
@@ -271,7 +283,7 @@ fn many(count: u32, verb: &str) -> String {
 #[test]
 fn a_hundred_thousand_routes_are_there_in_seconds_and_none_is_lost() {
     const ROUTES: u32 = 100_000;
-    let Some(_network) = private_network("linux_many") else { return };
+    let Some(_network) = network("linux_many") else { return };
     let (mut router, ..) = two_hosts(&[]);
     router.kernel.ip("neigh replace 10.0.1.2 lladdr 02:00:00:00:00:11 dev swp1 nud permanent");
     router.kernel.ip("neigh replace 10.0.2.2 lladdr 02:00:00:00:00:22 dev swp2 nud permanent");
@@ -308,7 +320,7 @@ fn a_hundred_thousand_routes_are_there_in_seconds_and_none_is_lost() {
 
 #[test]
 fn a_table_that_is_full_is_said_and_filled_when_there_is_room() {
-    let Some(_network) = private_network("linux_full") else { return };
+    let Some(_network) = network("linux_full") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let text = std::fs::read_to_string(
         wireyard_tests::workspace_root().join(PROGRAM).join("program.yaml"),
@@ -332,8 +344,36 @@ fn a_table_that_is_full_is_said_and_filled_when_there_is_room() {
 }
 
 #[test]
+fn ports_that_come_and_go_bring_and_take_their_interfaces() {
+    let Some(_network) = network("linux_ports") else { return };
+    let (one, two) = (Namespace::new(), Namespace::new());
+    cable("p1", &one, "eth0");
+    cable("p2", &two, "eth0");
+    two.ip("addr add 10.0.2.2/24 dev eth0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ports.yaml").display().to_string();
+    let write =
+        |ports: &str| std::fs::write(&path, format!("ports: {{ {ports} }}")).expect("a file");
+    write("1: { interface: 'raw:p1' }");
+    let kernel = Namespace::new();
+    let more = ["--ports", &path, "--linux", &kernel.path, "--json"];
+    let mut router = Router { switch: Switch::on(PROGRAM, &[], &more), kernel };
+    assert!(!router.kernel.ip("-o link").contains("swp2"));
+    write("1: { interface: 'raw:p1' }, 2: { interface: 'raw:p2', mac: 02:00:00:00:02:02 }");
+    router.switch.signal("HUP");
+    eventually("its interface is there", || router.kernel.ip("-o link").contains("swp2"));
+    assert!(router.kernel.ip("-o link show swp2").contains("02:00:00:00:02:02"));
+    router.kernel.ip("addr add 10.0.2.1/24 dev swp2");
+    two.must_reach("10.0.2.1");
+    write("1: { interface: 'raw:p1' }");
+    router.switch.signal("HUP");
+    eventually("its interface is gone", || !router.kernel.ip("-o link").contains("swp2"));
+    router.await_routes4(0);
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_a_killed_switch_leaves_nothing() {
-    let Some(_network) = private_network("linux_refused") else { return };
+    let Some(_network) = network("linux_refused") else { return };
     let host = Namespace::new();
     cable("p1", &host, "eth0");
     let run = |program: &str, linux: &[&str]| {

@@ -3,7 +3,7 @@
 //! It has no part of the forwarding path. What the program punts waits in the ring of its subscription, what the kernel
 //! sends waits in the interfaces, news wait in the socket; all three are bounded and what is lost is counted, or read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +60,8 @@ pub(super) struct Mirror {
     bell: Arc<Doorbell>,
     waker: Waker,
     taps: BTreeMap<u16, Tap>,
+    /// Ports whose interface could not be made.
+    refused: BTreeSet<u16>,
     netlink: Netlink,
     model: Model,
     plan: Option<Plan>,
@@ -96,6 +98,7 @@ impl Mirror {
             bell,
             waker,
             taps: BTreeMap::new(),
+            refused: BTreeSet::new(),
             netlink,
             model: Model::default(),
             plan: None,
@@ -104,6 +107,7 @@ impl Mirror {
             counted: LinuxReport::default(),
             room: Vec::new(),
         };
+        mirror.options.ports.sort_by_key(|port| port.number);
         for port in mirror.options.ports.clone() {
             mirror.add(&port)?;
         }
@@ -340,13 +344,16 @@ impl Mirror {
         for port in &ports {
             match self.taps.contains_key(&port.number) {
                 true => self.set_carrier(port.number, port.up),
+                false if self.refused.contains(&port.number) => {}
                 false => {
                     if let Err(why) = self.add(port) {
                         (self.tell)(&why);
+                        self.refused.insert(port.number);
                     }
                 }
             }
         }
+        self.refused.retain(|number| ports.iter().any(|port| port.number == *number));
         let gone: Vec<u16> = self.taps.keys().copied().collect();
         let gone = gone.into_iter().filter(|n| !ports.iter().any(|port| port.number == *n));
         for number in gone {

@@ -37,6 +37,8 @@ pub(super) struct Plan {
     counts: [u64; 2],
     /// Prefixes that found no room, or are refused.
     missing: HashSet<Prefix>,
+    /// How many of these a message told of.
+    told_missing: usize,
     /// Routes that the kernel follows itself, since the tables cannot.
     of_kernel: HashMap<Prefix, &'static str>,
     failures: u64,
@@ -56,6 +58,7 @@ impl Plan {
             routes: HashMap::new(),
             counts: [0; 2],
             missing: HashSet::new(),
+            told_missing: 0,
             of_kernel: HashMap::new(),
             failures: 0,
         }
@@ -150,7 +153,10 @@ impl Plan {
             }
             self.missing.insert(prefix);
         }
-        if let Some(why) = written.why {
+        // Those that are tried again were told of.
+        let is_new = self.missing.len() > self.told_missing || self.missing.is_empty();
+        self.told_missing = self.missing.len();
+        if let Some(why) = written.why.filter(|_| is_new) {
             told.push(format!(
                 "{count} of the kernel's entries were refused; routes among them are tried again: {why}"
             ));

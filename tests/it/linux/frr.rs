@@ -1,4 +1,4 @@
-//! FRR on two routers: OSPF between them over two links, BGP between their loopback addresses.
+//! FRR on two routers of different programs: OSPF between them over two links, BGP between their loopback addresses.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use wireyard_tests::live::Switch;
 
 use super::rig::{Namespace, cable, eventually};
-use super::{PROGRAM, Router};
-use crate::rig::private_network;
+use super::{PROGRAM, Router, network};
 
 const DAEMONS: &str = "/usr/lib/frr";
 
@@ -92,7 +91,7 @@ router bgp 65000
 }
 
 /// Router `n`: port 1 to its host, ports 2 and 3 to the other router.
-fn router(n: u32) -> (Router, Namespace) {
+fn router(n: u32, program: &str) -> (Router, Namespace) {
     let host = Namespace::new();
     let port = format!("h{n}");
     cable(&port, &host, "eth0");
@@ -101,7 +100,7 @@ fn router(n: u32) -> (Router, Namespace) {
     let kernel = Namespace::new();
     let ports = [format!("1=raw:{port}"), format!("2=raw:a{n}"), format!("3=raw:b{n}")];
     let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
-    let switch = Switch::on(PROGRAM, &ports, &["--linux", &kernel.path, "--json"]);
+    let switch = Switch::on(program, &ports, &["--linux", &kernel.path, "--json"]);
     kernel.ip(&format!("addr add 10.255.0.{n}/32 dev lo"));
     kernel.ip(&format!("addr add 10.0.{n}.1/24 dev swp1"));
     kernel.ip(&format!("addr add 172.16.2.{n}/24 dev swp2"));
@@ -113,14 +112,15 @@ fn router(n: u32) -> (Router, Namespace) {
 
 #[test]
 fn frr_speaks_ospf_and_bgp_over_two_routers() {
-    let Some(_network) = private_network("linux_frr") else { return };
+    let Some(_network) = network("linux_frr") else { return };
     if !std::path::Path::new(DAEMONS).join("bgpd").exists() {
         return wireyard_tests::skip("linux_frr", "there is no FRR (Debian package frr)");
     }
     for link in ["a", "b"] {
         crate::rig::veth(&format!("{link}1"), &format!("{link}2"));
     }
-    let ((mut one, host_one), (mut two, host_two)) = (router(1), router(2));
+    let ((mut one, host_one), (mut two, host_two)) =
+        (router(1, PROGRAM), router(2, "programs/rocev2_lossless"));
     let frr_one = Frr::start(&one.kernel, "r1", &config(1, 2));
     let frr_two = Frr::start(&two.kernel, "r2", &config(2, 1));
     let start = std::time::Instant::now();

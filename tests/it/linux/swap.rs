@@ -12,9 +12,8 @@ use wireyard_switch::program::{DeviceOptions, Loaded, Place, load};
 use wireyard_tables::time::Time;
 use wireyard_tests::workspace_root;
 
-use super::PROGRAM;
 use super::rig::{Namespace, eventually};
-use crate::rig::private_network;
+use super::{PROGRAM, network};
 
 /// The router, with other text in its program.
 fn program(change: impl Fn(String) -> String) -> Loaded {
@@ -53,7 +52,7 @@ fn contents(control: &Control) -> BTreeSet<String> {
 
 #[test]
 fn another_program_has_what_the_kernel_knows() {
-    let Some(_network) = private_network("linux_swap") else { return };
+    let Some(_network) = network("linux_swap") else { return };
     let kernel = Namespace::new();
     let first = program(|text| text);
     let mut core = first.device(DeviceOptions::small()).expect("a device");
