@@ -28,6 +28,8 @@ const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
 const NEWS_BYTES: usize = 32 << 20;
 /// Room for what one call gives: the kernel's dumps come in parts of up to 32 KiB.
 const PART_BYTES: usize = 64 << 10;
+/// News that are dropped at most, more than the socket holds.
+const NEWS_DROPPED_MOST: usize = 1 << 20;
 /// How often a dump is begun anew that changes meanwhile.
 const DUMP_TRIES: usize = 8;
 /// Messages about next hop objects, which are read as routes.
@@ -104,8 +106,10 @@ impl Netlink {
         Ok(News::More)
     }
 
-    /// Everything that there is now.
+    /// Everything that there is now. News from before are dropped first: an old one, told behind it, could take something away
+    /// whose return was lost.
     pub(super) fn dump(&mut self) -> io::Result<Vec<Change>> {
+        self.drop_news();
         let mut all = Vec::new();
         let route = |family| {
             let mut message = RouteMessage::default();
@@ -126,6 +130,18 @@ impl Netlink {
             })?);
         }
         Ok(all)
+    }
+
+    fn drop_news(&mut self) {
+        for _ in 0..NEWS_DROPPED_MOST {
+            self.part.clear();
+            match self.news.recv(&mut self.part, 0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Lost ones are dropped too; what is wrong with the socket the next look says.
+                Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return,
+                _ => {}
+            }
+        }
     }
 
     /// One kind of everything; `None` if it changed while it was read.
