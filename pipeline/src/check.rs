@@ -63,6 +63,7 @@ mod header;
 mod ids;
 mod int;
 mod loops;
+mod mapping;
 mod marks;
 mod matches;
 mod meter;
@@ -170,6 +171,7 @@ impl Cx<'_> {
         self.declare_actions();
         self.declare_tables();
         self.pinned_ids();
+        self.lower_mappings();
         self.action_bodies();
         self.lower_controls();
         if !self.report.has_errors() {

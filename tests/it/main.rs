@@ -44,6 +44,7 @@ mod large_frames;
 mod learning;
 mod links;
 mod links_on_pages;
+mod linux;
 mod lossless_live;
 mod many_ports;
 mod metrics;

@@ -718,6 +718,10 @@ pub struct RunArgs {
     /// program.
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Let the kernel be the control plane of a router, in this network namespace (`ip netns add NAME`) or in that of the switch: each port gets
+    /// an interface there, and the kernel's neighbours and routes go into the tables.
+    #[arg(long, value_name = "NETNS", num_args = 0..=1)]
+    pub linux: Option<Option<String>>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

@@ -1,8 +1,7 @@
 //! `run`: the software switch.
 
-use std::sync::Arc;
+mod steer;
 
-use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
@@ -10,21 +9,16 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
-use crate::control::Control;
-use crate::gnmi;
+use crate::core::{Core, Statistics};
+use crate::linux::Handle;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
-use crate::management::service::Management;
-use crate::management::socket::{self, Choice, Socket, SocketFile};
-use crate::p4runtime::device::Device;
-use crate::p4runtime::persist::{self, Begun};
-use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
-use crate::p4runtime::server::{self, Bound, Listeners};
+use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
-use crate::program::{DeviceOptions, Loaded, Place};
+use crate::program::{DeviceOptions, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -90,8 +84,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    let begun = begin(args, &control, &loaded.parsed)?;
-    let socket = serve(args, &loaded, (control, begun), controllers)?;
+    let begun = steer::begin(args, &control, &loaded.parsed)?;
+    let socket = steer::serve(args, &loaded, (control, begun), controllers)?;
+    let linux = steer::linux(args, &loaded, &mut cores)?;
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
@@ -111,6 +106,10 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         live::ask_for_short_slices();
     }
     let mut workers = Workers::start(cores)?;
+    let all = |workers: &Workers, core: &mut Core| {
+        let linux = linux.as_ref().map(Handle::report);
+        Statistics { linux, ..workers.statistics(core) }
+    };
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
         Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
@@ -119,7 +118,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             None => say("SIGHUP: there is no --ports FILE to read again: nothing changed"),
         },
         Event::Counters(core) => {
-            let statistics = workers.statistics(core);
+            let statistics = all(workers, core);
             counters::show(core, &statistics, args.entry_counters, args.json);
         }
         Event::Turn { core, now, .. } => {
@@ -129,71 +128,15 @@ fn start(args: &RunArgs) -> Result<Status, String> {
                 None => {}
             }
             if let Some(metrics) = &mut metrics {
-                metrics.answer(|| workers.statistics(core));
+                metrics.answer(|| all(workers, core));
             }
         }
     };
     let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut tell);
-    let statistics = workers.statistics(&mut core);
+    let statistics = all(&workers, &mut core);
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
-}
-
-/// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
-fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
-    let group = args.control_group.as_deref().map(socket::group).transpose()?;
-    match &args.control {
-        Choice::Nowhere => Ok(None),
-        Choice::Path(path) => {
-            Socket::at(path, group).map(Some).map_err(|e| format!("--control {e}"))
-        }
-        Choice::Default => match Socket::named(program, group) {
-            Ok(socket) => Ok(Some(socket)),
-            Err(why) => {
-                say(&format!("warning: no control socket: {why}; use --control PATH"));
-                Ok(None)
-            }
-        },
-    }
-}
-
-/// Serves those who steer the switch; the file of the socket is to be kept until it ends.
-fn serve(
-    args: &RunArgs,
-    loaded: &Loaded,
-    (control, begun): (Control, Begun),
-    address: Option<Bound>,
-) -> Result<Option<SocketFile>, String> {
-    let socket = socket(args, &loaded.program.name)?;
-    if socket.is_none() && address.is_none() {
-        return Ok(None);
-    }
-    let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
-    let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
-    let gnmi = args.gnmi.then(|| GNmiServer::new(gnmi::Service::new(control.clone())));
-    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed, begun));
-    let mut services = Management::new(Arc::clone(&device), &name).routes();
-    if let Some(gnmi) = gnmi {
-        services = services.add_service(gnmi);
-    }
-    let place = address.as_ref().map(Bound::address);
-    let (listener, file) = socket.map(Socket::split).unzip();
-    server::serve(Listeners { address, socket: listener.flatten() }, device, services)?;
-    if let Some(place) = place {
-        let gnmi = if args.gnmi { ", with gNMI" } else { "" };
-        say(&format!("P4Runtime on {place}, device {}{gnmi}", args.device_id));
-    }
-    Ok(file)
-}
-
-/// What was kept when the switch ended last.
-fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, String> {
-    let Some(folder) = &args.state else { return Ok(Begun::default()) };
-    let begun = persist::begin(folder, control, parsed, complain)?;
-    begun.says.iter().for_each(|text| say(&format!("--state {}: {text}", folder.display())));
-    begun.complaints.iter().for_each(|text| complain(text));
-    Ok(begun)
 }
 
 /// Ports of the command line, or else of the configuration.

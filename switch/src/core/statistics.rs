@@ -11,7 +11,7 @@ use super::{
     ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
 use crate::recorder::RecorderReport;
-use crate::stats::{Ledger, LedgerReport};
+use crate::stats::{Ledger, LedgerReport, LinuxReport};
 use crate::tm::{PortId, PortStatus, Tm};
 use crate::units::BitsPerSec;
 
@@ -36,6 +36,9 @@ pub struct Statistics {
     /// What became of reported congestion, where any was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<NotificationReport>,
+    /// The kernel on top of it, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<LinuxReport>,
     /// Capture files, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub captures: Vec<RecorderReport>,
@@ -59,6 +62,7 @@ impl Core {
             program: self.generation().map(|generation| ProgramReport::of(generation)),
             queueing: self.queueing_report(),
             notification: self.notification_report(),
+            linux: None,
             captures: self.recording.reports(),
         }
     }

@@ -1,0 +1,104 @@
+//! Who steers the switch that `run` started: the unix socket and the address of controllers, what was kept, the kernel.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::source::Parsed;
+
+use super::super::args::RunArgs;
+use super::super::{complain, say};
+use crate::control::Control;
+use crate::core::Core;
+use crate::gnmi;
+use crate::linux::{self, Handle};
+use crate::management::service::Management;
+use crate::management::socket::{self, Choice, Socket, SocketFile};
+use crate::p4runtime::device::Device;
+use crate::p4runtime::persist::{self, Begun};
+use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
+use crate::p4runtime::server::{self, Bound, Listeners};
+use crate::program::Loaded;
+
+/// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
+fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
+    let group = args.control_group.as_deref().map(socket::group).transpose()?;
+    match &args.control {
+        Choice::Nowhere => Ok(None),
+        Choice::Path(path) => {
+            Socket::at(path, group).map(Some).map_err(|e| format!("--control {e}"))
+        }
+        Choice::Default => match Socket::named(program, group) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(why) => {
+                say(&format!("warning: no control socket: {why}; use --control PATH"));
+                Ok(None)
+            }
+        },
+    }
+}
+
+/// Serves those who steer the switch; the file of the socket is to be kept until it ends.
+pub(super) fn serve(
+    args: &RunArgs,
+    loaded: &Loaded,
+    (control, begun): (Control, Begun),
+    address: Option<Bound>,
+) -> Result<Option<SocketFile>, String> {
+    let socket = socket(args, &loaded.program.name)?;
+    if socket.is_none() && address.is_none() {
+        return Ok(None);
+    }
+    let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
+    let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
+    let gnmi = args.gnmi.then(|| GNmiServer::new(gnmi::Service::new(control.clone())));
+    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed, begun));
+    let mut services = Management::new(Arc::clone(&device), &name).routes();
+    if let Some(gnmi) = gnmi {
+        services = services.add_service(gnmi);
+    }
+    let place = address.as_ref().map(Bound::address);
+    let (listener, file) = socket.map(Socket::split).unzip();
+    server::serve(Listeners { address, socket: listener.flatten() }, device, services)?;
+    if let Some(place) = place {
+        let gnmi = if args.gnmi { ", with gNMI" } else { "" };
+        say(&format!("P4Runtime on {place}, device {}{gnmi}", args.device_id));
+    }
+    Ok(file)
+}
+
+/// What was kept when the switch ended last.
+pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, String> {
+    let Some(folder) = &args.state else { return Ok(Begun::default()) };
+    let begun = persist::begin(folder, control, parsed, complain)?;
+    begun.says.iter().for_each(|text| say(&format!("--state {}: {text}", folder.display())));
+    begun.complaints.iter().for_each(|text| complain(text));
+    Ok(begun)
+}
+
+/// The kernel on top of the device, where the command line or the configuration asks for it.
+pub(super) fn linux(
+    args: &RunArgs,
+    loaded: &Loaded,
+    cores: &mut [Core],
+) -> Result<Option<Handle>, String> {
+    let section = loaded.config.as_ref().and_then(|config| config.linux.clone());
+    let asked = args.linux.is_some() || section.as_ref().is_some_and(|section| section.mirror);
+    if !asked {
+        return Ok(None);
+    }
+    if !linux::is_mapped(&loaded.program) {
+        return Err(format!(
+            "program {} says nothing of the kernel's tables (`linux:`): programs/linux_router does",
+            loaded.program.name
+        ));
+    }
+    let section = section.unwrap_or_default();
+    let ports = cores.iter().enumerate().flat_map(|(worker, core)| core.port_places(worker));
+    let options = linux::Options {
+        namespace: args.linux.clone().flatten().or(section.namespace),
+        names: section.interfaces,
+        traffic_class: section.traffic_class,
+        ports: ports.collect(),
+    };
+    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    linux::start(control, options, Box::new(say)).map(Some)
+}
