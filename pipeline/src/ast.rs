@@ -71,7 +71,7 @@ pub struct Unit {
     /// `tables:`.
     pub tables: Named<TableDecl>,
     /// `controls:` blocks for `call`.
-    pub controls: Named<Vec<Stmt>>,
+    pub controls: Named<ControlDecl>,
     /// `registers:`.
     pub registers: Named<RegisterDecl>,
     /// `counters:`.
@@ -265,6 +265,42 @@ pub enum PatternDecl {
     Prefix(AstExpr, Sp<u64>),
     /// `@name`.
     Set(Name),
+}
+
+/// A block of statements for `call`: a list, or `{ params: {...}, do: [...] }`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlDecl {
+    /// `params:`.
+    pub params: Named<ControlParam>,
+    /// `do:`.
+    pub body: Vec<Stmt>,
+}
+
+/// A parameter of a control: a width, or `{ bits: 16, direction: inout }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlParam {
+    /// Its width.
+    pub ty: TypeRef,
+    /// What is copied, and when.
+    pub direction: Direction,
+}
+
+/// The directions of P4: what a call copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The argument, before the control.
+    #[default]
+    In,
+    /// To the argument, behind the control; 0 in front of it.
+    Out,
+    /// Both.
+    InOut,
+}
+
+impl Direction {
+    /// Every direction with its word.
+    pub const ALL: [(&'static str, Direction); 3] =
+        [("in", Direction::In), ("out", Direction::Out), ("inout", Direction::InOut)];
 }
 
 /// An action.

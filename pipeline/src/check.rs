@@ -209,7 +209,7 @@ impl Cx<'_> {
                 let (exprs, reasons) = (self.ir.exprs.len(), self.ir.reasons.len());
                 self.controls.push(index);
                 self.lowers_alone = true;
-                self.control_body(item.decl);
+                self.control_alone(item.decl);
                 self.lowers_alone = false;
                 self.controls.pop();
                 self.ir.exprs.truncate(exprs);

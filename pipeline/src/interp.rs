@@ -91,6 +91,8 @@ pub struct Interp {
     quick_fields: Box<[Box<[Option<phv::QuickField>]>]>,
     /// Egress is the identity: a packet need not be put together again.
     egress_is_identity: bool,
+    /// How long a header is may depend on metadata that came with the packet.
+    has_given_lengths: bool,
     /// Instances in front of the body.
     emit_mask: u64,
     /// Instances behind it.
@@ -112,6 +114,7 @@ impl Interp {
             nodes: nodes::nodes(&program, &quick_fields),
             quick_fields,
             egress_is_identity: identity::egress(&program),
+            has_given_lengths: identity::has_given_lengths(&program),
             crcs: program.crcs.iter().map(|crc| CrcEngine::new(crc.params)).collect(),
             checksum_fields: program.checksums.entries().map(field).collect(),
             emit_mask: program.deparser.emit.iter().map(|i| phv::bit(*i)).fold(0, |a, b| a | b),

@@ -77,6 +77,18 @@ pub fn expression(text: Text<'_>) -> Parsed<AstExpr> {
     advised(text, Parser::new(text).and_then(whole))
 }
 
+/// `name`, or `name(1, meta.x)`.
+pub fn call(text: Text<'_>) -> Parsed<(Name, Vec<AstExpr>)> {
+    if is_name(text.text.trim()) {
+        return name(text).map(|name| (name, Vec::new()));
+    }
+    let mut parser = Parser::new(text)?;
+    let name = parser.word("the name of a control")?;
+    let arguments = parser.arguments()?;
+    parser.end("the end of the call")?;
+    Ok((name, arguments))
+}
+
 /// `1, 2, 5`: expressions with commas between them.
 pub fn expressions(text: Text<'_>) -> Parsed<Vec<AstExpr>> {
     let whole = |mut parser: Parser<'_>| {

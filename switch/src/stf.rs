@@ -5,6 +5,7 @@
 
 mod compare;
 mod entry;
+mod names;
 mod parse;
 pub mod run;
 pub mod script;

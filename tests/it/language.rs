@@ -268,3 +268,75 @@ deparser: { emit: [ethernet, which, tags, out] }
     }
     assert_eq!(left.sent.len(), inputs.len());
 }
+
+/// P4's copy in and copy out.
+#[test]
+fn a_control_has_parameters_that_are_copied_in_and_out() {
+    let program = "
+instances: { a: mark, b: mark }
+metadata: { sum: 16 }
+parser: { start: { extract: [ethernet, a, b] } }
+controls:
+  add:
+    params:
+      by: 16
+      sum: { bits: 16, direction: inout }
+      old: { bits: 16, direction: out }
+    do:
+      - old = old + sum
+      - sum = sum + by
+      - by = 0
+      - if: sum == 7
+        then: [ sum = 70, return ]
+      - if: sum == 9
+        then: [ drop nine ]
+      - sum = sum + 100
+  twice:
+    params: { x: { bits: 16, direction: inout } }
+    do:
+      - call: add(old = meta.sum, by = 2, sum = x)
+      - call: add(x, x, meta.sum)
+  plain: [ std.egress_port = 2 ]
+ingress:
+  - call: plain
+  - if: a.value == 1
+    then: [ { call: twice(b.value) }, a.value = meta.sum ]
+    else: { call: 'add(a.value, b.value, a.value)' }
+deparser: { emit: [ethernet, a, b] }
+";
+    let inputs: [&[u16]; 4] = [&[4, 5], &[3, 4], &[1, 10], &[2, 7]];
+    let frames = inputs.map(|words| frame(1, words));
+    let left = outcome(program, "", &frames);
+    let sent: Vec<Vec<u16>> = left.sent.iter().map(|(_, frame)| words(frame)).collect();
+    let expected: [&[u16]; 2] = [&[4, 70], &[112, 324]];
+    assert_eq!(sent, expected);
+    assert_eq!(left.dropped, [("nine".to_string(), 2)]);
+}
+
+#[test]
+fn arguments_of_actions_stand_in_order_or_have_names() {
+    let program = "
+instances: { a: mark, b: mark }
+parser: { start: { extract: [ethernet, a, b] } }
+actions:
+  put: { params: { port: port, left: 16, right: 16 }, do: [ std.egress_port = port, a.value = left, b.value = right ] }
+tables:
+  t:
+    key: { a.value: exact }
+    actions: [put, nop]
+    default: put(right = 4, left = 3, port = 3)
+    entries:
+      - { match: { a.value: 1 }, action: 'put(left = 5, right = 6, port = 1)' }
+ingress:
+  - apply: t
+  - if: b.value == 8
+    then: [ 'put(right = 1, port = 2, left = b.value)' ]
+";
+    let entries = "
+entries: { t: [ { match: { a.value: 2 }, action: 'put(port = 1, right = 8, left = 7)' } ] }
+";
+    let frames = [1, 2, 3].map(|value| frame(1, &[value, 0]));
+    let left = outcome(program, entries, &frames);
+    let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
+    assert_eq!(sent, [(1, vec![5, 6]), (2, vec![8, 1]), (3, vec![3, 4])]);
+}

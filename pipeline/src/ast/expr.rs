@@ -41,6 +41,8 @@ pub enum Ast {
     Mux(Box<AstExpr>, Box<AstExpr>, Box<AstExpr>),
     /// `name(args)`: a function, an action or an extern; `name` alone is a path.
     Call(Sp<String>, Vec<AstExpr>),
+    /// `name = value`, an argument of a call.
+    Named(Sp<String>, Box<AstExpr>),
 }
 
 /// `a.b[i].c`.

@@ -125,8 +125,15 @@ pub fn unit(unit: &Unit) -> String {
     out.word("on_parser_error", unit.on_parser_error.as_ref());
     out.section("actions", &unit.actions, action);
     out.section("tables", &unit.tables, code::table);
-    out.section("controls", &unit.controls, |out, (name, body)| {
-        statements(out, &name.value, body);
+    out.section("controls", &unit.controls, |out, (name, control)| {
+        if control.params.is_empty() {
+            return statements(out, &name.value, &control.body);
+        }
+        out.line(format!("{}:", name.value));
+        out.deeper(|out| {
+            out.pairs("params", &control.params, control_param);
+            statements(out, "do", &control.body);
+        });
     });
     storage(&mut out, unit);
     for (key, control) in [("ingress", &unit.ingress), ("egress", &unit.egress)] {
@@ -193,6 +200,16 @@ fn field(field: &FieldDecl) -> String {
             let length = length.map(|length| format!(", length: {length}")).unwrap_or_default();
             format!("{{ varbits: {}{length} }}", max_bits.value)
         }
+    }
+}
+
+fn control_param(param: &ControlParam) -> String {
+    let word = Direction::ALL.iter().find(|(_, direction)| *direction == param.direction);
+    match (param.direction, word) {
+        (Direction::Out | Direction::InOut, Some((word, _))) => {
+            format!("{{ bits: {}, direction: {word} }}", width(&param.ty))
+        }
+        _ => width(&param.ty),
     }
 }
 

@@ -36,8 +36,8 @@ pub enum StmtKind {
     Switch(AstExpr, Vec<(Vec<AstExpr>, Vec<Stmt>)>, Vec<Stmt>),
     /// `apply:`.
     Apply(ApplyStmt),
-    /// `call:` a control.
-    CallControl(Name),
+    /// `call:` a control, with its arguments.
+    CallControl(Name, Vec<AstExpr>),
     /// `update: flow[i]`, `as: r`, `do:`: one atomic read-modify-write of a register entry.
     Update {
         /// Register and index.

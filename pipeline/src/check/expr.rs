@@ -93,6 +93,12 @@ impl Cx<'_> {
             }
             Ast::Mux(cond, then, otherwise) => self.mux(cond, then, otherwise, ast.span),
             Ast::Call(name, args) => self.call_value(name, args, ast.span),
+            Ast::Named(name, _) => {
+                let text = format!("`{}` is the name of no parameter here", name.value);
+                let help = "arguments of actions and controls have names; others stand in order";
+                self.report.error(codes::ARGUMENTS, name.span, text).help(help);
+                Val::Poison
+            }
         }
     }
 

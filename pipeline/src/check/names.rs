@@ -47,7 +47,10 @@ fn in_statement<'a>(statement: &'a Stmt, found: &mut dyn FnMut(&'a str)) {
             in_statements(&apply.miss, found);
             apply.actions.iter().for_each(|(_, body)| in_statements(body, found));
         }
-        StmtKind::CallControl(name) => found(&name.value),
+        StmtKind::CallControl(name, args) => {
+            found(&name.value);
+            args.iter().for_each(|arg| in_expr(arg, found));
+        }
         StmtKind::Update { register, index, body, .. } => {
             found(&register.value);
             in_expr(index, found);
@@ -81,6 +84,7 @@ pub(crate) fn in_expr<'a>(expr: &'a AstExpr, found: &mut dyn FnMut(&'a str)) {
             in_expr(then, found);
             in_expr(otherwise, found);
         }
+        Ast::Named(_, value) => in_expr(value, found),
         Ast::Call(name, args) => {
             found(&name.value);
             args.iter().for_each(|arg| in_expr(arg, found));

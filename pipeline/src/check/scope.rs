@@ -132,7 +132,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) consts: Vec<Item<'a, AstExpr>>,
     pub(crate) actions: Vec<Item<'a, ActionDecl>>,
     pub(crate) tables: Vec<Item<'a, TableDecl>>,
-    pub(crate) controls: Vec<Item<'a, Vec<Stmt>>>,
+    pub(crate) controls: Vec<Item<'a, ControlDecl>>,
     pub(crate) registers: Vec<Item<'a, RegisterDecl>>,
     pub(crate) counters: Vec<Item<'a, CounterDecl>>,
     pub(crate) meters: Vec<Item<'a, MeterDecl>>,

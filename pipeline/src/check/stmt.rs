@@ -5,6 +5,7 @@
 
 mod assign;
 mod call;
+mod control;
 mod update;
 
 use super::cx::{Binding, Cx, Env, Place};
@@ -25,6 +26,11 @@ impl Cx<'_> {
     /// Lowers a control.
     pub(crate) fn control_body(&mut self, statements: &[Stmt]) -> Body {
         self.env = Env::at(Place::Control);
+        self.body_here(statements)
+    }
+
+    /// Lowers a body in the environment that there is.
+    fn body_here(&mut self, statements: &[Stmt]) -> Body {
         let mut flow = Flow::new();
         self.statements(&mut flow, statements);
         flow.end(Term::Return, None);
@@ -97,7 +103,7 @@ impl Cx<'_> {
                 self.switch_statement(flow, value, cases, default);
             }
             StmtKind::Apply(apply) => self.apply_statement(flow, apply, span),
-            StmtKind::CallControl(name) => self.call_control(flow, name),
+            StmtKind::CallControl(name, args) => self.call_control(flow, name, args, span),
             StmtKind::Update { register, index, alias, body } => {
                 self.update(flow, register, index, alias, body, span);
             }
@@ -289,41 +295,6 @@ impl Cx<'_> {
         let help = format!("its actions: {}", listed.join(", "));
         self.report.error(codes::NOT_LISTED, name.span, text).help(help);
         false
-    }
-
-    fn call_control(&mut self, flow: &mut Flow, name: &Name) {
-        if self.env.place != Place::Control {
-            let text = "a block of `controls` is called by ingress and egress, not by an action";
-            self.report.error(codes::WRONG_PLACE, name.span, text);
-            return;
-        }
-        let is_control = |symbol| matches!(symbol, Symbol::Control(_));
-        let Some(Symbol::Control(index)) = self.scope.symbol(&name.value) else {
-            self.no_such(name, "a control", is_control);
-            return;
-        };
-        if self.controls.contains(&index) {
-            let text = format!("`{}` calls itself", name.value);
-            self.report
-                .error(codes::RECURSION, name.span, text)
-                .note("a packet's work is bounded: there are no loops outside the parser");
-            return;
-        }
-        if self.lowers_alone {
-            return;
-        }
-        let Some(item) = self.scope.controls.get(index).copied() else { return };
-        self.controls.push(index);
-        self.called_controls.insert(index);
-        let outer = std::mem::replace(&mut self.env, Env::at(Place::Control));
-        let after = flow.block();
-        flow.returns.push(after);
-        self.statements(flow, item.decl);
-        flow.end(Term::Jump(after), None);
-        flow.returns.pop();
-        flow.enter(after);
-        self.env = outer;
-        self.controls.pop();
     }
 
     /// `let`: a local with the width of its value.

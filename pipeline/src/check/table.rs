@@ -318,10 +318,7 @@ impl Cx<'_> {
             let known = self.ir.actions.get(action)?;
             (known.name.clone(), known.params.clone())
         };
-        if params.len() != args.len() {
-            self.wrong_count(&name, &params, args.len(), span);
-            return None;
-        }
+        let args = self.in_order(&name, &params, args, span)?;
         let values: Vec<_> = params
             .iter()
             .zip(args)

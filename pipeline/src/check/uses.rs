@@ -121,7 +121,7 @@ impl<'a> Walk<'_, 'a> {
             }
             Symbol::Control(index) => {
                 if let Some(item) = scope.controls.get(index) {
-                    self.statements(item.decl);
+                    self.statements(&item.decl.body);
                 }
             }
             Symbol::Digest(index) => {

@@ -106,6 +106,7 @@ fn each_operand(expr: &mut AstExpr, mut run: impl FnMut(&mut AstExpr)) {
             run(c);
         }
         Ast::Slice { value, .. } => run(value),
+        Ast::Named(_, value) => run(value),
         Ast::Call(_, args) => args.iter_mut().for_each(run),
         Ast::Number { .. } | Ast::Bool(_) | Ast::Path(_) => {}
     }

@@ -3,8 +3,8 @@
 //! Then nothing is to be summed and nothing to be put together: headers are found again, because how many
 //! of them are there is part of the descriptor, and that is all.
 
-use crate::ir::eval::may_end;
-use crate::ir::{Body, Covered, Program, Term, Update};
+use crate::ir::eval::{may_end, operands};
+use crate::ir::{Body, Covered, ExprKind, Program, Term, Update};
 
 /// True when the control does nothing, nothing is written in every egress, nothing is behind the body, and
 /// no condition of a checksum can end the pass. Slack that is to go is looked for in the packet.
@@ -22,6 +22,19 @@ pub(super) fn egress(program: &Program) -> bool {
             update != Update::Always
                 && values.chain(when).all(|value| !may_end(&program.exprs, value))
         })
+}
+
+/// True when the length of a header is kept in metadata: the parser gave it.
+pub(super) fn has_given_lengths(program: &Program) -> bool {
+    let mut open: Vec<_> = program.instances.iter().filter_map(|i| i.variable_bits).collect();
+    while let Some(id) = open.pop() {
+        let kind = &program.exprs[id].kind;
+        if matches!(kind, ExprKind::Meta(_)) {
+            return true;
+        }
+        open.extend(operands(kind));
+    }
+    false
 }
 
 fn does_nothing(body: &Body) -> bool {

@@ -238,6 +238,9 @@ impl Pass<'_> {
 
     /// Egress of a program that changes nothing there: only where the headers are is told.
     fn egress_unchanged(&mut self) {
+        if self.engine.has_given_lengths {
+            self.carried_in();
+        }
         let mut at = 0;
         let mut valid = 0;
         let limit = u32::from(self.packet.body_off).min(self.packet.len) as usize;

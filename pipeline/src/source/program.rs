@@ -16,7 +16,7 @@ use computed::{CHECKSUM, CRC, DEPARSER, QOS};
 use header::{HEADER, INSTANCE, META, VALUE_SET, WIDTH};
 use mapping::LINUX;
 use parser::STATE;
-use table::{ACTION, COUNTER, METER, REGISTER, TABLE};
+use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
 
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
@@ -65,7 +65,11 @@ pub(crate) static UNIT: MapShape = MapShape {
         ),
         key("actions", Shape::MapOf(&Shape::Map(&ACTION)), "Actions."),
         key("tables", Shape::MapOf(&Shape::Map(&TABLE)), "Match-action tables."),
-        key("controls", Shape::MapOf(&STATEMENTS), "Named blocks of statements."),
+        key(
+            "controls",
+            Shape::MapOf(&Shape::Either(&[STATEMENTS, Shape::Map(&CONTROL)])),
+            "Named blocks of statements, with parameters or without.",
+        ),
         key("registers", Shape::MapOf(&Shape::Map(&REGISTER)), "Register arrays."),
         key(
             "counters",
@@ -217,9 +221,7 @@ fn parsers(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {
 fn code(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {
     unit.actions = under(decoder, fields, "actions", table::action);
     unit.tables = under(decoder, fields, "tables", table::table);
-    unit.controls = under(decoder, fields, "controls", |decoder, node| {
-        Some(statement::statements(decoder, node))
-    });
+    unit.controls = under(decoder, fields, "controls", table::control);
     let mut control = |key: &str| {
         let node = fields.get(key)?;
         let place = fields.place(key).unwrap_or(node.span);

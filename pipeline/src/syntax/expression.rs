@@ -304,7 +304,7 @@ impl<'t> Parser<'t> {
             return Ok(found);
         }
         loop {
-            found.push(self.expression()?);
+            found.push(self.argument()?);
             if self.eat(")") {
                 return Ok(found);
             }
@@ -312,6 +312,18 @@ impl<'t> Parser<'t> {
                 return Err(self.expected("`,` or `)`"));
             }
         }
+    }
+
+    /// `value` or `name = value`.
+    fn argument(&mut self) -> Parsed<AstExpr> {
+        if !(matches!(self.peek().kind, Kind::Word(_)) && self.look(1).kind == Kind::Sign("=")) {
+            return self.expression();
+        }
+        let name = self.word("a name")?;
+        self.need("=")?;
+        let value = self.expression()?;
+        let span = join(name.span, value.span);
+        Ok(Sp::new(Ast::Named(name, Box::new(value)), span))
     }
 
     /// `a.b[i].c`; stops before a slice, which belongs to the value.

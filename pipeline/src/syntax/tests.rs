@@ -23,6 +23,7 @@ fn shape(expression: &AstExpr) -> String {
         Ast::Cast(bits, value) => format!("bit<{}>({})", bits.value, shape(value)),
         Ast::Signed(value) => format!("signed({})", shape(value)),
         Ast::Mux(c, a, b) => format!("({} ? {} : {})", shape(c), shape(a), shape(b)),
+        Ast::Named(name, value) => format!("{} = {}", name.value, shape(value)),
         Ast::Call(name, arguments) => format!("{}({})", name.value, list(arguments)),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use wireyard_pipeline::ast::entries::{EntriesFile, GroupMember};
-use wireyard_pipeline::ast::{AstExpr, EntryDecl, Name, PatternDecl, Sp};
+use wireyard_pipeline::ast::{AstExpr, EntryDecl, MeterRates, Name, PatternDecl, Sp};
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
 use wireyard_pipeline::entries::{Resolved, resolve};
 use wireyard_pipeline::ids::FileId;
@@ -262,6 +262,30 @@ impl<'p> Statement<'p> {
         let values = values.iter().map(|v| self.pattern(v)).collect::<Result<Vec<_>, _>>()?;
         let name = self.name(name);
         self.resolve(EntriesFile { value_sets: vec![(name, values)], ..EntriesFile::default() })
+    }
+
+    /// Rates of one meter of an array, or of all: committed and peak, for a second.
+    pub(super) fn meter(
+        mut self,
+        name: &str,
+        index: Option<u64>,
+        rates: [(u64, u64); 2],
+    ) -> Result<Resolved, String> {
+        let meter = self.program.meters.iter().find(|meter| meter.name == name);
+        let meter = meter.ok_or(format!("there is no meter `{name}`"))?;
+        let (rate, size) = if meter.kind.packets { ("pps", "") } else { ("B/s", "B") };
+        let [(cir, cbs), (pir, pbs)] = rates;
+        let rates = MeterRates {
+            cir: self.name(&format!("{cir}{rate}")),
+            cbs: self.name(&format!("{cbs}{size}")),
+            pir: Some(self.name(&format!("{pir}{rate}"))),
+            pbs: Some(self.name(&format!("{pbs}{size}"))),
+            ebs: None,
+        };
+        let indices = index.map_or(0..u64::from(meter.size), |index| index..index + 1);
+        let all = indices.map(|index| (self.count(index), rates.clone())).collect();
+        let meters = vec![(self.name(name), all)];
+        self.resolve(EntriesFile { meters, ..EntriesFile::default() })
     }
 
     pub(super) fn register(

@@ -6,7 +6,9 @@ use super::script::{
 use wireyard_tables::time::Span;
 
 const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, \
-     add, setdefault, remove, member, group, value_set, register, mc_mgrp_create, mc_node_create, \
+     add, setdefault, remove, member, group, value_set, register, register_write, register_reset, \
+     register_read, meter_set_rates, meter_array_set_rates, meter_get_rates, mirroring_get, \
+     mc_mgrp_create, mc_node_create, \
      mc_node_associate, mirroring_add, check_counter, check_drops, check_punts, \
      check_parser_errors, check_register, check_entries, program, config, entries, ports, link";
 
@@ -48,6 +50,13 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
         "add" | "setdefault" | "remove" | "member" | "group" | "value_set" | "register" => {
             table_statement(keyword, rest)
         }
+        "register_reset"
+        | "register_read"
+        | "register_write"
+        | "meter_get_rates"
+        | "meter_set_rates"
+        | "meter_array_set_rates"
+        | "mirroring_get" => cli_statement(keyword, rest),
         "mc_mgrp_create" | "mc_node_create" | "mc_node_associate" | "mirroring_add" => {
             replication_statement(keyword, rest)
         }
@@ -105,6 +114,38 @@ fn table_statement(keyword: &str, rest: &str) -> Parsed<Statement> {
             let (name, index, cell) = register_cell(left)?;
             Ok(Statement::Register(name, index, cell, number(value.trim(), "a value")?))
         }
+    }
+}
+
+/// Commands of bmv2's command line that scripts of p4c have.
+fn cli_statement(keyword: &str, rest: &str) -> Parsed<Statement> {
+    match keyword {
+        "register_reset" => Ok(Statement::RegisterReset(one_word(rest, "a register")?)),
+        "register_read" => {
+            let (name, index) = split_word(rest);
+            Ok(Statement::RegisterRead(name.to_owned(), number(index, "an index")?))
+        }
+        "register_write" => {
+            let (name, rest) = split_word(rest);
+            let (index, value) = split_word(rest);
+            let (index, value) = (number(index, "an index")?, number(value, "a value")?);
+            Ok(Statement::Register(name.to_owned(), index, None, value))
+        }
+        "meter_get_rates" => {
+            let (name, index) = split_word(rest);
+            Ok(Statement::MeterRead(name.to_owned(), number(index, "an index")?))
+        }
+        "meter_set_rates" => {
+            let (name, rest) = split_word(rest);
+            let (index, rest) = split_word(rest);
+            let index = Some(number(index, "an index")?);
+            Ok(Statement::MeterRates(name.to_owned(), index, meter_rates(rest)?))
+        }
+        "meter_array_set_rates" => {
+            let (name, rest) = split_word(rest);
+            Ok(Statement::MeterRates(name.to_owned(), None, meter_rates(rest)?))
+        }
+        _ => Ok(Statement::MirrorRead(number(rest, "a session")?)),
     }
 }
 
@@ -287,6 +328,20 @@ fn pattern_bytes(hex: &str) -> Parsed<PatternBytes> {
     Ok(PatternBytes { bytes, ends })
 }
 
+/// `RATE:BURST RATE:BURST`; the rates are for a microsecond, the result is for a second.
+fn meter_rates(text: &str) -> Parsed<[(u64, u64); 2]> {
+    let wrong = || format!("expected `RATE:BURST RATE:BURST`, the rates for 1 us, found `{text}`");
+    let mut rates = text.split_whitespace().map(|word| {
+        let (rate, burst) = word.split_once(':')?;
+        let rate = rate.parse::<f64>().ok().filter(|rate| (0.0..1e9).contains(rate))?;
+        Some(((rate * 1e6).round() as u64, burst.parse().ok()?))
+    });
+    match (rates.next().flatten(), rates.next().flatten(), rates.next()) {
+        (Some(committed), Some(peak), None) => Ok([committed, peak]),
+        _ => Err(wrong()),
+    }
+}
+
 fn duration(text: &str) -> Parsed<Span> {
     let wrong = || format!("expected a duration such as `5s`, `20ms`, `100us`, found `{text}`");
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -391,6 +446,20 @@ mod tests {
             Ok(Statement::Register("flow".into(), 3, Some("psn".into()), 16))
         );
         assert_eq!(statement("wait 5m"), Ok(Statement::Wait(Span::from_ms(300_000))));
+        assert_eq!(
+            statement("register_write c.regs 5 0x10"),
+            Ok(Statement::Register("c.regs".into(), 5, None, 16))
+        );
+        let rates = [(5, 4), (20_000_000, 5)];
+        assert_eq!(
+            statement("meter_set_rates c.m 2 0.000005:4 20:5"),
+            Ok(Statement::MeterRates("c.m".into(), Some(2), rates))
+        );
+        assert_eq!(
+            statement("meter_array_set_rates c.m 0.000005:4 20:5"),
+            Ok(Statement::MeterRates("c.m".into(), None, rates))
+        );
+        assert!(statement("meter_set_rates c.m 2 0.000005:4").is_err());
         assert!(statement("wait 5").is_err());
         assert!(statement("pakcet 1 00").unwrap_err().contains("packet"));
     }

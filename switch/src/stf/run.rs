@@ -14,6 +14,7 @@ use wireyard_pipeline::trace::{Recorder, TraceSink, text};
 use wireyard_tables::time::Time;
 
 use super::compare::difference;
+use super::names;
 use super::script::{Line, PatternBytes, Statement, TestPort, parse};
 use crate::ports::LinkType;
 use crate::program::{DeviceOptions, EngineKind, Place, load};
@@ -24,6 +25,8 @@ use crate::sandbox::Sandbox;
 const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 /// Ports that a script has when it names none.
 const PORTS: u16 = 8;
+/// The same of a script of a P4 program: those that scripts of p4c use.
+const PORTS_OF_P4: u16 = 32;
 
 /// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +174,11 @@ impl Script {
             ..Place::default()
         };
         let mut ports: Vec<u16> = (1..=PORTS).collect();
+        let own = path.with_extension("p4");
+        if own.is_file() {
+            place.program = own;
+            ports = (0..PORTS_OF_P4).collect();
+        }
         let mut links = BTreeMap::new();
         for line in lines {
             match &line.statement {
@@ -254,7 +262,7 @@ impl Script {
                 self.collect();
             }
             Statement::CongestionMark(on) => self.sandbox.core.mark_all = *on,
-            other => self.change(other)?,
+            other => self.change(&names::of_program(other, &self.program))?,
         }
         Ok(())
     }
@@ -262,8 +270,9 @@ impl Script {
     fn known_port(&self, port: TestPort, statement: &str) -> Result<(), String> {
         match port {
             TestPort::Port(number) if !self.sandbox.has_port(number) => Err(format!(
-                "{statement}: there is no {}; `ports` names them, without it there are 1 to {PORTS}",
-                show(port)
+                "{statement}: there is no {}; `ports` names them, without it there are 1 to {PORTS}, of a P4 program 0 to {}",
+                show(port),
+                PORTS_OF_P4 - 1
             )),
             TestPort::Port(_) | TestPort::Cpu => Ok(()),
         }

@@ -123,6 +123,17 @@ pub enum Statement {
     ValueSet(String, Vec<String>),
     /// `register NAME(INDEX).CELL = VALUE`.
     Register(String, u64, Option<String>, u64),
+    /// `register_reset NAME`.
+    RegisterReset(String),
+    /// `register_read NAME INDEX`: p4c's runner prints it.
+    RegisterRead(String, u64),
+    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, or `meter_array_set_rates` without the index: committed, then
+    /// peak, in bytes or packets a microsecond.
+    MeterRates(String, Option<u64>, [(u64, u64); 2]),
+    /// `meter_get_rates NAME INDEX`: p4c's runner prints it.
+    MeterRead(String, u64),
+    /// `mirroring_get SESSION`: p4c's runner prints it.
+    MirrorRead(u16),
     /// `mc_mgrp_create GROUP [prune_ingress]`.
     GroupCreate(u16, bool),
     /// `mc_node_create INSTANCE PORT ...`.

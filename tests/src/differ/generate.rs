@@ -73,6 +73,17 @@ pub struct Action {
     pub place: Place,
 }
 
+/// A block of `controls` as its callers see it.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// Its name.
+    pub name: String,
+    /// Parameters: width, and where one that is copied back goes.
+    pub params: Vec<(u32, Option<String>)>,
+    /// The control it is for.
+    pub place: Place,
+}
+
 /// A table as the controls see it.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -109,6 +120,7 @@ pub struct Gen {
     pub(super) register: Vec<u32>,
     pub(super) actions: Vec<Action>,
     pub(super) tables: Vec<Table>,
+    pub(super) controls: Vec<Control>,
     pub(super) crcs: Vec<String>,
     pub(super) two_rates: bool,
     pub(super) per_packet: bool,
@@ -138,6 +150,7 @@ pub fn case_of(seed: u64, packets: Option<usize>) -> Case {
         register: Vec::new(),
         actions: Vec::new(),
         tables: Vec::new(),
+        controls: Vec::new(),
         crcs: Vec::new(),
         two_rates: true,
         per_packet: false,
@@ -213,6 +226,7 @@ impl Gen {
         self.deparser(&mut top);
         self.sums(&mut top);
         self.actions_and_tables(&mut top);
+        self.blocks(&mut top);
         for (key, place) in [("ingress", Place::Ingress), ("egress", Place::Egress)] {
             let empty = place == Place::Egress && self.random.chance(20);
             let mut scope = Scope { place, locals: vec![], in_action: false, actions: usize::MAX };

@@ -1,8 +1,8 @@
 //! Random statements of controls and actions.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::generate::{Gen, Place, Scope};
+use super::generate::{Control, Gen, Place, Scope};
 
 impl Gen {
     /// Statements in order; those after a `let` see it.
@@ -145,7 +145,7 @@ impl Gen {
                     true => self.index(scope, stack.len as u32),
                     false => self.random.below(stack.len).to_string(),
                 };
-                match self.random.below(6) {
+                match self.random.below(5) {
                     0 => format!("set_valid({}[{at}])", stack.name),
                     1 => format!("set_invalid({}[{at}])", stack.name),
                     2 => {
@@ -177,7 +177,7 @@ impl Gen {
     }
 
     fn compound(&mut self, scope: &mut Scope, depth: u32) -> Vec<Value> {
-        match self.random.below(9) {
+        match self.random.below(10) {
             0..3 => {
                 let condition = self.expr(scope, 1, 3);
                 let mut then = self.statements(scope, depth, 4);
@@ -204,6 +204,7 @@ impl Gen {
             4 => self.update(scope),
             5 => self.call(scope),
             6 => self.learn(scope),
+            7 => self.block(scope),
             _ => self.apply(scope, depth),
         }
     }
@@ -214,6 +215,67 @@ impl Gen {
         let punts = scope.place == Place::Ingress;
         let end = self.random.pick(&ends);
         (self.random.chance(20) && (punts || !end.starts_with("punt"))).then(|| json!(end))
+    }
+
+    /// Blocks of statements with parameters; each may call those before it.
+    pub(super) fn blocks(&mut self, top: &mut Map<String, Value>) {
+        let mut blocks = Map::new();
+        for place in [Place::Ingress, Place::Egress] {
+            for _ in 0..self.random.below(3) {
+                let name = self.name("c");
+                let (mut declared, mut params, mut body) = (Map::new(), Vec::new(), Vec::new());
+                let mut scope =
+                    Scope { place, locals: vec![], in_action: false, actions: usize::MAX };
+                for n in 0..self.random.below(3) {
+                    let (meta, bits) = self.random.pick(&self.metas.clone());
+                    let direction = self.random.pick(&["in", "out", "inout"]);
+                    let param = format!("{name}_{n}");
+                    declared.insert(param.clone(), json!({ "bits": bits, "direction": direction }));
+                    params.push((bits, (direction != "in").then_some(meta)));
+                    scope.locals.push((param.clone(), bits));
+                    if self.random.chance(70) {
+                        body.push(json!(format!("{param} = {}", self.expr(&scope, bits, 2))));
+                    }
+                }
+                body.extend(self.statements(&mut scope, 1, 4));
+                let body = match declared.is_empty() {
+                    true => json!(body),
+                    false => json!({ "params": declared, "do": body }),
+                };
+                blocks.insert(name.clone(), body);
+                self.controls.push(Control { name, params, place });
+            }
+        }
+        if !blocks.is_empty() {
+            top.insert("controls".into(), Value::Object(blocks));
+        }
+    }
+
+    /// A call of a block.
+    fn block(&mut self, scope: &Scope) -> Vec<Value> {
+        let known = self.controls.iter().filter(|control| control.place == scope.place);
+        let known: Vec<_> = known.cloned().collect();
+        if scope.in_action || known.is_empty() {
+            return Vec::new();
+        }
+        let control = self.random.pick(&known);
+        let named = self.random.chance(30);
+        let mut args = Vec::new();
+        for (n, (bits, to)) in control.params.iter().enumerate() {
+            let value = match to {
+                Some(place) => place.clone(),
+                None => self.expr(scope, *bits, 2),
+            };
+            args.push(if named { format!("{}_{n} = {value}", control.name) } else { value });
+        }
+        if named {
+            args.reverse();
+        }
+        let call = match args.is_empty() {
+            true => control.name,
+            false => format!("{}({})", control.name, args.join(", ")),
+        };
+        vec![json!({ "call": call })]
     }
 
     /// An atomic change of a register, with conditions inside.

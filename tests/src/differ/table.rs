@@ -45,6 +45,9 @@ impl Gen {
             action.params.iter().map(|bits| format!("{:#x}", self.random.value(*bits))).collect();
         if args.is_empty() {
             action.name.clone()
+        } else if args.len() > 1 && self.random.chance(25) {
+            let named = args.iter().enumerate().rev().map(|(n, arg)| format!("p{n} = {arg}"));
+            format!("{}({})", action.name, named.collect::<Vec<_>>().join(", "))
         } else {
             format!("{}({})", action.name, args.join(", "))
         }

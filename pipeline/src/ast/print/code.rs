@@ -23,12 +23,19 @@ fn some_statements(out: &mut Out, key: &str, body: &[Stmt]) {
     }
 }
 
+/// `name(a, b)`.
+fn call(name: &Name, arguments: &[AstExpr]) -> String {
+    let arguments: Vec<String> = arguments.iter().map(expression).collect();
+    format!("{}({})", name.value, arguments.join(", "))
+}
+
+/// `name`, or `name(a, b)`.
+fn control(name: &Name, arguments: &[AstExpr]) -> String {
+    if arguments.is_empty() { name.value.clone() } else { call(name, arguments) }
+}
+
 /// A statement in one line; of one with blocks, its head.
 pub fn statement_line(kind: &StmtKind) -> String {
-    let call = |name: &Name, arguments: &[AstExpr]| {
-        let arguments: Vec<String> = arguments.iter().map(expression).collect();
-        format!("{}({})", name.value, arguments.join(", "))
-    };
     let reason = |word: &str, reason: &Option<Name>| match reason {
         Some(reason) => format!("{word} {}", reason.value),
         None => word.to_owned(),
@@ -50,7 +57,7 @@ pub fn statement_line(kind: &StmtKind) -> String {
         StmtKind::If(condition, ..) => format!("if {}", expression(condition)),
         StmtKind::Switch(value, ..) => format!("switch {}", expression(value)),
         StmtKind::Apply(apply) => format!("apply {}", apply.table.value),
-        StmtKind::CallControl(name) => format!("call {}", name.value),
+        StmtKind::CallControl(name, arguments) => format!("call {}", control(name, arguments)),
         StmtKind::Update { register, index, alias, .. } => {
             format!("update {}[{}] as {}", register.value, expression(index), alias.value)
         }
@@ -91,7 +98,9 @@ fn statement(out: &mut Out, statement: &Stmt) {
                 });
             });
         }
-        StmtKind::CallControl(name) => out.line(format!("- call: {}", name.value)),
+        StmtKind::CallControl(name, arguments) => {
+            out.line(format!("- call: {}", quoted(&control(name, arguments))));
+        }
         StmtKind::Update { register, index, alias, body } => {
             out.line(format!("- update: \"{}[{}]\"", register.value, expression(index)));
             out.deeper(|out| {

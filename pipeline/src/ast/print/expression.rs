@@ -71,6 +71,9 @@ fn write_plain(out: &mut String, value: &Ast) {
             write(out, &condition.value, 1);
             out.push_str(&format!(" ? {} : {}", expression(yes), expression(no)));
         }
+        Ast::Named(name, value) => {
+            out.push_str(&format!("{} = {}", name.value, expression(value)));
+        }
         Ast::Call(name, arguments) => {
             let arguments: Vec<String> = arguments.iter().map(expression).collect();
             out.push_str(&format!("{}({})", name.value, arguments.join(", ")));

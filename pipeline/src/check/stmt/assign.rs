@@ -78,7 +78,7 @@ impl Cx<'_> {
     }
 
     /// What can be assigned; `None`, with an error, for the rest.
-    fn place_of(&mut self, target: Target, span: SourceSpan) -> Option<(LValue, u32)> {
+    pub(super) fn place_of(&mut self, target: Target, span: SourceSpan) -> Option<(LValue, u32)> {
         let text = match target {
             Target::Field(instance, field, bits) => {
                 if self.env.place == Place::Parser {

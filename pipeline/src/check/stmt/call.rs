@@ -142,13 +142,61 @@ impl Cx<'_> {
     ) -> Option<Vec<ExprId>> {
         let known = self.ir.actions.get(action)?;
         let (name, params) = (known.name.clone(), known.params.clone());
-        if params.len() != args.len() {
-            self.wrong_count(&name, &params, args.len(), span);
-            return None;
-        }
+        let args = self.in_order(&name, &params, args, span)?;
         let values: Vec<_> =
             params.iter().zip(args).map(|(param, arg)| self.expr(arg, param.bits)).collect();
         values.into_iter().collect()
+    }
+
+    /// Arguments in the order of the parameters: as they stand, or all by their names.
+    pub(crate) fn in_order<'e>(
+        &mut self,
+        callee: &str,
+        params: &[crate::ir::Param],
+        args: &'e [AstExpr],
+        span: SourceSpan,
+    ) -> Option<Vec<&'e AstExpr>> {
+        let is_named = |arg: &&AstExpr| matches!(arg.value, Ast::Named(..));
+        if !args.iter().any(|arg| is_named(&arg)) {
+            if params.len() != args.len() {
+                self.wrong_count(callee, params, args.len(), span);
+                return None;
+            }
+            return Some(args.iter().collect());
+        }
+        if let Some(other) = args.iter().find(|arg| !is_named(arg)) {
+            let text = "arguments have all a name, or none of them";
+            self.report.error(codes::ARGUMENTS, other.span, text);
+            return None;
+        }
+        let mut found: Vec<Option<&'e AstExpr>> = vec![None; params.len()];
+        let mut good = true;
+        for arg in args {
+            let Ast::Named(name, value) = &arg.value else { continue };
+            let at = params.iter().position(|param| param.name == name.value);
+            match at.and_then(|at| found.get_mut(at)) {
+                Some(slot @ None) => *slot = Some(value),
+                Some(Some(_)) => {
+                    let text = format!("`{}` has a value already", name.value);
+                    self.report.error(codes::ARGUMENTS, name.span, text);
+                    good = false;
+                }
+                None => {
+                    let text = format!("`{callee}` has no parameter `{}`", name.value);
+                    let names = params.iter().map(|param| param.name.as_str());
+                    self.report
+                        .error(codes::ARGUMENTS, name.span, text)
+                        .did_you_mean(&name.value, names);
+                    good = false;
+                }
+            }
+        }
+        let missing = params.iter().zip(&found).find(|(_, value)| value.is_none());
+        if let (true, Some((param, _))) = (good, missing) {
+            let text = format!("`{}` of `{callee}` has no value", param.name);
+            self.report.error(codes::ARGUMENTS, span, text);
+        }
+        found.into_iter().collect::<Option<Vec<_>>>().filter(|_| good)
     }
 
     /// Reports a call with too few or too many arguments.

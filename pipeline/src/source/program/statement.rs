@@ -48,11 +48,11 @@ pub(crate) static APPLY: MapShape = MapShape {
         ),
     ],
 };
-/// `{ call: name }`.
+/// `{ call: "name(arguments)" }`.
 pub(crate) static CALL: MapShape = MapShape {
     name: "call",
     what: "a `call`",
-    keys: &[needed("call", Shape::Name, "The block of `controls` to run.")],
+    keys: &[needed("call", Shape::Text, "The block of `controls` to run, and its arguments.")],
 };
 /// `{ update: "flow[i]", as: r, do: [..] }`.
 pub(crate) static UPDATE: MapShape = MapShape {
@@ -147,7 +147,10 @@ fn block(decoder: &mut Decoder<'_>, form: &str, fields: &Fields<'_>) -> Option<S
             Some(StmtKind::Switch(value?, cases, default))
         }
         "apply" => apply(decoder, fields).map(StmtKind::Apply),
-        "call" => decoder.name(at("call")?).map(StmtKind::CallControl),
+        "call" => {
+            let (name, arguments) = decoder.read(at("call")?, "a control", syntax::call)?;
+            Some(StmtKind::CallControl(name, arguments))
+        }
         "update" => {
             let cell =
                 at("update").and_then(|node| decoder.read(node, "`register[index]`", syntax::cell));

@@ -3,8 +3,8 @@
 use super::header::{WIDTH, width};
 use super::statement::statements;
 use crate::ast::{
-    ActionDecl, CounterDecl, EntryDecl, KeyDecl, MeterDecl, MeterRates, Name, RegisterDecl,
-    SelectorDecl, Sp, TableDecl,
+    ActionDecl, ControlDecl, ControlParam, CounterDecl, Direction, EntryDecl, KeyDecl, MeterDecl,
+    MeterRates, Name, RegisterDecl, SelectorDecl, Sp, TableDecl,
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
@@ -21,6 +21,29 @@ pub(crate) static ACTION: MapShape = MapShape {
         key("do", Shape::OneOrMore(&Shape::Statement), "Statements."),
     ],
 };
+/// A control with parameters.
+pub(crate) static CONTROL: MapShape = MapShape {
+    name: "control",
+    what: "a control",
+    keys: &[
+        key(
+            "params",
+            Shape::MapOf(&Shape::Either(&[WIDTH, Shape::Map(&CONTROL_PARAM)])),
+            "Parameters: name and width.",
+        ),
+        needed("do", Shape::OneOrMore(&Shape::Statement), "Statements."),
+    ],
+};
+/// A parameter that is copied in, out, or both.
+pub(crate) static CONTROL_PARAM: MapShape = MapShape {
+    name: "control_param",
+    what: "a parameter of a control",
+    keys: &[
+        needed("bits", WIDTH, "Width."),
+        key("direction", Shape::Choice(DIRECTIONS), "What a call copies; `in` when absent."),
+    ],
+};
+const DIRECTIONS: &[&str] = &["in", "out", "inout"];
 /// A table.
 pub(crate) static TABLE: MapShape = MapShape {
     name: "table",
@@ -142,6 +165,40 @@ pub(super) fn action(decoder: &mut Decoder<'_>, node: &Node) -> Option<ActionDec
         .unwrap_or_default();
     let body = fields.get("do").map(|node| statements(decoder, node)).unwrap_or_default();
     Some(ActionDecl { params, body })
+}
+
+/// A list of statements, or a map with `do`; an `update` is a statement that has that key too.
+pub(super) fn control(decoder: &mut Decoder<'_>, node: &Node) -> Option<ControlDecl> {
+    let has = |wanted: &str| match &node.kind {
+        NodeKind::Map(map) => map.pairs.iter().any(|(key, _)| key.scalar.text == wanted),
+        _ => false,
+    };
+    if !(has("do") || has("params")) || has("update") {
+        return Some(ControlDecl { params: Vec::new(), body: statements(decoder, node) });
+    }
+    let fields = decoder.map(node, &CONTROL)?;
+    let params = fields
+        .get("params")
+        .map(|node| decoder.named(node, "the parameters", |decoder, _, node| param(decoder, node)))
+        .unwrap_or_default();
+    let body = fields.get("do").map(|node| statements(decoder, node)).unwrap_or_default();
+    Some(ControlDecl { params, body })
+}
+
+fn param(decoder: &mut Decoder<'_>, node: &Node) -> Option<ControlParam> {
+    let NodeKind::Map(_) = node.kind else {
+        return Some(ControlParam { ty: width(decoder, node)?, direction: Direction::In });
+    };
+    let fields = decoder.map(node, &CONTROL_PARAM)?;
+    let ty = fields.get("bits").and_then(|node| width(decoder, node));
+    let word = fields.get("direction").and_then(|node| decoder.choice(node, DIRECTIONS));
+    let known = word.and_then(|word| {
+        Direction::ALL
+            .iter()
+            .find(|(known, _)| *known == word.value)
+            .map(|(_, direction)| *direction)
+    });
+    Some(ControlParam { ty: ty?, direction: known.unwrap_or_default() })
 }
 
 pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl> {

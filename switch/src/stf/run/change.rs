@@ -4,12 +4,13 @@
 
 use wireyard_pipeline::diag::Files;
 use wireyard_pipeline::entries::Resolved;
+use wireyard_pipeline::ids::RegisterId;
 use wireyard_pipeline::ir::{CPU_PORT, Program};
 use wireyard_tables::{BatchError, EntryError, TableId, Update};
 
 use super::{Script, Stop};
 use crate::replicate::{Group, Member, Members, Session};
-use crate::stf::entry::{Known, Statement as Entries};
+use crate::stf::entry::{Known, Statement as Entries, did_you_mean};
 use crate::stf::script::{EntryText, Statement, TestPort};
 
 impl Script {
@@ -24,6 +25,7 @@ impl Script {
             Statement::Member(table, id, action) => entries().member(table, *id, action)?,
             Statement::Group(table, id, members) => entries().group(table, *id, members)?,
             Statement::ValueSet(name, values) => entries().value_set(name, values)?,
+            Statement::MeterRates(name, index, rates) => entries().meter(name, *index, *rates)?,
             Statement::Register(name, index, cell, value) => {
                 entries().register(name, *index, cell.as_deref(), *value)?
             }
@@ -36,6 +38,18 @@ impl Script {
         match statement {
             Statement::Remove(entry) => self.remove(entry),
             Statement::RemoveAll => self.remove_all(),
+            Statement::RegisterReset(name) => self.reset_register(name),
+            Statement::RegisterRead(name, _) => self.register_named(name).map(|_| ()),
+            Statement::MeterRead(name, _) => {
+                match self.program.meters.iter().any(|meter| meter.name == *name) {
+                    true => Ok(()),
+                    false => Err(format!("there is no meter `{name}`").into()),
+                }
+            }
+            Statement::MirrorRead(id) => match self.sandbox.core.replication.get().session(*id) {
+                Some(_) => Ok(()),
+                None => Err(format!("there is no mirror session {id}").into()),
+            },
             Statement::GroupCreate(id, prune) => {
                 self.groups.insert(*id, (*prune, Vec::new()));
                 self.publish_group(*id)
@@ -62,6 +76,28 @@ impl Script {
             }
             other => self.check(other),
         }
+    }
+
+    fn register_named(&self, name: &str) -> Result<RegisterId, Stop> {
+        let found = self.program.registers.entries().find(|(_, known)| known.name == name);
+        let known = || self.program.registers.iter().map(|register| register.name.as_str());
+        Ok(found
+            .map(|(id, _)| id)
+            .ok_or_else(|| did_you_mean(format!("there is no register `{name}`"), name, known()))?)
+    }
+
+    /// Zeros in all cells.
+    fn reset_register(&mut self, name: &str) -> Result<(), Stop> {
+        let id = self.register_named(name)?;
+        self.sandbox.core.before_sleep();
+        if let Some(array) = self.generation.state.register(id) {
+            for index in 0..u64::from(array.size()) {
+                for cell in 0..array.cells() {
+                    array.store(index, cell, 0);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Members and groups that selectors have now.

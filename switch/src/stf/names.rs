@@ -1,0 +1,123 @@
+//! Names of P4 programs in scripts: `ingress.fib`, `hdr.ipv4.dst`, `tags$0.kind` mean what the program calls `fib`, `ipv4.dst` and
+//! `tags[0].kind`.
+//!
+//! A control plane of P4 names things by the blocks that they are in; scripts of p4c write such names, whole or without the
+//! blocks in front. A name that the program has itself always means that.
+
+use wireyard_pipeline::ir::{Program, Table};
+
+use super::script::{CounterName, EntryText, Statement};
+
+/// The statement with the names that the program has.
+pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement {
+    let mut statement = statement.clone();
+    match &mut statement {
+        Statement::Add(entry) | Statement::Remove(entry) => in_entry(entry, program),
+        Statement::SetDefault(table, action) | Statement::Member(table, _, action) => {
+            in_table(table, program);
+            in_action(action, program);
+        }
+        Statement::Group(table, ..) | Statement::CheckEntries(table, _) => {
+            in_table(table, program);
+        }
+        Statement::CheckCounter(CounterName::Direct(entry), ..) => in_entry(entry, program),
+        Statement::CheckCounter(CounterName::Indexed(name, _), ..) => {
+            replace(name, program.counters.iter().map(|counter| counter.name.as_str()));
+        }
+        Statement::Register(name, ..)
+        | Statement::CheckRegister(name, ..)
+        | Statement::RegisterReset(name)
+        | Statement::RegisterRead(name, _) => {
+            replace(name, program.registers.iter().map(|register| register.name.as_str()));
+        }
+        Statement::MeterRates(name, ..) | Statement::MeterRead(name, _) => {
+            replace(name, program.meters.iter().map(|meter| meter.name.as_str()));
+        }
+        Statement::ValueSet(name, _) => {
+            replace(name, program.value_sets.iter().map(|set| set.name.as_str()));
+        }
+        _ => {}
+    }
+    statement
+}
+
+fn in_table<'p>(name: &mut String, program: &'p Program) -> Option<&'p Table> {
+    replace(name, program.tables.iter().map(|table| table.name.as_str()));
+    program.tables.iter().find(|table| table.name == *name)
+}
+
+fn in_entry(entry: &mut EntryText, program: &Program) {
+    if let Some(table) = in_table(&mut entry.table, program) {
+        for (key, _) in &mut entry.keys {
+            replace(key, table.keys.iter().map(|key| key.name.as_str()));
+        }
+    }
+    in_action(&mut entry.action, program);
+}
+
+fn in_action(call: &mut String, program: &Program) {
+    let end = call.find('(').unwrap_or(call.len());
+    let mut name = call[..end].trim().to_owned();
+    replace(&mut name, program.actions.iter().map(|action| action.name.as_str()));
+    call.replace_range(..end, &name);
+}
+
+/// Puts the known name in the place of one that means it, if there is exactly one.
+fn replace<'n>(name: &mut String, known: impl Iterator<Item = &'n str> + Clone) {
+    if known.clone().any(|known| known == name.as_str()) {
+        return;
+    }
+    let wanted = parts(name);
+    // The more parts are the same, from the end, the better; what is only in one of them is the blocks around.
+    let common = |known: &str| {
+        let known = parts(known);
+        let pairs = wanted.iter().rev().zip(known.iter().rev());
+        let same = pairs.take_while(|(a, b)| a == b).count();
+        (same == wanted.len() || same == known.len()).then_some(same)
+    };
+    let best = known.clone().filter_map(common).max();
+    let mut found = known.filter(|known| best.is_some() && common(known) == best);
+    if let (Some(only), None) = (found.next(), found.next()) {
+        *name = only.to_owned();
+    }
+}
+
+/// `tags$0.kind` and `tags[0].kind` are the same.
+fn parts(name: &str) -> Vec<String> {
+    let part = |part: &str| match part.split_once('$') {
+        Some((stack, number)) if number.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{stack}[{number}]")
+        }
+        _ => part.to_owned(),
+    };
+    name.split('.').map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(name: &str, known: &[&str]) -> String {
+        let mut name = name.to_owned();
+        replace(&mut name, known.iter().copied());
+        name
+    }
+
+    #[test]
+    fn the_blocks_around_a_name_may_be_there_or_not() {
+        assert_eq!(meant("ingress.fib", &["acl", "fib"]), "fib");
+        assert_eq!(meant("ipv4.dst", &["hdr.ipv4.src", "hdr.ipv4.dst"]), "hdr.ipv4.dst");
+        assert_eq!(
+            meant("tags$0.kind", &["hdr.tags[0].kind", "hdr.tags[1].kind"]),
+            "hdr.tags[0].kind"
+        );
+        assert_eq!(meant("a.b.t", &["t", "b.t", "c.t"]), "b.t");
+    }
+
+    #[test]
+    fn a_name_of_the_program_means_that_and_one_that_means_two_things_none() {
+        assert_eq!(meant("fib", &["fib", "ingress.fib"]), "fib");
+        assert_eq!(meant("t", &["a.t", "b.t"]), "t");
+        assert_eq!(meant("x.y", &["x", "y.x"]), "x.y");
+    }
+}
