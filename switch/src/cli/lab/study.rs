@@ -1,6 +1,7 @@
 //! `lab sweep`, `lab merge`, `lab tune`: studies.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use wireyard_pipeline::source::Loader;
 
@@ -53,9 +54,21 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
     if let Some((point, seed)) = args.only {
         return only(&runner, (point, seed), &stop);
     }
+    runs(args, &runner, &folder, &stop, &progress)
+}
+
+/// The runs of a part that are not done, and the report where the part is all.
+fn runs(
+    args: &SweepArgs,
+    runner: &Runner<'_>,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Status, String> {
+    let study = runner.study;
     let part = args.shard.unwrap_or((1, 1));
-    let head = Head::of(&study);
-    let mut file = Part::open(&folder, &head, part)?;
+    let head = Head::of(study);
+    let mut file = Part::open(folder, &head, part)?;
     let known: std::collections::BTreeSet<(usize, u64)> =
         file.done.iter().map(|record| (record.point, record.seed)).collect();
     let all = study.runs();
@@ -74,7 +87,7 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
     if done > 0 && !args.quiet {
         say(&format!("{done} of {count} runs were done before"));
     }
-    runner.all(&left, jobs(args.jobs), &stop, &mut |record| {
+    runner.all(&left, jobs(args.jobs), stop, &mut |record| {
         done += 1;
         if let Some(why) = &record.failed {
             let first = why.lines().next().unwrap_or_default();
@@ -98,15 +111,15 @@ pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
         ));
         return Ok(if done == count { Status::Success } else { Status::Failed });
     }
-    let results = merged(std::slice::from_ref(&folder))?;
-    written(&results, &folder)
+    let results = merged(&[folder.to_owned()])?;
+    written(&results, folder)
 }
 
 /// One run alone.
 fn only(
     runner: &Runner<'_>,
     (point, seed): (usize, u64),
-    stop: &std::sync::atomic::AtomicBool,
+    stop: &AtomicBool,
 ) -> Result<Status, String> {
     let count = runner.study.points.len();
     let found = runner

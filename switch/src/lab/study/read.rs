@@ -129,6 +129,33 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         error.help("draw points instead of all combinations: `sample: { latin_hypercube: 100 }`");
         return None;
     }
+    let Wanted { goal, pareto, figures } = wanted(decoder, &fields)?;
+    Some(Study {
+        name,
+        about: about.map(|about| about.value).unwrap_or_default(),
+        path: path.to_owned(),
+        scenario: path.parent().unwrap_or(Path::new("")).join(scenario.value),
+        points: all(&axes, sample, seed),
+        axes,
+        sample,
+        seed,
+        seeds: (0..seeds).map(|n| seed.wrapping_add(n)).collect(),
+        figures,
+        goal,
+        pareto,
+        files: Files::new(),
+        fingerprint: String::new(),
+    })
+}
+
+/// What a study asks of its runs.
+struct Wanted {
+    goal: Option<Goal>,
+    pareto: Vec<Goal>,
+    figures: Vec<String>,
+}
+
+fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
     let goal = match fields.get("goal") {
         Some(node) => Some(read_goal(decoder, node)?),
         None => None,
@@ -162,22 +189,7 @@ fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
         decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
         return None;
     }
-    Some(Study {
-        name,
-        about: about.map(|about| about.value).unwrap_or_default(),
-        path: path.to_owned(),
-        scenario: path.parent().unwrap_or(Path::new("")).join(scenario.value),
-        points: all(&axes, sample, seed),
-        axes,
-        sample,
-        seed,
-        seeds: (0..seeds).map(|n| seed.wrapping_add(n)).collect(),
-        figures,
-        goal,
-        pareto,
-        files: Files::new(),
-        fingerprint: String::new(),
-    })
+    Some(Wanted { goal, pareto, figures })
 }
 
 fn read_goal(decoder: &mut Decoder<'_>, node: &Node) -> Option<Goal> {

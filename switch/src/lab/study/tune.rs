@@ -194,6 +194,25 @@ fn report(
         before.len()
     );
     report.verdict("better than as written", is_better, found);
+    report.tables.push(settings(study, goal, tried));
+    let points = tried
+        .iter()
+        .zip(1..)
+        .map(|(one, n)| (f64::from(n), one.mean, one.mean, one.mean))
+        .collect();
+    report.plots.push(Plot {
+        id: "search".to_owned(),
+        title: "The search".to_owned(),
+        caption: format!("{} of each setting, in the order in which they were tried.", goal.figure),
+        x: Axis::new("setting", Unit::Count),
+        y: Axis::new(&goal.figure, Unit::Plain),
+        layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
+    });
+    report
+}
+
+/// All settings, best first.
+fn settings(study: &Study, goal: &Goal, tried: &[Tried]) -> Table {
     let mut columns = vec![Column::numbers("round", Unit::Count)];
     columns.extend(study.axes.iter().map(|axis| Column::words(&axis.key)));
     columns.push(Column::numbers("mean", Unit::Plain));
@@ -210,24 +229,5 @@ fn report(
         row
     });
     let note = "Best first; of the first round over all ranges, then in boxes of half the width around the best so far.".to_owned();
-    report.tables.push(Table {
-        title: "Settings tried".to_owned(),
-        note,
-        columns,
-        rows: rows.collect(),
-    });
-    let points = tried
-        .iter()
-        .zip(1..)
-        .map(|(one, n)| (f64::from(n), one.mean, one.mean, one.mean))
-        .collect();
-    report.plots.push(Plot {
-        id: "search".to_owned(),
-        title: "The search".to_owned(),
-        caption: format!("{} of each setting, in the order in which they were tried.", goal.figure),
-        x: Axis::new("setting", Unit::Count),
-        y: Axis::new(&goal.figure, Unit::Plain),
-        layers: vec![Layer::Measured { name: "settings".to_owned(), points }],
-    });
-    report
+    Table { title: "Settings tried".to_owned(), note, columns, rows: rows.collect() }
 }
