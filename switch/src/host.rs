@@ -15,6 +15,7 @@
 //! * [`counters`]: what happened to packets outside queue pairs.
 //! * [`connect`]: what two ends exchange out of band, and a whole pair in one process.
 //! * [`flow`]: work that keeps queue pairs busy, with its counters.
+//! * [`gate`]: what has to happen before messages may be posted.
 //! * [`session`]: commands of a person or a test, one JSON object a line.
 //!
 //! [`Port::next_arrival`]: crate::ports::Port::next_arrival
@@ -23,6 +24,7 @@ pub mod config;
 pub mod connect;
 pub mod counters;
 pub mod flow;
+pub mod gate;
 pub mod port;
 pub mod session;
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub use config::{Classes, HostConfig};
 pub use connect::{ConnectError, ConnectOptions, PairSpec, Peer, connect_pair};
 pub use counters::HostCounters;
 pub use flow::{FlowId, FlowOp, FlowReport, FlowSpec};
+pub use gate::{GateId, GateReport, Need};
 pub use port::EndPointPort;
 
 /// Port number of the wire in `programs/roce_nic`.

@@ -12,11 +12,12 @@ pub mod json;
 pub mod parquet;
 pub mod plot;
 pub mod stats;
+pub mod student;
 pub mod svg;
 pub mod text;
 pub mod unit;
 
-pub use plot::{Axis, Diagram, Layer, Plot, Row, Timeline};
+pub use plot::{Axis, Diagram, HeatMap, Layer, Plot, Row, Timeline};
 pub use unit::Unit;
 
 /// A number that an expectation can be about: `bottleneck.queue_mean`.
@@ -163,6 +164,8 @@ pub struct Report {
     pub plots: Vec<Plot>,
     /// Rows of intervals over time.
     pub timelines: Vec<Timeline>,
+    /// Maps over two keys.
+    pub heat_maps: Vec<HeatMap>,
     /// Pictures of networks, before all others.
     pub diagrams: Vec<Diagram>,
     /// Instants of the samples, in seconds.

@@ -61,6 +61,7 @@ mod deferred;
 mod hold;
 pub mod id;
 pub mod link;
+mod pause_log;
 pub mod pfc;
 pub mod port;
 mod queue;
@@ -92,6 +93,7 @@ use buffer::Pool;
 use deadlines::{Deadlines, ReadyPorts, WireEnds};
 use deferred::Deferred;
 use hold::Holds;
+pub use pause_log::PauseEvent;
 use port::Port;
 use queue::Slab;
 
@@ -201,6 +203,8 @@ pub struct Tm<P> {
     pub(crate) shared_free: u32,
     pub(crate) released: Vec<u32>,
     pub(crate) config: Config,
+    /// Pauses that were asked for, where somebody observes them.
+    pub(crate) pause_log: Option<Vec<PauseEvent>>,
 }
 
 /// A port configuration that does not fit the traffic manager.
@@ -254,6 +258,7 @@ impl<P: Default> Tm<P> {
             stops: false,
             now: Time::ZERO,
             deferred: Deferred::default(),
+            pause_log: None,
             config,
         }
     }

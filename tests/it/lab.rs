@@ -11,7 +11,8 @@ use wireyard_tests::workspace_root;
 const LIBRARY: &str = "programs/lab";
 
 /// Scenarios that are short enough for every test run.
-const SHORT: [&str; 7] = [
+const SHORT: [&str; 10] = [
+    "all_reduce_ring",
     "deadlock_ring",
     "dumbbell",
     "ib_fecn",
@@ -19,6 +20,8 @@ const SHORT: [&str; 7] = [
     "incast_16_100g",
     "pfc_victim",
     "rocev1_pcp",
+    "training_straggler",
+    "web_search",
 ];
 
 fn library() -> Vec<PathBuf> {

@@ -1,10 +1,14 @@
 //! The command line: what can be asked, with an example for each command.
 
+mod lab;
+
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::core::EntriesShown;
+
+pub use lab::{CompareArgs, LabCommand, MergeArgs, SweepArgs, TuneArgs};
 
 /// Version and commit, as in `0.1.0 (8d1f0a2)`.
 pub const VERSION: &str = env!("WIREYARD_VERSION");
@@ -131,9 +135,14 @@ pub enum Command {
 
 /// `lab`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LabArgs {
+    #[command(subcommand)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub command: Option<LabCommand>,
     /// The scenario: a file, or the name of one that is inside wireyard (incast, dumbbell, fat_tree, ..).
-    pub scenario: PathBuf,
+    #[arg(required = true)]
+    pub scenario: Option<PathBuf>,
     /// Instead of the scenario's seed.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -354,6 +363,8 @@ pub enum SchemaKind {
     Scenario,
     /// switch.yaml.
     Switch,
+    /// Studies of the laboratory.
+    Study,
 }
 
 /// `dump`.

@@ -44,6 +44,7 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
             schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
         }
         SchemaKind::Switch => schema::root(&crate::config::SWITCH, "Wireyard switch configuration"),
+        SchemaKind::Study => schema::root(&crate::lab::study::read::STUDY, "Wireyard lab study"),
     });
     Status::Success
 }

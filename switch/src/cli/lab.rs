@@ -1,11 +1,14 @@
 //! `lab`: scenarios in virtual time.
 
+mod study;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
 use wireyard_pipeline::source::Loader;
 
-use super::args::{EngineChoice, LabArgs};
+use super::args::{CompareArgs, EngineChoice, LabArgs, LabCommand};
 use super::load::show;
 use super::{Status, complain, print, print_json, say};
 use crate::folder::Folder;
@@ -13,7 +16,7 @@ use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
-use crate::lab::{Outcome, live, output};
+use crate::lab::{Outcome, compare, live, output};
 use crate::library::{self, LIBRARIES};
 use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
@@ -24,14 +27,41 @@ use crate::report::{json, text};
 const FIGURES_SHOWN: usize = 16;
 
 pub(super) fn run(args: &LabArgs) -> Status {
+    let done = match (&args.command, &args.scenario) {
+        (Some(LabCommand::Compare(compare)), _) => compared(compare),
+        (Some(LabCommand::Sweep(args)), _) => study::sweep(args),
+        (Some(LabCommand::Merge(args)), _) => study::merge(args),
+        (Some(LabCommand::Tune(args)), _) => study::tune(args),
+        (None, Some(path)) => return scenario_run(args, path),
+        (None, None) => Err("a scenario is needed".to_owned()),
+    };
+    done.unwrap_or_else(|message| {
+        complain(&message);
+        Status::Wrong
+    })
+}
+
+fn compared(args: &CompareArgs) -> Result<Status, String> {
+    let report = compare::compare(&args.a, &args.b)?;
+    if let Some(folder) = &args.output {
+        output::replace(folder, &report, &[])?;
+    }
+    match args.json {
+        true => print_json(&json::value(&report)),
+        false => print(&text::summary(&report)),
+    }
+    Ok(Status::Success)
+}
+
+fn scenario_run(args: &LabArgs, wanted: &Path) -> Status {
     let loader = Loader::new(Vec::new(), LIBRARIES);
-    let path = library::scenario_path(&args.scenario);
+    let path = library::scenario_path(wanted);
     let (mut scenario, files) = match scenario::read(&path, &loader) {
         Ok(read) => read,
         Err(rejected) => {
             show(&rejected.diagnostics, &rejected.files);
-            complain(&format!("{}: nothing was run", args.scenario.display()));
-            if path == args.scenario && !path.exists() {
+            complain(&format!("{}: nothing was run", wanted.display()));
+            if path == wanted && !path.exists() {
                 say(&format!(
                     "inside wireyard are the scenarios {}",
                     library::scenarios().join(", ")
@@ -50,14 +80,21 @@ pub(super) fn run(args: &LabArgs) -> Status {
     }
 }
 
-fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, String> {
-    let engine = match args.engine {
+/// The engine, and what reports say of it.
+fn engine(choice: EngineChoice) -> (EngineKind, About) {
+    let engine = match choice {
         EngineChoice::Auto => EngineKind::Auto,
         EngineChoice::Interp => EngineKind::Interpreter,
         EngineChoice::Jit => EngineKind::Jit,
     };
-    let about =
-        About { version: env!("CARGO_PKG_VERSION").to_owned(), engine: engine.name().to_owned() };
+    (
+        engine,
+        About { version: env!("CARGO_PKG_VERSION").to_owned(), engine: engine.name().to_owned() },
+    )
+}
+
+fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, String> {
+    let (engine, about) = engine(args.engine);
     let options = Options { engine, seed: args.seed };
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);
@@ -66,7 +103,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
         live::check(&scenario)?;
     }
     if args.check {
-        say(&format!("{}: nothing is wrong with it", args.scenario.display()));
+        say(&format!("{}: nothing is wrong with it", scenario.path.display()));
         return Ok(Status::Success);
     }
     if let Some(folder) = &args.output {

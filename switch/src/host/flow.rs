@@ -2,6 +2,7 @@
 //!
 //! A flow posts messages of one size, so many at a time, from its start until their number or its end time is
 //! reached; every completion posts the next (a closed loop). A receive ring keeps receives posted for a peer that sends.
+//! Messages of a gated flow are released one by one ([`super::gate`]).
 
 use std::collections::VecDeque;
 
@@ -12,11 +13,14 @@ use crate::roce::qp::{QpCounters, QueuePair};
 use crate::roce::rp::RateState;
 use crate::roce::verbs::{Completion, RecvWr, Remote, SendOp, SendWr, Sge, Status};
 
+use super::gate::{GateId, GateReport, Gates, Need};
 use super::port::EndPointPort;
 
 /// Work request numbers from here on belong to flows, and from [`RING_WR`] on to receive rings. Others are the user's.
 const FLOW_WR: u64 = 1 << 62;
 const RING_WR: u64 = 1 << 63;
+/// In the list of what starts when: this is a gate, not a flow.
+const GATE: u32 = 1 << 31;
 
 /// A flow of an end point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +33,8 @@ pub enum FlowOp {
     Send,
     /// RDMA WRITE to the peer's memory.
     Write(Remote),
+    /// RDMA WRITE with immediate data: the peer needs a receive ring, and hears of every message.
+    WriteImm(Remote),
     /// RDMA READ from the peer's memory.
     Read(Remote),
 }
@@ -103,6 +109,8 @@ pub struct FlowReport {
 struct Flow {
     spec: FlowSpec,
     stats: FlowStats,
+    /// Messages that it may post: all of them, or as many as gates have released.
+    released: u64,
     /// When the messages that are under way were posted, oldest first.
     posted_at: VecDeque<Time>,
 }
@@ -120,7 +128,8 @@ struct Ring {
 pub(super) struct Flows {
     flows: Vec<Flow>,
     rings: Vec<Ring>,
-    /// Flows that have not started, latest first.
+    gates: Gates,
+    /// Flows that have not started and gates that open, latest first.
     waiting: Vec<(Time, u32)>,
 }
 
@@ -135,13 +144,41 @@ impl Flows {
             && at <= now
         {
             self.waiting.pop();
-            if let Some(flow) = self.flows.get_mut(index as usize) {
+            if index & GATE != 0 {
+                self.open(now, index & !GATE, end);
+            } else if let Some(flow) = self.flows.get_mut(index as usize) {
                 flow.stats.started = Some(now);
                 for _ in 0..flow.spec.depth {
                     flow.post(now, index, end);
                 }
             }
         }
+    }
+
+    /// A gate opens: flows post what it releases, and gates that waited for it go on.
+    fn open(&mut self, now: Time, gate: u32, end: &mut EndPoint) {
+        for index in self.gates.open(now, gate) {
+            let Some(flow) = self.flows.get_mut(index as usize) else { continue };
+            flow.released += 1;
+            flow.stats.started.get_or_insert(now);
+            if flow.stats.posted - flow.stats.completed < u64::from(flow.spec.depth) {
+                flow.post(now, index, end);
+            }
+        }
+        self.met(now, Need::Opened(GateId(gate)));
+    }
+
+    /// Something happened that gates may wait for.
+    fn met(&mut self, now: Time, need: Need) {
+        for (gate, at) in self.gates.met(now, need) {
+            self.plan(at, gate | GATE);
+        }
+    }
+
+    /// Of equal times the one that is planned first is at the end, and so comes first.
+    fn plan(&mut self, at: Time, what: u32) {
+        let place = self.waiting.partition_point(|(start, _)| *start > at);
+        self.waiting.insert(place, (at, what));
     }
 
     /// Takes the completion of a flow or ring; false if it belongs to none.
@@ -159,6 +196,8 @@ impl Flows {
                 ring.messages += 1;
                 ring.bytes += u64::from(done.len_bytes);
                 end.post_recv(ring.qp, RecvWr { wr_id: done.wr_id, local: ring.local });
+                let arrived = Need::Arrived { qp: ring.qp, message: ring.messages };
+                self.met(now, arrived);
             }
             return true;
         }
@@ -174,6 +213,10 @@ impl Flows {
                 let waited = flow.stats.waited.as_ps().saturating_add(now.since(since).as_ps());
                 flow.stats.waited = Span::from_ps(waited);
             }
+            let completed = flow.stats.completed;
+            if !self.gates.is_empty() {
+                self.met(now, Need::Completed { flow: FlowId(index), message: completed });
+            }
         }
         true
     }
@@ -183,13 +226,14 @@ impl Flow {
     /// Posts the next message, if there is one.
     fn post(&mut self, now: Time, index: u32, end: &mut EndPoint) {
         let (spec, stats) = (&self.spec, &mut self.stats);
-        let more = spec.messages.is_none_or(|messages| stats.posted < messages);
+        let more = stats.posted < self.released;
         if !more || now >= spec.end || stats.failed.is_some() {
             return;
         }
         let op = match spec.op {
             FlowOp::Send => SendOp::Send,
             FlowOp::Write(remote) => SendOp::Write(remote),
+            FlowOp::WriteImm(remote) => SendOp::WriteImm(remote, stats.posted as u32),
             FlowOp::Read(remote) => SendOp::Read(remote),
         };
         let wr = SendWr::new(FLOW_WR | u64::from(index), op, spec.local);
@@ -225,16 +269,39 @@ impl Flow {
 impl EndPointPort {
     /// Adds a flow. Its queue pair must have room for `depth` work requests, and complete no others.
     pub fn add_flow(&mut self, spec: FlowSpec) -> FlowId {
+        let id = self.push_flow(spec, spec.messages.unwrap_or(u64::MAX));
+        self.flows.plan(spec.start, id.0);
+        id
+    }
+
+    /// The same, of which nothing is posted before gates release it.
+    pub fn add_gated_flow(&mut self, spec: FlowSpec) -> FlowId {
+        self.push_flow(spec, 0)
+    }
+
+    fn push_flow(&mut self, spec: FlowSpec, released: u64) -> FlowId {
         let index = self.flows.flows.len() as u32;
         let spec = FlowSpec { depth: spec.depth.max(1), ..spec };
         let posted_at = VecDeque::with_capacity(spec.depth as usize);
-        self.flows.flows.push(Flow { spec, stats: FlowStats::default(), posted_at });
+        self.flows.flows.push(Flow { spec, stats: FlowStats::default(), released, posted_at });
         self.due = None;
-        let waiting = &mut self.flows.waiting;
-        // Latest first; of equal starts the one added first is at the end, and so starts first.
-        let at = waiting.partition_point(|(start, _)| *start > spec.start);
-        waiting.insert(at, (spec.start, index));
         FlowId(index)
+    }
+
+    /// Adds a gate: when all needs are met and `delay` has passed, each of `releases` may post one more message. Without needs the
+    /// delay counts from the start of the run.
+    pub fn add_gate(&mut self, needs: &[Need], delay: Span, releases: Vec<FlowId>) -> GateId {
+        self.due = None;
+        let id = self.flows.gates.add(needs, delay, releases.into_iter().map(|id| id.0).collect());
+        if needs.is_empty() {
+            self.flows.plan(Time::ZERO + delay, id.0 | GATE);
+        }
+        id
+    }
+
+    /// What became of a gate.
+    pub fn gate(&self, id: GateId) -> Option<GateReport> {
+        self.flows.gates.report(id)
     }
 
     /// Posts no more messages of a flow; those under way go on.

@@ -19,6 +19,7 @@ use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
 use super::ways::Ways;
 use crate::core::Core;
+use crate::host::GateId;
 use crate::ports::{LinkType, Port};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 use crate::units::Length;
@@ -42,6 +43,8 @@ pub(super) struct Devices {
     pub(super) cores: Vec<Core>,
     /// By flow.
     pub(super) flows: Vec<Connection>,
+    /// By gate.
+    pub(super) gates: Vec<GateId>,
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     /// What arrives where.
@@ -70,6 +73,7 @@ pub(super) fn devices(
         mem: memory,
         cores: Vec::new(),
         flows: Vec::new(),
+        gates: Vec::new(),
         links: Vec::new(),
         board: Board::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
         base,
@@ -103,6 +107,7 @@ pub(super) fn devices(
             .map_err(|problem| format!("a flow of {}: {problem}", scenario.name))?;
         devices.flows.push(flow);
     }
+    devices.gates = host::add_gates(scenario, &devices.flows, &mut devices.cores)?;
     Ok(devices)
 }
 

@@ -221,6 +221,9 @@ impl Lab {
                 continue;
             }
             let status = flow.status(&mut self.cores);
+            if status.started.is_none() {
+                continue;
+            }
             let name = flow_name(&self.scenario.fabric, spec.from, spec.to, number);
             // Where packets are lost, the sender goes back: only what came behind a later one more often was overtaken.
             if ordered && status.steps_back > status.rewinds {
@@ -251,10 +254,10 @@ impl Lab {
     /// Something must arrive as long as there is something to send and nobody was told to stand still.
     fn check_standstill(&mut self) -> Result<(), Violation> {
         let now = self.now();
-        let statuses = self.statuses();
-        let delivered: u64 = statuses.iter().map(|flow| flow.delivered_bytes).sum();
+        let (statuses, delivered) = self.open_statuses();
         let is_open = |flow: &host::FlowStatus| {
-            flow.started.is_some() && flow.finished.is_none() && !flow.failed
+            let is_begun = flow.started.is_some() && flow.posted > flow.completed;
+            is_begun && flow.finished.is_none() && !flow.failed
         };
         let wants = statuses.iter().any(is_open);
         let excused = self.scenario.faults.iter().any(|fault| {

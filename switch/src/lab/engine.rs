@@ -24,6 +24,7 @@ use super::station::{self, Station};
 use super::thresholds::Thresholds;
 use super::witness::Watch;
 use crate::core::Core;
+use crate::host::{GateId, GateReport};
 use crate::program::Loaded;
 
 /// Source of faults.
@@ -80,6 +81,13 @@ pub struct Lab {
     pub(super) mem: PacketMemory,
     pub(super) cores: Vec<Core>,
     pub(super) flows: Vec<Connection>,
+    pub(super) gates: Vec<GateId>,
+    /// What became of them, when that was last asked for.
+    pub(super) gate_reports: Vec<GateReport>,
+    /// Flows that are not done.
+    open: Vec<usize>,
+    /// Bytes that the others delivered.
+    settled_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     board: Arc<Board>,
     /// By node, what is known of it between two polls.
@@ -138,6 +146,10 @@ impl Lab {
             mem: devices.mem,
             cores: devices.cores,
             flows: devices.flows,
+            gates: devices.gates,
+            gate_reports: Vec::new(),
+            open: (0..scenario.flows.len()).collect(),
+            settled_bytes: 0,
             links: devices.links,
             board: devices.board,
             stations: station::all(fabric, &places),
@@ -376,7 +388,9 @@ impl Lab {
         if self.now >= warm && !self.sampler.is_warm() {
             self.begin_measurement();
         }
-        self.sampler.sample(self.now, &mut self.cores, &self.flows);
+        if self.sampler.sample(self.now, &mut self.cores, &self.flows) {
+            self.sampler.sample_links(&self.links, self.scenario.host.is_infiniband());
+        }
         // Where there is no memory for a packet, whatever else breaks follows from that.
         let checked = self.check_sample();
         self.out_of_memory().map_or(checked, Err)
@@ -392,10 +406,33 @@ impl Lab {
         self.flows.iter().map(|flow| flow.status(&mut self.cores)).collect()
     }
 
+    /// What became of every gate.
+    pub(super) fn gates_seen(&mut self) -> Vec<GateReport> {
+        let gates = self.scenario.gates.iter().zip(&self.gates);
+        gates
+            .map(|(gate, id)| host::gate(&mut self.cores, gate.host, *id).unwrap_or_default())
+            .collect()
+    }
+
+    /// The counters of the flows that are not done, and the bytes that all have delivered: of many flows, most are done or have not
+    /// begun, and are looked at no more once they are done.
+    pub(super) fn open_statuses(&mut self) -> (Vec<FlowStatus>, u64) {
+        let (mut found, mut delivered) = (Vec::new(), self.settled_bytes);
+        let (flows, cores, settled) = (&self.flows, &mut self.cores, &mut self.settled_bytes);
+        self.open.retain(|flow| {
+            let status = flows[*flow].status(cores);
+            let is_open = status.finished.is_none() && !status.failed;
+            delivered += status.delivered_bytes;
+            *settled += if is_open { 0 } else { status.delivered_bytes };
+            found.push(status);
+            is_open
+        });
+        (found, delivered)
+    }
+
     /// Every flow is done and nothing is on its way.
     fn is_drained(&mut self) -> bool {
-        self.scenario.flows.iter().all(|flow| flow.size.is_some())
-            && self.statuses().iter().all(|flow| flow.finished.is_some() || flow.failed)
+        self.open.is_empty()
             && self.links.iter().flatten().all(|link| link.next_arrival() == Time::MAX)
             && self.cores.iter().all(|core| core.queued() == 0)
     }

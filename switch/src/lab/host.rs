@@ -15,14 +15,15 @@ use super::build::link_type;
 use super::fabric::{Fabric, LinkSetup};
 use super::queues::wire_overhead;
 use super::scenario::{CnpPer, FlowSpec, HostSetup, Scenario, Transport};
+use super::workload;
 use crate::config::qos::{PortLink, PortSection, Problem, Qos, QosConfig};
 use crate::core::Core;
 use crate::frames::cnp::CnpConfig;
 use crate::frames::envelope::{Address, Class, Encap, mapped, udp_src_port};
 use crate::frames::{Frames, Mac};
 use crate::host::{
-    Classes, ConnectOptions, END_POINT_PORT, EndPointPort, FlowId, FlowOp, HostConfig, Peer,
-    WIRE_PORT, end_point,
+    Classes, ConnectOptions, END_POINT_PORT, EndPointPort, FlowId, FlowOp, GateId, GateReport,
+    HostConfig, Need, Peer, WIRE_PORT, end_point,
 };
 use crate::ports::Port;
 use crate::program::{DeviceOptions, Loaded};
@@ -50,6 +51,8 @@ pub struct FlowStatus {
     pub started: Option<Time>,
     /// When its last one was completed.
     pub finished: Option<Time>,
+    /// Messages posted.
+    pub posted: u64,
     /// Messages completed.
     pub completed: u64,
     /// Sum of their times.
@@ -106,6 +109,7 @@ impl Connection {
         FlowStatus {
             started: report.stats.started,
             finished: report.stats.finished,
+            posted: report.stats.posted,
             completed: report.stats.completed,
             total: report.stats.total,
             extremes: report.stats.shortest.zip(report.stats.longest),
@@ -371,16 +375,56 @@ pub(super) fn connect(
     };
     let (key, rkey) = (region(sender)?, region(receiver)?);
     let local = Sge { key, va: 0, len: length };
-    let flow = sender.add_flow(crate::host::FlowSpec {
+    let remote = Remote { va: 0, rkey };
+    let plain = crate::host::FlowSpec {
         qp,
-        op: FlowOp::Write(Remote { va: 0, rkey }),
+        op: FlowOp::Write(remote),
         local,
         messages,
         depth: spec.window,
         start: spec.start,
         end: Time::MAX,
-    });
+    };
+    let flow = if spec.is_gated {
+        // The receiver hears of every message: its next steps wait for them.
+        let posted =
+            receiver.keep_receiving(receiver_qp, Sge { key: rkey, va: 0, len: 0 }, spec.window);
+        posted.then_some(()).ok_or("a queue pair that takes no receives")?;
+        sender.add_gated_flow(crate::host::FlowSpec { op: FlowOp::WriteImm(remote), ..plain })
+    } else {
+        sender.add_flow(plain)
+    };
     Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp, rkey })
+}
+
+/// Gives the hosts the gates of a scenario, and the number that each has at its host.
+pub(super) fn add_gates(
+    scenario: &Scenario,
+    flows: &[Connection],
+    cores: &mut [Core],
+) -> Result<Vec<GateId>, String> {
+    let mut made: Vec<GateId> = Vec::new();
+    for gate in &scenario.gates {
+        let need = |need: &workload::Need| match *need {
+            workload::Need::Arrived(flow, message) => {
+                Need::Arrived { qp: flows[flow].receiver, message: message.into() }
+            }
+            workload::Need::Completed(flow, message) => {
+                Need::Completed { flow: flows[flow].flow, message: message.into() }
+            }
+            workload::Need::Opened(gate) => Need::Opened(made[gate]),
+        };
+        let needs: Vec<Need> = gate.needs.iter().map(need).collect();
+        let releases = gate.releases.iter().map(|flow| flows[*flow].flow).collect();
+        let end = end_of(&mut cores[gate.host]).ok_or("a host without an end point")?;
+        made.push(end.add_gate(&needs, gate.delay, releases));
+    }
+    Ok(made)
+}
+
+/// What became of a gate of a host.
+pub(super) fn gate(cores: &mut [Core], host: usize, id: GateId) -> Option<GateReport> {
+    end_of(&mut cores[host])?.gate(id)
 }
 
 /// Rates that the reaction point of a flow may have, bit/s.
@@ -441,7 +485,7 @@ pub(super) fn messages(spec: &FlowSpec) -> (Option<u64>, u32) {
     let Some(size) = spec.size else {
         return (None, spec.message.get() as u32);
     };
-    if spec.rounds > 1 {
+    if spec.rounds > 1 || spec.is_gated {
         return (Some(spec.rounds.into()), size.get() as u32);
     }
     // Messages of equal length, as near to what was asked as the size allows.

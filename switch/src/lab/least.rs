@@ -31,22 +31,68 @@ fn wire(host: &HostSetup, behind: u64) -> u64 {
 
 /// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined.
 pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
-    let way = scenario.fabric.way(spec.from, spec.to)?;
-    let setups: Vec<LinkSetup> =
-        way.iter().map(|&link| scenario.fabric.links[link].setup).collect();
     let (messages, length) = host::messages(spec);
     // Rounds are told one by one.
     let messages = if spec.rounds > 1 { 1 } else { messages? };
-    let (host, length) = (scenario.host_of(spec.from), u64::from(length).max(1));
+    let there = one_way(scenario, spec, (messages, u64::from(length)))?;
+    let setups = links_of(scenario, spec)?;
+    let back = wire(scenario.host_of(spec.from), AETH_BYTES);
+    let returned = setups.iter().map(|setup| setup.delay + setup.rate.time_for(Bytes::new(back)));
+    Some(returned.fold(there, |sum, span| sum + span))
+}
+
+/// How long a message of a flow is on the wire of its sender.
+pub(super) fn first_hop(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
+    let host = scenario.host_of(spec.from);
+    let bytes = Extent::of(host, u64::from(host::messages(spec).1)).message;
+    Some(links_of(scenario, spec)?.first()?.rate.time_for(Bytes::new(bytes)))
+}
+
+/// Bytes on the wire of so much payload in full packets.
+pub(super) fn wire_bytes(host: &HostSetup, payload: u64) -> u64 {
+    Extent::of(host, payload).message
+}
+
+fn links_of(scenario: &Scenario, spec: &FlowSpec) -> Option<Vec<LinkSetup>> {
+    let way = scenario.fabric.way(spec.from, spec.to)?;
+    Some(way.iter().map(|&link| scenario.fabric.links[link].setup).collect())
+}
+
+/// Bytes on the wire of a message and of its packets.
+struct Extent {
+    first: u64,
+    middle: u64,
+    last: u64,
+    message: u64,
+}
+
+impl Extent {
+    fn of(host: &HostSetup, length: u64) -> Extent {
+        let length = length.max(1);
+        let mtu = host.path_mtu.get();
+        let packets = length.div_ceil(mtu);
+        // Padded to words (IBTA 9.2.5).
+        let last_payload = (length - (packets - 1) * mtu).next_multiple_of(4);
+        let first = wire(host, length.next_multiple_of(4).min(mtu) + RETH_BYTES);
+        let middle = if packets <= 2 { first } else { wire(host, mtu) };
+        if packets == 1 {
+            return Extent { first, middle, last: first, message: first };
+        }
+        let last = wire(host, last_payload);
+        Extent { first, middle, last, message: first + (packets - 2) * wire(host, mtu) + last }
+    }
+}
+
+/// The shortest time from the first post of so many messages of a length to the arrival of the last bit.
+pub(super) fn one_way(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    (messages, length): (u64, u64),
+) -> Option<Span> {
+    let setups = links_of(scenario, spec)?;
+    let host = scenario.host_of(spec.from);
+    let Extent { first, middle, last, message } = Extent::of(host, length);
     let mtu = host.path_mtu.get();
-    let packets = length.div_ceil(mtu);
-    // Padded to words (IBTA 9.2.5).
-    let last_payload = (length - (packets - 1) * mtu).next_multiple_of(4);
-    let is_alone = packets == 1;
-    let first = wire(host, length.next_multiple_of(4).min(mtu) + RETH_BYTES);
-    let middle = if packets <= 2 { first } else { wire(host, mtu) };
-    let last = if is_alone { first } else { wire(host, last_payload) };
-    let message = if is_alone { first } else { first + (packets - 2) * wire(host, mtu) + last };
     let all = message.saturating_mul(messages);
     let time = |hop: usize, bytes: u64| setups[hop].rate.time_for(Bytes::new(bytes));
     let slowest = (0..setups.len()).max_by_key(|&hop| (time(hop, mtu), std::cmp::Reverse(hop)))?;
@@ -59,8 +105,6 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
         true => time(slowest, all - last) + behind(middle) + time(end, last),
         false => Span::ZERO,
     };
-    let back = wire(host, AETH_BYTES);
-    let returned = (0..setups.len()).map(|hop| setups[hop].delay + time(hop, back));
     let delays = setups.iter().map(|setup| setup.delay);
-    Some(in_front + straight.max(waiting) + sum(&mut delays.chain(returned)))
+    Some(in_front + straight.max(waiting) + sum(&mut delays.into_iter()))
 }

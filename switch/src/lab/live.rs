@@ -140,6 +140,7 @@ pub fn run(
         report,
         captures: lab.captures(),
         entries: lab.entries().to_vec(),
+        foreign: super::foreign::files(&lab),
     };
     for core in &mut lab.cores {
         core.close();

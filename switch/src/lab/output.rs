@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::sweep::Run;
 use crate::folder::Folder;
-use crate::report::{Table, csv, html, json, parquet, text};
+use crate::report::{Report, Table, csv, html, json, parquet, text};
 
 /// The list of what was written, beside it.
 const LIST: &str = "files.txt";
@@ -38,6 +38,9 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, St
     put("report.json".to_owned(), pretty(&json::value(report)).as_bytes())?;
     put("series.csv".to_owned(), csv::series(report).as_bytes())?;
     put("series.parquet".to_owned(), &parquet::series(report)?)?;
+    for (name, text) in &run.foreign {
+        put((*name).to_owned(), text.as_bytes())?;
+    }
     if let Some(story) = &run.story {
         put("packet.txt".to_owned(), story.as_bytes())?;
     }
@@ -51,6 +54,27 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, St
         put(format!("entries/{}.yaml", file_name(switch)), text.as_bytes())?;
     }
     Ok(written)
+}
+
+/// Writes a report that is no run, with its tables and more files, in place of what a folder held.
+///
+/// # Errors
+/// What the system says, with the file.
+pub fn replace(path: &Path, report: &Report, more: &[(&str, String)]) -> Result<(), String> {
+    clear(path)?;
+    let folder = Folder::make(path)?;
+    let mut written = vec![
+        folder.write("report.html", html::page(report).as_bytes())?,
+        folder.write("report.json", pretty(&json::value(report)).as_bytes())?,
+    ];
+    for table in &report.tables {
+        let name = format!("tables/{}.csv", file_name(&table.title));
+        written.push(folder.write(&name, csv::table(table).as_bytes())?);
+    }
+    for (name, text) in more {
+        written.push(folder.write(name, text.as_bytes())?);
+    }
+    list(path, &written)
 }
 
 /// Removes what the last run wrote into this folder, and the folders that are empty then.

@@ -1,15 +1,21 @@
 //! From what was measured to a report: figures, tables, plots.
 
+mod bins;
+mod collectives;
+mod depths;
 mod figures;
 mod flow_plots;
 mod flows;
 mod headline;
 mod ledgers;
 mod marking;
+mod pauses;
 mod progress;
 mod queues;
+mod sharing;
 mod theory;
 mod topology;
+mod utilisation;
 
 use super::engine::{Lab, Outcome};
 use super::sampler::QueueKey;
@@ -17,6 +23,7 @@ use super::scenario::Scenario;
 use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
+pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
 #[derive(Clone, Debug)]
@@ -61,6 +68,7 @@ impl<'a> Window<'a> {
 /// The report of a lab as it is now.
 pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     lab.last = lab.statuses();
+    lab.gate_reports = lab.gates_seen();
     let lab = &*lab;
     let scenario = lab.scenario();
     let mut report =
@@ -72,8 +80,11 @@ pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     let bottleneck = bottleneck(lab);
     topology::fill(&mut report, &window, bottleneck);
     flows::fill(&mut report, &window, bottleneck);
+    collectives::fill(&mut report, &window);
     theory::fill(&mut report, &window, bottleneck);
     queues::fill(&mut report, &window, bottleneck);
+    pauses::fill(&mut report, &window);
+    utilisation::fill(&mut report, &window);
     marking::fill(&mut report, &window, bottleneck);
     figures::fill(&mut report, &window);
     ledgers::fill(&mut report, &window);

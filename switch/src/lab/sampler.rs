@@ -7,11 +7,14 @@
 //! one is taken half as often. The steps stay even, and checks are made as often as before.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use wireyard_tables::time::Time;
 
 use super::fabric::Fabric;
 use super::host::{Connection, FlowStatus};
+use super::link::Direction;
+use super::results::on_the_wire;
 use super::scenario::Scenario;
 use crate::core::Core;
 use crate::tm::{CLASSES, MarkingHistogram, PortStatus};
@@ -22,6 +25,8 @@ pub const FLOW_SERIES_MAX: usize = 64;
 pub const QUEUE_SERIES_MAX: usize = 256;
 /// Pauses that are kept over time.
 pub const PAUSE_SERIES_MAX: usize = 256;
+/// Links whose use is kept over time.
+pub const LINK_SERIES_MAX: usize = 256;
 /// Values of all series together, 8 bytes each.
 pub const VALUES_MAX: usize = 16 << 20;
 /// Buckets of depth from 0 to Kmax; reports join them.
@@ -78,6 +83,8 @@ pub struct Sampler {
     pub pauses: BTreeMap<QueueKey, PauseTrack>,
     /// Flows, by number.
     pub flows: Vec<FlowTrack>,
+    /// Bytes on the wire up to each sample, of both directions of each link.
+    pub links: Vec<Vec<f64>>,
     /// Counters of all ports at the end of the warm-up: node, port.
     pub base: BTreeMap<(usize, u16), PortStatus>,
     /// Counters of all flows at the end of the warm-up.
@@ -100,12 +107,14 @@ impl Sampler {
             values_max: VALUES_MAX,
             ports: all_ports(fabric),
             flows: vec![FlowTrack::default(); flows],
+            links: vec![Vec::new(); 2 * fabric.links.len().min(LINK_SERIES_MAX)],
             ..Sampler::default()
         }
     }
 
-    /// Counts marks by depth wherever there is a congestion point.
+    /// Counts marks by depth wherever there is a congestion point, and records pauses.
     pub fn prepare(&mut self, cores: &mut [Core]) {
+        cores.iter_mut().for_each(|core| core.traffic_mut().observe_pauses());
         for &(node, port) in &self.ports {
             let core = &mut cores[node];
             let Some(id) = core.traffic_port(port) else { continue };
@@ -154,16 +163,24 @@ impl Sampler {
         self.flow_base = flows.iter().map(|flow| flow.status(cores)).collect();
     }
 
-    /// Takes a sample.
-    pub fn sample(&mut self, now: Time, cores: &mut [Core], flows: &[Connection]) {
+    /// Takes the use of links, behind a sample that was kept.
+    pub(super) fn sample_links(&mut self, links: &[[Arc<Direction>; 2]], is_infiniband: bool) {
+        for (track, direction) in self.links.iter_mut().zip(links.iter().flatten()) {
+            let counters = direction.counters();
+            track.push(on_the_wire(counters.sent, counters.sent_bytes, is_infiniband));
+        }
+    }
+
+    /// Takes a sample; true if it is kept.
+    pub fn sample(&mut self, now: Time, cores: &mut [Core], flows: &[Connection]) -> bool {
         self.taken += 1;
         if !(self.taken - 1).is_multiple_of(self.stride) {
-            return;
+            return false;
         }
         if self.times.len() >= 2 && self.values() >= self.values_max {
             self.thin();
             if !(self.taken - 1).is_multiple_of(self.stride) {
-                return;
+                return false;
             }
         }
         let index = self.times.len();
@@ -178,11 +195,13 @@ impl Sampler {
             track.rate.push(status.rate.map_or(f64::NAN, |rate| rate.rate_bps));
             track.alpha.push(status.rate.map_or(f64::NAN, |rate| rate.dcqcn_alpha));
         }
+        true
     }
 
     /// Values kept.
     fn values(&self) -> usize {
-        let series = 1 + 2 * self.queues.len() + self.pauses.len() + 3 * self.flows.len();
+        let series =
+            1 + 2 * self.queues.len() + self.pauses.len() + 3 * self.flows.len() + self.links.len();
         series * self.times.len()
     }
 
@@ -195,6 +214,7 @@ impl Sampler {
             [&mut track.bytes, &mut track.marked].into_iter().for_each(thin);
         }
         self.pauses.values_mut().for_each(|track| thin(&mut track.paused));
+        self.links.iter_mut().for_each(thin);
         for track in &mut self.flows {
             [&mut track.delivered, &mut track.rate, &mut track.alpha].into_iter().for_each(thin);
         }

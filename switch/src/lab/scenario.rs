@@ -4,14 +4,19 @@
 //! Schema too. Every quantity carries its unit. What a reader may rely on: every flow has a way, every rate is above
 //! zero, every queue holds a frame, every name that is used exists.
 
+mod collectives;
 mod dilate;
 mod faults;
 mod flow_file;
 mod flows;
 mod hosts;
+mod hpcc;
+mod htsim;
+mod loads;
 mod quantity;
 mod read;
 mod shapes;
+mod sheets;
 mod topology;
 
 use std::borrow::Cow;
@@ -23,13 +28,14 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_tables::time::{Span, Time};
 
 use super::fabric::Fabric;
+use super::workload::{self, Gate, Part, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::Setting;
 use crate::units::{Bytes, Dilation, Probability};
 
-pub use read::read;
+pub use read::{read, read_changed};
 pub use shapes::SCENARIO;
 
 /// What the hosts speak on the wire.
@@ -176,20 +182,14 @@ pub struct FlowSpec {
     pub window: u32,
     /// What differs from its host.
     pub own: Option<Arc<FlowSetup>>,
+    /// Its messages wait for gates of the workload.
+    pub is_gated: bool,
     /// Where it is written.
     pub span: SourceSpan,
 }
 
-/// Flows of a permutation: who receives is drawn.
-#[derive(Clone, Debug)]
-pub struct Draw {
-    /// The first of them; there is one for each host, in the order of the senders.
-    pub first: usize,
-    /// Who takes part.
-    pub hosts: Vec<usize>,
-    /// Number of the item in the list, so that no two draw the same.
-    pub index: u64,
-}
+/// A message, where nothing is said.
+pub(super) const MESSAGE: Bytes = Bytes::new(1_000_000);
 
 /// Something that goes wrong, or changes.
 #[derive(Clone, Debug)]
@@ -323,8 +323,12 @@ pub struct Scenario {
     pub hosts: BTreeMap<usize, HostSetup>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
-    /// Those of them that are drawn, with `seed`.
-    pub draws: Vec<Draw>,
+    /// What they wait for.
+    pub gates: Vec<Gate>,
+    /// What they follow from.
+    pub sources: Vec<Source>,
+    /// Which of them are of which source.
+    pub parts: Vec<Part>,
     /// Faults, in order of time.
     pub faults: Vec<Fault>,
     /// The check that this scenario is made to break.
@@ -369,12 +373,15 @@ impl Scenario {
     pub fn with_seed(self: &Arc<Scenario>, seed: Option<u64>) -> Arc<Scenario> {
         let Some(seed) = seed.filter(|seed| *seed != self.seed) else { return Arc::clone(self) };
         let mut scenario = Scenario { seed, ..Scenario::clone(self) };
-        for draw in &scenario.draws {
-            let flows = scenario.flows.iter_mut().skip(draw.first);
-            for (flow, (from, to)) in flows.zip(draw.pairs(seed)) {
-                (flow.from, flow.to) = (from, to);
-            }
+        if self.sources.iter().any(Source::is_drawn) {
+            scenario.draw();
         }
         Arc::new(scenario)
+    }
+
+    /// Makes flows and gates of the sources, with the seed in force.
+    fn draw(&mut self) {
+        let work = workload::expand(&self.sources, &self.fabric, self.seed);
+        (self.flows, self.gates, self.parts) = (work.flows, work.gates, work.parts);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::build::Options;
 use super::engine::{Lab, Outcome, Pulse};
+use super::foreign;
 use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
@@ -27,6 +28,8 @@ pub struct Run {
     pub captures: Vec<(String, Vec<u8>)>,
     /// Entries files of the switches.
     pub entries: Vec<(String, String)>,
+    /// The results in the columns of other simulators, by name of the file.
+    pub foreign: Vec<(&'static str, String)>,
 }
 
 /// Builds a lab and asks every expectation of a report without measurements: names and units must fit.
@@ -93,6 +96,7 @@ pub fn run(
         outcome,
         story,
         report,
+        foreign: foreign::files(&lab),
         captures: lab.captures(),
         entries: lab.entries().to_vec(),
     })

@@ -9,6 +9,9 @@ use std::fmt::Write;
 use super::svg::{self, escaped};
 use super::{Report, Table};
 
+/// Rows of a table that are on the page; the others would make it too large for a phone.
+const ROWS_MAX: usize = 1000;
+
 const STYLE: &str = "
 :root{color-scheme:light dark}
 body{margin:0 auto;padding:1rem;max-width:68rem;font:16px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}
@@ -81,8 +84,9 @@ fn pictures(out: &mut String, report: &Report) {
     let networks = networks.map(|d| (&d.id, &d.title, &d.caption, svg::diagram(d)));
     let plots = report.plots.iter().map(|p| (&p.id, &p.title, &p.caption, svg::plot(p)));
     let lines = report.timelines.iter().map(|t| (&t.id, &t.title, &t.caption, svg::timeline(t)));
+    let maps = report.heat_maps.iter().map(|m| (&m.id, &m.title, &m.caption, svg::heat_map(m)));
     out.push_str("<div class=\"grid\">\n");
-    for (id, title, caption, picture) in networks.chain(plots).chain(lines) {
+    for (id, title, caption, picture) in networks.chain(maps).chain(plots).chain(lines) {
         let _ = writeln!(
             out,
             "<figure id=\"{}\"><h2>{}</h2><div class=\"wide\">{picture}</div><figcaption>{}</figcaption></figure>",
@@ -106,7 +110,7 @@ fn table(out: &mut String, table: &Table) {
         let _ = write!(out, "<th{}>{}</th>", class(index), escaped(&column.name));
     }
     out.push_str("</tr>");
-    for row in 0..table.rows.len() {
+    for row in 0..table.rows.len().min(ROWS_MAX) {
         out.push_str("\n<tr>");
         for column in 0..table.columns.len() {
             let text = escaped(&table.shown(row, column));
@@ -116,6 +120,10 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("</tr>");
     }
     out.push_str("</table></div>\n");
+    if table.rows.len() > ROWS_MAX {
+        let more = table.rows.len() - ROWS_MAX;
+        let _ = writeln!(out, "<p>{more} more rows are in the table's CSV file.</p>");
+    }
     if !table.note.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", escaped(&table.note));
     }

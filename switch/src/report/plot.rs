@@ -135,6 +135,23 @@ pub struct Timeline {
     pub rows: Vec<Row>,
 }
 
+/// A value for each pair of two keys' values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatMap {
+    /// Name for links and files.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// What to see in it; may be empty.
+    pub caption: String,
+    /// The key across, and its values.
+    pub x: (String, Vec<String>),
+    /// The key down, and its values.
+    pub y: (String, Vec<String>),
+    /// Rows of cells; NaN where nothing was measured.
+    pub cells: Vec<Vec<f64>>,
+}
+
 /// Nodes in layers, and the links between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagram {

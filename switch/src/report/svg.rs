@@ -5,6 +5,7 @@
 //! format for all forms of a report, and the same bytes for the same data.
 
 mod diagram;
+mod heat;
 mod scale;
 mod shapes;
 
@@ -12,6 +13,7 @@ use std::fmt::Write;
 
 use super::plot::{Axis, Plot, Timeline};
 pub use diagram::diagram;
+pub use heat::heat_map;
 use scale::Scale;
 
 /// The drawing's own units; the page stretches it to its width. Not much wider than a phone, so that words can be read there.

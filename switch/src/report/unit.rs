@@ -49,6 +49,21 @@ impl Unit {
         }
     }
 
+    /// The unit of this name in JSON and CSV.
+    pub fn by_name(name: &str) -> Option<Unit> {
+        const ALL: [Unit; 8] = [
+            Unit::Count,
+            Unit::Bytes,
+            Unit::BitRate,
+            Unit::Seconds,
+            Unit::Share,
+            Unit::PerSecond,
+            Unit::Hertz,
+            Unit::Plain,
+        ];
+        ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
     /// Scales and their names, largest first.
     fn scales(self) -> &'static [(f64, &'static str)] {
         match self {

@@ -164,7 +164,11 @@ impl<P: Default> Tm<P> {
             port.pause_tx = PauseSender::IDLE;
             return;
         };
+        let before = port.pause_tx.stopped;
         let frame = port.pause_tx.say(now, wanted, &flow, rate, &mut port.pauses);
+        if self.pause_log.is_some() {
+            self.note_pause(now, id, (before, wanted));
+        }
         let frame = match flow.mode {
             FlowControl::Off => return,
             FlowControl::Pfc => FlowControlFrame::Pfc(frame),

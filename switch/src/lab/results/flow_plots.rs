@@ -42,7 +42,7 @@ fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<(f64, 
 }
 
 /// The samples in which a flow is under way.
-fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usize> {
+pub(super) fn active(times: &[f64], flow: &Measured<'_>) -> std::ops::Range<usize> {
     let first = flow
         .now
         .started

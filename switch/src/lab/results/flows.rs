@@ -34,7 +34,9 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     table(report, &flows);
     figures(report, window, &flows);
     windows(report, &flows);
+    super::bins::fill(report, window, &flows);
     super::flow_plots::fill(report, window, &flows, bottleneck);
+    super::sharing::fill(report, window, &flows);
 }
 
 fn measured<'a>(window: &Window<'a>) -> Vec<Measured<'a>> {
@@ -206,7 +208,9 @@ fn windows(report: &mut Report, flows: &[Measured<'_>]) {
         let waited = flow.now.waited.as_ps().saturating_sub(flow.base.waited.as_ps());
         per_second(waited as f64 / 1e12, flow.active_s)
     };
-    let limited = flows.iter().filter(|flow| flow.spec.rounds == 1 && share(flow) >= WAITED_SHOWN);
+    let limited = flows
+        .iter()
+        .filter(|flow| flow.spec.rounds == 1 && !flow.spec.is_gated && share(flow) >= WAITED_SHOWN);
     let Some(most) = limited.clone().max_by(|a, b| share(a).total_cmp(&share(b))) else { return };
     let message = crate::lab::host::messages(most.spec).1;
     report.fact(

@@ -17,6 +17,7 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>, bottleneck: Option<
     table(report, window, &keys);
     bottleneck_figures(report, window, bottleneck);
     plot(report, window, &keys, bottleneck);
+    super::depths::fill(report, window, &keys);
     spectrum(report, window, bottleneck);
     series(report, window, &keys);
     pauses(report, window);

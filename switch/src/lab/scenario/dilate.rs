@@ -37,9 +37,10 @@ impl Scenario {
             setup.delay = longer("a link's delay", setup.delay, by)?;
             setup.reorder_by = longer("reorder_by", setup.reorder_by, by)?;
         }
-        for flow in &mut slow.flows {
-            flow.start = later("a flow's start", flow.start, by)?;
-        }
+        let sources = self.sources.iter().map(|source| source.dilated(by)).collect();
+        let sources: Option<_> = sources;
+        slow.sources = sources.ok_or("a time of the flows is too long")?;
+        slow.draw();
         for fault in &mut slow.faults {
             fault.at = later("a fault", fault.at, by)?;
             fault.until = fault.until.map(|at| later("a fault's end", at, by)).transpose()?;

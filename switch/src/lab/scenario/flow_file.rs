@@ -1,22 +1,15 @@
 //! Flows from a CSV file: `from,to,bytes,start_us`, with what is wrong at its cell.
-//!
-//! The files are read before the scenario is: what is wrong in them is shown as in every other file, so they are among the files
-//! that diagnostics know.
-
-use std::path::Path;
 
 use wireyard_pipeline::ast::Sp;
-use wireyard_pipeline::diag::{Files, codes};
+use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ids::FileId;
-use wireyard_pipeline::ir::{SourceFile, SourceSpan};
+use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
-use wireyard_pipeline::source::node::{Node, NodeKind};
-use wireyard_pipeline::source::{DATA_BYTES_MAX, Loader, ReadError};
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
-use super::FlowSpec;
-use super::flows::{FLOWS_MAX, MESSAGE, few_enough, host};
+use super::flows::{FLOWS_MAX, few_enough, host};
 use super::quantity::SIZE_MAX;
+use super::{FlowSpec, MESSAGE};
 use crate::lab::fabric::Fabric;
 use crate::units::Bytes;
 
@@ -24,74 +17,15 @@ use crate::units::Bytes;
 const COLUMNS: [&str; 4] = ["from", "to", "bytes", "start_us"];
 /// Latest start that can be read, in microseconds; whether it is within the run is asked later.
 const START_US_MAX: f64 = 1e12;
-/// Wrong lines of one file that are told.
-const TOLD_MAX: usize = 10;
-
-/// The files that a scenario names, by the place of the name.
-#[derive(Default)]
-pub(super) struct Sheets(Vec<(SourceSpan, Result<FileId, String>)>);
-
-impl Sheets {
-    /// Reads every `file` below `flows`.
-    pub(super) fn read(scenario: &Node, folder: &Path, loader: &Loader, files: &mut Files) -> Self {
-        let flows = child(scenario, "flows");
-        let items = flows.map_or(&[][..], |flows| match &flows.kind {
-            NodeKind::List(items) => items,
-            _ => std::slice::from_ref(flows),
-        });
-        let names = items.iter().filter_map(|item| child(item, "file"));
-        Sheets(
-            names
-                .filter_map(|node| Some((node.span, sheet(node, folder, loader, files)?)))
-                .collect(),
-        )
-    }
-
-    /// The file that is named here.
-    pub(super) fn at(&self, span: SourceSpan) -> Option<&Result<FileId, String>> {
-        self.0.iter().find(|(place, _)| *place == span).map(|(_, sheet)| sheet)
-    }
-}
-
-fn child<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    let NodeKind::Map(map) = &node.kind else { return None };
-    map.pairs.iter().find(|(known, _)| known.scalar.text == key).map(|(_, node)| node)
-}
-
-fn sheet(
-    node: &Node,
-    folder: &Path,
-    loader: &Loader,
-    files: &mut Files,
-) -> Option<Result<FileId, String>> {
-    let NodeKind::Scalar(name) = &node.kind else { return None };
-    let path = folder.join(&name.text);
-    let text = loader.read(&path, DATA_BYTES_MAX).map_err(|error| why(&error));
-    let text = text.and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8".to_owned())
-    });
-    let name = path.display().to_string();
-    Some(match text {
-        Ok(text) => Ok(files.push(SourceFile { name, text })),
-        Err(why) => Err(format!("{name}: {why}")),
-    })
-}
-
-/// Why a file was not read.
-fn why(error: &ReadError) -> String {
-    match error {
-        ReadError::NotFound => "there is no such file".to_owned(),
-        ReadError::TooLarge(most) => format!("it has more than {most} bytes"),
-        ReadError::Other(text) => text.clone(),
-    }
-}
+/// Wrong lines of one file that are reported.
+pub(super) const TOLD_MAX: usize = 10;
 
 /// The flows of a file; `common` says what a line does not.
 pub(super) fn flows(
     decoder: &mut Decoder<'_>,
     (file, text): (FileId, &str),
     fabric: &Fabric,
-    common: &FlowSpec,
+    common: (&FlowSpec, Span),
 ) -> Option<Vec<FlowSpec>> {
     let (mut flows, mut wrong, mut start) = (Vec::new(), 0, 0);
     for (number, whole) in text.split_inclusive('\n').enumerate() {
@@ -113,7 +47,7 @@ pub(super) fn flows(
             break;
         }
     }
-    (few_enough(decoder, flows.len(), common.span) && wrong == 0).then_some(flows)
+    (few_enough(decoder, flows.len(), common.0.span) && wrong == 0).then_some(flows)
 }
 
 /// The cells of a line, each without the blanks around it.
@@ -157,7 +91,7 @@ fn line(
     decoder: &mut Decoder<'_>,
     cells: &[Sp<String>],
     fabric: &Fabric,
-    common: &FlowSpec,
+    (common, origin): (&FlowSpec, Span),
 ) -> Option<FlowSpec> {
     let span = whole(cells)?;
     let [from, to, bytes, start] = cells else {
@@ -183,13 +117,39 @@ fn line(
         decoder.diagnostics.error(codes::SCENARIO, span, message);
         return None;
     }
-    Some(FlowSpec {
-        from: a,
-        to: b,
+    let start = since(decoder, start.span, (start_us? * 1e6).round() as u64, origin)?;
+    Some(listed(common, (a, b, size), start, span))
+}
+
+/// A flow of a file.
+pub(super) fn listed(
+    common: &FlowSpec,
+    (from, to, size): (usize, usize, Bytes),
+    start: Time,
+    span: SourceSpan,
+) -> FlowSpec {
+    FlowSpec {
+        from,
+        to,
         size: Some(size),
         message: size.min(MESSAGE),
-        start: Time::from_ps((start_us? * 1e6).round() as u64),
+        start,
         span,
         ..common.clone()
-    })
+    }
+}
+
+/// A time of a file, in picoseconds, from the instant at which the run begins.
+pub(super) fn since(
+    decoder: &mut Decoder<'_>,
+    place: SourceSpan,
+    ps: u64,
+    origin: Span,
+) -> Option<Time> {
+    let since = ps.checked_sub(origin.as_ps());
+    if since.is_none() {
+        let message = format!("this is before `origin`, {origin}, where the run begins");
+        decoder.diagnostics.error(codes::SCENARIO, place, message);
+    }
+    since.map(Time::from_ps)
 }

@@ -1,4 +1,4 @@
-//! Who sends to whom: names, groups and patterns to single flows.
+//! Who sends to whom: names, groups and patterns to sources of flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::{Span, Time};
 
-use super::flow_file::{self, Sheets};
+use super::flow_file;
 use super::quantity::{bounded, instant, size, span};
-use super::{Draw, FlowSetup, FlowSpec, hosts, shapes};
+use super::sheets::Sheets;
+use super::{FlowSetup, FlowSpec, MESSAGE, hosts, loads, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
-use crate::tm::random::Stream;
+use crate::lab::workload::{Permutation, Source};
 use crate::units::Bytes;
 
 /// Most flows of a scenario.
 pub(super) const FLOWS_MAX: usize = 100_000;
-/// A message, where nothing is said.
-pub(super) const MESSAGE: Bytes = Bytes::new(1_000_000);
 /// Longest message (IBTA 9.7.2: 2^31 bytes).
 pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 const LONGEST: &str =
@@ -31,13 +30,10 @@ const WINDOW: u32 = 2;
 const WINDOW_MAX: u64 = 4096;
 /// Names in a list of choices.
 const NAMES_SHOWN: usize = 12;
-/// Purpose of the stream that draws permutations.
-const PERMUTATION: u64 = 0x7065_726d;
 
 /// Where flows are read from and what they need to know.
 pub(super) struct Context<'a> {
     pub(super) fabric: &'a Fabric,
-    pub(super) seed: u64,
     /// When the run ends.
     pub(super) end: Time,
     /// Files of flows that it names.
@@ -45,38 +41,48 @@ pub(super) struct Context<'a> {
     pub(super) files: &'a Files,
 }
 
-/// Reads `flows`, and which of them are drawn.
-pub(super) fn read(
-    decoder: &mut Decoder<'_>,
-    node: &Node,
-    context: &Context<'_>,
-) -> (Vec<FlowSpec>, Vec<Draw>) {
-    let (mut flows, mut draws) = (Vec::new(), Vec::new());
+/// Reads `flows`.
+pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Vec<Source> {
+    let (mut sources, mut count) = (Vec::new(), 0);
     for (index, item) in decoder.one_or_more(node, "a flow").iter().enumerate() {
         let Some(fields) = decoder.map(item, &shapes::FLOW) else { continue };
         let more = match fields.get("file") {
             Some(file) => from_file(decoder, &fields, file, context),
-            None => pattern(decoder, &fields, context, index as u64).map(|(more, draw)| {
-                draws.extend(draw.map(|draw| Draw { first: flows.len(), ..draw }));
-                more
-            }),
+            None => one(decoder, &fields, context, index as u64),
         };
-        flows.extend(more.unwrap_or_default());
-        if !few_enough(decoder, flows.len(), fields.span) {
-            return Default::default();
+        count += more.as_ref().map_or(0, |more| match more {
+            Source::Listed(flows) | Source::Triggered(flows, _) => flows.len(),
+            Source::Permutation(permutation) => permutation.flows.len(),
+            Source::Arrivals(arrivals) => arrivals.expected(context.fabric) as usize,
+            Source::Incasts(incasts) => incasts.expected(context.fabric) as usize,
+            Source::Collective(_) => 0,
+        });
+        sources.extend(more);
+        if !few_enough(decoder, count, fields.span) {
+            return Vec::new();
         }
     }
-    let checked = flows.len();
-    let mut hops = BTreeMap::new();
-    flows.retain(|flow| {
-        let hops = hops.entry(flow.to).or_insert_with(|| context.fabric.hops(flow.to));
-        let found = hops[flow.from].is_some();
-        reachable(decoder, flow, context.fabric, found) && in_time(decoder, flow, context.end)
-    });
-    if checked == 0 && !decoder.diagnostics.has_errors() {
+    if sources.is_empty() && !decoder.diagnostics.has_errors() {
         decoder.diagnostics.error(codes::SCENARIO, node.span, "no flow: nothing would be sent");
     }
-    (flows, draws)
+    sources
+}
+
+/// Whether every flow has a way and begins before the end; the first of an item that does not is reported.
+pub(super) fn check(decoder: &mut Decoder<'_>, flows: &[FlowSpec], context: &Context<'_>) {
+    let mut hops = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    for flow in flows {
+        let hops = hops.entry(flow.to).or_insert_with(|| context.fabric.hops(flow.to));
+        let place = (flow.span.file, flow.span.start);
+        if hops[flow.from].is_some() && flow.start < context.end || !told.insert(place) {
+            continue;
+        }
+        let found = hops[flow.from].is_some();
+        if reachable(decoder, flow, context.fabric, found) {
+            in_time(decoder, flow, context.end);
+        }
+    }
 }
 
 /// A flow that starts when the run is over is a mistake of units, and would be silence.
@@ -130,10 +136,7 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         decoder.diagnostics.error(codes::SCENARIO, node.span, text).note(LONGEST);
         return None;
     }
-    let start = match fields.get("start") {
-        Some(node) => Time::ZERO + instant(decoder, node)?,
-        None => Time::ZERO,
-    };
+    let plain = plain(decoder, fields)?;
     let rounds = match fields.get("rounds") {
         Some(node) => bounded(decoder, node, "rounds", (1, u64::from(u32::MAX)))? as u32,
         None => 1,
@@ -157,9 +160,27 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         None if rounds > 1 => 1,
         None => WINDOW,
     };
-    let own = own(decoder, fields)?;
-    let span = fields.span;
-    Some(FlowSpec { from: 0, to: 0, size: total, message, start, rounds, window, own, span })
+    Some(FlowSpec { size: total, message, rounds, window, ..plain })
+}
+
+/// What flows and collectives say alike.
+pub(super) fn plain(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
+    let start = match fields.get("start") {
+        Some(node) => Time::ZERO + instant(decoder, node)?,
+        None => Time::ZERO,
+    };
+    Some(FlowSpec {
+        from: 0,
+        to: 0,
+        size: None,
+        message: MESSAGE,
+        start,
+        rounds: 1,
+        window: WINDOW,
+        own: own(decoder, fields)?,
+        is_gated: false,
+        span: fields.span,
+    })
 }
 
 /// What a flow has of its own.
@@ -185,23 +206,31 @@ fn own(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Option<Arc<Flow
     Some((own != FlowSetup::default()).then(|| Arc::new(own)))
 }
 
-fn pattern(
+/// What one item that names no file is a source of.
+fn one(
     decoder: &mut Decoder<'_>,
     fields: &Fields<'_>,
     context: &Context<'_>,
     index: u64,
-) -> Option<(Vec<FlowSpec>, Option<Draw>)> {
+) -> Option<Source> {
     let common = common(decoder, fields)?;
     let pattern = match fields.get("pattern") {
         Some(node) => decoder.choice(node, shapes::PATTERNS)?.value,
         None => "each".to_owned(),
     };
+    only_with(decoder, fields, &pattern)?;
     let hosts: Vec<usize> = context.fabric.hosts().collect();
     let mut side = |name: &str| match fields.get(name) {
         Some(node) => members(decoder, node, context.fabric),
         None => Some(hosts.clone()),
     };
     let (from, to) = (side("from")?, side("to")?);
+    if pattern == "incast" {
+        return loads::incasts(decoder, fields, context, (common, from, to)).map(Source::Incasts);
+    }
+    if fields.get("load").is_some() {
+        return loads::arrivals(decoder, fields, context, (common, from, to)).map(Source::Arrivals);
+    }
     if pattern == "each" && (fields.get("from").is_none() || fields.get("to").is_none()) {
         let message = "a flow needs `from` and `to`, or a `pattern`";
         decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
@@ -211,15 +240,13 @@ fn pattern(
     if all && !few_enough(decoder, from.len().saturating_mul(to.len()), fields.span) {
         return None;
     }
-    let mut draw = None;
     let pairs = match pattern.as_str() {
         "pairs" => pairs(decoder, fields.span, &from, &to)?,
+        // Who receives is drawn later.
         "permutation" => {
-            let drawn =
-                Draw { first: 0, hosts: once_each(decoder, fields.span, from, context)?, index };
-            let pairs = drawn.pairs(context.seed);
-            draw = Some(drawn);
-            pairs
+            let hosts = once_each(decoder, fields.span, from, context)?;
+            let next = hosts.iter().copied().cycle().skip(1);
+            hosts.iter().copied().zip(next).collect()
         }
         _ => from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))).collect(),
     };
@@ -240,7 +267,47 @@ fn pattern(
         let later = Span::from_ps(stagger.as_ps().saturating_mul(n as u64));
         FlowSpec { from, to, start: common.start + later, ..common.clone() }
     };
-    Some((pairs.into_iter().enumerate().map(flow).collect(), draw))
+    let hosts = pairs.iter().map(|pair| pair.0).collect();
+    let flows = pairs.into_iter().enumerate().map(flow).collect();
+    Some(match pattern.as_str() {
+        "permutation" => Source::Permutation(Permutation { hosts, flows, index }),
+        _ => Source::Listed(flows),
+    })
+}
+
+/// Keys that mean nothing with other patterns would be read and forgotten.
+fn only_with(decoder: &mut Decoder<'_>, fields: &Fields<'_>, pattern: &str) -> Option<()> {
+    let loaded = fields.get("load").is_some();
+    let wrong = |decoder: &mut Decoder<'_>, key: &str, why: &str| {
+        let node = fields.get(key)?;
+        decoder.diagnostics.error(codes::SCENARIO, node.span, format!("`{key}` {why}"));
+        Some(())
+    };
+    let mut refused = false;
+    for key in ["format", "origin"] {
+        refused |= wrong(decoder, key, "is about a `file`").is_some();
+    }
+    if pattern != "incast" {
+        for key in ["fan_in", "every"] {
+            refused |= wrong(decoder, key, "needs `pattern: incast`").is_some();
+        }
+        if loaded && fields.get("pattern").is_some() {
+            refused |=
+                wrong(decoder, "pattern", "stands against `load`, which draws who sends to whom")
+                    .is_some();
+        }
+        if !loaded {
+            for key in ["sizes", "until"] {
+                refused |= wrong(decoder, key, "needs a `load`").is_some();
+            }
+        }
+    }
+    if loaded || pattern == "incast" {
+        for key in ["rounds", "stagger", "message"] {
+            refused |= wrong(decoder, key, "means nothing where flows arrive by chance").is_some();
+        }
+    }
+    (!refused).then_some(())
 }
 
 /// Hosts of which none is named twice: it would send to itself with some seeds.
@@ -272,22 +339,6 @@ fn pairs(
         return None;
     }
     Some(from.iter().copied().zip(to.iter().copied()).collect())
-}
-
-impl Draw {
-    /// A circle through all hosts in drawn order: everybody sends to one, receives from one, nobody to itself.
-    pub(super) fn pairs(&self, seed: u64) -> Vec<(usize, usize)> {
-        let mut stream = Stream::new(seed, PERMUTATION + self.index);
-        let mut order = self.hosts.clone();
-        for n in (1..order.len()).rev() {
-            let chosen = (u64::from(stream.next_u32()) * (n as u64 + 1)) >> 32;
-            order.swap(n, chosen as usize);
-        }
-        let next = order.iter().copied().cycle().skip(1);
-        let mut pairs: Vec<(usize, usize)> = order.iter().copied().zip(next).collect();
-        pairs.sort_unstable();
-        pairs
-    }
 }
 
 /// Hosts by their names and the names of groups.
@@ -341,22 +392,31 @@ fn from_file(
     fields: &Fields<'_>,
     file: &Node,
     context: &Context<'_>,
-) -> Option<Vec<FlowSpec>> {
+) -> Option<Source> {
     decoder.word(file)?;
-    let others = shapes::FLOW.keys.iter().map(|key| key.name).filter(|name| *name != "file");
+    let own = ["file", "format", "origin"];
+    let others = shapes::FLOW.keys.iter().map(|key| key.name).filter(|name| !own.contains(name));
     if let Some(other) = others.into_iter().find(|name| fields.get(name).is_some()) {
         decoder.exclude(fields, "file", other);
         return None;
     }
     let common = common(decoder, fields)?;
-    match context.sheets.at(file.span)? {
-        Ok(id) => {
-            let sheet = (*id, context.files[*id].text.as_str());
-            flow_file::flows(decoder, sheet, context.fabric, &common)
-        }
-        Err(problem) => {
-            decoder.diagnostics.error(codes::FILE_NOT_READ, file.span, problem.clone());
-            None
+    let format = match fields.get("format") {
+        Some(node) => decoder.choice(node, shapes::FLOW_FORMATS)?.value,
+        None => "csv".to_owned(),
+    };
+    let origin = match fields.get("origin") {
+        Some(node) => instant(decoder, node)?,
+        None => Span::ZERO,
+    };
+    let id = context.sheets.text_of(decoder, file)?;
+    let sheet = (id, context.files[id].text.as_str());
+    match format.as_str() {
+        "htsim" => super::htsim::flows(decoder, sheet, context.fabric, (&common, origin)),
+        "hpcc" => super::hpcc::flows(decoder, sheet, context.fabric, (&common, origin))
+            .map(Source::Listed),
+        _ => {
+            flow_file::flows(decoder, sheet, context.fabric, (&common, origin)).map(Source::Listed)
         }
     }
 }

@@ -9,14 +9,16 @@ use wireyard_pipeline::source::node::{Node, NodeKind as YamlKind};
 use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::{Span, Time};
 
-use super::flow_file::Sheets;
 use super::quantity::{bounded, positive_span, span};
+use super::sheets::Sheets;
 use super::{
-    CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, faults, flows, hosts, shapes,
-    topology,
+    CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, collectives, faults, flows,
+    hosts, loads, shapes, topology,
 };
 use crate::config::qos::QosConfig;
 use crate::lab::fabric::Fabric;
+use crate::lab::study::change;
+use crate::lab::workload::{self, Source};
 use crate::library::LIBRARIES;
 use crate::report::expect::Condition;
 use crate::units::Dilation;
@@ -33,9 +35,32 @@ const CAPTURE_MAX: u64 = 10_000_000;
 /// # Errors
 /// Everything that is wrong, with its places.
 pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected> {
-    let mut files = Files::new();
+    read_changed(path, loader, Files::new(), &[])
+}
+
+/// The same with other values of some keys, which are in one of `files`.
+///
+/// # Errors
+/// Everything that is wrong, with its places.
+pub fn read_changed(
+    path: &Path,
+    loader: &Loader,
+    mut files: Files,
+    changes: &[(Vec<String>, Node)],
+) -> Result<(Scenario, Files), Rejected> {
     let mut found = Diagnostics::new();
     let node = read_yaml(path, loader, &mut files, &mut found);
+    let node = node.and_then(|mut node| {
+        for (key, value) in changes {
+            let span = value.span;
+            if let Err(why) = change::set(&mut node, key, value.clone()) {
+                let message = format!("there is no key `{}` in the scenario: {why}", key.join("."));
+                found.error(codes::UNKNOWN_KEY, span, message);
+                return None;
+            }
+        }
+        Some(node)
+    });
     let scenario = node.and_then(|node| {
         let folder = path.parent().unwrap_or(Path::new(""));
         let sheets = Sheets::read(&node, folder, loader, &mut files);
@@ -83,7 +108,9 @@ impl Reader<'_> {
             None => Some(topology::plain_link()),
         };
         let fabric = match (fields.get("topology"), link) {
-            (Some(node), Some(link)) => topology::read(decoder, node, link),
+            (Some(node), Some(link)) => {
+                topology::read(decoder, node, link, (&self.sheets, self.files))
+            }
             _ => None,
         };
         let mut switch = self.switch(decoder, fields.get("switch"));
@@ -102,12 +129,11 @@ impl Reader<'_> {
         let fabric = fabric?;
         let context = flows::Context {
             fabric: &fabric,
-            seed: seed.unwrap_or(1),
             end: duration.map_or(Time::MAX, |duration| Time::ZERO + duration),
             sheets: &self.sheets,
             files: self.files,
         };
-        let flows = fields.get("flows").map(|node| flows::read(decoder, node, &context));
+        let sources = sources(decoder, &fields, &context)?;
         let faults = match fields.get("faults") {
             Some(node) => faults::read(decoder, node, &fabric, context.end),
             None => Vec::new(),
@@ -119,11 +145,12 @@ impl Reader<'_> {
         if let (Some(host), Some(switch)) = (&host, &switch) {
             program_fits(decoder, &fields, host, switch);
         }
-        let (flows, draws) = flows.unzip();
         let captures = match fields.get("captures") {
             Some(node) => captures(decoder, node, &fabric),
             None => Vec::new(),
         };
+        let work = workload::expand(&sources, &fabric, seed.unwrap_or(1));
+        flows::check(decoder, &work.flows, &context);
         let scenario = Scenario {
             name: name?.value,
             about: about.map(|about| about.value).unwrap_or_default(),
@@ -138,8 +165,10 @@ impl Reader<'_> {
             switch: switch?,
             host: host?,
             hosts: own,
-            flows: flows?,
-            draws: draws?,
+            flows: work.flows,
+            gates: work.gates,
+            sources,
+            parts: work.parts,
             faults,
             fails,
             expect: expect.unwrap_or_default(),
@@ -147,6 +176,7 @@ impl Reader<'_> {
         };
         hosts::frames_fit(decoder, &fields, &scenario);
         hosts::rates_fit(decoder, &scenario);
+        loads::fit(decoder, &scenario);
         match fields.get("dilate") {
             Some(node) => dilated(decoder, node, &scenario),
             None => Some(scenario),
@@ -199,6 +229,27 @@ impl Reader<'_> {
         }
         Some(setup)
     }
+}
+
+/// What is sent: `flows`, `collectives` or both.
+fn sources(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &flows::Context<'_>,
+) -> Option<Vec<Source>> {
+    let mut sources = Vec::new();
+    if let Some(node) = fields.get("flows") {
+        sources = flows::read(decoder, node, context);
+    }
+    if let Some(node) = fields.get("collectives") {
+        sources.extend(collectives::read(decoder, node, context));
+    }
+    if fields.get("flows").is_none() && fields.get("collectives").is_none() {
+        let message = "a scenario needs `flows` or `collectives`: nothing would be sent";
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    }
+    Some(sources)
 }
 
 /// The time between samples: not so short that samples are most of the work, nor longer than the run.

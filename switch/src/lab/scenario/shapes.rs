@@ -2,6 +2,8 @@
 
 use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
 
+use crate::lab::workload::{Algorithm, Operation};
+
 /// A scenario file.
 pub static SCENARIO: MapShape = MapShape {
     name: "scenario",
@@ -32,7 +34,12 @@ pub static SCENARIO: MapShape = MapShape {
             Shape::List(&Shape::Map(&OWN_HOST)),
             "Hosts that differ from `host`, and in what.",
         ),
-        needed("flows", Shape::OneOrMore(&Shape::Map(&FLOW)), "Who sends what to whom."),
+        key("flows", Shape::OneOrMore(&Shape::Map(&FLOW)), "Who sends what to whom."),
+        key(
+            "collectives",
+            Shape::OneOrMore(&Shape::Map(&COLLECTIVE)),
+            "Operations of many hosts, whose steps wait for each other.",
+        ),
         key("faults", Shape::List(&Shape::Map(&FAULT)), "What goes wrong, or changes."),
         key("captures", Shape::MapOf(&Shape::Count), "Links that are captured: most frames kept."),
         key("fails", Shape::Choice(CHECKS), "The check that this scenario is made to break."),
@@ -86,6 +93,7 @@ pub(super) static TOPOLOGY: MapShape = MapShape {
         ),
         key("fat_tree", Shape::Map(&FAT_TREE), "A fat tree of k-port switches with k^3/4 hosts."),
         key("ring", Shape::Map(&RING), "Switches in a ring, one host on each."),
+        key("file", Shape::Text, "Nodes and links from a topology file of HPCC's simulator."),
         key("hosts", Shape::OneOrMore(&Shape::Name), "Hosts by name."),
         key("switches", Shape::OneOrMore(&Shape::Name), "Switches by name."),
         key("links", Shape::List(&Shape::Map(&LINK)), "Links by their ends."),
@@ -223,14 +231,34 @@ pub(super) static OWN_HOST: MapShape = MapShape {
 };
 
 pub(super) const CNP_PER: &[&str] = &["flow", "pair", "port"];
-pub(super) const PATTERNS: &[&str] = &["each", "pairs", "all_to_all", "permutation"];
+pub(super) const PATTERNS: &[&str] = &["each", "pairs", "all_to_all", "permutation", "incast"];
+pub(super) const FLOW_FORMATS: &[&str] = &["csv", "hpcc", "htsim"];
 
 /// Flows of one kind.
 pub(super) static FLOW: MapShape = MapShape {
     name: "flow",
     what: "a flow",
     keys: &[
-        key("file", Shape::Text, "Flows from a CSV file: from,to,bytes,start_us."),
+        key("file", Shape::Text, "Flows from a file."),
+        key(
+            "format",
+            Shape::Choice(FLOW_FORMATS),
+            "Of the file; `csv` when absent: from,to,bytes,start_us.",
+        ),
+        key("origin", Shape::Text, "The time of the file at which the run begins; 0 when absent."),
+        key(
+            "load",
+            Shape::Text,
+            "Flows arrive by chance and offer this part of each sender's link.",
+        ),
+        key(
+            "sizes",
+            Shape::Text,
+            "How long they are: a distribution by name, or a file of bytes and percent.",
+        ),
+        key("until", Shape::Text, "None arrives from here on; the end of the run when absent."),
+        key("fan_in", Shape::Count, "Senders of an incast."),
+        key("every", Shape::Text, "Time between two incasts."),
         key(
             "pattern",
             Shape::Choice(PATTERNS),
@@ -248,6 +276,41 @@ pub(super) static FLOW: MapShape = MapShape {
         key("parameters", PARAMETERS, "Parameters that differ from this preset."),
         key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
         key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),
+    ],
+};
+
+/// A collective operation.
+pub(super) static COLLECTIVE: MapShape = MapShape {
+    name: "collective",
+    what: "a collective",
+    keys: &[
+        key("name", Shape::Name, "Its name in figures; the operation when absent."),
+        needed("operation", Shape::Choice(Operation::NAMES), "What is done."),
+        key("algorithm", Shape::Choice(Algorithm::NAMES), "Of an all-reduce; `ring` when absent."),
+        key("ranks", Shape::OneOrMore(&Shape::Name), "Hosts or groups, in order; all when absent."),
+        needed("size", Shape::Text, "Bytes of the result, or of the input of a rank."),
+        key("iterations", Shape::Count, "So many times; 1 when absent."),
+        key("compute", Shape::Text, "Time that a rank computes before each; 0 when absent."),
+        key("jitter", Shape::Text, "It is up to this part longer, drawn."),
+        key("stragglers", Shape::Map(&STRAGGLERS), "Ranks that compute longer."),
+        key("chunks", Shape::Count, "Parts of a tree's message; 8 when absent."),
+        key("expert", Shape::Text, "Time that an expert computes; 0 when absent."),
+        key("skew", Shape::Real, "How uneven experts are chosen: Zipf's exponent; 0 when absent."),
+        key("start", Shape::Text, "When the first iteration begins; 0 when absent."),
+        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset, instead of the host's."),
+        key("parameters", PARAMETERS, "Parameters that differ from this preset."),
+        key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
+        key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),
+    ],
+};
+
+/// Ranks that compute longer.
+pub(super) static STRAGGLERS: MapShape = MapShape {
+    name: "stragglers",
+    what: "stragglers",
+    keys: &[
+        needed("of", Shape::OneOrMore(&Shape::Name), "Hosts or groups."),
+        needed("slower", Shape::Real, "So many times longer."),
     ],
 };
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::diag::{Files, codes};
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 use wireyard_tables::time::Span;
 
 use super::quantity::{bounded, chance, rate, size, span};
-use super::shapes;
+use super::sheets::Sheets;
+use super::{hpcc, shapes};
 use crate::lab::fabric::{Fabric, LinkSetup, NodeKind};
 use crate::units::{BitsPerSec, Bytes, Probability};
 
@@ -117,13 +118,25 @@ fn differing(decoder: &mut Decoder<'_>, fields: &Fields<'_>, base: &LinkSetup) -
 }
 
 /// Reads a topology. `base` is what a link is that does not say otherwise.
-pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, base: LinkSetup) -> Option<Fabric> {
+pub(super) fn read(
+    decoder: &mut Decoder<'_>,
+    node: &Node,
+    base: LinkSetup,
+    (sheets, files): (&Sheets, &Files),
+) -> Option<Fabric> {
     let fields = decoder.map(node, &shapes::TOPOLOGY)?;
-    let generators = ["incast", "dumbbell", "parking_lot", "leaf_spine", "fat_tree", "ring"];
+    let generators =
+        ["incast", "dumbbell", "parking_lot", "leaf_spine", "fat_tree", "ring", "file"];
     let chosen: Vec<&str> =
         generators.into_iter().filter(|name| fields.get(name).is_some()).collect();
     let mut fabric = match chosen.as_slice() {
         [] => Fabric::default(),
+        ["file"] => {
+            let file = fields.get("file")?;
+            decoder.word(file)?;
+            let id = sheets.text_of(decoder, file)?;
+            hpcc::topology(decoder, (id, files[id].text.as_str()), &base)?
+        }
         [one] => generated(decoder, one, fields.get(one)?, base)?,
         [one, other, ..] => {
             decoder.exclude(&fields, one, other);

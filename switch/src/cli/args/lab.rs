@@ -1,0 +1,130 @@
+//! Arguments of the commands beneath `lab`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::EngineChoice;
+
+/// What is done with results.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Compare two folders of results: which figures differ, by how much, and whether that is more than chance.
+    #[command(after_help = "Example: wireyard lab compare dcqcn hpcc -o comparison")]
+    Compare(CompareArgs),
+    /// Run a study: a scenario with many settings and seeds.
+    #[command(
+        after_help = "Examples:\n  wireyard lab sweep programs/lab/study_marking.yaml -o out\n  wireyard lab sweep study.yaml -o out --shard 3/16\n  wireyard lab \
+        sweep study.yaml -o out --slurm 16\n\nA study that was killed goes on where it was when it is run again."
+    )]
+    Sweep(SweepArgs),
+    /// Put the parts of a study together.
+    #[command(after_help = "Example: wireyard lab merge out1 out2 -o out")]
+    Merge(MergeArgs),
+    /// Search the best setting of a study's ranges in a stated number of runs.
+    #[command(
+        after_help = "Example: wireyard lab tune programs/lab/study_marking.yaml --budget 100 -o out"
+    )]
+    Tune(TuneArgs),
+}
+
+/// `lab sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// The study.
+    pub study: PathBuf,
+    /// Results go here, and a study that was begun there goes on [default: its name].
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Part K of N of the runs.
+    #[arg(long, value_name = "K/N", value_parser = shard)]
+    pub shard: Option<(u32, u32)>,
+    /// So many runs at a time [default: the processors].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// One run alone, and its report: point and seed.
+    #[arg(long, value_name = "POINT:SEED", value_parser = only)]
+    pub only: Option<(usize, u64)>,
+    /// Submit an array of so many tasks to Slurm, and the merge behind it.
+    #[arg(long, value_name = "TASKS", conflicts_with_all = ["shard", "only"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub slurm: Option<u32>,
+    /// Print the manifest of a Kubernetes Indexed Job of so many tasks.
+    #[arg(long, value_name = "TASKS", conflicts_with_all = ["shard", "only", "slurm"], requires_all = ["image", "claim"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub kubernetes: Option<u32>,
+    /// Its image, with `wireyard` in it.
+    #[arg(long, requires = "kubernetes")]
+    pub image: Option<String>,
+    /// The volume claim with the study, which takes the results.
+    #[arg(long, requires = "kubernetes")]
+    pub claim: Option<String>,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// No progress line.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `lab merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folders with parts of one study.
+    #[arg(required = true)]
+    pub folders: Vec<PathBuf>,
+    /// The report goes here.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+}
+
+/// `lab tune`.
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// The study: its ranges, its goal, its seeds for each setting.
+    pub study: PathBuf,
+    /// Runs in all.
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub budget: u32,
+    /// So many runs at a time [default: the processors].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// The report goes here.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+}
+
+/// `3/16`.
+fn shard(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    match parts {
+        Some((k, n)) if k >= 1 && k <= n && n <= 100_000 => Ok((k, n)),
+        _ => Err("expected K/N with K from 1 to N".to_owned()),
+    }
+}
+
+/// `3:1`.
+fn only(text: &str) -> Result<(usize, u64), String> {
+    let parts = text
+        .split_once(':')
+        .and_then(|(point, seed)| Some((point.parse().ok()?, seed.parse().ok()?)));
+    parts
+        .filter(|(point, _)| *point >= 1)
+        .ok_or_else(|| "expected POINT:SEED, the first point is 1".to_owned())
+}
+
+/// `lab compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A folder of results (`lab -o`), of one run or of several seeds.
+    pub a: PathBuf,
+    /// The other one.
+    pub b: PathBuf,
+    /// Write report.html, report.json and the table into this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The comparison as JSON.
+    #[arg(long)]
+    pub json: bool,
+}

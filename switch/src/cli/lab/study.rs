@@ -1,0 +1,173 @@
+//! `lab sweep`, `lab merge`, `lab tune`: studies.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use wireyard_pipeline::source::Loader;
+
+use super::super::args::{MergeArgs, SweepArgs, TuneArgs};
+use super::super::load::show;
+use super::super::{Status, complain, print, say};
+use super::engine;
+use crate::lab::output;
+use crate::lab::study::cluster::Array;
+use crate::lab::study::records::{Head, Part, Results, merge as merged};
+use crate::lab::study::runner::Runner;
+use crate::lab::study::{Point, Study, read, summary, tune as search};
+use crate::library::LIBRARIES;
+use crate::live::progress::Progress;
+use crate::report::{Report, text};
+
+fn study(path: &Path) -> Result<Study, String> {
+    read::read(path, &Loader::new(Vec::new(), LIBRARIES)).map_err(|rejected| {
+        show(&rejected.diagnostics, &rejected.files);
+        format!("{}: nothing was run", path.display())
+    })
+}
+
+fn jobs(asked: Option<u16>) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    asked.map_or_else(all, usize::from)
+}
+
+pub(super) fn sweep(args: &SweepArgs) -> Result<Status, String> {
+    let study = study(&args.study)?;
+    let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&study.name));
+    let array = |parts| Array { name: &study.name, study: &args.study, output: &folder, parts };
+    if let (Some(parts), Some(image), Some(claim)) = (args.kubernetes, &args.image, &args.claim) {
+        print(&array(parts).kubernetes(image, claim));
+        return Ok(Status::Success);
+    }
+    if let Some(parts) = args.slurm {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let (tasks, merge) = array(parts).submit(&program)?;
+        say(&format!(
+            "job {tasks}: {parts} tasks; job {merge} merges them into {} after the last",
+            folder.display()
+        ));
+        return Ok(Status::Success);
+    }
+    let (engine, about) = engine(args.engine);
+    let runner = Runner { study: &study, engine, about };
+    let progress = Progress::start(true).map_err(|error| error.to_string())?;
+    let stop = progress.stop_flag();
+    if let Some((point, seed)) = args.only {
+        return only(&runner, (point, seed), &stop);
+    }
+    runs(args, &runner, &folder, &stop, &progress)
+}
+
+/// The runs of a part that are not done, and the report where the part is all.
+fn runs(
+    args: &SweepArgs,
+    runner: &Runner<'_>,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<Status, String> {
+    let study = runner.study;
+    let part = args.shard.unwrap_or((1, 1));
+    let head = Head::of(study);
+    let mut file = Part::open(folder, &head, part)?;
+    let known: std::collections::BTreeSet<(usize, u64)> =
+        file.done.iter().map(|record| (record.point, record.seed)).collect();
+    let all = study.runs();
+    let mine = all
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| *n as u32 % part.1 == part.0 - 1)
+        .map(|(_, run)| *run);
+    let mine: Vec<(usize, u64)> = mine.collect();
+    let left: Vec<(usize, &Point, u64)> = mine
+        .iter()
+        .filter(|run| !known.contains(run))
+        .map(|(point, seed)| (*point, &study.points[*point], *seed))
+        .collect();
+    let (count, mut done) = (mine.len(), mine.len() - left.len());
+    if done > 0 && !args.quiet {
+        say(&format!("{done} of {count} runs were done before"));
+    }
+    runner.all(&left, jobs(args.jobs), stop, &mut |record| {
+        done += 1;
+        if let Some(why) = &record.failed {
+            let first = why.lines().next().unwrap_or_default();
+            complain(&format!(
+                "point {} with seed {} failed: {first}",
+                record.point + 1,
+                record.seed
+            ));
+        }
+        file.add(&record)
+    })?;
+    if !args.quiet {
+        say(&format!("{done} of {count} runs in {:.1} s", progress.seconds()));
+    }
+    if args.shard.is_some() {
+        say(&format!(
+            "part {} of {} in {}; `wireyard lab merge` puts the parts together",
+            part.0,
+            part.1,
+            folder.display()
+        ));
+        return Ok(if done == count { Status::Success } else { Status::Failed });
+    }
+    let results = merged(&[folder.to_owned()])?;
+    written(&results, folder)
+}
+
+/// One run alone.
+fn only(
+    runner: &Runner<'_>,
+    (point, seed): (usize, u64),
+    stop: &AtomicBool,
+) -> Result<Status, String> {
+    let count = runner.study.points.len();
+    let found = runner
+        .study
+        .points
+        .get(point - 1)
+        .ok_or_else(|| format!("there is no point {point}: there are {count}"))?;
+    let Some(record) = runner.one((point - 1, found), seed, stop) else {
+        return Ok(Status::Failed);
+    };
+    for (axis, label) in runner.study.axes.iter().zip(&found.labels) {
+        print(&format!("{}: {label}\n", axis.key));
+    }
+    if let Some(why) = record.failed {
+        complain(why.trim_end());
+        return Ok(Status::Failed);
+    }
+    for (name, value) in &record.figures {
+        print(&format!("{name} {value}\n"));
+    }
+    Ok(if record.passed { Status::Success } else { Status::Failed })
+}
+
+/// The report of results into a folder.
+fn written(results: &Results, folder: &Path) -> Result<Status, String> {
+    let (report, runs) = summary::report(results);
+    output::replace(folder, &report, &[("runs.csv", runs)])?;
+    told(&report)
+}
+
+fn told(report: &Report) -> Result<Status, String> {
+    print(&text::summary(report));
+    Ok(if report.passed() { Status::Success } else { Status::Failed })
+}
+
+pub(super) fn merge(args: &MergeArgs) -> Result<Status, String> {
+    written(&merged(&args.folders)?, &args.output)
+}
+
+pub(super) fn tune(args: &TuneArgs) -> Result<Status, String> {
+    let study = study(&args.study)?;
+    let (engine, about) = engine(args.engine);
+    let progress = Progress::start(true).map_err(|error| error.to_string())?;
+    let stop = progress.stop_flag();
+    let runner = Runner { study: &study, engine, about };
+    let report = search::tune(&runner, args.budget, jobs(args.jobs), &stop)?;
+    if let Some(folder) = &args.output {
+        output::replace(folder, &report, &[])?;
+    }
+    told(&report)
+}

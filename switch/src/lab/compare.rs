@@ -1,0 +1,216 @@
+//! Two result folders side by side: which figures differ, by how much, and whether that is more than chance.
+//!
+//! A folder holds one run, or one of many seeds (`seeds.csv`). Where both have the same seeds, runs are compared in pairs, which takes out what the
+//! seed makes of both; else as two samples. Of many figures some differ by chance: those that count are told by Holm's procedure.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::folder::Folder;
+use crate::report::student::{self, Difference};
+use crate::report::{Axis, Column, Layer, Plot, Report, Table, Unit, stats};
+
+/// Most bytes of a file of results.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// The figures of a folder: by name, the unit and a value for each seed.
+struct Results {
+    name: String,
+    seeds: Vec<String>,
+    figures: Vec<(String, Unit, Vec<f64>)>,
+    /// `Slowdown by size` of the first run: bytes, p50 and p99.
+    by_size: Vec<(f64, f64, f64)>,
+}
+
+/// The comparison of two folders.
+///
+/// # Errors
+/// What is no folder of results.
+pub fn compare(a: &Path, b: &Path) -> Result<Report, String> {
+    let (a, b) = (read(a)?, read(b)?);
+    let paired = a.seeds == b.seeds;
+    let mut report = Report { title: format!("{} and {}", a.name, b.name), ..Report::default() };
+    report.fact("A", format!("{}, {} runs", a.name, a.seeds.len()));
+    report.fact("B", format!("{}, {} runs", b.name, b.seeds.len()));
+    let how = match (paired, a.seeds.len().min(b.seeds.len())) {
+        (_, 0 | 1) => "one run says nothing of chance: give both folders several seeds (`--seeds`)",
+        (true, _) => "runs with the same seed in pairs (Student's t)",
+        (false, _) => "two samples, because the seeds are not the same (Welch's t)",
+    };
+    report.fact("how", how);
+    let known: BTreeMap<&str, &(String, Unit, Vec<f64>)> =
+        b.figures.iter().map(|figure| (figure.0.as_str(), figure)).collect();
+    let mut rows = Vec::new();
+    for (name, unit, first) in &a.figures {
+        let Some((_, _, second)) = known.get(name.as_str()) else { continue };
+        let difference = difference(first, second, paired);
+        let finite =
+            |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
+        let means = (stats::mean(&finite(first)), stats::mean(&finite(second)));
+        if means.0.is_finite() && means.1.is_finite() && (means.0 != means.1 || difference.p < 1.0)
+        {
+            rows.push((name, *unit, means, difference));
+        }
+    }
+    let counts = student::holm(&rows.iter().map(|row| row.3.p).collect::<Vec<_>>());
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|place| (!counts[*place], *place));
+    let mut table = table();
+    for place in order {
+        let (name, unit, means, difference) = &rows[place];
+        let relative = |value: f64| value / means.0.abs();
+        table.rows.push(vec![
+            (*name).clone().into(),
+            unit.show(means.0).into(),
+            unit.show(means.1).into(),
+            relative(means.1 - means.0).into(),
+            relative(difference.half_width).into(),
+            difference.p.into(),
+            if counts[place] { "yes" } else { "no" }.into(),
+        ]);
+    }
+    let significant = counts.iter().filter(|counts| **counts).count();
+    report.figure("compare.figures", rows.len() as f64, Unit::Count);
+    report.figure("compare.significant", significant as f64, Unit::Count);
+    report.tables.push(table);
+    report.plots.extend(by_size(&a, &b));
+    Ok(report)
+}
+
+fn table() -> Table {
+    Table {
+        title: "Differences".to_owned(),
+        note: "B against A, as a part of A; the interval is that of the difference, 95 %. Significant: Holm's procedure at 5 % over all rows, so \
+               that a chance difference among them is as rare as that. Figures that are the same in both are left out."
+            .to_owned(),
+        columns: vec![
+            Column::words("figure"),
+            Column::words("A"),
+            Column::words("B"),
+            Column::numbers("difference", Unit::Share),
+            Column::numbers("+-", Unit::Share),
+            Column::numbers("p", Unit::Plain),
+            Column::words("significant"),
+        ],
+        rows: Vec::new(),
+    }
+}
+
+fn difference(a: &[f64], b: &[f64], paired: bool) -> Difference {
+    if paired {
+        let both: Vec<(f64, f64)> = a
+            .iter()
+            .copied()
+            .zip(b.iter().copied())
+            .filter(|(a, b)| a.is_finite() && b.is_finite())
+            .collect();
+        let (a, b): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
+        if a.len() >= 2 {
+            return student::paired(&a, &b);
+        }
+    } else {
+        let finite =
+            |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
+        let (a, b) = (finite(a), finite(b));
+        if a.len() >= 2 && b.len() >= 2 {
+            return student::independent(&a, &b);
+        }
+    }
+    Difference { mean: f64::NAN, half_width: f64::NAN, p: f64::NAN }
+}
+
+fn by_size(a: &Results, b: &Results) -> Option<Plot> {
+    if a.by_size.is_empty() || b.by_size.is_empty() {
+        return None;
+    }
+    let mut layers = Vec::new();
+    let mut all = (Vec::new(), Vec::new());
+    for (letter, of) in [("A", a), ("B", b)] {
+        let p50 = of.by_size.iter().map(|point| (point.0, point.1)).collect();
+        let p99 = of.by_size.iter().map(|point| (point.0, point.2)).collect();
+        layers.push(Layer::Line { name: format!("{letter} p50"), points: p50 });
+        layers.push(Layer::Line { name: format!("{letter} p99"), points: p99 });
+        all.0.extend(of.by_size.iter().map(|point| point.0));
+        all.1.extend(of.by_size.iter().flat_map(|point| [point.1, point.2]));
+    }
+    Some(Plot {
+        id: "slowdown-by-size".to_owned(),
+        title: "Slowdown by size of the flow".to_owned(),
+        caption: "How many times longer flows take than on an empty network, by their size, of the first run of both.".to_owned(),
+        x: Axis::fitting("size up to", Unit::Bytes, &all.0),
+        y: Axis::fitting("slowdown", Unit::Plain, &all.1),
+        layers,
+    })
+}
+
+fn read(path: &Path) -> Result<Results, String> {
+    if !path.is_dir() {
+        return Err(format!(
+            "{}: no folder of results (`wireyard lab ... -o DIR` writes one)",
+            path.display()
+        ));
+    }
+    let folder = Folder::make(path)?;
+    let name = path.display().to_string();
+    let (seeds, figures, first) = match folder.read("seeds.csv", BYTES_MAX) {
+        Some(text) => {
+            let (seeds, figures) =
+                of_seeds(&text).ok_or_else(|| format!("{name}/seeds.csv: not a table of seeds"))?;
+            let first = seeds.first().map(|seed| format!("seed-{seed}/"));
+            (seeds, figures, first.unwrap_or_default())
+        }
+        None => {
+            let text = folder.read("report.json", BYTES_MAX);
+            let text =
+                text.ok_or_else(|| format!("{name}: neither seeds.csv nor report.json is there"))?;
+            let (seed, figures) =
+                of_report(&text).ok_or_else(|| format!("{name}/report.json: not a report"))?;
+            (vec![seed], figures, String::new())
+        }
+    };
+    let sizes = folder.read(&format!("{first}tables/slowdown-by-size.csv"), BYTES_MAX);
+    let by_size = sizes.map(|text| points(&text)).unwrap_or_default();
+    Ok(Results { name, seeds, figures, by_size })
+}
+
+type Figures = Vec<(String, Unit, Vec<f64>)>;
+
+fn of_seeds(text: &str) -> Option<(Vec<String>, Figures)> {
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next()?.split(',').collect();
+    let seeds: Vec<String> =
+        head.iter().filter_map(|cell| Some(cell.strip_prefix("seed ")?.to_owned())).collect();
+    if head.first() != Some(&"figure") || seeds.is_empty() {
+        return None;
+    }
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let values = cells.get(2..2 + seeds.len())?;
+        let values = values.iter().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
+        Some((cells[0].to_owned(), Unit::by_name(cells[1])?, values))
+    };
+    let figures = lines.map(row).collect::<Option<Figures>>()?;
+    Some((seeds, figures))
+}
+
+fn of_report(text: &str) -> Option<(String, Figures)> {
+    let report: Value = serde_json::from_str(text).ok()?;
+    let seed = report["facts"]["seed"].as_str()?.to_owned();
+    let figures = report["figures"].as_object()?.iter().map(|(name, figure)| {
+        let unit = Unit::by_name(figure["unit"].as_str()?)?;
+        Some((name.clone(), unit, vec![figure["value"].as_f64().unwrap_or(f64::NAN)]))
+    });
+    Some((seed, figures.collect::<Option<Figures>>()?))
+}
+
+/// Bytes, p50 and p99 of a table `Slowdown by size`.
+fn points(text: &str) -> Vec<(f64, f64, f64)> {
+    let row = |line: &str| {
+        let cells: Vec<f64> =
+            line.split(',').map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
+        Some((*cells.first()?, *cells.get(2)?, *cells.get(4)?))
+    };
+    text.lines().skip(1).filter_map(row).collect()
+}

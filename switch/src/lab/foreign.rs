@@ -1,0 +1,105 @@
+//! Results in the columns of HPCC's simulator, for the scripts that read them.
+//!
+//! `fct.txt`: sip dip sport dport bytes start_ns fct_ns standalone_ns, in the order of completion; addresses as `node_id_to_ip` makes
+//! them of host numbers from 0, and the port says what a flow is, as in `fct_analysis.py`: 100 background, 200 incast. The last column is
+//! the time on an empty network as slowdown counts it here ([`super::least`]).
+//!
+//! `pfc.txt`: time_ns node type port 1|0, a line for each pause and resumption: the node (by its number) that is asked, 0 for a host and 1 for a
+//! switch, its port, 1 for stop. HPCC's simulator writes the line when the frame arrives; here it is when it is asked for, a link's delay before.
+
+use std::fmt::Write;
+
+use super::engine::Lab;
+use super::fabric::NodeKind;
+use super::least::least_time;
+use super::scenario::Scenario;
+use super::workload::Source;
+
+/// Destination ports: background, incast.
+const PORTS: (u16, u16) = (100, 200);
+/// First source port of a pair of hosts.
+const FIRST_PORT: usize = 10_000;
+
+/// The address of a host's number.
+fn address(number: usize) -> u32 {
+    0x0b00_0001 + ((number as u32 / 256) << 16) + ((number as u32 % 256) << 8)
+}
+
+/// Which of the flows are part of an incast.
+pub(super) fn incasts(scenario: &Scenario) -> Vec<bool> {
+    let mut found = vec![false; scenario.flows.len()];
+    for (source, part) in scenario.sources.iter().zip(&scenario.parts) {
+        found[part.flows.clone()].fill(matches!(source, Source::Incasts(_)));
+    }
+    found
+}
+
+/// `pfc.txt`: pauses and resumptions, in the order of time.
+fn pauses(lab: &Lab) -> String {
+    let fabric = &lab.scenario().fabric;
+    let mut rows = Vec::new();
+    for (node, core) in lab.cores.iter().enumerate() {
+        for event in core.traffic().pause_log() {
+            let ports = fabric.nodes[node].links.iter().zip(1u16..);
+            let Some((&link, _)) =
+                ports.into_iter().find(|(_, port)| core.traffic_port(*port) == Some(event.port))
+            else {
+                continue;
+            };
+            let far = fabric.far(link, node);
+            let kind = u8::from(fabric.nodes[far].kind == NodeKind::Switch);
+            for (bits, what) in [(event.resumed, 0), (event.stopped, 1)] {
+                if bits != 0 {
+                    rows.push((event.at.as_ps() / 1000, far, kind, fabric.port(far, link), what));
+                }
+            }
+        }
+    }
+    rows.sort_unstable();
+    let line = |(at, node, kind, port, what): &(u64, usize, u8, u16, u8)| {
+        format!("{at} {node} {kind} {port} {what}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Both files, by name.
+pub fn files(lab: &Lab) -> Vec<(&'static str, String)> {
+    vec![("fct.txt", completions(lab)), ("pfc.txt", pauses(lab))]
+}
+
+/// `fct.txt`: flows with a size that are done.
+fn completions(lab: &Lab) -> String {
+    let scenario = lab.scenario();
+    let number = |node: usize| scenario.fabric.hosts().position(|host| host == node).unwrap_or(0);
+    let is_incast = incasts(scenario);
+    let mut rows = Vec::new();
+    for (index, (spec, status)) in scenario.flows.iter().zip(&lab.last).enumerate() {
+        let (Some(size), Some(started), Some(finished)) =
+            (spec.size, status.started, status.finished)
+        else {
+            continue;
+        };
+        if spec.rounds > 1 {
+            continue;
+        }
+        rows.push((finished, index, size.get(), started, least_time(scenario, spec)));
+    }
+    rows.sort_unstable_by_key(|row| (row.0, row.1));
+    let mut out = String::new();
+    for (finished, index, bytes, started, least) in rows {
+        let spec = &scenario.flows[index];
+        let port = if is_incast[index] { PORTS.1 } else { PORTS.0 };
+        let ns = |ps: u64| ps / 1000;
+        let _ = writeln!(
+            out,
+            "{:08x} {:08x} {} {port} {bytes} {} {} {}",
+            address(number(spec.from)),
+            address(number(spec.to)),
+            FIRST_PORT + index % 50_000,
+            ns(started.as_ps()),
+            ns(finished.since(started).as_ps()),
+            ns(least.map_or(0, |least| least.as_ps())),
+        );
+    }
+    out
+}

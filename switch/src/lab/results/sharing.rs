@@ -1,0 +1,83 @@
+//! Fairness over time, and how long it takes.
+//!
+//! Jain's index of the throughput of all flows that are under way in a step of the picture. Whenever a flow begins or ends, the others
+//! have to share anew: the time from then until the index stays at 0.95 is the convergence time.
+
+use super::Window;
+use super::flow_plots::active;
+use super::flows::Measured;
+use crate::report::{Axis, Layer, Plot, Report, Unit, stats};
+
+/// The index that counts as fair.
+const FAIR: f64 = 0.95;
+/// Steps of the picture, and of the search.
+const STEPS: usize = 100;
+/// Shares that are under way for fewer steps say nothing.
+const STEPS_MIN: usize = 4;
+
+pub(super) fn fill(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
+    let curve = fairness(window, flows);
+    let times = convergence(&curve);
+    report.figure("flows.convergence_time", stats::largest(&times), Unit::Seconds);
+    report.figure("flows.jain_over_time", mean_index(&curve), Unit::Plain);
+    if curve.iter().all(|point| point.1.is_nan()) {
+        return;
+    }
+    let points = curve.iter().map(|point| (point.0, point.1)).collect();
+    let ends = curve.first().zip(curve.last()).map(|(a, b)| vec![(a.0, FAIR), (b.0, FAIR)]);
+    let mut layers = vec![Layer::Line { name: "Jain's index".to_owned(), points }];
+    layers.extend(ends.map(|points| Layer::Reference { name: "0.95".to_owned(), points }));
+    report.plots.push(Plot {
+        id: "fairness".to_owned(),
+        title: "Fairness over time".to_owned(),
+        caption: "Jain's index of the throughput of all flows under way: 1 where all have the same, 1/n where one has everything.".to_owned(),
+        x: Axis::from_zero("time", Unit::Seconds),
+        y: Axis { from: Some(0.0), to: Some(1.0), ..Axis::new("index", Unit::Plain) },
+        layers,
+    });
+}
+
+fn mean_index(curve: &[(f64, f64, Vec<usize>)]) -> f64 {
+    let values: Vec<f64> =
+        curve.iter().map(|point| point.1).filter(|index| index.is_finite()).collect();
+    stats::mean(&values)
+}
+
+/// Time, index, and which flows were under way in the whole step; not a number where fewer than two were.
+fn fairness(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<(f64, f64, Vec<usize>)> {
+    let times = &window.lab.sampler.times;
+    let step = times.len().div_ceil(STEPS).max(1);
+    let tracks: Vec<_> = flows.iter().zip(&window.lab.sampler.flows).collect();
+    let ranges: Vec<_> = tracks.iter().map(|(flow, _)| active(times, flow)).collect();
+    let mut curve = Vec::new();
+    for end in (step..times.len()).step_by(step) {
+        let begin = end - step;
+        let under_way: Vec<usize> = (0..tracks.len())
+            .filter(|n| ranges[*n].start <= begin && end < ranges[*n].end)
+            .collect();
+        let rates: Vec<f64> = under_way
+            .iter()
+            .map(|n| tracks[*n].1.delivered[end] - tracks[*n].1.delivered[begin])
+            .collect();
+        let index = if under_way.len() < 2 { f64::NAN } else { stats::jain(&rates) };
+        curve.push((times[end], index, under_way));
+    }
+    curve
+}
+
+/// For each time in which the same flows are under way: from its begin until the index stays fair. What never does counts whole.
+fn convergence(curve: &[(f64, f64, Vec<usize>)]) -> Vec<f64> {
+    let mut found = Vec::new();
+    let mut first = 0;
+    while first < curve.len() {
+        let same = curve[first..].iter().take_while(|point| point.2 == curve[first].2).count();
+        let part = &curve[first..first + same];
+        if same >= STEPS_MIN && part[0].2.len() > 1 {
+            let unfair = part.iter().rposition(|point| point.1.is_nan() || point.1 < FAIR);
+            let from = if first == 0 { 0.0 } else { curve[first - 1].0 };
+            found.push(unfair.map_or(0.0, |place| part[place].0 - from));
+        }
+        first += same;
+    }
+    found
+}

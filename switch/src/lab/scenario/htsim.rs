@@ -1,0 +1,294 @@
+//! Connection matrices of htsim (`.cm`): flows, and triggers that let one begin when another is done.
+//!
+//! `Nodes N`, `Connections N`, `Triggers N`; `A->B id N (start PS | trigger T) size BYTES [send_done_trigger T] [recv_done_trigger T]`;
+//! `trigger id T oneshot` or `trigger id T barrier count N`. Numbers of hosts begin with 0, times are picoseconds, a size of 0 is
+//! without end. A trigger is known only at the host where it happens: the sender of a connection that is done sending, the receiver of one
+//! that is received. So it can start connections of that host alone; other simulators tell every host at once, which no network does.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::ast::Sp;
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::ids::FileId;
+use wireyard_pipeline::ir::SourceSpan;
+use wireyard_pipeline::source::decode::Decoder;
+use wireyard_tables::time::{Span, Time};
+
+use super::flow_file::{TOLD_MAX, listed, since};
+use super::flows::{MESSAGE_MAX, few_enough};
+use super::hpcc::{host, whole};
+use super::quantity::SIZE_MAX;
+use super::sheets::{lines, number};
+use super::{FlowSpec, MESSAGE};
+use crate::lab::fabric::Fabric;
+use crate::lab::workload::collective::WINDOW;
+use crate::lab::workload::{Gate, Need, Source};
+use crate::units::Bytes;
+
+/// Words of a connection after its ends, with a number each.
+const KEYS: [&str; 7] =
+    ["id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio"];
+
+/// A trigger: how often it must happen, where it is declared, what makes it happen.
+struct Trigger {
+    count: usize,
+    span: SourceSpan,
+    needs: Vec<(usize, Need)>,
+}
+
+/// What a file says, before it is put together.
+#[derive(Default)]
+struct Matrix {
+    flows: Vec<FlowSpec>,
+    /// Flow, its trigger, and where that is said.
+    started: Vec<(usize, u64, SourceSpan)>,
+    triggers: BTreeMap<u64, Trigger>,
+    /// Trigger, host, need, and where that is said.
+    done: Vec<(u64, usize, Need, SourceSpan)>,
+}
+
+/// The flows of a file, and what they wait for.
+pub(super) fn flows(
+    decoder: &mut Decoder<'_>,
+    (file, text): (FileId, &str),
+    fabric: &Fabric,
+    common: (&FlowSpec, Span),
+) -> Option<Source> {
+    let (mut matrix, mut wrong) = (Matrix::default(), 0);
+    let mut announced = None;
+    for words in lines(file, text) {
+        let read = match words[0].value.as_str() {
+            "Nodes" => nodes(decoder, &words, fabric),
+            "Connections" => words.get(1).and_then(|word| {
+                announced =
+                    Some((number::<usize>(decoder, word, "number of connections")?, word.span));
+                Some(())
+            }),
+            "Triggers" | "Failures" => Some(()),
+            "trigger" => matrix.trigger(decoder, &words),
+            _ => matrix.connection(decoder, &words, fabric, common),
+        };
+        if read.is_none() {
+            wrong += 1;
+        }
+        if wrong >= TOLD_MAX || !few_enough(decoder, matrix.flows.len(), common.0.span) {
+            return None;
+        }
+    }
+    if wrong > 0 {
+        return None;
+    }
+    if let Some((count, span)) = announced.filter(|(count, _)| *count != matrix.flows.len()) {
+        let message =
+            format!("{count} connections are announced, and {} follow", matrix.flows.len());
+        decoder.diagnostics.error(codes::SCENARIO, span, message);
+        return None;
+    }
+    matrix.joined(decoder)
+}
+
+/// The numbers of a connection, by name.
+fn given(
+    decoder: &mut Decoder<'_>,
+    words: &[Sp<String>],
+) -> Option<BTreeMap<&'static str, (u64, SourceSpan)>> {
+    let mut given: BTreeMap<&'static str, (u64, SourceSpan)> = BTreeMap::new();
+    for pair in words.chunks(2) {
+        let [key, value] = pair else {
+            decoder.diagnostics.error(codes::SCENARIO, pair[0].span, "a word without its number");
+            return None;
+        };
+        let Some(known) = KEYS.into_iter().find(|known| *known == key.value) else {
+            let message = format!("`{}` is unknown", key.value);
+            decoder
+                .diagnostics
+                .error(codes::UNKNOWN, key.span, message)
+                .did_you_mean(&key.value, KEYS);
+            return None;
+        };
+        given.insert(known, (number(decoder, value, "whole number")?, value.span));
+    }
+    Some(given)
+}
+
+fn nodes(decoder: &mut Decoder<'_>, words: &[Sp<String>], fabric: &Fabric) -> Option<()> {
+    let count: usize = number(decoder, words.get(1)?, "number of nodes")?;
+    let hosts = fabric.hosts().count();
+    if count > hosts {
+        let message = format!("a matrix of {count} nodes, and the topology has {hosts} hosts");
+        decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
+        return None;
+    }
+    Some(())
+}
+
+impl Matrix {
+    fn trigger(&mut self, decoder: &mut Decoder<'_>, words: &[Sp<String>]) -> Option<()> {
+        let texts: Vec<&str> = words.iter().map(|word| word.value.as_str()).collect();
+        let count = match texts.as_slice() {
+            ["trigger", "id", _, "oneshot"] => 1,
+            ["trigger", "id", _, "barrier", "count", _] => {
+                number(decoder, &words[5], "number of connections")?
+            }
+            _ => {
+                let message = "expected `trigger id T oneshot` or `trigger id T barrier count N`";
+                decoder.diagnostics.error(codes::SCENARIO, whole(words), message);
+                return None;
+            }
+        };
+        let id: u64 = number(decoder, &words[2], "number of a trigger")?;
+        let trigger = Trigger { count, span: whole(words), needs: Vec::new() };
+        if self.triggers.insert(id, trigger).is_some() {
+            let message = format!("trigger {id} is declared twice");
+            decoder.diagnostics.error(codes::TWICE, words[2].span, message);
+            return None;
+        }
+        Some(())
+    }
+
+    fn connection(
+        &mut self,
+        decoder: &mut Decoder<'_>,
+        words: &[Sp<String>],
+        fabric: &Fabric,
+        (common, origin): (&FlowSpec, Span),
+    ) -> Option<()> {
+        let Some((a, b)) = words[0].value.split_once("->") else {
+            let message = format!("`{}` begins no line of a connection matrix", words[0].value);
+            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
+            return None;
+        };
+        let end = |text: &str| Sp::new(text.to_owned(), words[0].span);
+        let from = host(decoder, &end(a), fabric);
+        let (from, to) = (from?, host(decoder, &end(b), fabric)?);
+        if from == to {
+            let message = format!("`{}` would send to itself", fabric.nodes[from].name);
+            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
+            return None;
+        }
+        let given = given(decoder, &words[1..])?;
+        let span = whole(words);
+        let Some(&(bytes, at)) = given.get("size") else {
+            decoder.diagnostics.error(codes::MISSING_KEY, span, "a connection needs its `size`");
+            return None;
+        };
+        if bytes > SIZE_MAX.get() {
+            decoder.diagnostics.error(codes::LIMIT, at, "at most 10^18 bytes");
+            return None;
+        }
+        let start = match given.get("start") {
+            Some((ps, place)) => since(decoder, *place, *ps, origin)?,
+            None => Time::ZERO,
+        };
+        let size = Bytes::new(bytes.max(1));
+        let flow = self.flows.len();
+        let mut spec = listed(common, (from, to, size), start, span);
+        if bytes == 0 {
+            (spec.size, spec.message) = (None, MESSAGE);
+        }
+        self.flows.push(spec);
+        if let Some((trigger, place)) = given.get("trigger") {
+            self.started.push((flow, *trigger, *place));
+        }
+        if let Some((trigger, place)) = given.get("send_done_trigger") {
+            self.done.push((*trigger, from, Need::Completed(flow, 1), *place));
+        }
+        if let Some((trigger, place)) = given.get("recv_done_trigger") {
+            self.done.push((*trigger, to, Need::Arrived(flow, 1), *place));
+        }
+        Some(())
+    }
+
+    /// Triggers become gates of the hosts where they happen.
+    fn joined(mut self, decoder: &mut Decoder<'_>) -> Option<Source> {
+        for (id, host, need, span) in std::mem::take(&mut self.done) {
+            let Some(trigger) = self.triggers.get_mut(&id) else {
+                decoder.diagnostics.error(
+                    codes::UNKNOWN,
+                    span,
+                    format!("there is no trigger {id}"),
+                );
+                return None;
+            };
+            trigger.needs.push((host, need));
+            self.gated(decoder, need, span)?;
+        }
+        let started = std::mem::take(&mut self.started);
+        let mut gates = Vec::new();
+        for (id, trigger) in &self.triggers {
+            let flows: Vec<_> = started.iter().filter(|(_, of, _)| of == id).collect();
+            let Some((first, _, place)) = flows.first() else { continue };
+            let (happen, count) = (trigger.needs.len(), trigger.count);
+            if happen != count {
+                let message = format!(
+                    "trigger {id} waits for {count} connections, and {happen} make it happen"
+                );
+                decoder.diagnostics.error(codes::SCENARIO, trigger.span, message);
+                return None;
+            }
+            let host = self.flows[*first].from;
+            let here = |(at, _): &(usize, Need)| *at == host;
+            if !trigger.needs.iter().all(here)
+                || flows.iter().any(|(flow, ..)| self.flows[*flow].from != host)
+            {
+                let message =
+                    format!("trigger {id} happens at one host, and starts a connection of another");
+                decoder.diagnostics.error(codes::SCENARIO, *place, message).note(
+                    "a host knows what it has sent and received; what others know has to be sent to it, as a connection of its own",
+                );
+                return None;
+            }
+            gates.push(Gate {
+                host,
+                needs: trigger.needs.iter().map(|(_, need)| *need).collect(),
+                delay: Span::ZERO,
+                releases: flows.iter().map(|(flow, ..)| *flow).collect(),
+                iteration: 0,
+                step: 0,
+            });
+        }
+        for (flow, id, span) in &started {
+            if !self.triggers.contains_key(id) {
+                decoder.diagnostics.error(
+                    codes::UNKNOWN,
+                    *span,
+                    format!("there is no trigger {id}"),
+                );
+                return None;
+            }
+            self.gated(decoder, Need::Completed(*flow, 1), *span)?;
+        }
+        self.start_gates(&started, &mut gates);
+        Some(Source::Triggered(self.flows, gates))
+    }
+
+    /// A connection that waits, or that another waits for, is one message that its receiver hears of.
+    fn gated(&mut self, decoder: &mut Decoder<'_>, need: Need, span: SourceSpan) -> Option<()> {
+        let (Need::Arrived(flow, _) | Need::Completed(flow, _)) = need else { return Some(()) };
+        let spec = &mut self.flows[flow];
+        let Some(size) = spec.size.filter(|size| *size <= MESSAGE_MAX) else {
+            let message = "a connection with a trigger is one message, of 1 to 2^31 bytes";
+            decoder.diagnostics.error(codes::SCENARIO, span, message);
+            return None;
+        };
+        (spec.is_gated, spec.message, spec.window) = (true, size, WINDOW);
+        Some(())
+    }
+
+    /// Connections that others wait for, and that begin by themselves, begin at their time.
+    fn start_gates(&self, started: &[(usize, u64, SourceSpan)], gates: &mut Vec<Gate>) {
+        let waits = |flow: usize| started.iter().any(|(known, ..)| *known == flow);
+        for (flow, spec) in self.flows.iter().enumerate() {
+            if spec.is_gated && !waits(flow) {
+                gates.push(Gate {
+                    host: spec.from,
+                    needs: Vec::new(),
+                    delay: spec.start.since(Time::ZERO),
+                    releases: vec![flow],
+                    iteration: 0,
+                    step: 0,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Flows that arrive by chance, as a scenario says them; and whether the links carry what all items offer.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::Node;
+use wireyard_tables::time::Time;
+
+use super::flows::Context;
+use super::quantity::{bounded, instant, positive_span, quantity};
+use super::sheets::{is_file, lines, number};
+use super::{FlowSpec, HostSetup, Scenario};
+use crate::lab::fabric::Fabric;
+use crate::lab::least::wire_bytes;
+use crate::lab::workload::{Arrivals, FanIn, Incasts, Sizes, Source};
+use crate::units::{Bytes, Probability};
+
+/// What all flows of an item have, its senders and its receivers.
+type Item = (FlowSpec, Vec<usize>, Vec<usize>);
+
+/// `load`: flows by a Poisson process.
+pub(super) fn arrivals(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+    (common, from, to): Item,
+) -> Option<Arrivals> {
+    let load = share(decoder, fields.get("load")?)?;
+    let sizes = match (fields.get("sizes"), common.size) {
+        (Some(_), Some(_)) => {
+            decoder.exclude(fields, "sizes", "size");
+            return None;
+        }
+        (Some(node), None) => sizes(decoder, node, context)?,
+        (None, Some(size)) => Sizes::fixed(size),
+        (None, None) => {
+            let message = "a `load` needs `sizes` (or one `size`)";
+            let error = decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+            error.help(format!("one of {}, or a file", Sizes::NAMES.join(", ")));
+            return None;
+        }
+    };
+    let until = until(decoder, fields, context, common.start)?;
+    if !to.iter().any(|to| from.iter().any(|from| from != to)) {
+        let message = "nobody to send to: senders and receivers are one host";
+        decoder.diagnostics.error(codes::SCENARIO, fields.span, message);
+        return None;
+    }
+    Some(Arrivals { common, from, to, load, sizes, until })
+}
+
+/// `pattern: incast`: so many send to one, again and again.
+pub(super) fn incasts(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+    (common, from, to): Item,
+) -> Option<Incasts> {
+    if common.size.is_none() {
+        let message = "an incast needs the `size` of its flows";
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    }
+    let Some(node) = fields.get("fan_in") else {
+        let message = "an incast needs `fan_in`: how many send at a time";
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    };
+    let others = |to: &usize| from.iter().filter(|from| *from != to).count();
+    let most = to.iter().map(others).min().unwrap_or(0) as u64;
+    let senders = bounded(
+        decoder,
+        node,
+        "senders of an incast, of those that are not its receiver",
+        (1, most),
+    )?;
+    let rate = match (fields.get("every"), fields.get("load")) {
+        (Some(_), Some(_)) => {
+            decoder.exclude(fields, "every", "load");
+            return None;
+        }
+        (Some(node), None) => {
+            FanIn::Every(positive_span(decoder, node, "the time between incasts")?)
+        }
+        (None, Some(node)) => FanIn::Load(share(decoder, node)?),
+        (None, None) => {
+            let message = "an incast needs `every` or a `load`";
+            decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+            return None;
+        }
+    };
+    let until = until(decoder, fields, context, common.start)?;
+    Some(Incasts { common, from, to, senders: senders as usize, rate, until })
+}
+
+/// A part of a link, above zero.
+fn share(decoder: &mut Decoder<'_>, node: &Node) -> Option<f64> {
+    let text = decoder.scalar(node, "a load")?.text;
+    let percent = text.trim().strip_suffix('%').and_then(|text| text.trim().parse::<f64>().ok());
+    // More than all is no probability, and is reported with the number where all items are known.
+    let found = match percent.filter(|percent| *percent > 100.0 && percent.is_finite()) {
+        Some(percent) => percent / 100.0,
+        None => quantity::<Probability>(decoder, node)?.value.get() as f64 / 4_294_967_296.0,
+    };
+    if found <= 0.0 {
+        decoder.diagnostics.error(codes::SCENARIO, node.span, "a load of zero sends nothing");
+        return None;
+    }
+    Some(found)
+}
+
+fn until(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+    start: Time,
+) -> Option<Time> {
+    let Some(node) = fields.get("until") else { return Some(context.end) };
+    let until = Time::ZERO + instant(decoder, node)?;
+    if until <= start {
+        let message = "nothing arrives: `until` is not after `start`";
+        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        return None;
+    }
+    Some(until)
+}
+
+/// A distribution by name, or from a file of lines `bytes percent`.
+fn sizes(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>) -> Option<Sizes> {
+    let name = decoder.word(node)?;
+    if !is_file(node) {
+        return Sizes::named(&name.value);
+    }
+    if !name.value.contains(['.', '/']) {
+        let message = format!("there is no distribution `{}`", name.value);
+        let error = decoder.diagnostics.error(codes::UNKNOWN, name.span, message);
+        error.note(format!("there are {}; another one is a file", Sizes::NAMES.join(", ")));
+        error.did_you_mean(&name.value, Sizes::NAMES.iter().copied());
+        return None;
+    }
+    let id = context.sheets.text_of(decoder, node)?;
+    let lines = lines(id, &context.files[id].text);
+    let mut points = Vec::new();
+    for words in &lines {
+        let [bytes, percent] = words.as_slice() else {
+            let message = format!("{} words, expected bytes and percent", words.len());
+            decoder.diagnostics.error(codes::SCENARIO, words[0].span, message);
+            return None;
+        };
+        points.push((
+            number(decoder, bytes, "number of bytes")?,
+            number(decoder, percent, "percentage")?,
+        ));
+    }
+    match Sizes::new(&name.value, points) {
+        Ok(sizes) => Some(sizes),
+        Err((place, why)) => {
+            let span = lines.get(place).map_or(node.span, |words| words[0].span);
+            decoder.diagnostics.error(codes::SCENARIO, span, why);
+            None
+        }
+    }
+}
+
+/// Bits per second on the wire that one item offers, by host: sent and received.
+type Offered = BTreeMap<usize, [f64; 2]>;
+
+/// Reports links of hosts that would have to carry more than they can: nothing that such a run measures is steady.
+pub(super) fn fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
+    let mut all = Offered::new();
+    let mut worst: Option<(f64, usize, usize)> = None;
+    let mut place = None;
+    for source in &scenario.sources {
+        let Some((offered, span)) = offered(source, scenario) else { continue };
+        for (host, parts) in offered {
+            let sum = all.entry(host).or_default();
+            for side in 0..2 {
+                sum[side] += parts[side];
+                let load = sum[side] / rate(&scenario.fabric, host);
+                if load > worst.map_or(1.0, |(most, ..)| most) {
+                    (worst, place) = (Some((load, host, side)), Some(span));
+                }
+            }
+        }
+    }
+    let (Some((load, host, side)), Some(span)) = (worst, place) else { return };
+    let name = &scenario.fabric.nodes[host].name;
+    let does = ["send", "receive"][side];
+    let message = format!(
+        "a load of {:.1} %: `{name}` would {does} {:.3} Gbit/s, headers among them, over a link of {:.3} Gbit/s",
+        load * 100.0,
+        load * rate(&scenario.fabric, host) / 1e9,
+        rate(&scenario.fabric, host) / 1e9
+    );
+    decoder
+        .diagnostics
+        .error(codes::SCENARIO, span, message)
+        .help("at most 100 % of a host's link, all items together: flows would wait longer and longer, and no figure be that of a steady state");
+}
+
+fn rate(fabric: &Fabric, host: usize) -> f64 {
+    let link = fabric.nodes[host].links.first();
+    link.map_or(1.0, |link| fabric.links[*link].setup.rate.get() as f64)
+}
+
+fn offered(
+    source: &Source,
+    scenario: &Scenario,
+) -> Option<(Offered, wireyard_pipeline::ir::SourceSpan)> {
+    let fabric = &scenario.fabric;
+    let wire = |setup: &HostSetup, size: Bytes| wire_bytes(setup, size.get()) as f64;
+    let mut offered = Offered::new();
+    match source {
+        Source::Arrivals(load) => {
+            for &from in &load.from {
+                let setup = scenario.host_of(from);
+                let more = load.sizes.mean_of(|size| wire(setup, size))
+                    / load.sizes.mean_of(|size| size.get() as f64);
+                let sent = rate(fabric, from) * load.load * more;
+                let others: Vec<usize> = load.to.iter().copied().filter(|to| *to != from).collect();
+                if others.is_empty() {
+                    continue;
+                }
+                offered.entry(from).or_default()[0] += sent;
+                for to in &others {
+                    offered.entry(*to).or_default()[1] += sent / others.len() as f64;
+                }
+            }
+            Some((offered, load.common.span))
+        }
+        Source::Incasts(incasts) => {
+            let size = incasts.common.size?;
+            let bits = wire(&scenario.host, size) * 8.0 * incasts.senders as f64
+                / incasts.interval(fabric);
+            for from in &incasts.from {
+                offered.entry(*from).or_default()[0] += bits / incasts.from.len() as f64;
+            }
+            for to in &incasts.to {
+                offered.entry(*to).or_default()[1] += bits / incasts.to.len() as f64;
+            }
+            Some((offered, incasts.common.span))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! Studies: one scenario with many settings, many seeds, on many processors or machines.
+//!
+//! A study names a scenario, keys of it that vary, and how points are chosen among their values; every point runs with every seed. Which
+//! points there are follows from the study alone, so a run that was killed goes on where it was, parts of it can run on different machines, and the
+//! report is the same bytes whoever computed what. A run that fails is a result too: it is listed, and the others go on.
+//!
+//! * [`read`]: the file. [`points`]: which settings there are. [`change`]: keys of a scenario are replaced.
+//! * [`runner`]: runs, several at a time. [`records`]: what is kept of each, and how parts are merged.
+//! * [`summary`]: the report. [`tune`]: a search for the best setting. [`cluster`]: job arrays.
+
+pub mod change;
+pub mod cluster;
+pub mod points;
+pub mod read;
+pub mod records;
+pub mod runner;
+pub mod summary;
+pub mod tune;
+
+use std::path::PathBuf;
+
+use wireyard_pipeline::diag::Files;
+use wireyard_pipeline::source::node::Node;
+
+pub use points::{Axis, Point, Sample};
+
+/// Smaller or larger is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Smaller.
+    Min,
+    /// Larger.
+    Max,
+}
+
+/// A figure and what is wanted of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goal {
+    /// The figure.
+    pub figure: String,
+    /// What is better.
+    pub direction: Direction,
+}
+
+impl Goal {
+    /// `min flows.slowdown_p99`.
+    pub fn parse(text: &str) -> Option<Goal> {
+        let (word, figure) = text.split_once(' ')?;
+        let direction = match word {
+            "min" => Direction::Min,
+            "max" => Direction::Max,
+            _ => return None,
+        };
+        let figure = figure.trim().to_owned();
+        (!figure.is_empty()).then_some(Goal { figure, direction })
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> String {
+        let word = if self.direction == Direction::Min { "min" } else { "max" };
+        format!("{word} {}", self.figure)
+    }
+
+    /// Less is better, whatever the direction.
+    pub fn cost(&self, value: f64) -> f64 {
+        if self.direction == Direction::Min { value } else { -value }
+    }
+}
+
+/// A study that can be run.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name.
+    pub name: String,
+    /// What it asks.
+    pub about: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// The scenario's file.
+    pub scenario: PathBuf,
+    /// Keys that vary.
+    pub axes: Vec<Axis>,
+    /// How points are chosen.
+    pub sample: Sample,
+    /// Seed of what is drawn here, and of the first run of each point.
+    pub seed: u64,
+    /// Runs of each point.
+    pub seeds: Vec<u64>,
+    /// Figures that the report shows.
+    pub figures: Vec<String>,
+    /// What the best setting is.
+    pub goal: Option<Goal>,
+    /// Two that stand against each other.
+    pub pareto: Vec<Goal>,
+    /// The points.
+    pub points: Vec<Point>,
+    /// The study's and the scenario's files, for messages.
+    pub files: Files,
+    /// Of everything that decides about results: files and version.
+    pub fingerprint: String,
+}
+
+impl Study {
+    /// All runs, in their order: point and seed.
+    pub fn runs(&self) -> Vec<(usize, u64)> {
+        let of = |point: usize| self.seeds.iter().map(move |seed| (point, *seed));
+        (0..self.points.len()).flat_map(of).collect()
+    }
+
+    /// What is written instead of what in the scenario of a point.
+    pub fn changes(&self, point: &Point) -> Vec<(Vec<String>, Node)> {
+        let keys = self.axes.iter().map(|axis| axis.key.split('.').map(str::to_owned).collect());
+        keys.zip(point.nodes.iter().cloned()).collect()
+    }
+}

@@ -1,0 +1,58 @@
+//! Keys of a scenario are replaced before it is read, as if they were written there.
+//!
+//! A key is a path with dots: `switch.qos.wred_profiles.ROCE.green.kmin`, `flows.0.load`. A map that is not there is made; the item of a list must
+//! be there. The value keeps its place in the file of the study, so what is wrong with it is shown there.
+
+use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind, Scalar};
+
+/// Puts a value at a path.
+///
+/// # Errors
+/// Why there is no such place.
+pub fn set(node: &mut Node, path: &[String], value: Node) -> Result<(), String> {
+    let Some((first, rest)) = path.split_first() else {
+        *node = value;
+        return Ok(());
+    };
+    if first.is_empty() {
+        return Err("an empty part between two dots".to_owned());
+    }
+    // One thing that stands alone is a list of one.
+    let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
+    match &mut node.kind {
+        NodeKind::List(items) => {
+            let count = items.len();
+            let place: Option<&mut Node> = first.parse().ok().and_then(|n: usize| items.get_mut(n));
+            let place = place.ok_or_else(|| {
+                format!("`{first}` is no item of a list of {count}, which begins with 0")
+            })?;
+            set(place, rest, value)
+        }
+        NodeKind::Map(_) if first == "0" => set(node, rest, value),
+        NodeKind::Map(_) if is_number => Err(format!("`{first}` is no item: there is one, 0")),
+        NodeKind::Map(map) => {
+            let found = map.pairs.iter_mut().find(|(key, _)| key.scalar.text == *first);
+            if let Some((_, place)) = found {
+                return set(place, rest, value);
+            }
+            let mut made = Node { kind: empty(), span: value.span, alias: None };
+            let span = value.span;
+            set(&mut made, rest, value)?;
+            let scalar = Scalar { text: first.clone(), start: None, plain: true, flow: false };
+            map.pairs.push((Key { scalar, span }, made));
+            Ok(())
+        }
+        NodeKind::Null => {
+            node.kind = empty();
+            set(node, path, value)
+        }
+        NodeKind::Scalar(scalar) => {
+            Err(format!("`{}` stands where `{first}` would be looked for", scalar.text))
+        }
+        NodeKind::Invalid => Ok(()),
+    }
+}
+
+fn empty() -> NodeKind {
+    NodeKind::Map(Map { pairs: Vec::new(), braces: true })
+}

@@ -1,0 +1,100 @@
+//! A study on a cluster, by what clusters have: a Slurm job array, or a Kubernetes Indexed Job. Each task runs a part; a task that is killed is
+//! sent again and goes on where its part was.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What is submitted.
+#[derive(Clone, Debug)]
+pub struct Array<'a> {
+    /// The study's name.
+    pub name: &'a str,
+    /// Its file.
+    pub study: &'a Path,
+    /// Where results go; every task sees it.
+    pub output: &'a Path,
+    /// Tasks.
+    pub parts: u32,
+}
+
+/// A word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+impl Array<'_> {
+    fn words(&self) -> [String; 2] {
+        [self.study, self.output].map(|path| quoted(&path.display().to_string()))
+    }
+
+    /// The script of a task; `sbatch` reads the lines that begin with `#SBATCH`.
+    pub fn slurm_script(&self, program: &Path) -> String {
+        let [study, output] = self.words();
+        let program = quoted(&program.display().to_string());
+        format!(
+            "#!/bin/sh\n#SBATCH --job-name=wireyard-{}\n#SBATCH --array=1-{parts}\n#SBATCH --requeue\nexec {program} lab sweep {study} \
+             --shard \"$SLURM_ARRAY_TASK_ID/{parts}\" -o {output} --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" --quiet\n",
+            self.name,
+            parts = self.parts
+        )
+    }
+
+    /// Submits the array, and the merge after its last task.
+    ///
+    /// # Errors
+    /// There is no Slurm, or what it says.
+    pub fn submit(&self, program: &Path) -> Result<(String, String), String> {
+        let script = self.output.join("sweep.slurm");
+        let failed = |error: std::io::Error| format!("{}: {error}", script.display());
+        std::fs::create_dir_all(self.output).map_err(failed)?;
+        std::fs::write(&script, self.slurm_script(program)).map_err(failed)?;
+        let array = sbatch(&[&script.display().to_string()])?;
+        let [_, output] = self.words();
+        let merge =
+            format!("{} lab merge {output} -o {output}", quoted(&program.display().to_string()));
+        // After all tasks, whatever became of them: what is missing is told.
+        let after = format!("--dependency=afterany:{array}");
+        let merge = sbatch(&[&after, "--job-name", "wireyard-merge", "--wrap", &merge])?;
+        Ok((array, merge))
+    }
+
+    /// The manifest of an Indexed Job (batch/v1, Kubernetes 1.29 and later).
+    pub fn kubernetes(&self, image: &str, claim: &str) -> String {
+        let json = |text: &str| serde_json::Value::from(text).to_string();
+        let [study, output] = self.words();
+        let parts = self.parts;
+        let command = format!(
+            "exec wireyard lab sweep {study} --shard \"$((JOB_COMPLETION_INDEX + 1))/{parts}\" -o {output} --quiet"
+        );
+        let name: String = self
+            .name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+            .collect();
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  completionMode: Indexed\n  completions: {parts}\n  parallelism: \
+             {parts}\n  backoffLimitPerIndex: 3\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n        - name: sweep\n          \
+             image: {image}\n          workingDir: /study\n          command: [\"/bin/sh\", \"-c\", {command}]\n          volumeMounts:\n            \
+             - name: study\n              mountPath: /study\n      volumes:\n        - name: study\n          persistentVolumeClaim:\n            \
+             claimName: {claim}\n",
+            name = json(&format!("wireyard-{name}")),
+            image = json(image),
+            command = json(&command),
+            claim = json(claim),
+        )
+    }
+}
+
+/// Submits; gives the number of the job.
+fn sbatch(arguments: &[&str]) -> Result<String, String> {
+    let done = Command::new("sbatch").arg("--parsable").args(arguments).output().map_err(|error| {
+        format!("sbatch: {error}: there is no Slurm here; `--shard K/N` runs a part by hand, and `wireyard lab merge` puts them together")
+    })?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if !done.status.success() {
+        return Err(format!("sbatch: {}", text(&done.stderr)));
+    }
+    // `--parsable` says the number, and the cluster behind a semicolon.
+    let said = text(&done.stdout);
+    Ok(said.split(';').next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,298 @@
+//! A study's file to its model, with everything that is wrong at its place.
+
+use std::path::Path;
+
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::{Node, NodeKind};
+use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
+use wireyard_pipeline::source::{Loader, read_yaml};
+
+use super::points::{Range, Values, all, count};
+use super::{Axis, Goal, Sample, Study};
+use crate::tm::random::{GAMMA, mix};
+
+/// Runs of a study at most.
+const RUNS_MAX: u64 = 1_000_000;
+/// Points of a range, where nothing is said.
+const STEPS: u32 = 5;
+
+/// A study file.
+pub static STUDY: MapShape = MapShape {
+    name: "study",
+    what: "a study",
+    keys: &[
+        needed("study", Shape::Name, "Its name."),
+        key("about", Shape::Text, "What it asks."),
+        needed("scenario", Shape::Text, "The scenario, relative to this file."),
+        needed(
+            "vary",
+            Shape::MapOf(&Shape::Either(&[Shape::Map(&RANGE), Shape::OneOrMore(&Shape::Text)])),
+            "Keys of the scenario, with dots between, and their values: a list, or a range.",
+        ),
+        key("sample", Shape::Map(&SAMPLE), "Points that are drawn; every combination when absent."),
+        key("seeds", Shape::Count, "Runs of each point; 1 when absent."),
+        key(
+            "seed",
+            Shape::Count,
+            "Of the first run of each point, and of what is drawn here; 1 when absent.",
+        ),
+        key("figures", Shape::OneOrMore(&Shape::Name), "Figures that the report shows."),
+        key("goal", Shape::Text, "What the best setting is: `min FIGURE` or `max FIGURE`."),
+        key("pareto", Shape::List(&Shape::Text), "Two goals that stand against each other."),
+    ],
+};
+
+/// A range of values.
+pub static RANGE: MapShape = MapShape {
+    name: "range",
+    what: "a range",
+    keys: &[
+        needed("from", Shape::Text, "The first value."),
+        needed("to", Shape::Text, "The last value, in the same unit."),
+        key("steps", Shape::Count, "Points of a grid; 5 when absent."),
+        key("scale", Shape::Choice(SCALES), "Even steps or even ratios; `linear` when absent."),
+    ],
+};
+
+/// How points are drawn.
+pub static SAMPLE: MapShape = MapShape {
+    name: "sample",
+    what: "a sample",
+    keys: &[
+        key("random", Shape::Count, "So many points, each key by itself."),
+        key("latin_hypercube", Shape::Count, "So many points, evenly over each key."),
+    ],
+};
+
+const SCALES: &[&str] = &["linear", "log"];
+
+/// Reads a study.
+///
+/// # Errors
+/// Everything that is wrong, with its places.
+pub fn read(path: &Path, loader: &Loader) -> Result<Study, Rejected> {
+    let mut files = Files::new();
+    let mut found = Diagnostics::new();
+    let node = read_yaml(path, loader, &mut files, &mut found);
+    let study = node.and_then(|node| study(&mut Decoder::new(&files, &mut found), &node, path));
+    let Some(mut study) = study.filter(|_| !found.has_errors()) else {
+        return Err(Rejected { diagnostics: found, files });
+    };
+    // The scenario as it is written: what its files are is part of what the study is.
+    study.files = files;
+    let (_, all) =
+        crate::lab::scenario::read_changed(&study.scenario, loader, study.files.clone(), &[])?;
+    study.fingerprint = fingerprint(&all);
+    Ok(study)
+}
+
+/// A number of everything that was read, and of the version.
+fn fingerprint(files: &Files) -> String {
+    let mut state = mix(GAMMA);
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes.iter().chain(&[0]) {
+            state = mix(state ^ u64::from(*byte)).wrapping_add(GAMMA);
+        }
+    };
+    take(env!("CARGO_PKG_VERSION").as_bytes());
+    for file in files.iter() {
+        take(file.text.as_bytes());
+    }
+    format!("{state:016x}")
+}
+
+fn study(decoder: &mut Decoder<'_>, node: &Node, path: &Path) -> Option<Study> {
+    let fields = decoder.map(node, &STUDY)?;
+    let name = decoder.name(fields.get("study")?)?.value;
+    let about = fields.get("about").and_then(|node| decoder.word(node));
+    let scenario = decoder.word(fields.get("scenario")?)?;
+    let axes = axes(decoder, fields.get("vary")?)?;
+    let sample = sample(decoder, &fields)?;
+    let mut number = |key: &str, most: u64| match fields.get(key) {
+        Some(node) => {
+            let found = decoder.count(node)?;
+            if found.value == 0 || found.value > most {
+                let message = format!("{key}: {}, expected 1 to {most}", found.value);
+                decoder.diagnostics.error(codes::SCENARIO, found.span, message);
+                return None;
+            }
+            Some(found.value)
+        }
+        None => Some(1),
+    };
+    let (seeds, seed) = (number("seeds", 100_000)?, number("seed", u64::MAX)?);
+    let runs = count(&axes, sample).saturating_mul(seeds);
+    if runs > RUNS_MAX {
+        let message = format!("{runs} runs: at most {RUNS_MAX}");
+        let error = decoder.diagnostics.error(codes::LIMIT, fields.span, message);
+        error.help("draw points instead of all combinations: `sample: { latin_hypercube: 100 }`");
+        return None;
+    }
+    let Wanted { goal, pareto, figures } = wanted(decoder, &fields)?;
+    Some(Study {
+        name,
+        about: about.map(|about| about.value).unwrap_or_default(),
+        path: path.to_owned(),
+        scenario: path.parent().unwrap_or(Path::new("")).join(scenario.value),
+        points: all(&axes, sample, seed),
+        axes,
+        sample,
+        seed,
+        seeds: (0..seeds).map(|n| seed.wrapping_add(n)).collect(),
+        figures,
+        goal,
+        pareto,
+        files: Files::new(),
+        fingerprint: String::new(),
+    })
+}
+
+/// What a study asks of its runs.
+struct Wanted {
+    goal: Option<Goal>,
+    pareto: Vec<Goal>,
+    figures: Vec<String>,
+}
+
+fn wanted(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Wanted> {
+    let goal = match fields.get("goal") {
+        Some(node) => Some(read_goal(decoder, node)?),
+        None => None,
+    };
+    let mut pareto = Vec::new();
+    if let Some(node) = fields.get("pareto") {
+        let goals = decoder.items(node, "two goals")?;
+        if goals.len() != 2 {
+            decoder.diagnostics.error(
+                codes::SCENARIO,
+                node.span,
+                "two goals stand against each other",
+            );
+            return None;
+        }
+        pareto = goals.iter().map(|node| read_goal(decoder, node)).collect::<Option<Vec<_>>>()?;
+    }
+    let mut figures: Vec<String> = Vec::new();
+    if let Some(node) = fields.get("figures") {
+        figures.extend(
+            decoder.each(node, "a figure", Decoder::word).into_iter().map(|name| name.value),
+        );
+    }
+    for goal in goal.iter().chain(&pareto) {
+        if !figures.contains(&goal.figure) {
+            figures.push(goal.figure.clone());
+        }
+    }
+    if figures.is_empty() {
+        let message = "a study needs `figures`, or a `goal`: nothing would be shown";
+        decoder.diagnostics.error(codes::MISSING_KEY, fields.span, message);
+        return None;
+    }
+    Some(Wanted { goal, pareto, figures })
+}
+
+fn read_goal(decoder: &mut Decoder<'_>, node: &Node) -> Option<Goal> {
+    let text = decoder.word(node)?;
+    let goal = Goal::parse(&text.value);
+    if goal.is_none() {
+        let message = format!("`{}` is no goal", text.value);
+        let error = decoder.diagnostics.error(codes::SCENARIO, text.span, message);
+        error.help("a goal is `min FIGURE` or `max FIGURE`");
+    }
+    goal
+}
+
+fn sample(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Sample> {
+    let Some(node) = fields.get("sample") else { return Some(Sample::Grid) };
+    let own = decoder.map(node, &SAMPLE)?;
+    match (own.get("random"), own.get("latin_hypercube")) {
+        (Some(count), None) => Some(Sample::Random(drawn(decoder, count)?)),
+        (None, Some(count)) => Some(Sample::LatinHypercube(drawn(decoder, count)?)),
+        _ => {
+            let message = "a sample is `random: N` or `latin_hypercube: N`";
+            decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+            None
+        }
+    }
+}
+
+fn drawn(decoder: &mut Decoder<'_>, node: &Node) -> Option<u32> {
+    let count = decoder.count(node)?;
+    if !(1..=RUNS_MAX).contains(&count.value) {
+        let message = format!("{} points, expected 1 to {RUNS_MAX}", count.value);
+        decoder.diagnostics.error(codes::SCENARIO, count.span, message);
+        return None;
+    }
+    Some(count.value as u32)
+}
+
+fn axes(decoder: &mut Decoder<'_>, node: &Node) -> Option<Vec<Axis>> {
+    let mut axes = Vec::new();
+    for (key, value) in decoder.pairs(node, "keys that vary")? {
+        let values = match &value.kind {
+            NodeKind::Map(_) => Values::Range(range(decoder, value)?),
+            NodeKind::List(items) if !items.is_empty() => Values::List(items.clone()),
+            NodeKind::Scalar(_) => Values::List(vec![value.clone()]),
+            _ => return decoder.wrong(value, "a list of values, or a range"),
+        };
+        axes.push(Axis { key: key.scalar.text.clone(), values });
+    }
+    if axes.is_empty() {
+        decoder.diagnostics.error(
+            codes::SCENARIO,
+            node.span,
+            "no key varies: there is nothing to study",
+        );
+        return None;
+    }
+    Some(axes)
+}
+
+/// A number and what stands behind it.
+fn quantity(text: &str) -> Option<(f64, &str)> {
+    let digits =
+        text.find(|c: char| !c.is_ascii_digit() && !".+-_".contains(c)).unwrap_or(text.len());
+    let number = text[..digits].replace('_', "").parse().ok()?;
+    Some((number, text[digits..].trim()))
+}
+
+fn range(decoder: &mut Decoder<'_>, node: &Node) -> Option<Range> {
+    let fields = decoder.map(node, &RANGE)?;
+    let (from, to) = (decoder.word(fields.get("from")?)?, decoder.word(fields.get("to")?)?);
+    let (Some((first, unit)), Some((last, other))) = (quantity(&from.value), quantity(&to.value))
+    else {
+        let message = "a range has two numbers, with their unit";
+        decoder.diagnostics.error(codes::BAD_NUMBER, node.span, message);
+        return None;
+    };
+    let steps = match fields.get("steps") {
+        Some(node) => drawn(decoder, node)?,
+        None => STEPS,
+    };
+    let is_logarithmic = match fields.get("scale") {
+        Some(node) => decoder.choice(node, SCALES)?.value == "log",
+        None => false,
+    };
+    let problem = match () {
+        () if unit != other => Some(format!("`{unit}` and `{other}`: both ends in the same unit")),
+        () if is_logarithmic && (first <= 0.0 || last <= 0.0) => {
+            Some("even ratios need numbers above zero".to_owned())
+        }
+        () => None,
+    };
+    if let Some(message) = problem {
+        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+        return None;
+    }
+    let is_whole = unit.is_empty() && !from.value.contains('.') && !to.value.contains('.');
+    let place = node.clone();
+    Some(Range {
+        ends: (first, last),
+        unit: unit.to_owned(),
+        is_logarithmic,
+        is_whole,
+        steps,
+        place,
+    })
+}

@@ -1,0 +1,241 @@
+//! What is kept of each run: a line of JSON in the file of its part, written when the run is over.
+//!
+//! The first line says which study it is; parts of different studies are not merged. A line that a kill cut short is no line, and its run is
+//! done again. Numbers are read back from the file even in the run that wrote them, so a study that was killed, one in parts and one in one go have
+//! the same bytes in their reports.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Study;
+
+/// The first line of a part: the study, so that a merge needs no other file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Name.
+    pub study: String,
+    /// What it asks.
+    pub about: String,
+    /// Of its files.
+    pub fingerprint: String,
+    /// As it was named on the command line.
+    pub path: String,
+    /// Keys that vary.
+    pub keys: Vec<String>,
+    /// Values of each point.
+    pub points: Vec<Vec<String>>,
+    /// All combinations, so that a map can be drawn.
+    pub is_grid: bool,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Figures to show.
+    pub figures: Vec<String>,
+    /// The goal.
+    pub goal: Option<String>,
+    /// Two goals.
+    pub pareto: Vec<String>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its point.
+    pub point: usize,
+    /// Its seed.
+    pub seed: u64,
+    /// Why there are no figures.
+    pub failed: Option<String>,
+    /// Every check and expectation holds.
+    pub passed: bool,
+    /// Figures that were measured.
+    pub figures: BTreeMap<String, f64>,
+}
+
+impl Head {
+    /// Of a study.
+    pub fn of(study: &Study) -> Head {
+        Head {
+            study: study.name.clone(),
+            about: study.about.clone(),
+            fingerprint: study.fingerprint.clone(),
+            path: study.path.display().to_string(),
+            keys: study.axes.iter().map(|axis| axis.key.clone()).collect(),
+            points: study.points.iter().map(|point| point.labels.clone()).collect(),
+            is_grid: study.sample == super::Sample::Grid,
+            seeds: study.seeds.clone(),
+            figures: study.figures.clone(),
+            goal: study.goal.as_ref().map(super::Goal::text),
+            pareto: study.pareto.iter().map(super::Goal::text).collect(),
+        }
+    }
+}
+
+/// The file of a part, open for more lines.
+#[derive(Debug)]
+pub struct Part {
+    file: File,
+    path: PathBuf,
+    /// What was there.
+    pub done: Vec<Record>,
+}
+
+/// The name of a part's file.
+pub fn part_name((part, parts): (u32, u32)) -> String {
+    format!("part-{part}-of-{parts}.jsonl")
+}
+
+impl Part {
+    /// Opens the part of a study in a folder, or begins it.
+    ///
+    /// # Errors
+    /// What the system says, or that it is of another study.
+    pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, String> {
+        let path = folder.join(part_name(part));
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        // What a kill left of a line is written over.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
+        let mut part = Part { file, path: path.clone(), done: Vec::new() };
+        if whole == 0 {
+            part.line(head)?;
+            return Ok(part);
+        }
+        let (known, done) = parse(&path, &text[..whole])?;
+        if known.fingerprint != head.fingerprint
+            || known.points != head.points
+            || known.seeds != head.seeds
+        {
+            return Err(format!(
+                "{}: this is a part of another study, `{}` with fingerprint {}, and not of `{}` with {}: choose another folder \
+                 (`-o`), or remove it",
+                path.display(),
+                known.study,
+                known.fingerprint,
+                head.study,
+                head.fingerprint
+            ));
+        }
+        part.done = done;
+        Ok(part)
+    }
+
+    /// Adds a run.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn add(&mut self, record: &Record) -> Result<(), String> {
+        self.line(record)
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
+        let text = serde_json::to_string(value).map_err(|error| error.to_string())? + "\n";
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
+        written.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), String> {
+    let wrong = |number: usize, error: serde_json::Error| {
+        format!("{}:{number}: no result of a study: {error}", path.display())
+    };
+    let mut lines = text.lines().zip(1..);
+    let (first, number) =
+        lines.next().ok_or_else(|| format!("{}: an empty file", path.display()))?;
+    let head = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
+    let records = lines
+        .map(|(line, number)| serde_json::from_str(line).map_err(|error| wrong(number, error)));
+    Ok((head, records.collect::<Result<_, _>>()?))
+}
+
+/// Everything of a study, by run.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The study.
+    pub head: Head,
+    /// Runs, by point and seed.
+    pub runs: BTreeMap<(usize, u64), Record>,
+}
+
+impl Results {
+    /// Runs that nobody has done.
+    pub fn missing(&self) -> usize {
+        self.head.points.len() * self.head.seeds.len() - self.runs.len()
+    }
+}
+
+/// Reads all parts in folders.
+///
+/// # Errors
+/// No part, parts of different studies, or two results of one run that differ.
+pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
+    let mut paths = Vec::new();
+    for folder in folders {
+        let entries =
+            std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_part = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("part-") && name.ends_with(".jsonl")
+        };
+        paths.extend(files.filter(is_part));
+    }
+    paths.sort();
+    let mut results: Option<(PathBuf, Results)> = None;
+    for path in paths {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole == 0 {
+            continue;
+        }
+        let (head, records) = parse(&path, &text[..whole])?;
+        let (first, all) = results.get_or_insert_with(|| {
+            (path.clone(), Results { head: head.clone(), runs: BTreeMap::new() })
+        });
+        if all.head.fingerprint != head.fingerprint
+            || all.head.points != head.points
+            || all.head.seeds != head.seeds
+        {
+            return Err(format!(
+                "parts of different studies: {} is of `{}` with fingerprint {}, and {} of `{}` with {}",
+                first.display(),
+                all.head.study,
+                all.head.fingerprint,
+                path.display(),
+                head.study,
+                head.fingerprint
+            ));
+        }
+        for record in records {
+            let key = (record.point, record.seed);
+            if let Some(known) =
+                all.runs.insert(key, record.clone()).filter(|known| *known != record)
+            {
+                return Err(format!(
+                    "{}: point {} with seed {} has two results that differ: not the same build",
+                    path.display(),
+                    known.point + 1,
+                    known.seed
+                ));
+            }
+        }
+    }
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    results
+        .map(|(_, results)| results)
+        .ok_or_else(|| format!("no part of a study in {}", folders.join(", ")))
+}

@@ -1,0 +1,125 @@
+//! Runs of a study, several at a time.
+//!
+//! A run that cannot be read, built or finished, or that breaks a check, is recorded with its reason, and the others go on.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wireyard_pipeline::source::Loader;
+
+use super::records::Record;
+use super::{Point, Study};
+use crate::lab::build::Options;
+use crate::lab::results::About;
+use crate::lab::{Outcome, scenario, sweep};
+use crate::library::LIBRARIES;
+use crate::program::EngineKind;
+
+/// What one needs to run points.
+#[derive(Clone, Debug)]
+pub struct Runner<'s> {
+    /// The study.
+    pub study: &'s Study,
+    /// What runs packets.
+    pub engine: EngineKind,
+    /// For reports.
+    pub about: About,
+}
+
+impl Runner<'_> {
+    /// One run; `None` where it was stopped.
+    pub fn one(
+        &self,
+        (number, point): (usize, &Point),
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Option<Record> {
+        let ran = catch_unwind(AssertUnwindSafe(|| self.figures(point, seed, stop)));
+        let ran = ran
+            .unwrap_or_else(|_| Err("the run panicked: this is a mistake in Wireyard".to_owned()));
+        let record =
+            |failed, passed, figures| Record { point: number, seed, failed, passed, figures };
+        match ran {
+            Ok(None) => None,
+            Ok(Some((passed, figures))) => Some(record(None, passed, figures)),
+            Err(why) => Some(record(Some(why), false, BTreeMap::new())),
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "stopped or not, passed or not, figures")]
+    fn figures(
+        &self,
+        point: &Point,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Option<(bool, BTreeMap<String, f64>)>, String> {
+        let loader = Loader::new(Vec::new(), LIBRARIES);
+        let changes = self.study.changes(point);
+        let read = scenario::read_changed(
+            &self.study.scenario,
+            &loader,
+            self.study.files.clone(),
+            &changes,
+        );
+        let (scenario, _) = read.map_err(|rejected| rejected.to_string())?;
+        let scenario = Arc::new(scenario);
+        let options = Options { engine: self.engine, seed: Some(seed) };
+        let run =
+            sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed))?;
+        match run.outcome {
+            Outcome::Interrupted => return Ok(None),
+            Outcome::Failed(violation) if !run.report.passed() => {
+                return Err(format!(
+                    "check {} failed at {}: {}",
+                    violation.check, violation.at, violation.what
+                ));
+            }
+            _ => {}
+        }
+        let unknown = self.study.figures.iter().find(|name| run.report.find(name).is_none());
+        if let Some(name) = unknown {
+            return Err(format!("there is no figure `{name}` in this scenario"));
+        }
+        let finite = run.report.figures.iter().filter(|figure| figure.value.is_finite());
+        let figures = finite.map(|figure| (figure.name.clone(), figure.value)).collect();
+        Ok(Some((run.report.passed(), figures)))
+    }
+
+    /// So many runs, `jobs` at a time; `take` gets each when it is over.
+    ///
+    /// # Errors
+    /// What `take` says; no run begins after that.
+    pub fn all(
+        &self,
+        runs: &[(usize, &Point, u64)],
+        jobs: usize,
+        stop: &AtomicBool,
+        take: &mut (dyn FnMut(Record) -> Result<(), String> + Send),
+    ) -> Result<(), String> {
+        let next = AtomicUsize::new(0);
+        let take = Mutex::new((take, None));
+        let locked = || take.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = || {
+            while !stop.load(Ordering::Relaxed)
+                && let Some((number, point, seed)) = runs.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                let Some(record) = self.one((*number, point), *seed, stop) else { break };
+                let mut taking = locked();
+                if let Err(error) = (taking.0)(record) {
+                    taking.1.get_or_insert(error);
+                }
+                if taking.1.is_some() {
+                    break;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.clamp(1, runs.len().max(1)) {
+                scope.spawn(work);
+            }
+        });
+        take.into_inner().unwrap_or_else(PoisonError::into_inner).1.map_or(Ok(()), Err)
+    }
+}

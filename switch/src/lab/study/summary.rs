@@ -1,0 +1,382 @@
+//! The report of a study: every point with its intervals, the best with its confidence, what stands against what, what matters, what failed.
+
+use std::collections::BTreeMap;
+
+use super::records::{Record, Results};
+use super::{Direction, Goal};
+use crate::report::{
+    Axis, Cell, Column, HeatMap, Layer, Plot, Report, Table, Unit, stats, student,
+};
+
+/// Points of the table that the page shows are bounded by the page; cells of a heat map by what can be read.
+const CELLS_MAX: usize = 12;
+
+/// The report, and every run as CSV.
+pub fn report(results: &Results) -> (Report, String) {
+    let head = &results.head;
+    let mut report =
+        Report { title: head.study.clone(), about: head.about.clone(), ..Report::default() };
+    let (points, seeds) = (head.points.len(), head.seeds.len());
+    let failed: Vec<&Record> = results.runs.values().filter(|run| run.failed.is_some()).collect();
+    report
+        .fact("study", format!("{points} points, {seeds} seeds, fingerprint {}", head.fingerprint));
+    report.figure("study.points", points as f64, Unit::Count);
+    report.figure("study.runs", results.runs.len() as f64, Unit::Count);
+    report.figure("study.failed", failed.len() as f64, Unit::Count);
+    report.figure("study.missing", results.missing() as f64, Unit::Count);
+    let all = |words: &str| format!("{} of {} {words}", results.runs.len(), points * seeds);
+    report.verdict("every run is done", results.missing() == 0, all("runs"));
+    let found = format!("{} of {} runs failed", failed.len(), results.runs.len());
+    report.verdict("no run failed", failed.is_empty(), found);
+    let study = Measured::new(results);
+    best(&mut report, &study);
+    sensitivity(&mut report, &study);
+    points_table(&mut report, &study);
+    pareto(&mut report, &study);
+    heat_maps(&mut report, &study);
+    failures(&mut report, results, &failed);
+    let runs = runs_csv(results);
+    (report, runs)
+}
+
+/// Values of the figures by point.
+struct Measured<'r> {
+    results: &'r Results,
+    goal: Option<Goal>,
+    pareto: Vec<Goal>,
+}
+
+impl Measured<'_> {
+    fn new(results: &Results) -> Measured<'_> {
+        let goal = results.head.goal.as_deref().and_then(Goal::parse);
+        let pareto = results.head.pareto.iter().filter_map(|text| Goal::parse(text)).collect();
+        Measured { results, goal, pareto }
+    }
+
+    fn name(&self, point: usize) -> String {
+        let pairs = self.results.head.keys.iter().zip(&self.results.head.points[point]);
+        pairs.map(|(key, value)| format!("{} {value}", last(key))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A figure of a point, by seed, where it was measured.
+    fn values(&self, point: usize, figure: &str) -> BTreeMap<u64, f64> {
+        let runs = self.results.runs.range((point, 0)..=(point, u64::MAX));
+        runs.filter_map(|((_, seed), run)| Some((*seed, *run.figures.get(figure)?))).collect()
+    }
+
+    fn mean(&self, point: usize, figure: &str) -> f64 {
+        stats::mean(&self.values(point, figure).into_values().collect::<Vec<_>>())
+    }
+
+    /// Points at which a goal was measured in every run, best first.
+    fn ranked(&self, goal: &Goal) -> Vec<(usize, f64)> {
+        let whole = |point: &usize| {
+            self.values(*point, &goal.figure).len() == self.results.head.seeds.len()
+        };
+        let points = (0..self.results.head.points.len()).filter(whole);
+        let mut ranked: Vec<(usize, f64)> = points
+            .map(|point| (point, self.mean(point, &goal.figure)))
+            .filter(|(_, mean)| mean.is_finite())
+            .collect();
+        ranked.sort_by(|a, b| goal.cost(a.1).total_cmp(&goal.cost(b.1)).then(a.0.cmp(&b.0)));
+        ranked
+    }
+}
+
+/// The last part of a key.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+fn shown(value: f64) -> String {
+    if value.is_finite() { crate::report::unit::digits(value, 4) } else { "-".to_owned() }
+}
+
+/// The best setting, and those that cannot be told from it.
+fn best(report: &mut Report, study: &Measured<'_>) {
+    let Some(goal) = &study.goal else { return };
+    let ranked = study.ranked(goal);
+    let Some(&(winner, mean)) = ranked.first() else { return };
+    let of = |point: usize| study.values(point, &goal.figure).into_values().collect::<Vec<_>>();
+    let first = of(winner);
+    let mut table = Table {
+        title: format!("Best settings: {}", goal.text()),
+        note: "Best first. The difference to the best, over runs with the same seeds, with its 95 % interval; p is the probability of such a \
+               difference where there is none, so that settings with a large p are as good as the best. It is not corrected for having chosen \
+               the best of many: run it again with other seeds to be sure."
+            .to_owned(),
+        columns: vec![
+            Column::words("setting"),
+            Column::numbers("mean", Unit::Plain),
+            Column::numbers("+-", Unit::Plain),
+            Column::numbers("worse by", Unit::Share),
+            Column::numbers("interval", Unit::Share),
+            Column::numbers("p", Unit::Plain),
+        ],
+        rows: Vec::new(),
+    };
+    for &(point, value) in ranked.iter().take(10) {
+        let values = of(point);
+        let is_one = values.len() < 2 || point == winner;
+        let difference = student::paired(&first, &values);
+        let sign = if goal.direction == Direction::Min { 1.0 } else { -1.0 };
+        let nan = f64::NAN;
+        table.rows.push(vec![
+            study.name(point).into(),
+            value.into(),
+            student::half_width(&values).into(),
+            (sign * (value - mean) / mean.abs()).into(),
+            if is_one { nan } else { difference.half_width / mean.abs() }.into(),
+            if is_one { nan } else { difference.p }.into(),
+        ]);
+    }
+    let half = student::half_width(&first);
+    let interval = if half.is_finite() {
+        format!(" +- {}", shown(half))
+    } else {
+        ", one seed: no interval".to_owned()
+    };
+    report
+        .fact("best", format!("{}: {} {}{interval}", study.name(winner), goal.figure, shown(mean)));
+    report.figure("study.best", mean, Unit::Plain);
+    report.figure("study.best_point", winner as f64 + 1.0, Unit::Count);
+    report.tables.push(table);
+}
+
+/// How much of the variance between points each key explains by itself.
+fn sensitivity(report: &mut Report, study: &Measured<'_>) {
+    let head = &study.results.head;
+    let Some(goal) = study.goal.as_ref().filter(|_| head.is_grid && head.keys.len() > 1) else {
+        return;
+    };
+    let ranked = study.ranked(goal);
+    let all: Vec<f64> = ranked.iter().map(|(_, mean)| *mean).collect();
+    let variance = stats::deviation(&all).powi(2);
+    if all.len() < 4 || variance == 0.0 {
+        return;
+    }
+    let mut table = Table {
+        title: "What matters".to_owned(),
+        note: format!(
+            "Share of the variance of {} between settings that a key explains by itself (first-order effect, Sobol' 1993).",
+            goal.figure
+        ),
+        columns: vec![Column::words("key"), Column::numbers("explains", Unit::Share)],
+        rows: Vec::new(),
+    };
+    let overall = stats::mean(&all);
+    for (axis, key) in head.keys.iter().enumerate() {
+        let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (point, mean) in &ranked {
+            groups.entry(&head.points[*point][axis]).or_default().push(*mean);
+        }
+        let between: f64 = groups
+            .values()
+            .map(|group| group.len() as f64 * (stats::mean(group) - overall).powi(2))
+            .sum::<f64>();
+        table.rows.push(vec![key.clone().into(), (between / all.len() as f64 / variance).into()]);
+    }
+    report.tables.push(table);
+}
+
+fn points_table(report: &mut Report, study: &Measured<'_>) {
+    let head = &study.results.head;
+    let mut columns = vec![Column::numbers("point", Unit::Count)];
+    columns.extend(head.keys.iter().map(|key| Column::words(last(key))));
+    columns.push(Column::numbers("runs", Unit::Count));
+    for figure in &head.figures {
+        columns.push(Column::numbers(figure, Unit::Plain));
+        columns.push(Column::numbers("+-", Unit::Plain));
+    }
+    let mut table = Table {
+        title: "Points".to_owned(),
+        note:
+            "Means over the seeds in base units (bytes, bit/s, seconds), with their 95 % intervals."
+                .to_owned(),
+        columns,
+        rows: Vec::new(),
+    };
+    for (point, labels) in head.points.iter().enumerate() {
+        let mut row: Vec<Cell> = vec![(point as u64 + 1).into()];
+        row.extend(labels.iter().map(|label| Cell::from(label.clone())));
+        let runs = study.results.runs.range((point, 0)..=(point, u64::MAX));
+        row.push((runs.filter(|(_, run)| run.failed.is_none()).count() as u64).into());
+        for figure in &head.figures {
+            let values: Vec<f64> = study.values(point, figure).into_values().collect();
+            row.push(stats::mean(&values).into());
+            row.push(student::half_width(&values).into());
+        }
+        table.rows.push(row);
+    }
+    report.tables.push(table);
+}
+
+/// Points of which none is better in both goals.
+fn pareto(report: &mut Report, study: &Measured<'_>) {
+    let [one, other] = study.pareto.as_slice() else { return };
+    let whole = study.ranked(one);
+    let second: BTreeMap<usize, f64> = study.ranked(other).into_iter().collect();
+    let all: Vec<(usize, f64, f64)> = whole
+        .into_iter()
+        .filter_map(|(point, mean)| Some((point, mean, *second.get(&point)?)))
+        .collect();
+    let beats = |a: &(usize, f64, f64), b: &(usize, f64, f64)| {
+        let (x, y) = (one.cost(a.1) - one.cost(b.1), other.cost(a.2) - other.cost(b.2));
+        x <= 0.0 && y <= 0.0 && (x < 0.0 || y < 0.0)
+    };
+    let mut front: Vec<_> =
+        all.iter().filter(|point| !all.iter().any(|rival| beats(rival, point))).copied().collect();
+    if front.is_empty() {
+        return;
+    }
+    front.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+    let mut table = Table {
+        title: "Pareto front".to_owned(),
+        note: "Settings of which no other is better in both.".to_owned(),
+        columns: vec![
+            Column::words("setting"),
+            Column::numbers(&one.figure, Unit::Plain),
+            Column::numbers(&other.figure, Unit::Plain),
+        ],
+        rows: Vec::new(),
+    };
+    for (point, x, y) in &front {
+        table.rows.push(vec![study.name(*point).into(), (*x).into(), (*y).into()]);
+    }
+    report.figure("study.pareto", front.len() as f64, Unit::Count);
+    report.tables.push(table);
+    let dots =
+        |points: &[(usize, f64, f64)]| points.iter().map(|(_, x, y)| (*x, *y, *y, *y)).collect();
+    let line = front.iter().map(|(_, x, y)| (*x, *y)).collect();
+    report.plots.push(Plot {
+        id: "pareto".to_owned(),
+        title: "Pareto front".to_owned(),
+        caption: format!(
+            "Each dot is a setting ({}, {}); the line joins those that no other beats in both.",
+            one.text(),
+            other.text()
+        ),
+        x: Axis::new(&one.figure, Unit::Plain),
+        y: Axis::new(&other.figure, Unit::Plain),
+        layers: vec![
+            Layer::Reference { name: "front".to_owned(), points: line },
+            Layer::Measured { name: "settings".to_owned(), points: dots(&all) },
+        ],
+    });
+}
+
+/// A map over the two keys with the most values, of each figure.
+fn heat_maps(report: &mut Report, study: &Measured<'_>) {
+    let head = &study.results.head;
+    if !head.is_grid || head.keys.len() < 2 {
+        return;
+    }
+    let values = |axis: usize| {
+        let mut seen: Vec<&str> = Vec::new();
+        for point in &head.points {
+            if !seen.contains(&point[axis].as_str()) {
+                seen.push(&point[axis]);
+            }
+        }
+        seen
+    };
+    let mut axes: Vec<usize> = (0..head.keys.len()).collect();
+    axes.sort_by_key(|axis| (std::cmp::Reverse(values(*axis).len().min(CELLS_MAX)), *axis));
+    let (x, y) = (axes[0].min(axes[1]), axes[0].max(axes[1]));
+    let (across, down) = (values(x), values(y));
+    if across.len() < 2 || down.len() < 2 || across.len() > CELLS_MAX || down.len() > CELLS_MAX {
+        return;
+    }
+    let rest = if head.keys.len() > 2 { ", in the mean over all others" } else { "" };
+    for figure in &head.figures {
+        let cell = |row: &&str, column: &&str| {
+            let here = (0..head.points.len()).filter(|point| {
+                head.points[*point][x] == **column && head.points[*point][y] == **row
+            });
+            let means: Vec<f64> = here
+                .map(|point| study.mean(point, figure))
+                .filter(|mean| mean.is_finite())
+                .collect();
+            stats::mean(&means)
+        };
+        let cells = down
+            .iter()
+            .map(|row| across.iter().map(|column| cell(row, column)).collect())
+            .collect();
+        report.heat_maps.push(HeatMap {
+            id: format!("heat-{}", figure.replace('.', "-")),
+            title: figure.clone(),
+            caption: format!(
+                "Mean of {figure} over {} and {}{rest}; the darker, the larger.",
+                last(&head.keys[x]),
+                last(&head.keys[y])
+            ),
+            x: (
+                last(&head.keys[x]).to_owned(),
+                across.iter().map(|text| (*text).to_owned()).collect(),
+            ),
+            y: (
+                last(&head.keys[y]).to_owned(),
+                down.iter().map(|text| (*text).to_owned()).collect(),
+            ),
+            cells,
+        });
+    }
+}
+
+fn failures(report: &mut Report, results: &Results, failed: &[&Record]) {
+    if failed.is_empty() {
+        return;
+    }
+    let mut table = Table {
+        title: "Runs that failed".to_owned(),
+        note: "Each with the command that runs it alone.".to_owned(),
+        columns: ["setting", "seed", "why", "command"].map(Column::words).to_vec(),
+        rows: Vec::new(),
+    };
+    let study = Measured::new(results);
+    for run in failed {
+        let why = run.failed.as_deref().unwrap_or_default();
+        let command = format!(
+            "wireyard lab sweep {} --only {}:{}",
+            results.head.path,
+            run.point + 1,
+            run.seed
+        );
+        let first = why.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        table.rows.push(vec![
+            study.name(run.point).into(),
+            run.seed.to_string().into(),
+            first.to_owned().into(),
+            command.into(),
+        ]);
+    }
+    report.tables.push(table);
+}
+
+/// Every run, a line each.
+fn runs_csv(results: &Results) -> String {
+    let head = &results.head;
+    let mut columns = vec![Column::numbers("point", Unit::Count), Column::words("seed")];
+    columns.extend(head.keys.iter().map(|key| Column::words(key)));
+    columns.push(Column::words("passed"));
+    columns.extend(head.figures.iter().map(|figure| Column::numbers(figure, Unit::Plain)));
+    let mut table = Table { title: "Runs".to_owned(), columns, ..Table::default() };
+    for ((point, seed), run) in &results.runs {
+        let mut row: Vec<Cell> = vec![(*point as u64 + 1).into(), seed.to_string().into()];
+        row.extend(head.points[*point].iter().map(|label| Cell::from(label.clone())));
+        let word = match (&run.failed, run.passed) {
+            (Some(_), _) => "failed",
+            (None, true) => "yes",
+            (None, false) => "no",
+        };
+        row.push(word.into());
+        row.extend(
+            head.figures
+                .iter()
+                .map(|figure| Cell::from(run.figures.get(figure).copied().unwrap_or(f64::NAN))),
+        );
+        table.rows.push(row);
+    }
+    crate::report::csv::table(&table)
+}

@@ -1,0 +1,183 @@
+//! Workloads: what a scenario says of its traffic, and the flows that follow from it.
+//!
+//! A [`Source`] is one item of a scenario; [`expand`] makes flows of all of them, with gates where messages wait for others. What is
+//! drawn (who, when, how long) depends on the seed and the item alone, so another seed gives other flows of the same kind, and an
+//! item more changes no other item. Nothing here knows a device: it is arithmetic over a topology.
+
+mod arrivals;
+mod bound;
+pub mod collective;
+mod permutation;
+pub mod sizes;
+
+use wireyard_tables::time::{Span, Time};
+
+use super::fabric::Fabric;
+use super::scenario::FlowSpec;
+use crate::units::Dilation;
+
+pub use arrivals::{Arrivals, FanIn, Incasts};
+pub use bound::{Bound, bound};
+pub use collective::{Algorithm, Collective, Operation};
+pub use permutation::Permutation;
+pub use sizes::Sizes;
+
+/// One item of a scenario's traffic.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Flows that are written out.
+    Listed(Vec<FlowSpec>),
+    /// Flows that wait for each other, as a file of triggers says.
+    Triggered(Vec<FlowSpec>, Vec<Gate>),
+    /// A circle through hosts in drawn order.
+    Permutation(Permutation),
+    /// Flows that arrive by a Poisson process.
+    Arrivals(Arrivals),
+    /// Many send to one, again and again.
+    Incasts(Incasts),
+    /// A collective operation.
+    Collective(Collective),
+}
+
+/// What a gate of the workload waits for: numbers of flows and gates of the whole workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A message of a flow to this host has arrived; the first is 1.
+    Arrived(usize, u32),
+    /// A message of a flow of this host is completed.
+    Completed(usize, u32),
+    /// Another gate of this host has opened.
+    Opened(usize),
+}
+
+/// A point in the work of one host: when all needs are met and `delay` has passed, messages are released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// The host.
+    pub host: usize,
+    /// What it waits for.
+    pub needs: Vec<Need>,
+    /// How long it computes then.
+    pub delay: Span,
+    /// Flows of this host, each of which may send its next message.
+    pub releases: Vec<usize>,
+    /// Iteration, from 0.
+    pub iteration: u32,
+    /// Step of the algorithm, from 0; the last of an iteration is its end and releases nothing.
+    pub step: u32,
+}
+
+/// What one item became.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its flows.
+    pub flows: std::ops::Range<usize>,
+    /// Its gates.
+    pub gates: std::ops::Range<usize>,
+}
+
+/// Flows and gates of a scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// Flows.
+    pub flows: Vec<FlowSpec>,
+    /// Gates; what one waits for comes before it.
+    pub gates: Vec<Gate>,
+    /// By item.
+    pub parts: Vec<Part>,
+}
+
+/// Makes the flows of all items.
+pub fn expand(sources: &[Source], fabric: &Fabric, seed: u64) -> Workload {
+    let mut work = Workload::default();
+    for (index, source) in sources.iter().enumerate() {
+        let (flow, gate) = (work.flows.len(), work.gates.len());
+        match source {
+            Source::Listed(flows) => work.flows.extend(flows.iter().cloned()),
+            Source::Triggered(flows, gates) => {
+                work.flows.extend(flows.iter().cloned());
+                work.gates.extend(gates.iter().map(|own| own.shifted(flow, gate)));
+            }
+            Source::Permutation(permutation) => work.flows.extend(permutation.flows(seed)),
+            Source::Arrivals(arrivals) => {
+                work.flows.extend(arrivals.flows(fabric, (seed, index as u64)));
+            }
+            Source::Incasts(incasts) => {
+                work.flows.extend(incasts.flows(fabric, (seed, index as u64)));
+            }
+            Source::Collective(collective) => {
+                collective.add(&mut work, (seed, index as u64));
+            }
+        }
+        work.parts.push(Part { flows: flow..work.flows.len(), gates: gate..work.gates.len() });
+    }
+    work
+}
+
+impl Gate {
+    /// The same in a workload that has so many flows and gates before it.
+    fn shifted(&self, flows: usize, gates: usize) -> Gate {
+        let need = |need: &Need| match *need {
+            Need::Arrived(flow, n) => Need::Arrived(flow + flows, n),
+            Need::Completed(flow, n) => Need::Completed(flow + flows, n),
+            Need::Opened(gate) => Need::Opened(gate + gates),
+        };
+        Gate {
+            needs: self.needs.iter().map(need).collect(),
+            releases: self.releases.iter().map(|flow| flow + flows).collect(),
+            ..self.clone()
+        }
+    }
+}
+
+impl Source {
+    /// Another seed gives other flows.
+    pub fn is_drawn(&self) -> bool {
+        match self {
+            Source::Listed(_) | Source::Triggered(..) => false,
+            Source::Collective(collective) => collective.is_drawn(),
+            Source::Permutation(_) | Source::Arrivals(_) | Source::Incasts(_) => true,
+        }
+    }
+
+    /// The same, so many times slower; rates follow from the links.
+    pub fn dilated(&self, by: Dilation) -> Option<Source> {
+        let mut slow = self.clone();
+        let later = |at: &mut Time| {
+            *at = Time::ZERO + by.span(at.since(Time::ZERO))?;
+            Some(())
+        };
+        let longer = |span: &mut Span| {
+            *span = by.span(*span)?;
+            Some(())
+        };
+        match &mut slow {
+            Source::Listed(flows) => {
+                flows.iter_mut().try_for_each(|flow| later(&mut flow.start))?
+            }
+            Source::Triggered(flows, gates) => {
+                flows.iter_mut().try_for_each(|flow| later(&mut flow.start))?;
+                gates.iter_mut().try_for_each(|gate| longer(&mut gate.delay))?;
+            }
+            Source::Permutation(permutation) => {
+                permutation.flows.iter_mut().try_for_each(|flow| later(&mut flow.start))?;
+            }
+            Source::Arrivals(arrivals) => {
+                later(&mut arrivals.common.start)?;
+                later(&mut arrivals.until)?;
+            }
+            Source::Incasts(incasts) => {
+                later(&mut incasts.common.start)?;
+                later(&mut incasts.until)?;
+                if let FanIn::Every(span) = &mut incasts.rate {
+                    longer(span)?;
+                }
+            }
+            Source::Collective(collective) => {
+                later(&mut collective.common.start)?;
+                longer(&mut collective.compute)?;
+            }
+        }
+        Some(slow)
+    }
+}

@@ -1,0 +1,317 @@
+//! Studies: a scenario with many settings; killed and taken up again, in parts, on a cluster, and what fails in them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use wireyard_tests::binary::{Ended, run, wireyard};
+
+const SCENARIO: &str = "
+lab: marks
+duration: 400 us
+sample: 20 us
+link: { rate: 25 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 4 } }
+host: { rate_control: hpcc_dcqcn }
+switch: { qos: { preset: onyx_roce, wred_profiles: { ROCE: { green: { kmin: 20 KB, kmax: 200 KB, pmax: 10 % } } } } }
+flows:
+  - { load: 15 %, sizes: ali_storage, from: senders, to: sink, until: 300 us }
+";
+
+const STUDY: &str = "
+study: marks
+scenario: marks.yaml
+vary:
+  switch.qos.wred_profiles.ROCE.green.kmin: [2 KB, 40 KB]
+  flows.0.load: { from: 5 %, to: 15 %, steps: 3 }
+seeds: 2
+figures: [flows.cnps]
+goal: min flows.slowdown_p99
+pareto: [min bottleneck.queue_mean, max flows.throughput]
+";
+
+/// A folder with the scenario and this study.
+fn place(study: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("marks.yaml"), SCENARIO).expect("writes");
+    fs::write(folder.path().join("study.yaml"), study).expect("writes");
+    folder
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("a name")
+}
+
+fn sweep(folder: &Path, out: &str, more: &[&str]) -> Ended {
+    let (study, out) = (folder.join("study.yaml"), folder.join(out));
+    let mut arguments = vec!["lab", "sweep", name(&study), "-o", name(&out)];
+    arguments.extend(more);
+    run(&arguments)
+}
+
+/// The report and the table of runs.
+fn results(folder: &Path) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    let read =
+        |file: &str| fs::read(folder.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    (read("report.html"), read("report.json"), read("runs.csv"))
+}
+
+fn figure(folder: &Path, name: &str) -> f64 {
+    let report: Value = serde_json::from_slice(&results(folder).1).expect("a report");
+    report["figures"][name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}"))
+}
+
+#[test]
+fn a_study_is_the_same_in_one_go_in_parts_and_after_a_kill() {
+    let folder = place(STUDY);
+    let at = |out: &str| folder.path().join(out);
+    let ended = sweep(folder.path(), "whole", &["--jobs", "2"]);
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let whole = results(&at("whole"));
+    assert_eq!(
+        (figure(&at("whole"), "study.runs"), figure(&at("whole"), "study.missing")),
+        (12.0, 0.0)
+    );
+    let page = String::from_utf8(whole.0.clone()).expect("a page");
+    for id in ["heat-flows-slowdown_p99", "pareto"] {
+        assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");
+    }
+    for part in ["1/3", "2/3", "3/3"] {
+        assert_eq!(sweep(folder.path(), "parts", &["--shard", part]).status, Some(0));
+    }
+    let (parts, merged) = (at("parts"), at("merged"));
+    let ended = run(&["lab", "merge", name(&parts), "-o", name(&merged)]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert_eq!(results(&merged), whole);
+    // What a kill in the middle of the sixth line leaves: the others are not run again.
+    let file = "part-1-of-1.jsonl";
+    let text = fs::read_to_string(at("whole").join(file)).expect("results");
+    let cut: usize = text.lines().take(5).map(|line| line.len() + 1).sum();
+    fs::create_dir(at("killed")).expect("a folder");
+    fs::write(at("killed").join(file), &text[..cut + 20]).expect("writes");
+    let ended = sweep(folder.path(), "killed", &[]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("4 of 12 runs were done before"), "{}", ended.err);
+    assert_eq!(results(&at("killed")), whole);
+}
+
+#[test]
+fn a_kill_loses_no_finished_run() {
+    let folder = place(&STUDY.replace("seeds: 2", "seeds: 40"));
+    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let mut child = Command::new(wireyard())
+        .args(["lab", "sweep", name(&study), "-o", name(&out), "--jobs", "1", "--quiet"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let part = out.join("part-1-of-1.jsonl");
+    let lines = || fs::read_to_string(&part).map_or(0, |text| text.lines().count());
+    for _ in 0..1000 {
+        if lines() > 6 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().expect("kills");
+    child.wait().expect("ends");
+    let before = lines();
+    assert!(before > 6, "{before}");
+    let ended = sweep(folder.path(), "out", &["--only", "1:1"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("of 240 runs were done before"), "{}", ended.err);
+    assert_eq!(figure(&out, "study.missing"), 0.0);
+}
+
+#[test]
+fn a_point_that_fails_is_listed_and_the_others_go_on() {
+    let study = STUDY.replace("[2 KB, 40 KB]", "[2 KB, 400 KB]");
+    let folder = place(&study);
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(1), "{}{}", ended.out, ended.err);
+    let out = folder.path().join("out");
+    assert_eq!((figure(&out, "study.failed"), figure(&out, "study.runs")), (6.0, 12.0));
+    let page = String::from_utf8(results(&out).0).expect("a page");
+    assert!(page.contains("Runs that failed") && page.contains("--only 4:1"), "a command for each");
+    // The command that is told runs it alone, and says why.
+    let alone = sweep(folder.path(), "out", &["--only", "4:1"]);
+    assert_eq!(alone.status, Some(1));
+    assert!(alone.err.contains("kmin"), "{}", alone.err);
+    // A check that breaks is a failure too, not a measurement.
+    let folder = place(
+        "study: lost\nscenario: marks.yaml\nvary: { host.rate_control: [hpcc_dcqcn, no_such] }\nfigures: flows.cnps\n",
+    );
+    let ended = sweep(folder.path(), "out", &[]);
+    assert_eq!(ended.status, Some(1));
+    assert!(ended.err.contains("point 2 with seed 1 failed"), "{}", ended.err);
+}
+
+#[test]
+fn parts_of_different_studies_are_not_merged() {
+    let folder = place(STUDY);
+    assert_eq!(sweep(folder.path(), "a", &["--shard", "1/12"]).status, Some(0));
+    fs::write(folder.path().join("marks.yaml"), SCENARIO.replace("pmax: 10 %", "pmax: 11 %"))
+        .expect("writes");
+    // The scenario is part of what a study is.
+    assert_eq!(sweep(folder.path(), "b", &["--shard", "2/12"]).status, Some(0));
+    let (a, b, out) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("out"));
+    let ended = run(&["lab", "merge", name(&a), name(&b), "-o", name(&out)]);
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("parts of different studies"), "{}", ended.err);
+    let ended = sweep(folder.path(), "a", &["--shard", "1/12"]);
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("a part of another study"), "{}", ended.err);
+    // Parts that nobody ran are told.
+    let ended = run(&["lab", "merge", name(&a), "-o", name(&out)]);
+    assert_eq!(ended.status, Some(1));
+    assert_eq!(figure(&out, "study.missing"), 11.0);
+    assert_eq!(
+        run(&["lab", "merge", name(&folder.path().join("none")), "-o", name(&out)]).status,
+        Some(2)
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_study_is_told_at_its_place() {
+    for (from, to, said) in [
+        ("from: 5 %", "from: 5 KB", "both ends in the same unit"),
+        ("goal: min", "goal: least", "a goal is `min FIGURE` or `max FIGURE`"),
+        ("scenario: marks.yaml", "scenario: none.yaml", "none.yaml"),
+        ("seeds: 2", "seeds: 0", "study.yaml:7:8"),
+        ("vary:", "varry:", "`vary`"),
+        ("seeds: 2", "seeds: 2\nsample: { grid: 3 }", "has no key `grid`"),
+        ("steps: 3", "steps: 900000", "runs: at most"),
+    ] {
+        let folder = place(&STUDY.replace(from, to));
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(2), "{to}: {}", ended.err);
+        assert!(ended.err.contains(said), "{to}: {}", ended.err);
+    }
+    // A key that is not there fails in each point, at its place in the study.
+    let folder = place(&STUDY.replace("flows.0.load", "flows.1.load"));
+    let ended = sweep(folder.path(), "out", &["--only", "1:1"]);
+    assert_eq!(ended.status, Some(1));
+    assert!(
+        ended.err.contains("`1` is no item of a list of 1") && ended.err.contains("study.yaml:6"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(sweep(folder.path(), "out", &["--shard", "4/3"]).status, Some(2));
+}
+
+#[test]
+fn points_are_drawn_as_the_study_says() {
+    for (sample, points) in [("random: 5", 5.0), ("latin_hypercube: 6", 6.0)] {
+        let study = STUDY
+            .replace("seeds: 2", &format!("sample: {{ {sample} }}"))
+            .replace("[2 KB, 40 KB]", "{ from: 2 KB, to: 80 KB, scale: log }");
+        let folder = place(&study);
+        let ended = sweep(folder.path(), "out", &[]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        assert_eq!(figure(&folder.path().join("out"), "study.points"), points);
+    }
+}
+
+/// Programs that stand for a cluster's: `sbatch` runs what it gets at once, task by task.
+const SBATCH: &str = "#!/bin/sh
+log=\"$(dirname \"$0\")/log\"
+echo \"$*\" >> \"$log\"
+shift
+case \"$1\" in
+  --dependency=*) sh -c \"$5\" >/dev/null 2>&1 ;;
+  *) for task in 3 1 2; do SLURM_ARRAY_TASK_ID=$task sh \"$1\" >/dev/null 2>&1 || exit 1; done ;;
+esac
+echo \"$(wc -l < \"$log\");cluster\"
+";
+
+#[test]
+fn a_job_array_runs_the_parts_and_merges_them() {
+    let folder = place(STUDY);
+    let bin = folder.path().join("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let fake: PathBuf = bin.join("sbatch");
+    fs::write(&fake, SBATCH).expect("writes");
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).expect("may run");
+    let (study, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let slurm = |path: &str| {
+        let done = Command::new(wireyard())
+            .args(["lab", "sweep", name(&study), "-o", name(&out), "--slurm", "3"])
+            .env("PATH", path)
+            .output()
+            .expect("runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (status, said) = slurm("/nonexistent");
+    assert_eq!(status, Some(2));
+    assert!(said.contains("there is no Slurm here"), "{said}");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let (status, said) = slurm(&format!("{}:{path}", bin.display()));
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("job 1: 3 tasks") && said.contains("job 2 merges"), "{said}");
+    let log = fs::read_to_string(bin.join("log")).expect("a log");
+    assert!(log.contains("--dependency=afterany:1"), "{log}");
+    assert_eq!(figure(&out, "study.missing"), 0.0);
+    let script = fs::read_to_string(out.join("sweep.slurm")).expect("a script");
+    assert!(
+        script.contains("#SBATCH --array=1-3") && script.contains("#SBATCH --requeue"),
+        "{script}"
+    );
+    // The same results as in one go.
+    assert_eq!(sweep(folder.path(), "whole", &[]).status, Some(0));
+    assert_eq!(results(&folder.path().join("whole")).2, results(&out).2);
+}
+
+#[test]
+fn an_indexed_job_is_a_manifest() {
+    let folder = place(STUDY);
+    let more =
+        ["--kubernetes", "4", "--image", "registry.example/wireyard:1", "--claim", "studies"];
+    let ended = sweep(folder.path(), "out", &more);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    for line in [
+        "apiVersion: batch/v1",
+        "kind: Job",
+        "  completionMode: Indexed",
+        "  completions: 4",
+        "  backoffLimitPerIndex: 3",
+        "      restartPolicy: Never",
+        "          image: \"registry.example/wireyard:1\"",
+        "            claimName: \"studies\"",
+    ] {
+        assert!(ended.out.lines().any(|known| known == line), "{line}: {}", ended.out);
+    }
+    assert!(ended.out.contains("$((JOB_COMPLETION_INDEX + 1))/4"));
+}
+
+#[test]
+fn a_search_keeps_its_budget_and_is_judged_by_seeds_that_it_did_not_see() {
+    let study = "study: search\nscenario: marks.yaml\nvary:\n  \
+                 switch.qos.wred_profiles.ROCE.green.kmax: { from: 50 KB, to: 800 KB, scale: log }\n  \
+                 switch.qos.wred_profiles.ROCE.green.pmax: { from: 1 %, to: 50 %, scale: log }\ngoal: min flows.cnps\n";
+    let folder = place(study);
+    let (path, out) = (folder.path().join("study.yaml"), folder.path().join("out"));
+    let tune =
+        |budget: &str| run(&["lab", "tune", name(&path), "--budget", budget, "-o", name(&out)]);
+    let ended = tune("8");
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("a budget of 8 runs"), "{}", ended.err);
+    let ended = tune("48");
+    // Fewer marks with a higher curve: it must find that.
+    assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
+    let report: Value =
+        serde_json::from_slice(&fs::read(out.join("report.json")).expect("a report"))
+            .expect("JSON");
+    let of = |name: &str| report["figures"][name]["value"].as_f64().expect("a figure");
+    assert!(
+        of("tune.runs") <= 48.0 && of("tune.best") < of("tune.written"),
+        "{} {}",
+        of("tune.best"),
+        of("tune.written")
+    );
+    let before = fs::read(out.join("report.html")).expect("a page");
+    tune("48");
+    assert_eq!(before, fs::read(out.join("report.html")).expect("a page"));
+}
