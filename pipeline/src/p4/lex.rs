@@ -77,7 +77,7 @@ const SIGNS: &[&str] = &[
     "|+|=", "|-|=", "&&&", "|+|", "|-|", "<<=", "...", "==", "!=", "<=", ">=", "<<", "&&", "||",
     "++", "..", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "##", "+", "-", "*", "/", "%", "!",
     "~", "<", ">", "&", "|", "^", "?", ":", "(", ")", "[", "]", "{", "}", ",", "=", ".", ";", "@",
-    "#",
+    "#", "'", "$", "`", "\\",
 ];
 
 type Lexed<'a, T> = IResult<&'a str, T>;
@@ -92,7 +92,9 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
         if let Some(open) = behind.strip_prefix("/*") {
             let start = (text.len() - behind.len()) as u32;
             let span = SourceSpan { file, start, end: start + 2 };
-            report.error(codes::P4_SYNTAX, span, "this comment has no end").help("end it with `*/`");
+            report
+                .error(codes::P4_SYNTAX, span, "this comment has no end")
+                .help("end it with `*/`");
             let _ = open;
             return found;
         }
@@ -190,7 +192,12 @@ fn number(rest: &str) -> Lexed<'_, Raw<'_>> {
 fn digits(radix: u32) -> impl Fn(&str) -> Lexed<'_, &str> {
     move |rest| {
         let digit = |c: char| c.is_digit(radix);
-        recognize(pair(take_while1(digit), take_while(|c| digit(c) || c == '_'))).parse(rest)
+        let any = |c: char| digit(c) || c == '_';
+        if radix != 10 {
+            return nom::combinator::verify(take_while1(any), |text: &str| text.contains(digit))
+                .parse(rest);
+        }
+        recognize(pair(take_while1(digit), take_while(any))).parse(rest)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ir::SourceSpan;
 
 /// Deepest nesting of expressions, types and statements together.
-const DEPTH_MAX: usize = 120;
+const DEPTH_MAX: usize = 200;
 
 /// It is reported.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +30,47 @@ type Read<T> = Result<T, Failed>;
 
 /// Words that are no names.
 const KEYWORDS: &[&str] = &[
-    "abstract", "action", "bit", "bool", "const", "control", "default", "else", "enum", "error",
-    "exit", "extern", "false", "for", "header", "header_union", "if", "in", "inout", "int",
-    "match_kind", "package", "parser", "out", "return", "select", "string", "struct", "switch",
-    "table", "this", "transition", "true", "tuple", "typedef", "varbit", "value_set", "void", "_",
-    "break", "continue",
+    "abstract",
+    "action",
+    "bit",
+    "bool",
+    "const",
+    "control",
+    "default",
+    "else",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "match_kind",
+    "package",
+    "parser",
+    "out",
+    "return",
+    "select",
+    "string",
+    "struct",
+    "switch",
+    "table",
+    "this",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "varbit",
+    "value_set",
+    "void",
+    "_",
+    "break",
+    "continue",
 ];
 
 /// Reads tokens; the last one is [`Tok::End`].
@@ -137,14 +173,6 @@ impl Parser<'_> {
         Err(Failed)
     }
 
-    fn expect_word(&mut self, word: &'static str) -> Read<()> {
-        if self.take_word(word) {
-            return Ok(());
-        }
-        self.wanted(&format!("`{word}`"));
-        Err(Failed)
-    }
-
     /// Reports that something else stands here.
     fn wanted(&mut self, what: &str) -> &mut Diagnostic {
         let token = self.token(0).clone();
@@ -190,8 +218,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Runs `inner` one level deeper.
-    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+    /// One level more.
+    fn deeper(&mut self) -> Read<()> {
         if self.depth >= DEPTH_MAX {
             let text = format!("this is nested deeper than {DEPTH_MAX} levels");
             let span = self.span();
@@ -201,6 +229,12 @@ impl Parser<'_> {
             return Err(Failed);
         }
         self.depth += 1;
+        Ok(())
+    }
+
+    /// Runs `inner` one level deeper.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.deeper()?;
         let read = inner(self);
         self.depth -= 1;
         read
@@ -310,7 +344,8 @@ impl Parser<'_> {
                 let named = annotation.args.iter().filter(|arg| arg.name.is_some()).count();
                 if named != 0 && named != annotation.args.len() {
                     let span = annotation.name.span;
-                    let text = "an annotation has a list of values, or of names with values, not both";
+                    let text =
+                        "an annotation has a list of values, or of names with values, not both";
                     self.report.error(codes::P4_SYNTAX, span, text);
                 }
             }

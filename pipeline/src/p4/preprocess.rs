@@ -178,7 +178,11 @@ impl<'s> Preprocessor<'s> {
         }
         let inner = rest.get(2..).unwrap_or_default();
         let Some(close) = inner.iter().position(|token| token.is(")")) else {
-            self.report.error(codes::P4_PREPROCESSOR, span, "the names of the arguments have no end");
+            self.report.error(
+                codes::P4_PREPROCESSOR,
+                span,
+                "the names of the arguments have no end",
+            );
             return;
         };
         let (names, body) = inner.split_at(close);

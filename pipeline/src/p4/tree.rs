@@ -147,7 +147,6 @@ pub(super) struct Select {
     pub(super) keys: Vec<Expr>,
     /// A keyset and its state.
     pub(super) cases: Vec<(Expr, Ident)>,
-    pub(super) span: SourceSpan,
 }
 
 /// A control, or without a body a control type.
@@ -184,7 +183,6 @@ pub(super) struct Key {
 /// An action in the list of a table: a name, or a call with arguments.
 #[derive(Clone, Debug)]
 pub(super) struct ActionRef {
-    pub(super) annotations: Annotations,
     pub(super) action: Expr,
 }
 
@@ -202,8 +200,6 @@ pub(super) struct Entry {
     pub(super) priority: Option<Expr>,
     pub(super) keys: Expr,
     pub(super) action: Expr,
-    pub(super) is_const: bool,
-    pub(super) annotations: Annotations,
 }
 
 /// Where the value of an argument comes from.
@@ -260,7 +256,6 @@ pub(super) enum TypeKind {
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) statements: Vec<Stmt>,
-    pub(super) span: SourceSpan,
 }
 
 /// A statement.
@@ -283,7 +278,12 @@ pub(super) enum StmtKind {
     Exit,
     Break,
     Continue,
-    For { init: Vec<Stmt>, condition: Expr, update: Vec<Stmt>, body: Box<Stmt> },
+    For {
+        init: Vec<Stmt>,
+        condition: Expr,
+        update: Vec<Stmt>,
+        body: Box<Stmt>,
+    },
     /// The variable, first value, last value (or none: a list), body.
     ForIn(Rc<Decl>, Expr, Box<Stmt>),
     Declare(Rc<Decl>),
@@ -321,7 +321,11 @@ pub(super) enum ExprKind {
     Slice(Expr, Expr, Expr),
     /// `x[base+:width]`.
     PlusSlice(Expr, Expr, Expr),
-    Call { callee: Expr, types: Vec<TypeExpr>, args: Vec<Arg> },
+    Call {
+        callee: Expr,
+        types: Vec<TypeExpr>,
+        args: Vec<Arg>,
+    },
     Unary(Unary, Expr),
     Binary(Binary, Expr, Expr),
     Mux(Expr, Expr, Expr),

@@ -22,7 +22,9 @@ use std::rc::Rc;
 
 use super::tree::*;
 
+pub(super) use call::with_types;
 pub(super) use check::check;
+pub(super) use operator::{calculate, wrapped};
 
 /// A type.
 #[derive(Clone, Debug)]
@@ -90,8 +92,6 @@ pub(super) enum Def {
     Decl(Rc<Decl>),
     /// A parameter; its type stands with the expression.
     Param(u32),
-    /// The variable of a loop, and others without a declaration of their own.
-    State(Rc<str>),
 }
 
 /// What a call runs.
@@ -141,8 +141,6 @@ pub(super) struct Checked {
     pub(super) declared: HashMap<u32, Type>,
     /// Values of expressions that are known.
     pub(super) consts: HashMap<u32, Const>,
-    /// `error` in the order declared.
-    pub(super) errors: Vec<Rc<str>>,
 }
 
 impl Type {

@@ -46,6 +46,12 @@ impl p4::Sources for Reader<'_> {
             places.extend(beside.clone().map(|folder| folder.join(name)));
         }
         places.extend(self.loader.folders().iter().map(|folder| folder.join(name)));
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let is_ours = DECLARATIONS.iter().any(|(known, _)| *known == last);
+        if !system && !is_ours && last != name {
+            // A path that leads out of a tree of folders which is not here.
+            places.extend(beside.clone().map(|folder| folder.join(last)));
+        }
         if self.files.len() >= FILES_MAX {
             let text = format!("a program has at most {FILES_MAX} files");
             report.error(codes::LIMIT, at, text);
@@ -61,14 +67,14 @@ impl p4::Sources for Reader<'_> {
             let file = self.files.push(SourceFile { name, text: text.clone() });
             return Some((file, text));
         }
-        let last = name.rsplit('/').next().unwrap_or(name);
         if let Some((known, text)) = DECLARATIONS.iter().find(|(known, _)| *known == last) {
             let name = format!("<embedded>/{known}");
             let file = self.files.push(SourceFile { name, text: (*text).to_owned() });
             return Some((file, (*text).to_owned()));
         }
         let searched: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-        let error = report.error(codes::INCLUDE_NOT_FOUND, at, format!("there is no file `{name}`"));
+        let error =
+            report.error(codes::INCLUDE_NOT_FOUND, at, format!("there is no file `{name}`"));
         error.did_you_mean(last, DECLARATIONS.iter().map(|(known, _)| *known));
         if !searched.is_empty() {
             error.note(format!("searched {}", searched.join(", ")));

@@ -263,19 +263,17 @@ impl Parser<'_> {
     fn state(&mut self) -> Read<State> {
         self.step();
         let name = self.name()?;
-        let start = self.span();
         self.expect("{")?;
         self.open_scope();
         let statements = self.statements_until(|parser| parser.is_word("transition"));
         self.close_scope();
-        let body = Block { statements, span: self.since(start) };
+        let body = Block { statements };
         let next = if self.take_word("transition") { self.transition()? } else { Transition::None };
         self.expect("}")?;
         Ok(State { name, body, next })
     }
 
     fn transition(&mut self) -> Read<Transition> {
-        let start = self.span();
         if !self.take_word("select") {
             let name = self.name()?;
             self.expect(";")?;
@@ -292,7 +290,7 @@ impl Parser<'_> {
             self.expect(";")?;
             cases.push((set, state));
         }
-        Ok(Transition::Select(Select { keys, cases, span: self.since(start) }))
+        Ok(Transition::Select(Select { keys, cases }))
     }
 
     fn control(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
@@ -397,8 +395,8 @@ impl Parser<'_> {
     fn function_or_variable(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
         let before = self.at;
         self.skip_type();
-        let is_function = self.token(0).word().is_some()
-            && (self.token(1).is("(") || self.token(1).is("<"));
+        let is_function =
+            self.token(0).word().is_some() && (self.token(1).is("(") || self.token(1).is("<"));
         self.at = before;
         if is_function {
             return self.function(annotations, false);
@@ -442,7 +440,8 @@ impl Parser<'_> {
             if self.take("}") {
                 break Ok(());
             }
-            match self.annotations().and_then(|annotations| self.function_or_variable(annotations)) {
+            match self.annotations().and_then(|annotations| self.function_or_variable(annotations))
+            {
                 Ok(decl) => found.push(decl),
                 Err(Failed) => break Err(Failed),
             }

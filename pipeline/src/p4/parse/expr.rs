@@ -49,9 +49,18 @@ impl Parser<'_> {
 
     /// Operators of this strength and above; 0 takes `?:` too.
     fn binary(&mut self, least: u8) -> Read<Expr> {
+        let depth = self.depth;
+        let read = self.operators(least);
+        self.depth = depth;
+        read
+    }
+
+    /// A chain of operators is a tree as deep as it is long, so each counts as a level.
+    fn operators(&mut self, least: u8) -> Read<Expr> {
         let start = self.span();
         let mut left = self.unary()?;
         loop {
+            self.deeper()?;
             if least == 0 && self.is("?") {
                 self.step();
                 let then = self.expression()?;
@@ -62,10 +71,19 @@ impl Parser<'_> {
                 continue;
             }
             let Tok::Sign(sign) = self.token(0).tok else { return Ok(left) };
-            let joined = sign == ">" && self.token(1).is(">") && !self.token(1).spaced && !self.token(1).first;
+            let joined = sign == ">"
+                && self.token(1).is(">")
+                && !self.token(1).spaced
+                && !self.token(1).first;
             let sign = if joined { ">>" } else { sign };
             // `>>=` is an assignment.
-            if joined && self.token(2).is("=") && !self.token(2).spaced || sign == ">" && self.token(1).is(">=") && !self.token(1).spaced {
+            if joined && self.token(2).is("=") && !self.token(2).spaced
+                || sign == ">" && self.token(1).is(">=") && !self.token(1).spaced
+            {
+                return Ok(left);
+            }
+            // `[base+:width]`.
+            if sign == "+" && self.token(1).is(":") {
                 return Ok(left);
             }
             let Some((strength, operator)) = strength(sign) else { return Ok(left) };
@@ -130,9 +148,17 @@ impl Parser<'_> {
     }
 
     fn postfix(&mut self) -> Read<Expr> {
+        let depth = self.depth;
+        let read = self.members();
+        self.depth = depth;
+        read
+    }
+
+    fn members(&mut self) -> Read<Expr> {
         let start = self.span();
         let mut value = self.primary()?;
         loop {
+            self.deeper()?;
             if self.take(".") {
                 let name = self.member_name()?;
                 let span = self.since(start);
@@ -206,7 +232,19 @@ impl Parser<'_> {
                 Tok::Sign("(" | ")" | "+" | "-" | "*") if depth > 1 => {}
                 Tok::Word(word) => {
                     let known = self.is_type_name(word)
-                        || matches!(&**word, "bit" | "int" | "bool" | "varbit" | "tuple" | "error" | "string" | "void" | "_" | "list")
+                        || matches!(
+                            &**word,
+                            "bit"
+                                | "int"
+                                | "bool"
+                                | "varbit"
+                                | "tuple"
+                                | "error"
+                                | "string"
+                                | "void"
+                                | "_"
+                                | "list"
+                        )
                         || depth > 1;
                     if !known {
                         return false;
@@ -321,7 +359,9 @@ impl Parser<'_> {
             if self.take("}") {
                 break;
             }
-            if self.is("...") && (self.token(1).is("}") || self.token(1).is(",") && self.token(2).is("}")) {
+            if self.is("...")
+                && (self.token(1).is("}") || self.token(1).is(",") && self.token(2).is("}"))
+            {
                 self.step();
                 dots = true;
             } else if is_record {
@@ -337,7 +377,8 @@ impl Parser<'_> {
             }
         }
         let span = self.since(start);
-        let kind = if is_record { ExprKind::Record(fields, dots) } else { ExprKind::List(items, dots) };
+        let kind =
+            if is_record { ExprKind::Record(fields, dots) } else { ExprKind::List(items, dots) };
         Ok(self.expr(kind, span))
     }
 
@@ -348,7 +389,11 @@ impl Parser<'_> {
             let before = (self.at, self.expressions);
             self.step();
             let first = self.simple_keyset()?;
-            if self.is(",") || !matches!(*first.kind, ExprKind::Name(..) | ExprKind::Number(..)) && self.is(")") && self.ends_keyset() {
+            if self.is(",")
+                || !matches!(*first.kind, ExprKind::Name(..) | ExprKind::Number(..))
+                    && self.is(")")
+                    && self.ends_keyset()
+            {
                 let mut items = vec![first];
                 while self.take(",") {
                     if self.is(")") {

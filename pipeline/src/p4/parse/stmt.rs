@@ -26,14 +26,13 @@ fn compound(sign: &str) -> Option<Binary> {
 impl Parser<'_> {
     /// `{ .. }`.
     pub(super) fn block(&mut self) -> Read<Block> {
-        let start = self.span();
         self.annotations()?;
         self.expect("{")?;
         self.open_scope();
         let statements = self.statements_until(|parser| parser.is("}"));
         self.close_scope();
         self.expect("}")?;
-        Ok(Block { statements, span: self.since(start) })
+        Ok(Block { statements })
     }
 
     /// Statements up to what ends them.
@@ -165,7 +164,7 @@ impl Parser<'_> {
         let statement = self.statement();
         self.close_scope();
         Ok(statement?.unwrap_or_else(|| {
-            let block = Block { statements: Vec::new(), span: start };
+            let block = Block { statements: Vec::new() };
             Stmt { kind: StmtKind::Block(block), span: start }
         }))
     }
@@ -179,8 +178,7 @@ impl Parser<'_> {
         let mut cases = Vec::new();
         while !self.take("}") {
             let start = self.span();
-            let label =
-                if self.take_word("default") { None } else { Some(self.expression()?) };
+            let label = if self.take_word("default") { None } else { Some(self.expression()?) };
             self.expect(":")?;
             let has_body = self.is("{") || self.is("@");
             let body = if has_body { Some(self.block()?) } else { None };

@@ -14,7 +14,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut table = TableDecl::default();
         while !self.take("}") {
-            let annotations = self.annotations()?;
+            self.annotations()?;
             let start = self.span();
             let is_const = self.take_word("const");
             let property = self.member_name()?;
@@ -47,7 +47,6 @@ impl Parser<'_> {
                     table.properties.push((property, value, is_const));
                 }
             }
-            drop(annotations);
         }
         self.declare(&name, false);
         Ok(self.decl(annotations, name, DeclKind::Table(table)))
@@ -72,10 +71,10 @@ impl Parser<'_> {
         self.expect("=")?;
         self.expect("{")?;
         while !self.take("}") {
-            let annotations = self.annotations()?;
+            self.annotations()?;
             let action = self.expression()?;
             self.expect(";")?;
-            table.actions.push(ActionRef { annotations, action });
+            table.actions.push(ActionRef { action });
         }
         self.take(";");
         Ok(())
@@ -91,7 +90,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut list = Vec::new();
         while !self.take("}") {
-            let is_const = self.take_word("const");
+            self.take_word("const");
             let priority = if self.is_word("priority") && self.token(1).is("=") {
                 self.step();
                 self.step();
@@ -110,9 +109,9 @@ impl Parser<'_> {
             let keys = self.keyset()?;
             self.expect(":")?;
             let action = self.action_call()?;
-            let annotations = self.annotations()?;
+            self.annotations()?;
             self.expect(";")?;
-            list.push(Entry { priority, keys, action, is_const, annotations });
+            list.push(Entry { priority, keys, action });
         }
         self.take(";");
         if table.entries.is_some() {

@@ -14,7 +14,10 @@ impl Parser<'_> {
             return self.token(1).word().is_some_and(|word| self.is_type_name(word));
         }
         match token.word().map(|word| &**word) {
-            Some("bit" | "int" | "bool" | "varbit" | "tuple" | "error" | "string" | "void" | "match_kind") => true,
+            Some(
+                "bit" | "int" | "bool" | "varbit" | "tuple" | "error" | "string" | "void"
+                | "match_kind",
+            ) => true,
             Some("list") => self.token(1).is("<"),
             Some(word) => self.is_type_name(word),
             None => false,
@@ -22,7 +25,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn ty(&mut self) -> Read<TypeExpr> {
-        self.nested(Self::type_inner)
+        let depth = self.depth;
+        let read = self.nested(Self::type_inner);
+        self.depth = depth;
+        read
     }
 
     fn type_inner(&mut self) -> Read<TypeExpr> {
@@ -63,6 +69,7 @@ impl Parser<'_> {
         };
         let mut ty = Rc::new(Sp::new(kind, self.since(start)));
         while self.is("[") {
+            self.deeper()?;
             self.step();
             let size = self.expression()?;
             self.expect("]")?;

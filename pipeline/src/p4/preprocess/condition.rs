@@ -11,8 +11,17 @@ use crate::p4::lex::{Tok, Token};
 const DEPTH_MAX: usize = 64;
 
 /// Operators by strength, weakest first.
-const LEVELS: &[&[&str]] =
-    &[&["||"], &["&&"], &["|"], &["^"], &["&"], &["==", "!="], &["<", "<=", ">", ">="], &["+", "-"], &["*"]];
+const LEVELS: &[&[&str]] = &[
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<", "<=", ">", ">="],
+    &["+", "-"],
+    &["*"],
+];
 
 impl Preprocessor<'_> {
     /// Whether the lines behind an `#if`, `#ifdef` or `#ifndef` are read.
@@ -50,7 +59,10 @@ impl Preprocessor<'_> {
             }
             let bracket = rest.get(at).is_some_and(|token| token.is("("));
             at += usize::from(bracket);
-            let known = rest.get(at).and_then(Token::word).is_some_and(|word| self.macros.contains_key(word));
+            let known = rest
+                .get(at)
+                .and_then(Token::word)
+                .is_some_and(|word| self.macros.contains_key(word));
             at += 1 + usize::from(bracket);
             let value = BigInt::from(u8::from(known));
             let number = crate::p4::lex::Number { value, width: None };

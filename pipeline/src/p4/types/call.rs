@@ -43,7 +43,19 @@ impl Checker<'_> {
                 });
                 Type::Any
             }
-            Type::Name(of) => self.construct(expr, &of, types, args),
+            Type::Name(of) => {
+                if let Type::Extern(decl, _) = &*of
+                    && let DeclKind::Extern(inner) = &decl.kind
+                    && inner.methods.iter().any(|method| method.is_abstract)
+                {
+                    let text = format!(
+                        "`{}` has abstract methods, which an instance gives",
+                        decl.name.value
+                    );
+                    self.type_error(expr.span, text);
+                }
+                self.construct(expr, &of, types, args)
+            }
             Type::Function(_) | Type::Action(_) => self.overloaded(expr, callee, types, args),
             other => {
                 self.type_error(callee.span, format!("{other} cannot be called"));
@@ -68,7 +80,14 @@ impl Checker<'_> {
             };
             let name = decl.name.value.clone();
             let callee = Callee::Decl(decl);
-            candidates.push(Candidate { callee, name, type_params, params, result, outer: Vec::new() });
+            candidates.push(Candidate {
+                callee,
+                name,
+                type_params,
+                params,
+                result,
+                outer: Vec::new(),
+            });
         }
         let is_action = candidates.iter().any(|one| {
             matches!(&one.callee, Callee::Decl(decl) if matches!(decl.kind, DeclKind::Action { .. }))
@@ -145,9 +164,42 @@ impl Checker<'_> {
         {
             self.static_assert(expr, args);
         }
+        self.special(expr, &chosen.callee, args, &with);
         let info = CallInfo { callee: chosen.callee, order, types: with };
         self.calls.insert(expr.id, info);
         self.known(&result)
+    }
+
+    /// What the language asks of calls of its own declarations.
+    fn special(&mut self, expr: &Expr, callee: &Callee, args: &[Arg], with: &[(u32, Type)]) {
+        match callee {
+            Callee::Decl(decl) => {
+                let is_extern =
+                    matches!(&decl.kind, DeclKind::Function(inner) if inner.body.is_none());
+                let types: Vec<Type> = with.iter().map(|(_, ty)| ty.clone()).collect();
+                self.no_blocks(&types, expr.span);
+                let in_blocks = matches!(self.place, Place::Control | Place::Action);
+                if is_extern && &*decl.name.value == "verify" && in_blocks && args.len() == 2 {
+                    self.error(codes::WRONG_PLACE, expr.span, "`verify` stands in parsers");
+                }
+            }
+            Callee::Method(decl, at) => {
+                let DeclKind::Extern(inner) = &decl.kind else { return };
+                let name = inner.methods.get(*at).map(|method| method.name.value.clone());
+                if &*decl.name.value != "packet_in" || name.as_deref() != Some("extract") {
+                    return;
+                }
+                let Some(arg) = args.first() else { return };
+                let ty = self.noted(&arg.value);
+                let ty = self.known(&ty);
+                let fits =
+                    ty.is_header() || matches!(ty, Type::Any | Type::Infer(_) | Type::Var(..));
+                if !fits {
+                    self.type_error(arg.value.span, format!("`extract` takes a header, not {ty}"));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn static_assert(&mut self, expr: &Expr, args: &[Arg]) {
@@ -173,7 +225,10 @@ impl Checker<'_> {
     pub(super) fn argument(&mut self, param: &Param, ty: &Type, value: &Expr) {
         if matches!(&*value.kind, ExprKind::Any) {
             if param.direction != Direction::Out {
-                let text = format!("`_` stands only for an `out` parameter, and `{}` is none", param.name.value);
+                let text = format!(
+                    "`_` stands only for an `out` parameter, and `{}` is none",
+                    param.name.value
+                );
                 self.type_error(value.span, text);
             }
             self.note(value, ty.clone());
@@ -182,7 +237,11 @@ impl Checker<'_> {
         self.value(value);
         match param.direction {
             Direction::None | Direction::In => {
-                self.fit(value, ty);
+                let got = self.noted(value);
+                let is_number = matches!(self.known(&got), Type::Bit(_) | Type::Int(_));
+                if !(is_number && matches!(ty, Type::Integer)) {
+                    self.fit(value, ty);
+                }
             }
             Direction::Out | Direction::InOut => {
                 let got = self.noted(value);
@@ -199,7 +258,10 @@ impl Checker<'_> {
 
     pub(super) fn misfit(&mut self, span: SourceSpan, name: &str, params: &[Param], args: &[Arg]) {
         let names: Vec<&str> = params.iter().map(|param| &*param.name.value).collect();
-        let unknown = args.iter().filter_map(|arg| arg.name.as_ref()).find(|arg| !names.contains(&&*arg.value));
+        let unknown = args
+            .iter()
+            .filter_map(|arg| arg.name.as_ref())
+            .find(|arg| !names.contains(&&*arg.value));
         if let Some(unknown) = unknown {
             let text = format!("`{name}` has no parameter `{}`", unknown.value);
             self.report
@@ -248,7 +310,9 @@ impl Checker<'_> {
                     .methods
                     .iter()
                     .enumerate()
-                    .filter(|(_, method)| method.name.value == name.value && method.result.is_some())
+                    .filter(|(_, method)| {
+                        method.name.value == name.value && method.result.is_some()
+                    })
                     .map(|(at, method)| Candidate {
                         callee: Callee::Method(decl.clone(), at),
                         name: name.value.clone(),
@@ -335,7 +399,9 @@ impl Checker<'_> {
         let is_method = match (&inner, &*name.value) {
             (_, size) if is_size(size) => true,
             (Type::Struct(of), "isValid") => of.kind != StructKind::Struct && !is_type,
-            (Type::Struct(of), "setValid" | "setInvalid") => of.kind == StructKind::Header && !is_type,
+            (Type::Struct(of), "setValid" | "setInvalid") => {
+                of.kind == StructKind::Header && !is_type
+            }
             (Type::Stack(..), "push_front" | "pop_front") => !is_type,
             _ => false,
         };
@@ -388,11 +454,21 @@ impl Checker<'_> {
     }
 
     /// `T(args)`: an instance.
-    pub(super) fn construct(&mut self, expr: &Expr, ty: &Type, types: Vec<Type>, args: &[Arg]) -> Type {
+    pub(super) fn construct(
+        &mut self,
+        expr: &Expr,
+        ty: &Type,
+        types: Vec<Type>,
+        args: &[Arg],
+    ) -> Type {
         let ty = match (ty, types.is_empty()) {
-            (Type::Extern(decl, _) | Type::Parser(decl, _) | Type::Control(decl, _) | Type::Package(decl, _), false) => {
-                self.type_of_decl(&decl.clone(), types, expr.span)
-            }
+            (
+                Type::Extern(decl, _)
+                | Type::Parser(decl, _)
+                | Type::Control(decl, _)
+                | Type::Package(decl, _),
+                false,
+            ) => self.type_of_decl(&decl.clone(), types, expr.span),
             _ => ty.clone(),
         };
         let (params, decl, outer): (Vec<Param>, Rc<Decl>, Rc<Vec<Type>>) = match &ty {
@@ -454,7 +530,12 @@ impl Checker<'_> {
     }
 
     /// The types of the parameters of a declaration with these type arguments.
-    pub(super) fn params_with(&mut self, decl: &Decl, params: &[Param], outer: &[Type]) -> Vec<Type> {
+    pub(super) fn params_with(
+        &mut self,
+        decl: &Decl,
+        params: &[Param],
+        outer: &[Type],
+    ) -> Vec<Type> {
         let names: &[Ident] = match &decl.kind {
             DeclKind::Extern(inner) => &inner.type_params,
             DeclKind::Parser(inner) => &inner.type_params,
@@ -501,7 +582,9 @@ impl Checker<'_> {
                 _ => None,
             },
             Type::Control(decl, args) => match &decl.kind {
-                DeclKind::Control(inner) => Some((decl.clone(), inner.params.clone(), args.clone())),
+                DeclKind::Control(inner) => {
+                    Some((decl.clone(), inner.params.clone(), args.clone()))
+                }
                 _ => None,
             },
             _ => None,

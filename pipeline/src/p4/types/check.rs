@@ -43,8 +43,6 @@ pub(super) struct Checker<'r> {
     pub(super) vars: u32,
     pub(super) place: Place,
     pub(super) loops: usize,
-    /// Names of actions that run here, against recursion.
-    pub(super) depth: usize,
     /// Inside the local declarations of a parser or control: the number of it.
     pub(super) inside: Vec<u32>,
 }
@@ -65,7 +63,6 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         vars: 0,
         place: Place::Top,
         loops: 0,
-        depth: 0,
         inside: Vec::new(),
     };
     for decl in &tree.decls {
@@ -82,8 +79,8 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
             *ty = super::infer::resolved(&checker.infers, ty);
         }
     }
-    let Checker { types, defs, declared, consts, errors, .. } = checker;
-    Checked { decls: tree.decls, types, defs, calls, declared, consts, errors }
+    let Checker { types, defs, declared, consts, .. } = checker;
+    Checked { decls: tree.decls, types, defs, calls, declared, consts }
 }
 
 fn has_infer(ty: &Type) -> bool {
@@ -101,7 +98,11 @@ impl Checker<'_> {
     }
 
     /// Types that do not fit.
-    pub(super) fn type_error(&mut self, span: SourceSpan, text: impl Into<String>) -> &mut Diagnostic {
+    pub(super) fn type_error(
+        &mut self,
+        span: SourceSpan,
+        text: impl Into<String>,
+    ) -> &mut Diagnostic {
         self.report.error(codes::P4_TYPE, span, text)
     }
 
@@ -158,8 +159,12 @@ impl Checker<'_> {
 
     /// Every name that is known here, for suggestions.
     pub(super) fn known_names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.scopes.iter().flat_map(|scope| scope.keys()).map(|name| name.to_string()).collect();
+        let mut names: Vec<String> = self
+            .scopes
+            .iter()
+            .flat_map(|scope| scope.keys())
+            .map(|name| name.to_string())
+            .collect();
         names.sort();
         names
     }

@@ -141,11 +141,11 @@ impl Checker<'_> {
             (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
             (Type::New(_, base), _) if !matches!(want, Type::New(..)) => {
                 let base = (**base).clone();
-                self.unify(&base, &want) || self.simple_cast(&base, &want)
+                self.unify(&base, &want)
             }
             (_, Type::New(_, base)) => {
                 let base = (**base).clone();
-                self.converts(expr, &got, &base) || self.simple_cast(&got, &base)
+                self.converts(expr, &got, &base)
             }
             (Type::Enum(_, Some(base)), _) => {
                 let base = (**base).clone();

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
+use super::Type;
 use super::check::{Checker, Name, Place};
-use super::{Def, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -19,9 +19,6 @@ impl Checker<'_> {
             self.close();
             return;
         };
-        if let Some(param) = inner.type_params.first() {
-            self.error(codes::P4_UNSUPPORTED, param.span, "a parser with type parameters has no states");
-        }
         self.bind_params(&inner.constructor);
         self.bind_params(&inner.params);
         self.open();
@@ -73,7 +70,7 @@ impl Checker<'_> {
     }
 
     fn transition(&mut self, state: &State, states: &[State]) {
-        let mut target = |checker: &mut Self, to: &Ident| {
+        let target = |checker: &mut Self, to: &Ident| {
             let known = states.iter().map(|state| &*state.name.value).chain(["accept", "reject"]);
             let names: Vec<&str> = known.collect();
             if !names.contains(&&*to.value) {
@@ -93,7 +90,15 @@ impl Checker<'_> {
                     }
                     let fits = matches!(
                         ty.base(),
-                        Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Enum(..) | Type::Error | Type::Any | Type::Integer | Type::Tuple(_) | Type::Listed(..)
+                        Type::Bit(_)
+                            | Type::Int(_)
+                            | Type::Bool
+                            | Type::Enum(..)
+                            | Type::Error
+                            | Type::Any
+                            | Type::Integer
+                            | Type::Tuple(_)
+                            | Type::Listed(..)
                     ) || matches!(ty, Type::Struct(of) if of.kind == StructKind::Struct && false);
                     if !fits {
                         self.type_error(key.span, format!("`select` cannot look at {ty}"));
@@ -122,6 +127,13 @@ impl Checker<'_> {
                     self.one_set(item, key);
                 }
             }
+            ExprKind::List(items, false)
+                if keys.len() == 1
+                    && items.len() == 1
+                    && !matches!(keys[0], Type::Tuple(_) | Type::Listed(..)) =>
+            {
+                self.one_set(&items[0], &keys[0]);
+            }
             _ if keys.len() == 1 => self.one_set(set, &keys[0]),
             _ => {
                 let ty = self.value(set);
@@ -129,7 +141,8 @@ impl Checker<'_> {
                     Type::Set(of) => match &*of {
                         Type::Tuple(parts) => self.unify_all(&parts.to_vec(), keys),
                         Type::Struct(of) => {
-                            let fields: Vec<Type> = of.fields.iter().map(|(_, ty)| ty.clone()).collect();
+                            let mut fields = Vec::new();
+                            leaves(&Type::Struct(of.clone()), &mut fields);
                             self.unify_all(&fields, keys)
                         }
                         _ => false,
@@ -157,7 +170,9 @@ impl Checker<'_> {
         if let Type::Set(of) = &got {
             let of = (**of).clone();
             let inner = match &*set.kind {
-                ExprKind::Mask(left, right) | ExprKind::Range(left, right) => vec![left.clone(), right.clone()],
+                ExprKind::Mask(left, right) | ExprKind::Range(left, right) => {
+                    vec![left.clone(), right.clone()]
+                }
                 _ => Vec::new(),
             };
             let fits = if inner.is_empty() {
@@ -198,9 +213,6 @@ impl Checker<'_> {
             self.close();
             return;
         };
-        if let Some(param) = inner.type_params.first() {
-            self.error(codes::P4_UNSUPPORTED, param.span, "a control with type parameters has no body");
-        }
         self.bind_params(&inner.constructor);
         self.bind_params(&inner.params);
         self.open();
@@ -221,6 +233,12 @@ impl Checker<'_> {
             let ty = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
             if matches!(ty, Type::Extern(..) | Type::Parser(..) | Type::Control(..) | Type::Text) {
                 self.type_error(param.ty.span, format!("an action cannot take {ty}"));
+            }
+            if matches!(ty, Type::Integer) && param.direction != Direction::None {
+                self.type_error(
+                    param.ty.span,
+                    "a number without a width is not known when a packet comes",
+                );
             }
             if param.direction == Direction::None {
                 data = true;
@@ -274,7 +292,7 @@ impl Checker<'_> {
                 }
             }
             ExprKind::Index(of, _) => match self.known(&self.noted(of)) {
-                Type::Tuple(_) | Type::Listed(..) => Some("an element of a tuple cannot be written".into()),
+                Type::Listed(..) => Some("an element of a list cannot be written".into()),
                 _ => self.not_a_place(of),
             },
             ExprKind::Slice(of, ..) | ExprKind::PlusSlice(of, ..) => self.not_a_place(of),
@@ -282,9 +300,12 @@ impl Checker<'_> {
             _ => Some("this cannot be written".into()),
         }
     }
+}
 
-    /// Where a name leads, as lowering sees it.
-    pub(super) fn definition(&self, expr: &Expr) -> Option<&Def> {
-        self.defs.get(&expr.id)
+/// The types of all parts of a struct that are no structs.
+fn leaves(ty: &Type, into: &mut Vec<Type>) {
+    match ty {
+        Type::Struct(of) => of.fields.iter().for_each(|(_, ty)| leaves(ty, into)),
+        other => into.push(other.clone()),
     }
 }

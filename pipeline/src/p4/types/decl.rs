@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::check::{Checker, Name, Place};
-use super::{Const, StructType, Type};
+use super::{StructType, Type};
 use crate::diag::codes;
 
 impl Checker<'_> {
@@ -95,20 +95,42 @@ impl Checker<'_> {
         }
         let fits = self.value_as(value, &want);
         let want = self.known(&want);
-        let is_list = matches!(&*value.kind, ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid | ExprKind::Cast(..) | ExprKind::Name(..) | ExprKind::Member(..) | ExprKind::Dots);
+        let is_list = matches!(
+            &*value.kind,
+            ExprKind::List(..)
+                | ExprKind::Record(..)
+                | ExprKind::Invalid
+                | ExprKind::Cast(..)
+                | ExprKind::Name(..)
+                | ExprKind::Member(..)
+                | ExprKind::Dots
+        );
         if fits && !is_list && !want.is_any() && !self.consts.contains_key(&value.id) {
-            let text = format!("the value of `{}` is not known when the program is compiled", decl.name.value);
+            let text = format!(
+                "the value of `{}` is not known when the program is compiled",
+                decl.name.value
+            );
             self.error(codes::NOT_CONSTANT, value.span, text);
         }
         self.declared.insert(decl.id, want);
         self.bind(&decl.name, Name::Decl(decl.clone()));
     }
 
-    fn enumeration(&mut self, decl: &Rc<Decl>, base: Option<&TypeExpr>, members: &[(Ident, Option<Expr>)]) {
+    fn enumeration(
+        &mut self,
+        decl: &Rc<Decl>,
+        base: Option<&TypeExpr>,
+        members: &[(Ident, Option<Expr>)],
+    ) {
         let below = base.map(|base| {
             let ty = self.resolve(base);
-            if !matches!(ty.unwrapped(), Type::Bit(_) | Type::Int(_) | Type::Any) || matches!(ty, Type::New(..)) {
-                self.type_error(base.span, format!("an enum is made of bit<..> or int<..>, not of {ty}"));
+            if !matches!(ty.unwrapped(), Type::Bit(_) | Type::Int(_) | Type::Any)
+                || matches!(ty, Type::New(..))
+            {
+                self.type_error(
+                    base.span,
+                    format!("an enum is made of bit<..> or int<..>, not of {ty}"),
+                );
             }
             Rc::new(ty)
         });
@@ -122,7 +144,8 @@ impl Checker<'_> {
                 (Some(value), Some(below)) => {
                     let below = (**below).clone();
                     if self.value_as(value, &below) && !self.consts.contains_key(&value.id) {
-                        let text = "the value of a member must be known when the program is compiled";
+                        let text =
+                            "the value of a member must be known when the program is compiled";
                         self.error(codes::NOT_CONSTANT, value.span, text);
                     }
                 }
@@ -143,7 +166,12 @@ impl Checker<'_> {
         let base = self.resolve(of);
         let fits = matches!(
             base,
-            Type::Bit(_) | Type::Int(_) | Type::Bool | Type::New(..) | Type::Any | Type::Enum(_, Some(_))
+            Type::Bit(_)
+                | Type::Int(_)
+                | Type::Bool
+                | Type::New(..)
+                | Type::Any
+                | Type::Enum(_, Some(_))
         );
         if !fits {
             self.type_error(of.span, format!("`type` cannot be made of {base}"));
@@ -188,13 +216,21 @@ impl Checker<'_> {
             (StructKind::Union, Type::Struct(of)) => of.kind == StructKind::Header,
             (StructKind::Union, _) => false,
             (StructKind::Header, Type::Struct(of)) => {
-                of.kind == StructKind::Struct && of.fields.iter().all(|(_, ty)| self.may_be_field(kind, ty))
+                of.kind == StructKind::Struct
+                    && of.fields.iter().all(|(_, ty)| self.may_be_field(kind, ty))
             }
             (StructKind::Header, Type::New(_, base)) => self.may_be_field(kind, base),
-            (StructKind::Header, Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Varbit(_)) => true,
+            (StructKind::Header, Type::Bool | Type::Bit(_) | Type::Int(_) | Type::Varbit(_)) => {
+                true
+            }
             (StructKind::Header, Type::Enum(_, base)) => base.is_some(),
+            (StructKind::Header, Type::Stack(of, _)) => {
+                matches!(&**of, Type::Bit(_) | Type::Int(_) | Type::Bool)
+            }
             (StructKind::Header, _) => false,
-            (StructKind::Struct, _) => self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text),
+            (StructKind::Struct, _) => {
+                self.may_hold(ty) && !matches!(ty, Type::Integer | Type::Text)
+            }
         }
     }
 
@@ -253,13 +289,17 @@ impl Checker<'_> {
                 let text = format!("{ty} is passed without a direction");
                 self.type_error(param.ty.span, text);
             }
-            if param.direction != Direction::None && matches!(ty, Type::Text | Type::Void | Type::MatchKind) {
+            if param.direction != Direction::None
+                && matches!(ty, Type::Text | Type::Void | Type::MatchKind)
+            {
                 self.type_error(param.ty.span, format!("a parameter cannot be {ty}"));
             }
             if param.direction == Direction::None && matches!(ty, Type::Void) {
                 self.type_error(param.ty.span, "a parameter cannot be void");
             }
-            if matches!(param.direction, Direction::Out | Direction::InOut) && matches!(ty, Type::Integer) {
+            if matches!(param.direction, Direction::Out | Direction::InOut)
+                && matches!(ty, Type::Integer)
+            {
                 self.type_error(param.ty.span, "a number without a width cannot be written");
             }
             if let Some(default) = &param.default {
@@ -278,7 +318,8 @@ impl Checker<'_> {
         let vars = self.bind_type_params(&inner.type_params);
         self.declared.insert(decl.id, Type::Tuple(Rc::new(vars)));
         let result = self.resolve(&inner.result);
-        if !self.may_return(&result) {
+        let is_factory = inner.body.is_none() && matches!(result, Type::Extern(..));
+        if !self.may_return(&result) && !is_factory {
             self.type_error(inner.result.span, format!("a function cannot return {result}"));
         }
         self.note_params(&inner.params);
@@ -301,7 +342,10 @@ impl Checker<'_> {
 
     fn variable(&mut self, decl: &Rc<Decl>, ty: &TypeExpr, value: Option<&Expr>) {
         if matches!(self.place, Place::Top) && self.inside.is_empty() {
-            let text = format!("`{}` is a variable, and stands outside of parsers and controls", decl.name.value);
+            let text = format!(
+                "`{}` is a variable, and stands outside of parsers and controls",
+                decl.name.value
+            );
             self.error(codes::WRONG_PLACE, decl.name.span, text).help("did you mean `const`?");
         }
         let want = self.resolve(ty);
@@ -324,14 +368,31 @@ impl Checker<'_> {
             (Place::Top, Type::Parser(..) | Type::Control(..)) if self.inside.is_empty() => {
                 Some("a parser or control is instantiated inside another one, or in `main`")
             }
-            (_, Type::Package(..)) if !self.inside.is_empty() => Some("a package is instantiated at the top"),
-            (Place::Function(_) | Place::Action, Type::Extern(..) | Type::Parser(..) | Type::Control(..)) => {
-                Some("an instance is declared outside of functions and actions")
+            (_, Type::Package(..)) if !self.inside.is_empty() => {
+                Some("a package is instantiated at the top")
             }
+            (
+                Place::Function(_) | Place::Action,
+                Type::Extern(..) | Type::Parser(..) | Type::Control(..),
+            ) => Some("an instance is declared outside of functions and actions"),
             _ => None,
         };
         if let Some(text) = wrong_place {
             self.error(codes::WRONG_PLACE, decl.name.span, text);
+        }
+        if let Type::Control(of, _) | Type::Parser(of, _) = &built
+            && self.inside.contains(&of.id)
+        {
+            let text = format!("`{}` has an instance of itself", of.name.value);
+            self.error(codes::RECURSION, decl.name.span, text);
+        }
+        let is_open = matches!(&ty.value, TypeKind::Name { args, .. } if args.is_empty());
+        if let Type::Extern(of, args) = &built
+            && is_open
+            && args.iter().any(|arg| matches!(arg, Type::Infer(_) | Type::Integer))
+        {
+            let text = format!("the type arguments of `{}` cannot be found out", of.name.value);
+            self.type_error(decl.name.span, text).help("write them: `T<bit<8>>(..) name;`");
         }
         self.declared.insert(decl.id, built.clone());
         self.abstract_methods(decl, &built, methods);
@@ -345,7 +406,8 @@ impl Checker<'_> {
         for method in inner.methods.iter().filter(|method| method.is_abstract) {
             let found = given.iter().any(|one| one.name.value == method.name.value);
             if !found {
-                let text = format!("`{}` needs the method `{}`", decl.name.value, method.name.value);
+                let text =
+                    format!("`{}` needs the method `{}`", decl.name.value, method.name.value);
                 self.type_error(decl.name.span, text);
             }
         }
@@ -373,26 +435,28 @@ impl Checker<'_> {
             self.function(one, function);
             self.close();
             let Some(want) = want else {
-                let text = format!("`{}` has no abstract method `{}` like this", external.name.value, one.name.value);
+                let text = format!(
+                    "`{}` has no abstract method `{}` like this",
+                    external.name.value, one.name.value
+                );
                 self.type_error(one.name.span, text);
                 continue;
             };
-            let same = want.params.iter().zip(&function.params).all(|(a, b)| a.direction == b.direction);
+            let same =
+                want.params.iter().zip(&function.params).all(|(a, b)| a.direction == b.direction);
             let result = want.result.as_ref().map_or(Type::Void, |ty| self.resolve(ty));
             let given = self.resolve(&function.result);
-            let wants: Vec<Type> = want.params.iter().map(|param| self.resolve(&param.ty)).collect();
-            let gives: Vec<Type> = function.params.iter().map(|param| self.resolve(&param.ty)).collect();
+            let wants: Vec<Type> =
+                want.params.iter().map(|param| self.resolve(&param.ty)).collect();
+            let gives: Vec<Type> =
+                function.params.iter().map(|param| self.resolve(&param.ty)).collect();
             if !same || !self.unify(&result, &given) || !self.unify_all(&wants, &gives) {
-                let text = format!("`{}` is not as `{}` declares it", one.name.value, external.name.value);
+                let text =
+                    format!("`{}` is not as `{}` declares it", one.name.value, external.name.value);
                 self.type_error(one.name.span, text);
             }
         }
         self.inside.pop();
         self.close();
-    }
-
-    /// True for a constant that is true.
-    pub(super) fn is_true(&self, expr: &Expr) -> bool {
-        self.consts.get(&expr.id) == Some(&Const::Bool(true))
     }
 }

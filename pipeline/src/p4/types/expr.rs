@@ -92,6 +92,10 @@ impl Checker<'_> {
     fn name(&mut self, expr: &Expr, name: &Ident, global: bool) -> Type {
         let found = self.find(&name.value, global).map(<[Name]>::to_vec);
         let Some(first) = found.as_ref().and_then(|names| names.first()) else {
+            if self.match_kinds.contains(&name.value) {
+                self.consts.insert(expr.id, Const::Enum(u32::MAX, name.value.clone()));
+                return Type::MatchKind;
+            }
             let text = format!("there is no `{}`", name.value);
             let known = self.known_names();
             self.error(codes::UNKNOWN, name.span, text)
@@ -142,8 +146,9 @@ impl Checker<'_> {
         self.value(index);
         let at = self.noted(index);
         let at = self.known(&at);
-        let is_number = matches!(at.base(), Type::Bit(_) | Type::Int(_) | Type::Integer | Type::Any)
-            && !matches!(at, Type::New(..));
+        let is_number =
+            matches!(at.base(), Type::Bit(_) | Type::Int(_) | Type::Integer | Type::Any)
+                && !matches!(at, Type::New(..));
         if !is_number {
             self.type_error(index.span, format!("an index is a number, not {at}"));
         }
@@ -155,7 +160,11 @@ impl Checker<'_> {
             Type::Stack(of, size) => (size as usize, (*of).clone()),
             Type::Tuple(parts) | Type::Listed(parts, _) => {
                 let Some(at) = known.as_ref() else {
-                    self.error(codes::NOT_CONSTANT, index.span, "the index of a tuple must be known");
+                    self.error(
+                        codes::NOT_CONSTANT,
+                        index.span,
+                        "the index of a tuple must be known",
+                    );
                     return Type::Any;
                 };
                 let part = usize::try_from(at).ok().and_then(|at| parts.get(at)).cloned();
@@ -317,12 +326,25 @@ impl Checker<'_> {
         self.set_of(expr, low, high, &a, &b, "..")
     }
 
-    fn set_of(&mut self, expr: &Expr, left: &Expr, right: &Expr, a: &Type, b: &Type, sign: &str) -> Type {
+    fn set_of(
+        &mut self,
+        expr: &Expr,
+        left: &Expr,
+        right: &Expr,
+        a: &Type,
+        b: &Type,
+        sign: &str,
+    ) -> Type {
         let (a, b) = (self.known(a), self.known(b));
         if a.is_any() || b.is_any() {
             return Type::Any;
         }
-        let is_number = |ty: &Type| matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Integer);
+        let is_number =
+            |ty: &Type| matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Integer);
+        let below = |ty: &Type| {
+            if let Type::Enum(_, Some(base)) = ty { (**base).clone() } else { ty.clone() }
+        };
+        let (a, b) = (below(&a), below(&b));
         let fits = is_number(&a)
             && is_number(&b)
             && if matches!(a, Type::Integer) {
@@ -335,6 +357,7 @@ impl Checker<'_> {
             return Type::Any;
         }
         let of = self.noted(left);
+        let of = if matches!(of, Type::Integer) { b } else { of };
         Type::Set(Rc::new(of))
     }
 }

@@ -8,9 +8,7 @@ use super::{StructType, Type};
 /// The type with what is known of its variables in place.
 pub(super) fn resolved(infers: &[Option<Type>], ty: &Type) -> Type {
     map(ty, &|one| match one {
-        Type::Infer(id) => {
-            infers.get(*id as usize)?.as_ref().map(|known| resolved(infers, known))
-        }
+        Type::Infer(id) => infers.get(*id as usize)?.as_ref().map(|known| resolved(infers, known)),
         _ => None,
     })
 }

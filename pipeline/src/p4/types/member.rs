@@ -19,7 +19,8 @@ impl Checker<'_> {
                 }
                 let is_method = match ty.kind {
                     StructKind::Header => {
-                        matches!(&*name.value, "isValid" | "setValid" | "setInvalid") || is_size(&name.value)
+                        matches!(&*name.value, "isValid" | "setValid" | "setInvalid")
+                            || is_size(&name.value)
                     }
                     StructKind::Union => &*name.value == "isValid" || is_size(&name.value),
                     StructKind::Struct => is_size(&name.value),
@@ -27,7 +28,8 @@ impl Checker<'_> {
                 if is_method {
                     return Type::Method;
                 }
-                let fields: Vec<String> = ty.fields.iter().map(|(name, _)| name.to_string()).collect();
+                let fields: Vec<String> =
+                    ty.fields.iter().map(|(name, _)| name.to_string()).collect();
                 self.no_member(&Type::Struct(ty.clone()), name, &fields)
             }
             Type::Stack(element, size) => self.stack_member(expr, &element, size, name),
@@ -36,7 +38,11 @@ impl Checker<'_> {
             }
             Type::Extern(decl, args) => {
                 let DeclKind::Extern(inner) = &decl.kind else { return Type::Any };
-                if inner.methods.iter().any(|method| method.name.value == name.value && method.result.is_some()) {
+                if inner
+                    .methods
+                    .iter()
+                    .any(|method| method.name.value == name.value && method.result.is_some())
+                {
                     return Type::Method;
                 }
                 let names: Vec<String> =
@@ -51,7 +57,12 @@ impl Checker<'_> {
                     self.no_member(&Type::Applied(table), name, &names)
                 }
             },
-            ty @ (Type::Tuple(_) | Type::Bit(_) | Type::Bool | Type::Int(_) | Type::Enum(..) | Type::Varbit(_))
+            ty @ (Type::Tuple(_)
+            | Type::Bit(_)
+            | Type::Bool
+            | Type::Int(_)
+            | Type::Enum(..)
+            | Type::Varbit(_))
                 if is_size(&name.value) =>
             {
                 let _ = ty;
@@ -98,7 +109,8 @@ impl Checker<'_> {
             Type::Any => Type::Any,
             Type::Error => {
                 if !self.errors.contains(&name.value) {
-                    let known: Vec<String> = self.errors.iter().map(|name| name.to_string()).collect();
+                    let known: Vec<String> =
+                        self.errors.iter().map(|name| name.to_string()).collect();
                     return self.no_member(ty, name, &known);
                 }
                 self.consts.insert(expr.id, Const::Error(name.value.clone()));

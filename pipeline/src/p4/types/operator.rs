@@ -124,6 +124,14 @@ impl Checker<'_> {
     pub(super) fn binary(&mut self, expr: &Expr, op: Binary, left: &Expr, right: &Expr) -> Type {
         let a = self.value(left);
         let b = self.value(right);
+        for side in [left, right] {
+            if matches!(&*side.kind, ExprKind::Dots) {
+                self.type_error(
+                    side.span,
+                    "`...` stands at the end of a list, or for a whole value",
+                );
+            }
+        }
         let (a, b) = (self.known(&a), self.known(&b));
         if a.is_any() || b.is_any() {
             let is_bool = is_comparison(op) || matches!(op, Binary::LogicalAnd | Binary::LogicalOr);
@@ -137,9 +145,9 @@ impl Checker<'_> {
             Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => {
                 self.numbers(left, right, &a, &b).map(|_| Type::Bool)
             }
-            Binary::SatAdd | Binary::SatSub => self
-                .numbers(left, right, &a, &b)
-                .filter(|ty| !matches!(ty, Type::Integer)),
+            Binary::SatAdd | Binary::SatSub => {
+                self.numbers(left, right, &a, &b).filter(|ty| !matches!(ty, Type::Integer))
+            }
             Binary::And | Binary::Or | Binary::Xor | Binary::Add | Binary::Sub | Binary::Mul => {
                 self.numbers(left, right, &a, &b)
             }
@@ -160,7 +168,7 @@ impl Checker<'_> {
     }
 
     fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
-        let by = matches!(under(b), Type::Bit(_) | Type::Integer);
+        let by = matches!(under(b), Type::Bit(_) | Type::Int(_) | Type::Integer);
         let of = matches!(under(a), Type::Bit(_) | Type::Int(_) | Type::Integer);
         if let Some(Const::Int(value)) = self.consts.get(&right.id)
             && value.sign() == Sign::Minus
@@ -175,6 +183,13 @@ impl Checker<'_> {
     }
 
     fn division(&mut self, left: &Expr, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
+        for expr in [left, right] {
+            let value = self.consts.get(&expr.id);
+            if matches!(value, Some(Const::Int(value)) if value.sign() == Sign::Minus) {
+                self.type_error(expr.span, "division of negative numbers is not defined");
+                return self.numbers(left, right, a, b);
+            }
+        }
         let ty = self.numbers(left, right, a, b)?;
         if matches!(ty, Type::Int(_)) {
             return None;
@@ -260,8 +275,10 @@ impl Checker<'_> {
                 a.len() == b.len()
                     && a.iter().zip(b.iter()).all(|(a, b)| {
                         self.unify(a, b)
-                            || matches!(a, Type::Integer) && matches!(b, Type::Bit(_) | Type::Int(_))
-                            || matches!(b, Type::Integer) && matches!(a, Type::Bit(_) | Type::Int(_))
+                            || matches!(a, Type::Integer)
+                                && matches!(b, Type::Bit(_) | Type::Int(_))
+                            || matches!(b, Type::Integer)
+                                && matches!(a, Type::Bit(_) | Type::Int(_))
                             || self.lists_equal(a, b)
                     })
             }
@@ -287,6 +304,9 @@ impl Checker<'_> {
                 Some(Const::Int(wrapped(&joined, ty)))
             }
             (Some(Const::Int(a)), Some(Const::Int(b))) => calculate(op, a, b, ty),
+            (Some(Const::Text(a)), Some(Const::Text(b))) if op == Binary::Concat => {
+                Some(Const::Text(format!("{a}{b}").into()))
+            }
             (Some(Const::Bool(a)), Some(Const::Bool(b))) => match op {
                 Binary::LogicalAnd => Some(Const::Bool(*a && *b)),
                 Binary::LogicalOr => Some(Const::Bool(*a || *b)),
@@ -320,6 +340,7 @@ fn concat(a: &Type, b: &Type) -> Option<Type> {
     match (under(a), under(b)) {
         (Type::Bit(a), Type::Bit(b) | Type::Int(b)) => Some(Type::Bit(a + b)),
         (Type::Int(a), Type::Bit(b) | Type::Int(b)) => Some(Type::Int(a + b)),
+        (Type::Text, Type::Text) => Some(Type::Text),
         _ => None,
     }
 }

@@ -27,7 +27,8 @@ impl Checker<'_> {
             TypeKind::Void => Type::Void,
             TypeKind::Any => self.fresh(),
             TypeKind::Tuple(parts) => {
-                let parts = parts.iter().map(|part| self.resolve(part)).collect();
+                let parts: Vec<Type> = parts.iter().map(|part| self.resolve(part)).collect();
+                self.no_blocks(&parts, ty.span);
                 Type::Tuple(Rc::new(parts))
             }
             TypeKind::List(of) => Type::List(Rc::new(self.resolve(of))),
@@ -40,9 +41,10 @@ impl Checker<'_> {
         let number = self.constant_number(size, "the size of a stack");
         let Some(number) = number else { return Type::Any };
         let fits = match &element {
-            Type::Struct(ty) => ty.kind != StructKind::Struct,
+            Type::Struct(_) => true,
             Type::Any | Type::Var(..) => true,
-            // Wireyard takes headers only; p4c's own arrays of other types are named by the lowering.
+            // Arrays of other types are refused when they are used by a program that runs.
+            Type::Bit(_) | Type::Int(_) | Type::Bool => true,
             _ => false,
         };
         if !fits {
@@ -67,7 +69,8 @@ impl Checker<'_> {
             _ => {
                 let text = format!("{number} is no width");
                 let most = crate::p4::WIDTH_MAX;
-                self.type_error(width.span, text).note(format!("widths are {least} to {most} bits"));
+                self.type_error(width.span, text)
+                    .note(format!("widths are {least} to {most} bits"));
                 1
             }
         }
@@ -82,7 +85,8 @@ impl Checker<'_> {
         match self.consts.get(&expr.id) {
             Some(Const::Int(value)) => Some(value.clone()),
             _ => {
-                let text = format!("{what} must be a number that is known when the program is compiled");
+                let text =
+                    format!("{what} must be a number that is known when the program is compiled");
                 self.error(codes::NOT_CONSTANT, expr.span, text);
                 None
             }
@@ -116,7 +120,12 @@ impl Checker<'_> {
     }
 
     /// The type that a declaration is.
-    pub(super) fn type_of_decl(&mut self, decl: &Rc<Decl>, args: Vec<Type>, span: SourceSpan) -> Type {
+    pub(super) fn type_of_decl(
+        &mut self,
+        decl: &Rc<Decl>,
+        args: Vec<Type>,
+        span: SourceSpan,
+    ) -> Type {
         let params = match &decl.kind {
             DeclKind::Struct(inner) => inner.type_params.len(),
             DeclKind::Extern(inner) => inner.type_params.len(),
@@ -130,6 +139,9 @@ impl Checker<'_> {
                 format!("`{}` takes {params} type arguments, not {}", decl.name.value, args.len());
             self.type_error(span, text);
             return Type::Any;
+        }
+        if matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Extern(_)) {
+            self.no_blocks(&args, span);
         }
         let args = if args.is_empty() { (0..params).map(|_| self.fresh()).collect() } else { args };
         match &decl.kind {
@@ -145,6 +157,23 @@ impl Checker<'_> {
                 self.type_error(span, format!("`{}` is no type", decl.name.value));
                 Type::Any
             }
+        }
+    }
+
+    /// Parsers, controls and externs are no parts of values.
+    pub(super) fn no_blocks(&mut self, types: &[Type], span: SourceSpan) {
+        let wrong = types.iter().map(|ty| self.known(ty)).find(|ty| {
+            matches!(
+                ty,
+                Type::Parser(..)
+                    | Type::Control(..)
+                    | Type::Package(..)
+                    | Type::Extern(..)
+                    | Type::Void
+            )
+        });
+        if let Some(wrong) = wrong {
+            self.type_error(span, format!("{wrong} cannot be part of a value"));
         }
     }
 

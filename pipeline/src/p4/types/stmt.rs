@@ -22,7 +22,9 @@ impl Checker<'_> {
     fn statement(&mut self, statement: &Stmt) {
         match &statement.kind {
             StmtKind::Block(block) => self.block(block),
-            StmtKind::Assign(target, operator, value) => self.assign(statement, target, *operator, value),
+            StmtKind::Assign(target, operator, value) => {
+                self.assign(statement, target, *operator, value)
+            }
             StmtKind::Call(call) => {
                 let ty = self.value(call);
                 let _ = ty;
@@ -109,7 +111,15 @@ impl Checker<'_> {
     fn assign(&mut self, statement: &Stmt, target: &Expr, operator: Option<Binary>, value: &Expr) {
         let ty = self.value(target);
         let ty = self.known(&ty);
-        if matches!(ty, Type::Method | Type::Table(_) | Type::Action(_) | Type::Extern(..) | Type::Name(_) | Type::Integer) {
+        if matches!(
+            ty,
+            Type::Method
+                | Type::Table(_)
+                | Type::Action(_)
+                | Type::Extern(..)
+                | Type::Name(_)
+                | Type::Integer
+        ) {
             self.error(codes::NOT_ASSIGNABLE, target.span, format!("{ty} cannot be assigned"));
             self.value(value);
             return;
@@ -128,7 +138,11 @@ impl Checker<'_> {
         let is_shift = matches!(operator, Binary::Shl | Binary::Shr);
         let is_number = |ty: &Type| matches!(ty, Type::Bit(_) | Type::Int(_));
         let fits = is_number(&ty)
-            && if is_shift { matches!(got, Type::Bit(_) | Type::Integer) } else { self.converts(value, &got, &ty) };
+            && if is_shift {
+                matches!(got, Type::Bit(_) | Type::Integer)
+            } else {
+                self.converts(value, &got, &ty)
+            };
         if !fits {
             let text = format!("`{}=` cannot be applied to {ty} and {got}", operator.sign());
             self.type_error(statement.span, text);
@@ -160,7 +174,10 @@ impl Checker<'_> {
     fn switch(&mut self, statement: &Stmt, value: &Expr, cases: &[SwitchCase]) {
         let ty = self.value(value);
         let ty = self.known(&ty);
-        let is_value = matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer);
+        let is_value = matches!(
+            ty.base(),
+            Type::Bit(_) | Type::Int(_) | Type::Enum(..) | Type::Error | Type::Integer
+        );
         if !is_value && !matches!(ty, Type::ActionRun(_) | Type::Any) {
             self.type_error(value.span, format!("`switch` cannot look at {ty}"));
         }
@@ -223,7 +240,8 @@ impl Checker<'_> {
             matches!(&*action.kind, ExprKind::Name(known, at_top) if known.value == name.value && (at_top == global || *global == *at_top))
         });
         if listed.is_none() {
-            let names: Vec<String> = inner.actions.iter().filter_map(|one| action_name(&one.action)).collect();
+            let names: Vec<String> =
+                inner.actions.iter().filter_map(|one| action_name(&one.action)).collect();
             let text = format!("`{}` is not an action of `{}`", name.value, table.name.value);
             self.report
                 .error(codes::NOT_LISTED, label.span, text)
@@ -253,7 +271,8 @@ pub(super) fn always_returns(statements: &[Stmt]) -> bool {
         StmtKind::Return(_) | StmtKind::Exit => true,
         StmtKind::Block(block) => always_returns(&block.statements),
         StmtKind::If(_, then, Some(other)) => {
-            always_returns(std::slice::from_ref(then)) && always_returns(std::slice::from_ref(other))
+            always_returns(std::slice::from_ref(then))
+                && always_returns(std::slice::from_ref(other))
         }
         StmtKind::Switch(_, cases) => {
             cases.iter().any(|case| case.label.is_none())

@@ -50,7 +50,8 @@ impl Checker<'_> {
                 self.type_error(key.value.span, format!("a key cannot be {ty}"));
             }
             if !self.match_kinds.contains(&key.kind.value) {
-                let names: Vec<String> = self.match_kinds.iter().map(|name| name.to_string()).collect();
+                let names: Vec<String> =
+                    self.match_kinds.iter().map(|name| name.to_string()).collect();
                 let text = format!("there is no match kind `{}`", key.kind.value);
                 self.report
                     .error(codes::UNKNOWN, key.kind.span, text)
@@ -59,7 +60,11 @@ impl Checker<'_> {
             if let Some(name) = annotation(&key.annotations, "name")
                 && !matches!(name.args.first().map(|arg| &*arg.value.kind), Some(ExprKind::Text(_)))
             {
-                self.error(codes::P4_SYNTAX, name.name.span, "`@name` needs a string: `@name(\"x\")`");
+                self.error(
+                    codes::P4_SYNTAX,
+                    name.name.span,
+                    "`@name` needs a string: `@name(\"x\")`",
+                );
             }
             keys.push(if fits { ty } else { Type::Any });
         }
@@ -104,7 +109,13 @@ impl Checker<'_> {
     }
 
     /// The action of an entry or of the default.
-    fn run_action(&mut self, action: &Expr, listed: &[(Rc<Decl>, Vec<Arg>)], must_list: bool, is_default: bool) {
+    fn run_action(
+        &mut self,
+        action: &Expr,
+        listed: &[(Rc<Decl>, Vec<Arg>)],
+        must_list: bool,
+        is_default: bool,
+    ) {
         let (callee, args) = match &*action.kind {
             ExprKind::Call { callee, args, .. } => (callee.clone(), args.clone()),
             _ => (action.clone(), Vec::new()),
@@ -127,7 +138,6 @@ impl Checker<'_> {
         let DeclKind::Action { params, .. } = &decl.kind else { return };
         let directed = params.iter().filter(|param| param.direction != Direction::None).count();
         let data: Vec<Param> = params.iter().skip(directed).cloned().collect();
-        let given = found.map(|(_, given)| given.len()).unwrap_or(0);
         // The list gives what has a direction; an entry may say it again.
         let (params, skipped) = if args.len() == params.len() && directed > 0 {
             (params.clone(), 0)
@@ -135,11 +145,15 @@ impl Checker<'_> {
             (data, directed)
         };
         let Some(found) = order(&params, &args) else {
-            let text = format!("`{}` takes {} arguments here, not {}", decl.name.value, params.len(), args.len());
+            let text = format!(
+                "`{}` takes {} arguments here, not {}",
+                decl.name.value,
+                params.len(),
+                args.len()
+            );
             self.error(codes::ARGUMENTS, action.span, text);
             return;
         };
-        let _ = given;
         for (param, at) in params.iter().zip(&found) {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
             let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
@@ -149,7 +163,10 @@ impl Checker<'_> {
             }
             let fits = self.value_as(&arg.value, &want);
             let known = self.consts.contains_key(&arg.value.id)
-                || matches!(&*arg.value.kind, ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid);
+                || matches!(
+                    &*arg.value.kind,
+                    ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid
+                );
             if fits && !known && !is_default {
                 let text = "an argument of an entry must be known when the program is compiled";
                 self.error(codes::NOT_CONSTANT, arg.value.span, text);
@@ -175,7 +192,10 @@ impl Checker<'_> {
             let ty = self.known(&ty);
             match &*name.value {
                 "size" => {
-                    self.constant_number(value, "the size of a table");
+                    let is_param = matches!(self.defs.get(&value.id), Some(Def::Param(_)));
+                    if !is_param {
+                        self.constant_number(value, "the size of a table");
+                    }
                 }
                 "largest_priority_wins" if !matches!(ty, Type::Bool | Type::Any) => {
                     self.type_error(value.span, "`largest_priority_wins` is true or false");
@@ -192,7 +212,13 @@ impl Checker<'_> {
         }
     }
 
-    fn entries(&mut self, table: &TableDecl, entries: &Entries, keys: &[Type], listed: &[(Rc<Decl>, Vec<Arg>)]) {
+    fn entries(
+        &mut self,
+        table: &TableDecl,
+        entries: &Entries,
+        keys: &[Type],
+        listed: &[(Rc<Decl>, Vec<Arg>)],
+    ) {
         if table.key_span.is_none() {
             self.type_error(entries.span, "a table without `key` has no entries");
             return;
@@ -201,6 +227,7 @@ impl Checker<'_> {
             self.keyset(&entry.keys, keys);
             let sets = match &*entry.keys.kind {
                 ExprKind::Tuple(items) => items.clone(),
+                ExprKind::List(items, _) if items.len() == table.keys.len() => items.clone(),
                 _ => vec![entry.keys.clone()],
             };
             for (key, set) in table.keys.iter().zip(&sets) {
@@ -208,7 +235,10 @@ impl Checker<'_> {
             }
             if let Some(priority) = &entry.priority {
                 self.constant_number(priority, "a priority");
-                let ordered = table.keys.iter().any(|key| matches!(&*key.kind.value, "ternary" | "range" | "optional"));
+                let ordered = table
+                    .keys
+                    .iter()
+                    .any(|key| matches!(&*key.kind.value, "ternary" | "range" | "optional"));
                 if !ordered {
                     let text = "entries of this table have no priorities: it has no ternary, range or optional key";
                     self.error(codes::PRIORITY, priority.span, text);
@@ -226,7 +256,9 @@ impl Checker<'_> {
         let text = match (&*key.kind.value, &*set.kind) {
             ("exact", ExprKind::Any) => "an exact key needs a value, not everything",
             ("exact", ExprKind::Mask(..)) => "an exact key needs a value, not a mask",
-            ("exact" | "optional" | "lpm" | "ternary", ExprKind::Range(..)) => "only a range key takes a range",
+            ("exact" | "optional" | "lpm" | "ternary", ExprKind::Range(..)) => {
+                "only a range key takes a range"
+            }
             ("optional" | "range", ExprKind::Mask(..)) => "this key takes no mask",
             _ => "",
         };
