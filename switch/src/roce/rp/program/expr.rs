@@ -78,6 +78,7 @@ impl Compiler<'_, '_> {
                 })
             }
             Ast::Call(name, arguments) => self.call(span, name, arguments),
+            Ast::Named(..) => self.no(span, "arguments have no names here"),
             Ast::Slice { .. } | Ast::Cast(..) | Ast::Signed(_) => {
                 self.no(span, "values have no width before they are stored: nothing is cut or cast")
             }
