@@ -73,7 +73,7 @@ fn a_load_offers_what_it_says_and_follows_its_seed() {
     assert!((0.2..0.6).contains(&background), "{background}");
     assert!((0.02..0.07).contains(&incast), "{incast}");
     let many: Vec<&Done> = done.iter().filter(|d| d.port == 200).collect();
-    assert!(many.len() % 5 == 0 && many.iter().all(|d| d.bytes == 20_000));
+    assert!(many.len().is_multiple_of(5) && many.iter().all(|d| d.bytes == 20_000));
     for one in &many {
         let together = many.iter().filter(|d| d.start_ns == one.start_ns && d.ends.1 == one.ends.1);
         assert_eq!(together.count(), 5, "five at a time to one");

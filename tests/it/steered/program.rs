@@ -125,9 +125,7 @@ fn a_swap_says_what_survives_and_changes_nothing_when_it_is_refused() {
     std::fs::write(path("one.yaml"), program(1, "")).unwrap();
     let more =
         "  news: { key: { ethernet.dst: exact }, actions: [drop, nop], default: nop, size: 8 }\n";
-    let two = program(2, more)
-        .replace("[ std.egress_port = to ]", "[ std.egress_port = to ]")
-        .replace("size: 64 }", "size: 128 }");
+    let two = program(2, more).replace("size: 64 }", "size: 128 }");
     std::fs::write(path("two.yaml"), two).unwrap();
     std::fs::write(path("wrong.yaml"), program(3, "").replace("apply: ways", "apply: way"))
         .unwrap();

@@ -43,7 +43,7 @@ pub(super) fn run(args: &SwapArgs) -> Outcome {
     done["objects"].as_array().into_iter().flatten().cloned().all(|object| rows.add(object));
     rows.finish();
     let name = |member: &str| done[member].as_str().unwrap_or_default().to_owned();
-    match done["done"] == Value::from(true) {
+    match done["done"] == true {
         true => say(&format!("{} runs in the place of {}", name("program"), name("before"))),
         false => say(&format!("nothing was changed: {} runs", name("before"))),
     }
