@@ -92,6 +92,8 @@ struct Lower<'a> {
     /// Metadata with the lists of fields that it is in, and the lists that clones keep (`None`: nothing).
     listed: Vec<(String, Vec<u128>)>,
     clones: std::collections::BTreeSet<Option<u128>>,
+    /// `checksum_error` of the standard metadata.
+    sum_error: Option<ast::AstExpr>,
     depth: usize,
     statements: usize,
     span: SourceSpan,
@@ -124,6 +126,7 @@ pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -
         emits: Vec::new(),
         listed: Vec::new(),
         clones: std::collections::BTreeSet::new(),
+        sum_error: None,
         depth: 0,
         statements: 0,
         span,

@@ -70,7 +70,7 @@ bit<8> less(in bit<8> value) {
     return value - 1;
 }
 
-control Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+control Forward(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
     counter(16, CounterType.packets) seen;
     action age(inout bit<8> ttl) { ttl = less(ttl); }
     action route(port_t port, mac_t next_hop) {
@@ -107,7 +107,7 @@ control Ingress(inout headers hdr, inout metadata meta, inout standard_metadata_
     }
 }
 
-control Egress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
+control Leave(inout headers hdr, inout metadata meta, inout standard_metadata_t standard) {
     apply {
         if (meta.routed == 1 && meta.flow.ttl == 0) {
             mark_to_drop(standard);
@@ -131,4 +131,4 @@ control Deparse(packet_out packet, in headers hdr) {
     apply { packet.emit(hdr); }
 }
 
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Compute(), Deparse()) main;
+V1Switch(Parse(), Verify(), Forward(), Leave(), Compute(), Deparse()) main;

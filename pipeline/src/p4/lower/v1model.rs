@@ -30,6 +30,7 @@ impl Lower<'_> {
         let meta = self.storage(types.get(2)?, "", span);
         let spec = self.new_meta("egress_spec", 9, span);
         let error = self.new_meta("checksum_error", 1, span);
+        self.sum_error = Some(error.clone());
         let ingress = self.standard(types.get(3)?, &spec, &error, false, span);
         let scope = self.block_scope(&blocks[0], &parser.constructor);
         let values = [Val::Packet, hdr.clone(), meta.clone(), ingress.clone()];
@@ -308,10 +309,9 @@ impl Lower<'_> {
             }
             let Val::Scalar(place) = place else { return };
             let differs = binary(AstBin::Ne, place, sum, span);
-            let error = super::build::path(&["meta", "checksum_error"], span);
-            let set = Made::Assign(Sp::new(error, span), None, number(1, 1, span));
-            let set = ast::Stmt { kind: set, span };
-            lower.push(Made::If(differs, vec![set], Vec::new()), span);
+            let Some(error) = lower.sum_error.clone() else { return };
+            let ((), set) = lower.apart(|lower| lower.set(&error, number(1, 1, span), span));
+            lower.push(Made::If(differs, set, Vec::new()), span);
         });
         match known(&condition) {
             Some(0) => {}
