@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
-
 use super::{Outcome, print};
 use crate::cli::args::{ProgramArgs, SwapArgs};
 use crate::cli::load::load;
