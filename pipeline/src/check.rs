@@ -80,7 +80,7 @@ mod validity_ops;
 mod work;
 
 pub(crate) use entries::resolve_chunks;
-pub use entries::resolve_entries;
+pub use entries::{Purpose, resolve_entries};
 pub use registry::ExternRegistry;
 
 use crate::ast::Unit;

@@ -12,7 +12,7 @@ use crate::source::Loader;
 use crate::source::chunks::{self, Sizes};
 use std::path::Path;
 
-pub use crate::check::resolve_entries as resolve;
+pub use crate::check::{Purpose, resolve_entries as resolve};
 pub use crate::state::entries::{ApplyError, MirrorSession, MulticastGroup, Replica, Resolved};
 
 /// Reads an entries file and resolves it. Its text is added to `files`, those of the program, as far as errors show it. `None`: the
@@ -24,21 +24,33 @@ pub fn load(
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> Option<Resolved> {
-    load_with(path, loader, program, Sizes::default(), files, diagnostics)
+    load_for(path, loader, program, Purpose::Fill, files, diagnostics)
+}
+
+/// The same for a program that runs.
+pub fn load_for(
+    path: &Path,
+    loader: &Loader,
+    program: &Program,
+    purpose: Purpose,
+    files: &mut Files,
+    diagnostics: &mut Diagnostics,
+) -> Option<Resolved> {
+    load_with(path, loader, program, (purpose, Sizes::default()), files, diagnostics)
 }
 
 fn load_with(
     path: &Path,
     loader: &Loader,
     program: &Program,
-    sizes: Sizes,
+    (purpose, sizes): (Purpose, Sizes),
     files: &mut Files,
     diagnostics: &mut Diagnostics,
 ) -> Option<Resolved> {
     let (file, chunks) = chunks::open(path, loader, sizes, files, diagnostics)?;
-    let Some(mut chunks) = chunks else { return resolve(&file, program, diagnostics) };
-    let mut next = |found: &mut Diagnostics| chunks.next(files, found);
-    check::resolve_chunks(&file, program, diagnostics, &mut next)
+    let mut chunks = chunks;
+    let mut next = |found: &mut Diagnostics| chunks.as_mut()?.next(files, found);
+    check::resolve_chunks(&file, program, purpose, diagnostics, &mut next)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod args;
 mod check;
+mod complete;
 mod counters;
 mod decode;
 mod demo;
@@ -18,6 +19,7 @@ mod load;
 mod man;
 mod new;
 mod p4info;
+mod remote;
 mod replay;
 mod run;
 mod test;
@@ -67,6 +69,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Lab(args) => lab::run(&args),
+        remote => remote::run(&remote),
     })
 }
 

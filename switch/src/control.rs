@@ -84,6 +84,7 @@ mod entity;
 mod error;
 mod plan;
 mod query;
+mod queues;
 mod stream;
 mod swap;
 #[cfg(test)]
@@ -91,6 +92,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::generation::Loader;
 use wireyard_pipeline::ids::{
     ActionId, CounterId, DigestId, Id, IdVec, MeterId, RegisterId, TableId, ValueSetId,
@@ -103,6 +105,7 @@ pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub(crate) use plan::idle_entry;
+pub use queues::{QueueSettings, Wait};
 pub(crate) use stream::Subscriber;
 pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
 pub use swap::{Fate, Keep, ObjectFate, Swap};
@@ -153,8 +156,10 @@ fn find<I: Id, T>(
     let found = objects.entries().find(|(_, object)| name_of(object) == name);
     found.map(|(id, _)| id).ok_or_else(|| {
         let known: Vec<&str> = objects.iter().map(name_of).collect();
+        let near = suggest(name, known.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("did you mean {near}? "));
         ControlError::NotFound(format!(
-            "there is no {kind} {name}; there are: {}",
+            "there is no {kind} {name}; {near}there are: {}",
             known.join(", ")
         ))
     })

@@ -55,6 +55,7 @@ use bounds::{BURSTS_AGAIN, Copies};
 use dispatch::Pass;
 use egress::Egress;
 pub use entry_counters::{EntriesShown, EntryReport, TableEntries};
+pub(crate) use entry_counters::{entries_of, match_text};
 pub use generate::Generator;
 pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
@@ -70,7 +71,7 @@ pub use queues::{
 };
 use receive::Ingress;
 use record::Recording;
-pub use slot::PortReport;
+pub use slot::{PortReport, PortState};
 pub use statistics::Statistics;
 
 /// The same sink for a shorter time.

@@ -2,10 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 use wireyard_switch::cli::{self, args::Cli};
 
 fn main() -> ExitCode {
+    // The shell asks for completions: `source <(COMPLETE=bash wireyard)`.
+    CompleteEnv::with_factory(Cli::command).complete();
     match Cli::try_parse() {
         Ok(cli) => cli::run(cli),
         Err(error) => cli::answer(&error),

@@ -88,6 +88,7 @@ const PORT: &[Family<PortReport>] = &[
                 ("too_long", medium.rx_too_long),
                 ("gso", medium.rx_gso),
                 ("error", medium.rx_errors),
+                ("down", medium.rx_down),
             ]
         }),
     ),

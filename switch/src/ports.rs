@@ -17,6 +17,7 @@ mod open;
 pub mod pnet;
 pub mod raw;
 mod segments;
+pub mod shut;
 pub mod spec;
 mod stats;
 pub mod sys;
@@ -279,6 +280,21 @@ pub trait Port: Send {
     /// What a user should know, said once after opening: a fallback, a limit of this kind.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Gives its cable other faults; false for a port that has none ([`faults::FaultyPort`]).
+    fn set_faults(&mut self, _: faults::chance::FaultSetup) -> bool {
+        false
+    }
+
+    /// True for a port that is down by command.
+    fn is_shut(&self) -> bool {
+        false
+    }
+
+    /// Takes the port down, or up again; false for a port that cannot be ([`shut::ShutPort`]).
+    fn shut(&mut self, _is_shut: bool) -> bool {
+        false
     }
 
     /// The port below a decorator, which is empty from then on; `None` for a port that decorates none.

@@ -185,6 +185,19 @@ impl Recorder {
         }
     }
 
+    /// Nothing is written any more.
+    pub fn has_ended(&self) -> bool {
+        self.full.is_none()
+    }
+
+    /// Leaves the rest to the thread that writes, and does not wait for it.
+    pub fn end(&mut self) {
+        if self.full.is_some() {
+            self.send(Vec::new());
+            self.full = None;
+        }
+    }
+
     /// Writes the rest and waits until it is in the file, unless that takes nothing for two seconds. What is recorded later
     /// is lost.
     pub fn finish(&mut self) {

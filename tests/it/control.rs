@@ -180,8 +180,15 @@ fn ports_come_and_stop_under_traffic() {
     control.inject(4, &frame(OUTSIDE, 3)).unwrap();
     let mut memory = rig.memory.worker();
     wait_until("it leaves by the new port", || !far.receive_bytes(&mut memory).is_empty());
-    let several = control.remove_port(5).unwrap_err();
-    assert!(matches!(several, ControlError::Unimplemented(_)), "{several}");
+    // Removed at every worker, and added again.
+    control.remove_port(5).unwrap();
+    let gone = control.remove_port(5).unwrap_err();
+    assert!(matches!(gone, ControlError::NotFound(_)), "{gone}");
+    control.inject(4, &frame(OUTSIDE, 3)).unwrap();
+    let (near, mut far) = memory::pair(&rig.memory, ("5", "far5"), LinkType::Ethernet, 64);
+    control.add_open_port(5, Box::new(near)).unwrap();
+    control.inject(4, &frame(OUTSIDE, 3)).unwrap();
+    wait_until("it leaves by the port again", || !far.receive_bytes(&mut memory).is_empty());
     // Blocked: nothing leaves; then everything does.
     control.block_port(3, true).unwrap();
     control.send(3, &frame(OUTSIDE, 4)).unwrap();

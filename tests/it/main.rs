@@ -59,6 +59,7 @@ mod rxe;
 mod seeds;
 mod semantics;
 mod sparse;
+mod steered;
 mod telemetry;
 mod through;
 mod tidy;

@@ -71,7 +71,7 @@ fn address(switch: &mut Switch) -> String {
     at.split('/').next().expect("an address").to_owned()
 }
 
-const MEDIUM: [(&str, &str); 15] = [
+const MEDIUM: [(&str, &str); 16] = [
     ("rx_frames", "port_received_frames_total{L}"),
     ("rx_bytes", "port_received_bytes_total{L}"),
     ("rx_kernel_drops", "port_receive_dropped_frames_total{L,reason=\"kernel\"}"),
@@ -79,6 +79,7 @@ const MEDIUM: [(&str, &str); 15] = [
     ("rx_gso", "port_receive_dropped_frames_total{L,reason=\"gso\"}"),
     ("rx_segmented", "port_received_large_frames_total{L}"),
     ("rx_errors", "port_receive_dropped_frames_total{L,reason=\"error\"}"),
+    ("rx_down", "port_receive_dropped_frames_total{L,reason=\"down\"}"),
     ("rx_no_memory", "port_receive_waits_total{L}"),
     ("rx_checksums_finished", "port_checksums_finished_total{L}"),
     ("tx_frames", "port_sent_frames_total{L}"),

@@ -1,7 +1,7 @@
 //! `wireyard run` as a process: started, talked to with signals, ended.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,8 @@ impl Switch {
             }
         };
         command.arg("run").args(arguments).current_dir(workspace_root());
+        // No test finds another one's switch.
+        command.env("WIREYARD_RUN_DIR", folder.path());
         command.stdout(file("out")).stderr(file("err")).stdin(Stdio::null());
         let child = command.spawn().expect("the switch starts");
         let mut switch = Switch { child, folder };
@@ -96,6 +98,35 @@ impl Switch {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Where its control socket is, under the name of its program.
+    pub fn run_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a command for a switch that runs, which finds this one.
+    ///
+    /// # Panics
+    /// It cannot be started, or panics.
+    #[track_caller]
+    pub fn command(&self, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(wireyard());
+        command.args(arguments).env("WIREYARD_RUN_DIR", self.folder.path());
+        command.current_dir(workspace_root()).stdin(Stdio::null());
+        Ended::of(&command.output().expect("the binary runs"))
+    }
+
+    /// The objects that a command prints with `--json`.
+    ///
+    /// # Panics
+    /// It fails, or prints something else.
+    #[track_caller]
+    pub fn objects(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+        let ended = self.command(&[arguments, &["--json"]].concat());
+        assert_eq!(ended.status, Some(0), "{arguments:?}: {}", ended.err);
+        let object = |line| serde_json::from_str(line).expect("a line of JSON");
+        ended.out.lines().map(object).collect()
     }
 
     /// Its process number.

@@ -22,19 +22,32 @@ use wireyard_tables::{ActionCall, Entry, GroupMember as Member, Match, ProfileId
 /// After so many errors nothing more is read of a large file.
 const CHUNK_ERRORS_MAX: usize = 100;
 
+/// What an entries file is read for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// To fill a program that starts: every member and group that it names is in it.
+    #[default]
+    Fill,
+    /// To change a program that runs: members and groups may be there already.
+    Change,
+    /// To remove from a program that runs: only what names an object is looked at, and an entry's action may be any.
+    Remove,
+}
+
 /// Resolves an entries file against a checked program. `None`: the errors are in `diagnostics`.
 pub fn resolve_entries(
     file: &EntriesFile,
     program: &Program,
     diagnostics: &mut Diagnostics,
 ) -> Option<Resolved> {
-    resolve_chunks(file, program, diagnostics, &mut |_| None)
+    resolve_chunks(file, program, Purpose::Fill, diagnostics, &mut |_| None)
 }
 
 /// The same for a file whose entries come in parts.
 pub(crate) fn resolve_chunks(
     file: &EntriesFile,
     program: &Program,
+    purpose: Purpose,
     diagnostics: &mut Diagnostics,
     next: &mut dyn FnMut(&mut Diagnostics) -> Option<Chunk>,
 ) -> Option<Resolved> {
@@ -47,6 +60,7 @@ pub(crate) fn resolve_chunks(
     let mut resolver = Resolver {
         cx,
         program,
+        purpose,
         found: Resolved::default(),
         members: BTreeMap::new(),
         groups: BTreeMap::new(),
@@ -69,6 +83,7 @@ pub(crate) fn resolve_chunks(
 struct Resolver<'a> {
     cx: Cx<'a>,
     program: &'a Program,
+    purpose: Purpose,
     found: Resolved,
     /// Numbers of members and groups that the file makes.
     members: BTreeMap<TableId, BTreeSet<u64>>,
@@ -176,6 +191,9 @@ impl<'a> Resolver<'a> {
 
     /// An action of a table with its data.
     fn call(&mut self, table: &Table, call: &AstExpr) -> Option<ActionCall> {
+        if self.purpose == Purpose::Remove {
+            return Some(ActionCall { action: 0, data: Vec::new() });
+        }
         let (name, args) = self.cx.call_parts(call)?;
         let program = self.program;
         let (action, known) =
@@ -218,7 +236,7 @@ impl<'a> Resolver<'a> {
                     self.twice(number, "group");
                     continue;
                 }
-                if members.is_empty() {
+                if members.is_empty() && self.purpose == Purpose::Fill {
                     let text =
                         format!("group {} of table `{}` has no members", number.value, name.value);
                     let why = "a packet that chooses it would take the table's default";
@@ -248,7 +266,7 @@ impl<'a> Resolver<'a> {
         let mut good = true;
         for member in members {
             let number = &member.member;
-            if !known.contains(&number.value) {
+            if !known.contains(&number.value) && self.purpose == Purpose::Fill {
                 let text = format!("there is no member {}", number.value);
                 self.cx.report.error(codes::UNKNOWN, number.span, text);
                 good = false;
@@ -339,7 +357,10 @@ impl<'a> Resolver<'a> {
     fn entry(&mut self, list: &mut List<'a>, entry: &EntryDecl) {
         let List { id, table, .. } = *list;
         let matched = self.cx.entry_matches(table, entry);
-        let target = self.entry_target(id, table, &entry.action);
+        let target = match self.purpose {
+            Purpose::Remove => Some(Target::Member(0)),
+            _ => self.entry_target(id, table, &entry.action),
+        };
         let timeout = self.cx.entry_timeout(table, entry);
         let meter = self.cx.entry_meter(table, entry);
         let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
@@ -384,7 +405,8 @@ impl<'a> Resolver<'a> {
         };
         let value = self.cx.const_value(number, Some(32))? as u32;
         let known = if is_member { self.members.get(&id) } else { self.groups.get(&id) };
-        if !known.is_some_and(|known| known.contains(&value.into())) {
+        let is_known = known.is_some_and(|known| known.contains(&value.into()));
+        if !is_known && self.purpose == Purpose::Fill {
             let text = format!("table `{}` has no {} {value}", table.name, name.value);
             self.cx.report.error(codes::UNKNOWN, number.span, text);
             return None;
@@ -401,7 +423,8 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             if let Some(call) = self.call(table, call) {
-                let update = Update::SetDefault(wireyard_tables::TableId(id.0), Some(call));
+                let call = (self.purpose != Purpose::Remove).then_some(call);
+                let update = Update::SetDefault(wireyard_tables::TableId(id.0), call);
                 self.found.updates.push(update);
             }
         }

@@ -28,7 +28,8 @@ fn load(text: &str, sizes: Sizes) -> (Option<Resolved>, String) {
     let parsed = parse_program(program, &loader).expect("the program is read");
     let compiled = compile(&parsed, &ExternRegistry::new()).expect("the program is right");
     let (mut files, mut found) = (parsed.files, Diagnostics::new());
-    let resolved = load_with(path, &loader, &compiled.program, sizes, &mut files, &mut found);
+    let resolved =
+        load_with(path, &loader, &compiled.program, (Purpose::Fill, sizes), &mut files, &mut found);
     (resolved, render::plain(&found, &files))
 }
 
@@ -134,7 +135,8 @@ fn texts_of_parts_are_not_kept() {
     let (mut files, mut found) = (parsed.files, Diagnostics::new());
     let before: usize = files.iter().map(|file| file.text.len()).sum();
     let sizes = in_parts(200);
-    load_with(path, &loader, &compiled.program, sizes, &mut files, &mut found).expect("entries");
+    load_with(path, &loader, &compiled.program, (Purpose::Fill, sizes), &mut files, &mut found)
+        .expect("entries");
     let kept = files.iter().map(|file| file.text.len()).sum::<usize>() - before;
     assert!(kept < text.len() / 4, "{kept} of {}", text.len());
 }

@@ -5,6 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::core::EntriesShown;
+use crate::management::socket::Choice;
+
+mod remote;
+mod watch;
+pub use remote::*;
+pub use watch::*;
 
 /// Version and commit, as in `0.1.0 (8d1f0a2)`.
 pub const VERSION: &str = env!("WIREYARD_VERSION");
@@ -100,6 +106,83 @@ pub enum Command {
         picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
         them and leaves nothing behind.")]
     Run(RunArgs),
+    /// Read and write the tables of a switch that runs.
+    #[command(after_help = TABLE_HELP)]
+    Table(TableArgs),
+    /// Read and write counters of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard counter dump\n  wireyard counter clear vlan_flooded"
+    )]
+    Counter(CounterArgs),
+    /// Read and write meters of a switch that runs.
+    #[command(
+        after_help = "Example: wireyard meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB"
+    )]
+    Meter(MeterArgs),
+    /// Read and write registers of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard register dump seen\n  wireyard register set pair 3 low=5 high=0x10"
+    )]
+    Register(RegisterArgs),
+    /// Read and write value sets of a switch that runs.
+    #[command(after_help = "Example: wireyard value-set set known_types 0x0800 0x86dd")]
+    ValueSet(ValueSetArgs),
+    /// Members of tables with a selector: actions that groups choose among.
+    #[command(after_help = "Example: wireyard member add ways 1 forward 2")]
+    Member(MemberArgs),
+    /// Groups of tables with a selector.
+    #[command(
+        after_help = "Example: wireyard group add ways 7 1 2*3\n\nMembers with their weights: member 2 gets three times as much as member 1."
+    )]
+    Group(GroupArgs),
+    /// Multicast groups of a switch that runs.
+    #[command(after_help = "Example: wireyard multicast set 1 1 2 3 --prune-ingress")]
+    Multicast(MulticastArgs),
+    /// Mirror sessions of a switch that runs.
+    #[command(after_help = "Example: wireyard mirror set 3 port=4 truncate=128")]
+    Mirror(MirrorArgs),
+    /// Ports of a switch that runs: list, add, remove, up, down, faults on their cables.
+    #[command(
+        after_help = "Examples:\n  wireyard port list\n  wireyard port add 3 raw:veth5\n  wireyard port down 3\n  \
+        wireyard port faults 3 loss=1%,delay=2ms"
+    )]
+    Port(PortArgs),
+    /// What a switch that runs has counted.
+    #[command(
+        after_help = "Examples:\n  wireyard stats\n  wireyard stats --watch\n  wireyard stats --json"
+    )]
+    Stats(StatsArgs),
+    /// What a switch does now: rates, queues, who pauses whom, drops, the entries that most packets meet.
+    #[command(after_help = "Examples:\n  wireyard top\n  wireyard top --once --json")]
+    Top(TopArgs),
+    /// Rates, marking curves and thresholds of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard queue list 1 3\n  wireyard queue set 1 3 kmin=100KB kmax=400KB pmax=1% alpha=1/8\n  \
+        wireyard queue set 1 port rate=5Gbit/s"
+    )]
+    Queue(QueueArgs),
+    /// Capture files of a switch that runs.
+    #[command(
+        after_help = "Examples:\n  wireyard capture start 1 port1.pcapng\n  wireyard capture stop 1"
+    )]
+    Capture(CaptureArgs),
+    /// Replace the program of a switch that runs, between two packets.
+    #[command(
+        after_help = "Examples:\n  wireyard swap --dry-run programs/l2_switch\n  wireyard swap programs/l2_switch\n\nTables, \
+        registers, counters, meters and value sets of the same name and shape keep what is in them. Queues and ports stay."
+    )]
+    Swap(SwapArgs),
+    /// Digests that the program of a running switch sends.
+    #[command(after_help = "Example: wireyard digest learn --count 1 --json")]
+    Digest(DigestArgs),
+    /// What happens to a running switch: links, pause storms, idle entries, programs.
+    #[command(after_help = "Example: wireyard events --seconds 10")]
+    Events(EventsArgs),
+    /// Packets into, out of, and from a running switch.
+    #[command(
+        after_help = "Examples:\n  wireyard packet listen --count 1\n  wireyard packet send --port 1 020000000001020000000002080045..."
+    )]
+    Packet(PacketArgs),
     /// Run a RoCE end point on an interface, driven by JSON lines.
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),
@@ -487,8 +570,15 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     pub p4runtime: Option<SocketAddr>,
     /// The number of this device in P4Runtime.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub device_id: u64,
+    /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket [default: NAME.sock
+    /// in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
+    #[arg(long, value_name = "PATH|none", default_value = "", hide_default_value = true, value_parser = control)]
+    pub control: Choice,
+    /// Let this group use the socket too (mode 0660); otherwise only its owner may (0600).
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
@@ -496,6 +586,10 @@ pub struct RunArgs {
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+fn control(text: &str) -> Result<Choice, String> {
+    if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
 }
 
 /// An address that only this machine reaches.

@@ -1,5 +1,7 @@
 //! `run`: the software switch.
 
+use std::sync::Arc;
+
 use wireyard_tables::time::Span;
 
 use super::args::RunArgs;
@@ -7,15 +9,18 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
+use crate::control::Control;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
+use crate::management::service::Management;
+use crate::management::socket::{self, Choice, Socket, SocketFile};
 use crate::p4runtime::device::Device;
-use crate::p4runtime::server::Bound;
+use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::ports::{PortSpec, files};
-use crate::program::{DeviceOptions, Place};
+use crate::program::{DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -80,17 +85,16 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut name =
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
-    if let Some(controllers) = controllers {
-        let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-        let address = controllers.address();
-        controllers.serve(Device::new(args.device_id, control, &loaded.parsed))?;
-        say(&format!("P4Runtime on {address}, device {}", args.device_id));
-    }
+    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    let socket = serve(args, &loaded, control, controllers)?;
     say(&format!(
-        "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
+        "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
         names.join(" "),
         args.engine.engine.kind().name(),
+        socket
+            .as_ref()
+            .map_or(String::new(), |file| format!("; control: {}", file.path().display())),
     ));
     if let Some(metrics) = &metrics {
         say(&format!("metrics on http://{}/metrics", metrics.address()));
@@ -127,6 +131,48 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
+}
+
+/// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
+fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
+    let group = args.control_group.as_deref().map(socket::group).transpose()?;
+    match &args.control {
+        Choice::Nowhere => Ok(None),
+        Choice::Path(path) => {
+            Socket::at(path, group).map(Some).map_err(|e| format!("--control {e}"))
+        }
+        Choice::Default => match Socket::named(program, group) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(why) => {
+                say(&format!("warning: no control socket: {why}; use --control PATH"));
+                Ok(None)
+            }
+        },
+    }
+}
+
+/// Serves those who steer the switch; the file of the socket is to be kept until it ends.
+fn serve(
+    args: &RunArgs,
+    loaded: &Loaded,
+    control: Control,
+    address: Option<Bound>,
+) -> Result<Option<SocketFile>, String> {
+    let socket = socket(args, &loaded.program.name)?;
+    if socket.is_none() && address.is_none() {
+        return Ok(None);
+    }
+    let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
+    let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
+    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed));
+    let management = Management::new(Arc::clone(&device), &name).routes();
+    let place = address.as_ref().map(Bound::address);
+    let (listener, file) = socket.map(Socket::split).unzip();
+    server::serve(Listeners { address, socket: listener.flatten() }, device, management)?;
+    if let Some(place) = place {
+        say(&format!("P4Runtime on {place}, device {}", args.device_id));
+    }
+    Ok(file)
 }
 
 /// Ports of the command line, or else of the configuration.

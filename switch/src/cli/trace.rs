@@ -78,7 +78,7 @@ fn frames(args: &TraceArgs) -> Result<Frames, String> {
     Ok(Frames { link, frames })
 }
 
-fn bytes(digits: &str) -> Result<Vec<u8>, String> {
+pub(super) fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<char> =
         digits.chars().filter(|c| !c.is_whitespace() && !":-".contains(*c)).collect();
     if digits.is_empty() {

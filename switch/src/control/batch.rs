@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, ValueSetId};
-use wireyard_pipeline::ir::layout;
+use wireyard_pipeline::ir::{Program, layout};
 use wireyard_tables as tables;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
@@ -67,8 +67,35 @@ impl Control {
     /// What became of each update. With [`Mode::Atomic`] nothing has changed then; there is one exception: if no worker can be asked for
     /// registers ([`ControlError::Unavailable`]), the other updates of the batch are done.
     pub fn write(&self, updates: &[Update], mode: Mode) -> std::result::Result<(), WriteError> {
+        self.write_checked(None, updates, mode)
+    }
+
+    /// The same for updates whose ids are of this program.
+    ///
+    /// # Errors
+    /// The same, and [`ControlError::FailedPrecondition`] for every update where another program was loaded meanwhile.
+    pub fn write_of(
+        &self,
+        program: &Arc<Program>,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
+        self.write_checked(Some(program), updates, mode)
+    }
+
+    fn write_checked(
+        &self,
+        program: Option<&Arc<Program>>,
+        updates: &[Update],
+        mode: Mode,
+    ) -> std::result::Result<(), WriteError> {
         let loader = self.shared.loader();
         let generation = loader.current();
+        if program.is_some_and(|program| !Arc::ptr_eq(program, &generation.program)) {
+            let text = "another program was loaded meanwhile; nothing was done";
+            let error = ControlError::FailedPrecondition(text.to_owned());
+            return Err(WriteError { results: vec![Err(error); updates.len()] });
+        }
         let batch = Batch { control: self, generation: &generation, now: self.now() };
         let mut results = vec![Ok(()); updates.len()];
         match mode {

@@ -3,15 +3,18 @@
 use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
-use crate::core::Core;
+use crate::core::{Core, EntriesShown, PortState, TableEntries, entries_of};
 use crate::live;
 use crate::ports::absent::AbsentPort;
+use crate::ports::faults::FaultyPort;
+use crate::ports::faults::chance::FaultSetup;
+use crate::ports::shut::ShutPort;
 use crate::ports::{self, Port, PortSpec};
 use crate::tm::{Limit, PortId, WredConfig};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
-fn no_port(port: u16) -> ControlError {
+pub(super) fn no_port(port: u16) -> ControlError {
     ControlError::NotFound(format!("there is no port {port}"))
 }
 
@@ -22,7 +25,7 @@ impl Control {
     }
 
     /// Asks the worker that has the port.
-    fn ask_owner<R: Send + 'static>(
+    pub(super) fn ask_owner<R: Send + 'static>(
         &self,
         port: u16,
         work: impl FnOnce(&mut Core, wireyard_tables::time::Time) -> R + Send + 'static,
@@ -104,18 +107,70 @@ impl Control {
     /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]; [`ControlError::Unimplemented`]: the device has several workers.
+    /// [`ControlError::NotFound`].
     pub fn remove_port(&self, number: u16) -> Result<()> {
-        if self.workers() > 1 {
-            let text = "the ports of several workers stay as they are";
-            return Err(ControlError::Unimplemented(text.to_owned()));
+        let owner = self.owner(number)?;
+        // The others forget the port first, so that they give its worker nothing more for it.
+        for worker in (0..self.workers()).filter(|worker| *worker != owner) {
+            self.ask(worker, move |core, now| core.detach_port(now, number).map(drop))?
+                .map_err(ControlError::Internal)?;
         }
-        let (mut port, mut memory) = self.ask(0, move |core, now| {
+        let (mut port, mut memory) = self.ask(owner, move |core, now| {
             let (port, _) = core.detach_port(now, number).map_err(|_| no_port(number))?;
             Ok::<_, ControlError>((port, core.memory().worker()))
         })??;
+        // Closing waits for the kernel: it is done here and not in the worker.
         port.close(&mut memory);
         Ok(())
+    }
+
+    /// The ports, by number.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn ports(&self) -> Result<Vec<PortState>> {
+        let mut all = Vec::new();
+        for worker in 0..self.workers() {
+            all.extend(self.ask(worker, |core, _| core.port_states())?);
+        }
+        all.sort_by_key(|port| port.port);
+        Ok(all)
+    }
+
+    /// Takes a port down, as if its link were, or up again: it carries no frame in either direction meanwhile.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
+        self.exchange_port(port, move |mut inner| {
+            if inner.is_shut() == is_shut || inner.shut(is_shut) {
+                return inner;
+            }
+            Box::new(ShutPort::new(inner))
+        })
+    }
+
+    /// Gives the cable of a port other faults from now on; [`FaultSetup::NONE`] ends them. Its counters go on.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn set_faults(&self, port: u16, setup: FaultSetup) -> Result<()> {
+        self.exchange_port(port, move |mut inner| {
+            if inner.set_faults(setup) || !setup.can_happen() {
+                return inner;
+            }
+            Box::new(FaultyPort::new(inner, setup))
+        })
+    }
+
+    fn exchange_port(
+        &self,
+        port: u16,
+        make: impl FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send + 'static,
+    ) -> Result<()> {
+        let is_there =
+            self.ask_owner(port, move |core, now| core.exchange_port(now, port, make))?;
+        if is_there { Ok(()) } else { Err(no_port(port)) }
     }
 
     /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.
@@ -165,6 +220,20 @@ impl Control {
             all.merge(&self.ask(worker, |core, _| core.statistics())?);
         }
         Ok(all)
+    }
+
+    /// What the entries of tables with counters or meters counted; no worker is asked.
+    pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
+        entries_of(&self.shared.loader().current(), shown)
+    }
+
+    /// Sets all watermarks to what there is now.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn clear_watermarks(&self) -> Result<()> {
+        let clear = |core: &mut Core, _| core.traffic_mut().clear_watermarks();
+        (0..self.workers()).try_for_each(|worker| self.ask(worker, clear))
     }
 }
 

@@ -73,7 +73,7 @@ pub struct EntryReport {
 }
 
 /// What the entries of the tables of a generation counted.
-pub(super) fn of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
+pub(crate) fn entries_of(generation: &Generation, shown: EntriesShown) -> Vec<TableEntries> {
     let program = &generation.program;
     let tables = generation.state.tables();
     let snapshot = tables.snapshot();
@@ -122,6 +122,25 @@ fn most_met(view: &TableView, most: usize, is_there: impl Fn(Slot) -> bool) -> V
     ranks.map(|Reverse((_, Reverse(index)))| Slot(index as u32)).collect()
 }
 
+/// A match as it is written in an entries file; `None` for one that is left out there.
+pub(crate) fn match_text(key: &Key, one: &Match) -> Option<String> {
+    let shown = |number: u128| value(key.display, key.bits, number);
+    Some(match *one {
+        Match::Exact(value) | Match::Optional(Some(value)) => shown(value),
+        Match::Lpm { value, prefix_len } => format!("{}/{prefix_len}", shown(value)),
+        Match::Ternary { value, mask } => match prefix_of(mask, key) {
+            Some(len) if len == key.bits => shown(value),
+            Some(len) => format!("{}/{len}", shown(value)),
+            None => format!("{} &&& {mask:#x}", shown(value)),
+        },
+        Match::Range { lo, hi } if lo == hi => shown(lo),
+        // Bounds are counted, not read by their bits.
+        Match::Range { lo, hi } if key.display == Display::Hex => format!("{lo}..{hi}"),
+        Match::Range { lo, hi } => format!("{}..{}", shown(lo), shown(hi)),
+        Match::Optional(None) | Match::Any => return None,
+    })
+}
+
 fn report(
     program: &Program,
     table: &Table,
@@ -130,23 +149,8 @@ fn report(
     entry: &Entry,
 ) -> EntryReport {
     let keys = table.keys.iter().zip(&entry.matches);
-    let shown = |number: u128, key: &Key| value(key.display, key.bits, number);
     let literal = |(key, one): (&Key, &Match)| {
-        let text = match *one {
-            Match::Exact(value) | Match::Optional(Some(value)) => shown(value, key),
-            Match::Lpm { value, prefix_len } => format!("{}/{prefix_len}", shown(value, key)),
-            Match::Ternary { value, mask } => match prefix_of(mask, key) {
-                Some(len) if len == key.bits => shown(value, key),
-                Some(len) => format!("{}/{len}", shown(value, key)),
-                None => format!("{} &&& {mask:#x}", shown(value, key)),
-            },
-            Match::Range { lo, hi } if lo == hi => shown(lo, key),
-            // Bounds are counted, not read by their bits.
-            Match::Range { lo, hi } if key.display == Display::Hex => format!("{lo}..{hi}"),
-            Match::Range { lo, hi } => format!("{}..{}", shown(lo, key), shown(hi, key)),
-            Match::Optional(None) | Match::Any => return None,
-        };
-        Some((key.name.clone(), Value::from(text)))
+        match_text(key, one).map(|text| (key.name.clone(), Value::from(text)))
     };
     let count = view.counters().and_then(|counters| counters.read(slot.0 as usize));
     let meter = view.meters().and_then(|meters| meters.config(slot.0 as usize));

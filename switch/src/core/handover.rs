@@ -97,11 +97,6 @@ impl Mesh {
         self.peers.get_mut(usize::from(worker))?.as_mut()
     }
 
-    /// True if there are more workers than one.
-    pub(super) fn is_shared(&self) -> bool {
-        self.others().next().is_some()
-    }
-
     /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
     pub(super) fn has_pending(&self) -> bool {
         let waits =

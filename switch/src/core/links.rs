@@ -9,11 +9,13 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
-use super::{Core, Mesh, PASSES_MAX};
+use super::slot::Slot;
+use super::{Core, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::control::DeviceEvent;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{Port, PortError};
+use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
 impl Core {
@@ -168,26 +170,24 @@ impl Core {
     /// Takes a port out of the device and closes it. An error is what the port said about its last frames.
     ///
     /// # Errors
-    /// There is no such port, or the device has several workers.
+    /// There is no such port.
     pub fn remove_port(&mut self, now: Time, number: u16) -> Result<Option<PortError>, String> {
         let (mut port, error) = self.detach_port(now, number)?;
         port.close(&mut self.mem);
         Ok(error)
     }
 
-    /// Takes a port out of the device and leaves it open. An error is what the port said about its last frames.
+    /// Takes a port out of the device and leaves it open. An error is what the port said about its last frames. Of several workers
+    /// each takes it out, its own last: what the others have given that one by then is dropped there.
     ///
     /// # Errors
-    /// There is no such port, or the device has several workers.
+    /// There is no such port.
     pub fn detach_port(
         &mut self,
         now: Time,
         number: u16,
     ) -> Result<(Box<dyn Port>, Option<PortError>), String> {
         let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
-        if self.mesh.as_ref().is_some_and(Mesh::is_shared) {
-            return Err("the ports of several workers stay as they are".to_owned());
-        }
         self.now = now;
         self.handle_events();
         self.ports.remove(slot, self.mem.kept() as usize);
@@ -200,6 +200,61 @@ impl Core {
         self.ports[slot].recorded = None;
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
+    }
+
+    /// Puts another port in the place of one, made of it. False: there is no such port here.
+    pub(crate) fn exchange_port(
+        &mut self,
+        now: Time,
+        number: u16,
+        make: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>,
+    ) -> bool {
+        let Some(index) = self.ports.find(number).filter(|slot| self.ports.is_here(*slot)) else {
+            return false;
+        };
+        self.now = now;
+        let slot = &mut self.ports[index];
+        let place = Box::new(AbsentPort::like(slot.port.as_ref()));
+        slot.port = make(std::mem::replace(&mut slot.port, place));
+        slot.is_always_polled = slot.port.poll_fd().is_none() || slot.port.is_always_polled();
+        self.ports.changes += 1;
+        self.check_links(now);
+        true
+    }
+
+    /// Records these ports into a new file from now on, in the place of the files that they are recorded in.
+    ///
+    /// # Errors
+    /// There is no such port, or the file is being written already.
+    pub(crate) fn record_into(
+        &mut self,
+        numbers: &[u16],
+        recorder: Recorder,
+    ) -> Result<(), String> {
+        let slots: Option<Vec<usize>> = numbers.iter().map(|n| self.ports.find(*n)).collect();
+        let slots = slots.ok_or("there is no such port")?;
+        if self.recording.find(recorder.path()).is_some() {
+            return Err(format!("{} is being written already", recorder.path().display()));
+        }
+        self.stop_recording(numbers);
+        let index = self.recording.begin(recorder);
+        slots.into_iter().for_each(|slot| self.recording.describe(&mut self.ports[slot], index));
+        Ok(())
+    }
+
+    /// Records these ports no more; files that no port is recorded in end.
+    pub(crate) fn stop_recording(&mut self, numbers: &[u16]) -> usize {
+        let mut stopped = 0;
+        for number in numbers {
+            let Some(slot) = self.ports.find(*number) else { continue };
+            let Some(place) = self.ports[slot].recorded.take() else { continue };
+            stopped += 1;
+            let is_used = |slot: &Slot| slot.recorded.is_some_and(|one| one.file == place.file);
+            if !self.ports.iter().any(is_used) {
+                self.recording.end(place);
+            }
+        }
+        stopped
     }
 
     /// Drops what the port was about to be given.

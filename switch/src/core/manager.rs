@@ -251,6 +251,33 @@ impl Manager {
         self.qos.report.pools.iter().map(|pool| pool.name.as_str())
     }
 
+    /// Changes the rate of port `number` in this slot, which has one. With a lossless class it can only be lower than configured: the
+    /// headroom was computed for that rate.
+    pub(super) fn set_rate(
+        &mut self,
+        now: Time,
+        slot: usize,
+        number: u16,
+        rate: BitsPerSec,
+    ) -> Result<(), String> {
+        let configured = self.configuration(number).tm.rate;
+        let is_lossless = self.tm.lossless_groups(port_id(slot)) != 0;
+        if let Some(most) = configured.filter(|most| is_lossless && rate > *most) {
+            return Err(format!(
+                "port {number} has a lossless class, whose headroom is for {most}: more than that is set in switch.yaml"
+            ));
+        }
+        if !self.tm.set_rate(now, port_id(slot), rate) {
+            return Err(format!(
+                "port {number} has no rate to be changed: give it one in switch.yaml"
+            ));
+        }
+        if let Some(known) = self.rates.get_mut(slot + 1) {
+            *known = Some(rate.get());
+        }
+        Ok(())
+    }
+
     /// The rate of a slot's port.
     pub(super) fn rate_bps(&self, slot: usize) -> Option<u64> {
         self.rates.get(slot + 1).copied().flatten()

@@ -26,7 +26,7 @@ const DROPPED: u32 = 2;
 /// Where a port is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    file: usize,
+    pub(super) file: usize,
     /// Its first interface in the file.
     first: u32,
 }
@@ -59,17 +59,36 @@ impl Recording {
     /// # Errors
     /// The file cannot be created.
     pub(super) fn add(&mut self, port: &mut Slot, file: &Path) -> Result<(), String> {
-        let known = self.files.iter().position(|recorder| recorder.path() == file);
-        let index = match known {
+        let index = match self.find(file) {
             Some(index) => index,
-            None => {
-                let mut recorder = Recorder::create(file)?;
-                recorder.set_origin_ns(self.origin_ns);
-                self.files.push(recorder);
-                self.reported.push(false);
-                self.files.len() - 1
-            }
+            None => self.begin(Recorder::create(file)?),
         };
+        self.describe(port, index);
+        Ok(())
+    }
+
+    /// The file of this name that is being written.
+    pub(super) fn find(&self, file: &Path) -> Option<usize> {
+        self.files.iter().position(|recorder| !recorder.has_ended() && recorder.path() == file)
+    }
+
+    /// One more file; its index.
+    pub(super) fn begin(&mut self, mut recorder: Recorder) -> usize {
+        recorder.set_origin_ns(self.origin_ns);
+        self.files.push(recorder);
+        self.reported.push(false);
+        self.files.len() - 1
+    }
+
+    /// Ends a file, which another thread writes to its end.
+    pub(super) fn end(&mut self, place: Place) {
+        if let Some(recorder) = self.files.get_mut(place.file) {
+            recorder.end();
+        }
+    }
+
+    /// Records a port into the file with this index.
+    pub(super) fn describe(&mut self, port: &mut Slot, index: usize) {
         let (number, name, link) = (port.number, port.port.name(), port.port.caps().link);
         let mut add = |what| {
             let text = format!("port {number} {name} {what}");
@@ -79,7 +98,6 @@ impl Recording {
         add("out");
         add("dropped");
         port.recorded = Some(Place { file: index, first });
-        Ok(())
     }
 
     /// The time of day, in nanoseconds since 1970, at [`Time::ZERO`].

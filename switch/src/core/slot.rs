@@ -55,7 +55,44 @@ pub struct PortReport {
     pub faults: Option<FaultReport>,
 }
 
+/// A port as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PortState {
+    /// Port number.
+    pub port: u16,
+    /// The port as in its specification.
+    pub name: String,
+    /// `up`, `no carrier`, `down`, `gone` or `ended`.
+    pub link: &'static str,
+    /// It is down by command.
+    pub shut: bool,
+    /// What its frames are.
+    pub frames: &'static str,
+    /// The worker it belongs to.
+    pub worker: usize,
+    /// Faults are, or were, on its cable.
+    pub faults: bool,
+}
+
 impl Slot {
+    pub(super) fn state(&self, worker: usize) -> PortState {
+        PortState {
+            port: self.number,
+            name: self.port.name().to_owned(),
+            link: match self.last_state {
+                LinkState::Up => "up",
+                LinkState::NoCarrier => "no carrier",
+                LinkState::Down => "down",
+                LinkState::Gone => "gone",
+                LinkState::Ended => "ended",
+            },
+            shut: self.port.is_shut(),
+            frames: self.link.name(),
+            worker,
+            faults: self.port.faults().is_some(),
+        }
+    }
+
     pub(super) fn new(number: u16, mut port: Box<dyn Port>) -> Slot {
         let last_state = port.link_state(Time::ZERO);
         Slot {
@@ -132,6 +169,7 @@ impl Slot {
         let text = match state {
             LinkState::Up => "is up",
             LinkState::NoCarrier => "has no carrier: its peer is down",
+            LinkState::Down if self.port.is_shut() => "is down by command: `wireyard port up`",
             LinkState::Down => "is down: `ip link set ... up` brings it back",
             LinkState::Gone => "is gone; the other ports go on, and it is used again if it returns",
             LinkState::Ended => return None,

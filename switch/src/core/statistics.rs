@@ -3,15 +3,17 @@
 
 use serde::Serialize;
 use wireyard_pipeline::exec::Descriptor;
+use wireyard_tables::time::Time;
 
 use super::manager::{port_id, slot_of};
 use super::{
-    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, ProgramReport,
-    PuntedPacket, QueueingReport, TableEntries, entry_counters,
+    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, PortState,
+    ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
 use crate::recorder::RecorderReport;
 use crate::stats::{Ledger, LedgerReport};
 use crate::tm::{PortId, PortStatus, Tm};
+use crate::units::BitsPerSec;
 
 /// A snapshot of all counters of a device.
 #[derive(Clone, Debug, Serialize)]
@@ -79,6 +81,13 @@ impl Core {
         there.map(|(slot, n)| slot.report(reasons, n)).collect()
     }
 
+    /// The ports of this worker as they are.
+    pub fn port_states(&self) -> Vec<PortState> {
+        let worker = self.mesh.as_ref().map_or(0, Mesh::me);
+        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        mine.map(|slot| slot.state(worker)).collect()
+    }
+
     /// Packets inside by the port they came in by, in slot order.
     pub(super) fn queued_by_ingress(&mut self) -> Vec<u64> {
         let mut waiting = Vec::new();
@@ -143,7 +152,7 @@ impl Core {
 
     /// What the entries of the program's tables counted.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
-        self.generation().map_or_else(Vec::new, |generation| entry_counters::of(generation, shown))
+        self.generation().map_or_else(Vec::new, |generation| entries_of(generation, shown))
     }
 
     /// Drops counted so far for a reason.
@@ -169,6 +178,23 @@ impl Core {
     /// The traffic manager, for who observes or changes its congestion points.
     pub fn traffic_mut(&mut self) -> &mut Tm<Descriptor> {
         &mut self.manager.tm
+    }
+
+    /// Changes the rate of a port at run time.
+    pub(crate) fn set_rate(
+        &mut self,
+        now: Time,
+        number: u16,
+        rate: BitsPerSec,
+    ) -> Result<(), String> {
+        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
+        self.manager.set_rate(now, slot, number, rate)
+    }
+
+    /// Numbers of the ports of this worker, where queues are configured.
+    pub(crate) fn queued_ports(&self) -> Vec<u16> {
+        let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        mine.filter(|_| self.manager.configured).map(|slot| slot.number).collect()
     }
 
     /// A port as the traffic manager numbers it.

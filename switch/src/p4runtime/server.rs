@@ -1,13 +1,16 @@
-//! The server: an address, a thread, and the service on it.
+//! The server: addresses and unix sockets, a thread, and services on them.
 //!
 //! The thread has no part of the forwarding path; it reaches the device by the control handle only. It listens before the
 //! switch says that it runs, and ends with the process.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::device::Device;
@@ -47,31 +50,46 @@ impl Bound {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
 
-    /// Serves a device, from a thread of its own, until the process ends.
-    ///
-    /// # Errors
-    /// The thread or its runtime cannot be made.
-    pub fn serve(self, device: Device) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("--p4runtime: {error}");
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let service = Service::new(device);
-        let served = async move {
-            let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            super::events::start(service.clone());
-            let service =
-                P4RuntimeServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX);
-            let server = Server::builder()
-                .max_concurrent_streams(CALLS_MAX)
-                .http2_keepalive_interval(Some(KEEPALIVE))
-                .tcp_nodelay(true)
-                .add_service(service)
-                .serve_with_incoming(TcpListenerStream::new(listener));
-            server.await.map_err(std::io::Error::other)
-        };
-        let thread = std::thread::Builder::new().name("p4runtime".into());
-        let run = move || runtime.block_on(served);
-        thread.spawn(run).map_err(failed)?;
-        Ok(())
-    }
+/// Where a server listens.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// An address.
+    pub address: Option<Bound>,
+    /// A unix socket, which does not block.
+    pub socket: Option<UnixListener>,
+}
+
+/// Serves a device, with P4Runtime and `more` services beside it, from a thread of its own, until the process ends.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the server for controllers: {error}");
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let service = P4RuntimeServer::new(Service::new(device));
+    let routes = more.add_service(service.max_decoding_message_size(REQUEST_BYTES_MAX));
+    let served = async move {
+        let socket = listeners.socket.map(tokio::net::UnixListener::from_std).transpose()?;
+        if let Some(listener) = socket {
+            let listener = UnixListenerStream::new(listener);
+            tokio::spawn(server().add_routes(routes.clone()).serve_with_incoming(listener));
+        }
+        let Some(bound) = listeners.address else { return std::future::pending().await };
+        let listener = TcpListenerStream::new(tokio::net::TcpListener::from_std(bound.listener)?);
+        let served = server().add_routes(routes).serve_with_incoming(listener).await;
+        served.map_err(std::io::Error::other)
+    };
+    let thread = std::thread::Builder::new().name("controllers".into());
+    let run = move || runtime.block_on(served);
+    thread.spawn(run).map_err(failed)?;
+    Ok(())
+}
+
+fn server() -> Server {
+    Server::builder()
+        .max_concurrent_streams(CALLS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .tcp_nodelay(true)
 }

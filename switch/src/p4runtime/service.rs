@@ -1,7 +1,7 @@
 //! The service: six calls of gRPC.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
@@ -27,6 +27,8 @@ const INLINE_MAX: usize = 64;
 pub struct Service {
     pub(super) device: Arc<Device>,
     pub(super) streams: Arc<Streams>,
+    /// Somebody listens to what the device says: packets and digests are kept for controllers from the first stream on.
+    listens: Arc<Once>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -34,8 +36,8 @@ type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
     /// For a device.
-    pub fn new(device: Device) -> Service {
-        Service { device: Arc::new(device), streams: Arc::default() }
+    pub fn new(device: Arc<Device>) -> Service {
+        Service { device, streams: Arc::default(), listens: Arc::new(Once::new()) }
     }
 
     /// Work that may wait for a worker of the device.
@@ -188,6 +190,7 @@ impl P4Runtime for Service {
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Answer<Self::StreamChannelStream> {
         let id = self.device.arbitrate().open().or_else(refuse)?;
+        self.listens.call_once(|| super::events::start(self.clone()));
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
         self.streams.add(id, outgoing.clone());
         tokio::spawn(self.clone().serve(id, request.into_inner(), outgoing));

@@ -295,6 +295,21 @@ impl Port for FaultyPort {
         Some(FaultReport { received: self.inward.counters(), sent: self.outward.counters() })
     }
 
+    /// What is under way goes on as it was.
+    fn set_faults(&mut self, setup: FaultSetup) -> bool {
+        self.inward.chances = Chances::new(setup, 0);
+        self.outward.chances = Chances::new(setup, 1);
+        true
+    }
+
+    fn is_shut(&self) -> bool {
+        self.inner.is_shut()
+    }
+
+    fn shut(&mut self, is_shut: bool) -> bool {
+        self.inner.shut(is_shut)
+    }
+
     fn link_state(&mut self, now: Time) -> LinkState {
         match self.inner.link_state(now) {
             // The input has ended, what came out of it is still on the way.

@@ -20,6 +20,8 @@ pub struct PortStats {
     pub rx_segmented: u64,
     /// Frames that could not be read for another reason: dropped.
     pub rx_errors: u64,
+    /// Frames that arrived while the port was down by command: dropped.
+    pub rx_down: u64,
     /// Times that receiving stopped for want of a free chunk; no frame is lost by it here.
     pub rx_no_memory: u64,
     /// Frames whose checksum the port finished.
@@ -40,7 +42,7 @@ pub struct PortStats {
 
 impl PortStats {
     /// Every counter with its name, in a fixed order.
-    pub fn named(&self) -> [(&'static str, u64); 15] {
+    pub fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("rx_frames", self.rx_frames),
             ("rx_bytes", self.rx_bytes),
@@ -49,6 +51,7 @@ impl PortStats {
             ("rx_gso", self.rx_gso),
             ("rx_segmented", self.rx_segmented),
             ("rx_errors", self.rx_errors),
+            ("rx_down", self.rx_down),
             ("rx_no_memory", self.rx_no_memory),
             ("rx_checksums_finished", self.rx_checksums_finished),
             ("tx_frames", self.tx_frames),

@@ -10,6 +10,7 @@ use super::pfc::PauseCounters;
 use super::port::{GroupCounters, QueueCounters};
 use super::watchdog::WatchdogCounters;
 use super::wred::{MarkingHistogram, Wred, WredConfig, WredCounters};
+use crate::units::BitsPerSec;
 
 /// One queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +195,23 @@ impl<P: Default> Tm<P> {
         if let Some(wred) = self.wred_mut(port, queue) {
             wred.config = config;
         }
+    }
+
+    /// The rate of a port's link; `None` sends at once.
+    pub fn rate(&self, port: PortId) -> Option<BitsPerSec> {
+        self.ports.get(port.index())?.config.rate
+    }
+
+    /// Changes the rate of a port that has one, from its next frame on. False: it has none.
+    pub fn set_rate(&mut self, now: Time, port: PortId, rate: BitsPerSec) -> bool {
+        self.flush(now);
+        self.deferred.invalidate();
+        let Some(entry) = self.ports.get_mut(port.index()) else { return false };
+        let has_one = entry.config.rate.is_some();
+        if has_one {
+            entry.config.rate = Some(rate);
+        }
+        has_one
     }
 
     /// The threshold of a priority group.

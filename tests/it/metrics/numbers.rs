@@ -50,6 +50,7 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         rx_gso: next(),
         rx_segmented: next(),
         rx_errors: next(),
+        rx_down: next(),
         rx_no_memory: next(),
         rx_checksums_finished: next(),
         tx_frames: next(),

@@ -1,0 +1,173 @@
+//! Commands for a switch that runs, beyond its objects and ports: queues, programs, packets, notices.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::complete;
+
+use super::{ProgramArgs, SwitchArgs};
+
+/// `queue`.
+#[derive(Debug, Args)]
+pub struct QueueArgs {
+    #[command(subcommand)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub command: QueueCommand,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}
+
+/// A command of `queue`.
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// Rates, thresholds and marking curves in force.
+    List {
+        /// Of this port.
+        port: Option<u32>,
+        /// And this queue.
+        queue: Option<u32>,
+    },
+    /// Others, from now on.
+    Set {
+        /// The port.
+        port: u32,
+        /// The queue and its priority group, 0 to 7; `port` for what belongs to the whole port.
+        queue: String,
+        /// kmin=100KB, kmax=400KB, pmax=1%, alpha=1/8, limit=200KB; of a port rate=10Gbit/s.
+        #[arg(value_name = "NAME=VALUE", required = true)]
+        settings: Vec<String>,
+    },
+}
+
+/// `swap`.
+#[derive(Debug, Args)]
+pub struct SwapArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+    /// Say what would survive, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Keep nothing: begin with the entries of the new program.
+    #[arg(long, conflicts_with = "keep_all")]
+    pub anew: bool,
+    /// Refuse where the contents of a table, register, counter or meter would be lost.
+    #[arg(long)]
+    pub keep_all: bool,
+}
+
+/// When a stream of notices ends.
+#[derive(Clone, Debug, Args)]
+pub struct UntilArgs {
+    /// End after so many.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// End after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+}
+
+/// `digest`.
+#[derive(Debug, Args)]
+pub struct DigestArgs {
+    /// Only this digest.
+    #[arg(add = ArgValueCandidates::new(complete::arrays))]
+    pub name: Option<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub until: UntilArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}
+
+/// `events`.
+#[derive(Debug, Args)]
+pub struct EventsArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub until: UntilArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}
+
+/// `packet`.
+#[derive(Debug, Args)]
+pub struct PacketArgs {
+    #[command(subcommand)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub command: PacketCommand,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}
+
+/// A command of `packet`.
+#[derive(Debug, Subcommand)]
+pub enum PacketCommand {
+    /// A packet into the switch, as if it came in by a port, or out of a port as it is.
+    Send {
+        /// The packet, as hexadecimal digits.
+        hex: String,
+        /// Into ingress by this port; without it, by the CPU port.
+        #[arg(long, value_name = "N", conflicts_with = "out")]
+        port: Option<u32>,
+        /// Out of this port, without the program.
+        #[arg(long, value_name = "N")]
+        out: Option<u32>,
+    },
+    /// Packets to the CPU port, from now on.
+    Listen {
+        #[command(flatten)]
+        #[expect(missing_docs, reason = "documented on the type")]
+        until: UntilArgs,
+    },
+}
+
+/// `capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    #[command(subcommand)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub command: CaptureCommand,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}
+
+/// A command of `capture`.
+#[derive(Debug, Subcommand)]
+pub enum CaptureCommand {
+    /// Capture files with their records.
+    List,
+    /// Records a port, in, out and dropped, into a new pcapng file.
+    Start {
+        /// The port, or `all`.
+        port: String,
+        /// The file, which must not be there.
+        file: PathBuf,
+    },
+    /// Ends the capture of a port.
+    Stop {
+        /// The port, or `all`.
+        port: String,
+    },
+}
+
+/// `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+    /// Show it once and end.
+    #[arg(long)]
+    pub once: bool,
+}

@@ -1,0 +1,123 @@
+//! Commands for a switch that runs: each asks the device service and prints the answer.
+
+mod cells;
+mod groups;
+mod ports;
+mod print;
+mod queues;
+mod stats;
+mod swap;
+mod table;
+mod top;
+mod watch;
+mod words;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::args::{Command, SwitchArgs};
+use super::{Status, complain};
+use crate::management::client::{Calls, Remote};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use wire::change::Kind;
+
+/// What went wrong, for people.
+type Outcome = Result<(), String>;
+
+/// Runs a command for a switch that runs.
+pub(super) fn run(command: &Command) -> Status {
+    let done = match command {
+        Command::Table(args) => table::run(args),
+        Command::Counter(args) => cells::run(&cells::COUNTERS, &args.command, &args.on),
+        Command::Meter(args) => cells::run(&cells::METERS, &args.command, &args.on),
+        Command::Register(args) => cells::run(&cells::REGISTERS, &args.command, &args.on),
+        Command::ValueSet(args) => groups::value_set(args),
+        Command::Member(args) => groups::member(args),
+        Command::Group(args) => groups::group(args),
+        Command::Multicast(args) => groups::multicast(args),
+        Command::Mirror(args) => groups::mirror(args),
+        Command::Port(args) => ports::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::Queue(args) => queues::queue(args),
+        Command::Capture(args) => queues::capture(args),
+        Command::Swap(args) => swap::run(args),
+        Command::Digest(args) => watch::digest(args),
+        Command::Events(args) => watch::events(args),
+        Command::Packet(args) => watch::packet(args),
+        Command::Top(args) => top::run(args),
+        other => Err(format!("{other:?} is not for a switch that runs")),
+    };
+    match done {
+        Ok(()) => Status::Success,
+        Err(why) => {
+            complain(&why);
+            Status::Wrong
+        }
+    }
+}
+
+/// Shows something once, or again and again.
+fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let Some(seconds) = on.watch else { return once(&remote) };
+    if !(0.05..=86_400.0).contains(&seconds) {
+        return Err(format!("--watch={seconds}: give 0.05 to 86400 seconds"));
+    }
+    loop {
+        if !on.json {
+            print::clear_screen();
+        }
+        once(&remote)?;
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+}
+
+/// Does one change, and says what was done.
+fn change(on: &SwitchArgs, change: wire::Change) -> Outcome {
+    let remote = Remote::connect(on.switch.as_deref())?;
+    change_on(&remote, on, change)
+}
+
+fn change_on(remote: &Remote, on: &SwitchArgs, change: wire::Change) -> Outcome {
+    let request = wire::WriteRequest { changes: vec![change] };
+    let done = remote.document(|mut calls| async move { calls.write(request).await })?;
+    if on.json {
+        print::line(&done);
+    }
+    Ok(())
+}
+
+/// A change in words of entries.yaml.
+fn of_entries(kind: Kind, document: &Value) -> wire::Change {
+    wire::Change { kind: kind.into(), entries: words::yaml(document), ..Default::default() }
+}
+
+/// Reads objects, and prints them as they come.
+fn dump(on: &SwitchArgs, request: &wire::ReadRequest) -> Outcome {
+    show(on, |remote| {
+        let mut rows = print::Rows::new(on.json);
+        let request = request.clone();
+        let call = |mut calls: Calls| async move { calls.read(request).await };
+        remote.list(call, &mut |object| rows.add(object))?;
+        rows.finish();
+        Ok(())
+    })
+}
+
+/// Prints a part of what the switch says about itself, a list.
+fn list(on: &SwitchArgs, part: &'static str) -> Outcome {
+    show(on, |remote| {
+        let all = describe(remote)?;
+        let mut rows = print::Rows::new(on.json);
+        let found = all["program"][part].as_array().or(all[part].as_array());
+        found.into_iter().flatten().cloned().all(|object| rows.add(object));
+        rows.finish();
+        Ok(())
+    })
+}
+
+pub(super) fn describe(remote: &Remote) -> Result<Value, String> {
+    let request = wire::DescribeRequest {};
+    remote.document(|mut calls| async move { calls.describe(request).await })
+}

@@ -1,0 +1,35 @@
+//! `port`: the ports of a running switch.
+
+use super::{Outcome, list, print};
+use crate::cli::args::{PortArgs, PortCommand, SwitchArgs};
+use crate::cli::say;
+use crate::management::client::Remote;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use wire::port_request::Kind;
+
+pub(super) fn run(args: &PortArgs) -> Outcome {
+    let on = &args.on;
+    match &args.command {
+        PortCommand::List => list(on, "ports"),
+        PortCommand::Add { port, spec } => change(on, Kind::Add, *port, spec),
+        PortCommand::Remove { port } => change(on, Kind::Remove, *port, ""),
+        PortCommand::Up { port } => change(on, Kind::Up, *port, ""),
+        PortCommand::Down { port } => change(on, Kind::Down, *port, ""),
+        PortCommand::Faults { port, spec } => {
+            change(on, Kind::Faults, *port, if spec == "none" { "" } else { spec })
+        }
+    }
+}
+
+fn change(on: &SwitchArgs, kind: Kind, port: u32, spec: &str) -> Outcome {
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let request = wire::PortRequest { kind: kind.into(), port, spec: spec.to_owned() };
+    let done = remote.document(|mut calls| async move { calls.change_port(request).await })?;
+    if on.json {
+        print::line(&done);
+    }
+    for notice in done["notices"].as_array().into_iter().flatten() {
+        say(&format!("port {port}: {}", print::cell(notice)));
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Objects as JSON lines, or as tables for people.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+use serde_json::Value;
+
+use super::super::{note_written, print};
+use crate::terminal;
+
+/// Rows of a table that are kept for the width of its columns; what follows has those widths.
+const ROWS_KEPT: usize = 1000;
+
+/// One object as a line of JSON.
+pub(super) fn line(value: &Value) {
+    note_written(terminal::out_json(&format!("{value}\n")));
+}
+
+/// Begins a screen anew, on a terminal.
+pub(super) fn clear_screen() {
+    if std::io::stdout().is_terminal() {
+        use std::io::Write as _;
+        let _ = std::io::stdout().write_all(b"\x1b[H\x1b[2J");
+    }
+}
+
+/// A value in a cell.
+pub(super) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::Bool(is) => if *is { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
+        Value::Object(map) if is_action(value) => {
+            let params = map.get("params").and_then(Value::as_array).into_iter().flatten();
+            let params: Vec<String> = params.map(|param| cell(&param["name"])).collect();
+            let name = map.get("name").map(cell).unwrap_or_default();
+            if params.is_empty() { name } else { format!("{name}({})", params.join(", ")) }
+        }
+        Value::Object(map) if map.contains_key("name") && map.contains_key("bits") => {
+            let kind = map.get("kind").map_or(String::new(), |kind| format!(" {}", cell(kind)));
+            format!("{}:{}{kind}", cell(&map["name"]), cell(&map["bits"]))
+        }
+        Value::Object(map) if map.is_empty() => "any".to_owned(),
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(key, value)| format!("{key}={}", cell(value)));
+            pairs.collect::<Vec<_>>().join(" ")
+        }
+        number => number.to_string(),
+    }
+}
+
+fn is_action(value: &Value) -> bool {
+    value.get("params").is_some() && value.get("name").is_some()
+}
+
+/// Objects that are printed as lines of JSON, or as a table whose columns are their members.
+pub(super) struct Rows {
+    as_json: bool,
+    columns: Vec<String>,
+    kept: Vec<Value>,
+    widths: Option<Vec<usize>>,
+}
+
+impl Rows {
+    pub(super) fn new(as_json: bool) -> Rows {
+        Rows { as_json, columns: Vec::new(), kept: Vec::new(), widths: None }
+    }
+
+    /// One more; false when nobody reads any more.
+    pub(super) fn add(&mut self, object: Value) -> bool {
+        if self.as_json {
+            let written = terminal::out_json(&format!("{object}\n"));
+            let is_read = written.is_ok();
+            note_written(written);
+            return is_read;
+        }
+        let names = object.as_object().into_iter().flat_map(|map| map.keys());
+        for name in names {
+            if !self.columns.contains(name) && self.widths.is_none() {
+                self.columns.push(name.clone());
+            }
+        }
+        self.kept.push(object);
+        if self.kept.len() >= ROWS_KEPT {
+            self.finish();
+        }
+        true
+    }
+
+    /// The rest.
+    pub(super) fn finish(&mut self) {
+        if self.as_json || self.kept.is_empty() {
+            return;
+        }
+        let rows: Vec<Vec<String>> =
+            self.kept.drain(..).map(|row| cells(&self.columns, &row)).collect();
+        let is_first = self.widths.is_none();
+        let widths = self.widths.get_or_insert_with(|| {
+            let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+            let names = self.columns.iter().enumerate();
+            names.map(|(n, name)| width(n).max(name.chars().count())).collect()
+        });
+        let mut out = String::new();
+        if is_first {
+            row(&mut out, widths, &self.columns);
+        }
+        rows.iter().for_each(|cells| row(&mut out, widths, cells));
+        print(&out);
+    }
+}
+
+fn cells(columns: &[String], object: &Value) -> Vec<String> {
+    columns.iter().map(|name| object.get(name).map_or(String::new(), cell)).collect()
+}
+
+fn row(out: &mut String, widths: &[usize], cells: &[String]) {
+    let mut text = String::new();
+    for (cell, width) in cells.iter().zip(widths) {
+        let _ = write!(text, "{cell:<width$}  ");
+    }
+    out.push_str(text.trim_end());
+    out.push('\n');
+}

@@ -1,0 +1,75 @@
+//! `queue` and `capture`: settings of ports at run time.
+
+use serde_json::Value;
+
+use super::{Outcome, print, show};
+use crate::cli::args::{CaptureArgs, CaptureCommand, QueueArgs, QueueCommand, SwitchArgs};
+use crate::management::client::{Calls, Remote};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+
+pub(super) fn queue(args: &QueueArgs) -> Outcome {
+    match &args.command {
+        QueueCommand::List { port, queue } => show(&args.on, |remote| {
+            let (port, queue) = (port.unwrap_or(0), *queue);
+            ask(remote, &args.on, wire::QueueRequest { port, queue, settings: Vec::new() })
+        }),
+        QueueCommand::Set { port, queue, settings } => {
+            let wrong = |_| format!("`{queue}`: write a queue, 0 to 7, or `port`");
+            let queue = match queue.as_str() {
+                "port" => None,
+                number => Some(number.parse().map_err(wrong)?),
+            };
+            let remote = Remote::connect(args.on.switch.as_deref())?;
+            let settings = settings.clone();
+            ask(&remote, &args.on, wire::QueueRequest { port: *port, queue, settings })
+        }
+    }
+}
+
+fn ask(remote: &Remote, on: &SwitchArgs, request: wire::QueueRequest) -> Outcome {
+    let call = |mut calls: Calls| async move { calls.change_queue(request).await };
+    rows(on, &remote.document(call)?);
+    Ok(())
+}
+
+fn rows(on: &SwitchArgs, list: &Value) {
+    let mut rows = print::Rows::new(on.json);
+    list.as_array().into_iter().flatten().cloned().all(|object| rows.add(object));
+    rows.finish();
+}
+
+pub(super) fn capture(args: &CaptureArgs) -> Outcome {
+    let port = |text: &str| match text {
+        "all" => Ok(0),
+        number => number
+            .parse::<u32>()
+            .ok()
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("`{number}`: write the number of a port, or `all`")),
+    };
+    let request = match &args.command {
+        CaptureCommand::List => None,
+        CaptureCommand::Start { port: of, file } => {
+            // The switch writes it: its folder is another one.
+            let file = std::path::absolute(file).map_err(|error| error.to_string())?;
+            let file = file.to_str().ok_or("the name of the file is no UTF-8")?.to_owned();
+            Some(wire::CaptureRequest { port: port(of)?, file })
+        }
+        CaptureCommand::Stop { port: of } => {
+            Some(wire::CaptureRequest { port: port(of)?, file: String::new() })
+        }
+    };
+    let on = &args.on;
+    let Some(request) = request else {
+        return show(on, |remote| {
+            let request = wire::StatisticsRequest::default();
+            let call = |mut calls: Calls| async move { calls.statistics(request).await };
+            rows(on, &remote.document(call)?["captures"]);
+            Ok(())
+        });
+    };
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let done = remote.document(|mut calls: Calls| async move { calls.capture(request).await })?;
+    rows(on, &done);
+    Ok(())
+}

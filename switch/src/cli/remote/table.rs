@@ -1,0 +1,79 @@
+//! `table`: entries and default actions.
+
+use serde_json::{Map, Value, json};
+
+use super::{Outcome, change, dump, list, of_entries, words};
+use crate::cli::args::{EntryArgs, KeyArgs, SwitchArgs, TableArgs, TableCommand};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use wire::change::Kind;
+use wire::read_request::Kind as What;
+
+pub(super) fn run(args: &TableArgs) -> Outcome {
+    let on = &args.on;
+    match &args.command {
+        TableCommand::List => list(on, "tables"),
+        TableCommand::Dump { table, keys, priority } => read(on, table.as_deref(), keys, *priority),
+        TableCommand::Add(entry) => write(on, Kind::Insert, entry),
+        TableCommand::Modify(entry) => write(on, Kind::Modify, entry),
+        TableCommand::Set(entry) => write(on, Kind::Set, entry),
+        TableCommand::Delete(KeyArgs { table, keys, priority }) => {
+            change(on, of_entries(Kind::Delete, &of_key(table, keys, *priority)?))
+        }
+        TableCommand::Clear { table, .. } => {
+            let name = table.clone().unwrap_or_default();
+            change(on, wire::Change { kind: Kind::Clear.into(), name, ..Default::default() })
+        }
+        TableCommand::Default { table, words } => default(on, table.as_deref(), words),
+        TableCommand::Load { file } => {
+            let name = file.display().to_string();
+            let entries = std::fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
+            let kind = Kind::Set.into();
+            change(on, wire::Change { kind, entries, name, ..Default::default() })
+        }
+    }
+}
+
+fn default(on: &SwitchArgs, table: Option<&str>, words: &[String]) -> Outcome {
+    let (Some(table), Some(first)) = (table, words.first()) else {
+        let name = table.unwrap_or_default().to_owned();
+        return dump(
+            on,
+            &wire::ReadRequest { kind: What::Defaults.into(), name, ..Default::default() },
+        );
+    };
+    let kind = if first == "reset" { Kind::Delete } else { Kind::Modify };
+    change(on, of_entries(kind, &json!({ "defaults": { table: words::call(words)? } })))
+}
+
+fn write(on: &SwitchArgs, kind: Kind, entry: &EntryArgs) -> Outcome {
+    let (keys, action) = words::split(&entry.words);
+    let mut one = Map::new();
+    one.insert("match".into(), words::pairs(keys)?.into());
+    one.insert("action".into(), words::call(action)?.into());
+    one.extend(entry.priority.map(|priority| ("priority".into(), priority.into())));
+    one.extend(entry.idle_timeout_ms.map(|ms| ("idle_timeout_ms".into(), ms.into())));
+    if let Some(rates) = &entry.meter {
+        one.insert("meter".into(), words::rates(std::slice::from_ref(rates))?);
+    }
+    change(on, of_entries(kind, &json!({ "entries": { &entry.table: [one] } })))
+}
+
+/// What names one entry.
+fn of_key(table: &str, keys: &[String], priority: Option<u64>) -> Result<Value, String> {
+    let mut one = Map::new();
+    one.insert("match".into(), words::pairs(keys)?.into());
+    // Of an entry that is only named it may be any.
+    one.insert("action".into(), "any".into());
+    one.extend(priority.map(|priority| ("priority".into(), priority.into())));
+    Ok(json!({ "entries": { table: [one] } }))
+}
+
+fn read(on: &SwitchArgs, table: Option<&str>, keys: &[String], priority: Option<u64>) -> Outcome {
+    let kind = What::Entries.into();
+    let name = table.unwrap_or_default().to_owned();
+    let entries = match keys {
+        [] => String::new(),
+        keys => words::yaml(&of_key(&name, keys, priority)?),
+    };
+    dump(on, &wire::ReadRequest { kind, name, entries, ..Default::default() })
+}

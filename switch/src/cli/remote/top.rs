@@ -1,0 +1,266 @@
+//! `top`: what a running switch does now: rates of ports, queues, who pauses whom, drops, the entries that most packets meet.
+//!
+//! Two statistics, an interval apart, and their difference; nothing is kept in the switch for it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Outcome, print};
+use crate::cli::args::TopArgs;
+use crate::management::client::{Calls, Remote};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+
+/// Entries of each table that are looked at.
+const ENTRIES: u32 = 20;
+/// Lines of a list that are shown to people.
+const SHOWN: usize = 10;
+
+pub(super) fn run(args: &TopArgs) -> Outcome {
+    let on = &args.on;
+    let seconds = on.watch.unwrap_or(1.0);
+    if !(0.05..=3600.0).contains(&seconds) {
+        return Err(format!("--watch={seconds}: give 0.05 to 3600 seconds"));
+    }
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let mut before = take(&remote)?;
+    loop {
+        sleep(Duration::from_secs_f64(seconds));
+        let now = take(&remote)?;
+        let shown = compare(&before, &now);
+        match on.json {
+            true => print::line(&shown),
+            false => {
+                let text = people(&shown, remote.name());
+                if !args.once {
+                    print::clear_screen();
+                }
+                super::super::print(&text);
+            }
+        }
+        if args.once {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+fn take(remote: &Remote) -> Result<Value, String> {
+    let request = wire::StatisticsRequest { entries: ENTRIES, clear_watermarks: false };
+    remote.document(|mut calls: Calls| async move { calls.statistics(request).await })
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// What the values of a list count by a name of theirs.
+fn by<'v>(list: &'v Value, key: &str) -> BTreeMap<String, &'v Value> {
+    items(list).map(|one| (one[key].to_string(), one)).collect()
+}
+
+/// The difference of two statistics, as rates.
+fn compare(before: &Value, now: &Value) -> Value {
+    let span_s = count(&now["time_ns"]).saturating_sub(count(&before["time_ns"])) as f64 / 1e9;
+    let span_s = span_s.max(1e-3);
+    let rate = |now: &Value, before: Option<&Value>| {
+        let more = count(now).saturating_sub(before.map_or(0, count));
+        (more as f64 / span_s).round() as u64
+    };
+    let known = by(&before["ports"], "port");
+    let ports = items(&now["ports"]).map(|port| {
+        let old = known.get(&port["port"].to_string()).map(|old| &old["medium"]);
+        let of = |name: &str| rate(&port["medium"][name], old.map(|old| &old[name]));
+        json!({
+            "port": port["port"], "name": port["name"],
+            "rx_packets_s": of("rx_frames"), "rx_bits_s": of("rx_bytes") * 8,
+            "tx_packets_s": of("tx_frames"), "tx_bits_s": of("tx_bytes") * 8,
+        })
+    });
+    let known = by(&before["queueing"]["ports"], "port");
+    let mut queues = Vec::new();
+    for port in items(&now["queueing"]["ports"]) {
+        let old = known.get(&port["port"].to_string()).map(|old| by(&old["queues"], "queue"));
+        let groups = by(&port["groups"], "group");
+        for queue in items(&port["queues"]) {
+            let number = queue["queue"].to_string();
+            let old = old.as_ref().and_then(|old| old.get(&number));
+            let of = |name: &str| rate(&queue[name], old.map(|old| &old[name]));
+            let stops = groups.get(&number).is_some_and(|group| group["stopped"] == true);
+            queues.push(json!({
+                "port": port["port"], "queue": queue["queue"], "waiting_bytes": queue["waiting_bytes"],
+                "peak_bytes": queue["peak_bytes"], "packets_s": of("sent") + of("passed"),
+                "marked_s": of("marked"), "dropped_s": of("dropped") + of("refused"),
+                "paused": queue["paused"], "stops_its_peer": stops,
+            }));
+        }
+    }
+    let old: BTreeMap<String, u64> = items(&before["total"]["dropped"])
+        .map(|pair| (pair[0].to_string(), count(&pair[1])))
+        .collect();
+    let drops = items(&now["total"]["dropped"]).map(|pair| {
+        let old = Value::from(old.get(&pair[0].to_string()).copied().unwrap_or(0));
+        json!({ "reason": pair[0], "dropped": pair[1], "dropped_s": rate(&pair[1], Some(&old)) })
+    });
+    json!({
+        "seconds": span_s,
+        "program": now["program"]["name"],
+        "ports": ports.collect::<Value>(),
+        "queues": queues,
+        "waits": now["waits"],
+        "drops": drops.collect::<Value>(),
+        "entries": hottest(before, now, &rate),
+    })
+}
+
+/// Entries that packets met meanwhile, the busiest first.
+fn hottest(
+    before: &Value,
+    now: &Value,
+    rate: &dyn Fn(&Value, Option<&Value>) -> u64,
+) -> Vec<Value> {
+    let name = |table: &Value, entry: &Value| {
+        format!("{} {} {}", table["table"], entry["match"], entry["priority"])
+    };
+    let mut old = BTreeMap::new();
+    for table in items(&before["entry_counters"]) {
+        old.extend(items(&table["entries"]).map(|entry| (name(table, entry), &entry["packets"])));
+    }
+    let mut all = Vec::new();
+    for table in items(&now["entry_counters"]) {
+        for entry in items(&table["entries"]) {
+            let packets_s = rate(&entry["packets"], old.get(&name(table, entry)).copied());
+            if packets_s > 0 {
+                all.push(json!({
+                    "table": table["table"], "match": entry["match"], "action": entry["action"],
+                    "packets": entry["packets"], "packets_s": packets_s,
+                }));
+            }
+        }
+    }
+    all.sort_by_key(|entry| std::cmp::Reverse(count(&entry["packets_s"])));
+    all
+}
+
+/// A rate with a prefix.
+fn short(value: u64) -> String {
+    match value {
+        0..10_000 => value.to_string(),
+        10_000..10_000_000 => format!("{:.1} k", value as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} M", value as f64 / 1e6),
+        _ => format!("{:.1} G", value as f64 / 1e9),
+    }
+}
+
+fn people(shown: &Value, switch: &str) -> String {
+    let text = |value: &Value| print::cell(value);
+    let mut out = String::new();
+    let _ = writeln!(out, "{} at {switch}", text(&shown["program"]));
+    let _ = writeln!(
+        out,
+        "\n{:>5}  {:<20} {:>12} {:>12} {:>12} {:>12}",
+        "port", "name", "rx packet/s", "rx bit/s", "tx packet/s", "tx bit/s"
+    );
+    for port in items(&shown["ports"]) {
+        let rate = |name: &str| short(count(&port[name]));
+        let _ = writeln!(
+            out,
+            "{:>5}  {:<20} {:>12} {:>12} {:>12} {:>12}",
+            text(&port["port"]),
+            text(&port["name"]),
+            rate("rx_packets_s"),
+            rate("rx_bits_s"),
+            rate("tx_packets_s"),
+            rate("tx_bits_s")
+        );
+    }
+    queues(&mut out, shown);
+    for drop in items(&shown["drops"]).take(SHOWN) {
+        let rate = short(count(&drop["dropped_s"]));
+        let _ = writeln!(
+            out,
+            "dropped: {} {rate}/s, {} in all",
+            text(&drop["reason"]),
+            drop["dropped"]
+        );
+    }
+    for entry in items(&shown["entries"]).take(SHOWN) {
+        let rate = short(count(&entry["packets_s"]));
+        let (table, keys) = (text(&entry["table"]), text(&entry["match"]));
+        let _ = writeln!(out, "{rate:>10}/s  {table}: {keys} -> {}", text(&entry["action"]));
+    }
+    out
+}
+
+fn queues(out: &mut String, shown: &Value) {
+    let mut is_first = true;
+    for queue in items(&shown["queues"]) {
+        if std::mem::take(&mut is_first) {
+            let _ = writeln!(
+                out,
+                "\n{:>5} {:>5} {:>12} {:>12} {:>12} {:>10} {:>10}",
+                "port", "queue", "waiting B", "peak B", "packet/s", "marked/s", "dropped/s"
+            );
+        }
+        let rate = |name: &str| short(count(&queue[name]));
+        let paused = if queue["paused"] == true { "  paused by its peer" } else { "" };
+        let stops = if queue["stops_its_peer"] == true { "  pauses its peer" } else { "" };
+        let _ = writeln!(
+            out,
+            "{:>5} {:>5} {:>12} {:>12} {:>12} {:>10} {:>10}{paused}{stops}",
+            count(&queue["port"]),
+            count(&queue["queue"]),
+            count(&queue["waiting_bytes"]),
+            count(&queue["peak_bytes"]),
+            rate("packets_s"),
+            rate("marked_s"),
+            rate("dropped_s"),
+        );
+    }
+    for wait in items(&shown["waits"]) {
+        let _ = writeln!(
+            out,
+            "port {} pauses its peer (priorities {}) for port {}, whose queue {} is paused with {} B of it",
+            wait["port"],
+            print::cell(&wait["priorities"]),
+            wait["waits_for"],
+            wait["queue"],
+            wait["bytes"]
+        );
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_differences_by_time() {
+        let at = |time_ns: u64, frames: u64, dropped: u64, hits: u64| {
+            json!({
+                "time_ns": time_ns,
+                "ports": [{ "port": 1, "name": "a", "medium": { "rx_frames": frames, "rx_bytes": frames * 100 } }],
+                "total": { "dropped": [["acl", dropped]] },
+                "entry_counters": [{ "table": "t", "entries": [
+                    { "match": { "k": "1" }, "action": "x", "packets": hits }, { "match": { "k": "2" }, "action": "y", "packets": 3 },
+                ] }],
+            })
+        };
+        let shown = compare(&at(0, 100, 5, 10), &at(500_000_000, 300, 6, 20));
+        assert_eq!(shown["ports"][0]["rx_packets_s"], 400);
+        assert_eq!(shown["ports"][0]["rx_bits_s"], 320_000);
+        assert_eq!(shown["drops"][0]["dropped_s"], 2);
+        assert_eq!(shown["entries"].as_array().map(Vec::len), Some(1), "{shown}");
+        assert_eq!(shown["entries"][0]["packets_s"], 20);
+        let text = people(&shown, "here");
+        assert!(text.contains("t: k=1 -> x") && text.contains("acl 2/s, 6 in all"), "{text}");
+    }
+}

@@ -1,0 +1,98 @@
+//! `digest`, `events` and `packet`: what a running switch says, and packets for it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Outcome, print};
+use crate::cli::args::{DigestArgs, EventsArgs, PacketArgs, PacketCommand, SwitchArgs, UntilArgs};
+use crate::management::client::{Calls, Remote};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+
+/// Prints notices until there were enough, or the time is over.
+fn watch(
+    on: &SwitchArgs,
+    until: &UntilArgs,
+    request: wire::WatchRequest,
+    wanted: impl Fn(&Value) -> bool,
+) -> Outcome {
+    let most = match until.seconds {
+        Some(seconds) if (0.0..1e9).contains(&seconds) => Some(Duration::from_secs_f64(seconds)),
+        Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000")),
+        None => None,
+    };
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let mut left = until.count.unwrap_or(u64::MAX);
+    let call = |mut calls: Calls| async move { calls.watch(request).await };
+    remote.list_for(most, call, &mut |notice| {
+        if !wanted(&notice) && notice.get("lost").is_none() {
+            return left > 0;
+        }
+        match on.json {
+            true => print::line(&notice),
+            false => super::super::print(&(people(&notice) + "\n")),
+        }
+        left = left.saturating_sub(1);
+        left > 0
+    })
+}
+
+/// A notice in one line.
+fn people(notice: &Value) -> String {
+    let seconds = notice["time_ns"].as_u64().unwrap_or(0) as f64 / 1e9;
+    let members = notice.as_object().into_iter().flatten();
+    let members = members.filter(|(name, _)| !["time_ns", "worker"].contains(&name.as_str()));
+    let words = members.map(|(name, value)| format!("{name} {}", print::cell(value)));
+    format!("{seconds:12.6}  {}", words.collect::<Vec<_>>().join("  "))
+}
+
+pub(super) fn digest(args: &DigestArgs) -> Outcome {
+    let request = wire::WatchRequest { digests: true, ..Default::default() };
+    let name = args.name.as_deref();
+    if let Some(name) = name {
+        check_digest(&args.on, name)?;
+    }
+    watch(&args.on, &args.until, request, |notice| name.is_none_or(|name| notice["digest"] == name))
+}
+
+/// A name that the program does not have would never come.
+fn check_digest(on: &SwitchArgs, name: &str) -> Outcome {
+    let remote = Remote::connect(on.switch.as_deref())?;
+    let all = super::describe(&remote)?;
+    let digests = all["program"]["digests"].as_array().into_iter().flatten();
+    let known: Vec<&str> = digests.filter_map(|one| one["name"].as_str()).collect();
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let near = wireyard_pipeline::diag::suggest(name, known.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+    Err(format!("the program has no digest {name}{near}"))
+}
+
+pub(super) fn events(args: &EventsArgs) -> Outcome {
+    let request = wire::WatchRequest { events: true, idle: true, ..Default::default() };
+    watch(&args.on, &args.until, request, |_| true)
+}
+
+pub(super) fn packet(args: &PacketArgs) -> Outcome {
+    match &args.command {
+        PacketCommand::Listen { until } => {
+            let request = wire::WatchRequest { packets: true, ..Default::default() };
+            watch(&args.on, until, request, |_| true)
+        }
+        PacketCommand::Send { hex, port, out } => {
+            let request = wire::PacketRequest {
+                packet: crate::cli::trace::bytes(hex).map_err(|why| why.replace("--hex: ", ""))?,
+                port: out.or(*port).unwrap_or(0),
+                out: out.is_some(),
+            };
+            let remote = Remote::connect(args.on.switch.as_deref())?;
+            let call = |mut calls: Calls| async move { calls.send_packet(request).await };
+            let done = remote.document(call)?;
+            if args.on.json {
+                print::line(&done);
+            }
+            Ok(())
+        }
+    }
+}

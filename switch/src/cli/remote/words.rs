@@ -1,0 +1,114 @@
+//! Words of the command line as documents of entries.yaml.
+
+use serde_json::{Map, Value, json};
+
+/// A document as YAML: numbers stay plain where they are keys, all other texts are quoted.
+pub(super) fn yaml(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(key, value)| {
+                let is_number = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
+                let key =
+                    if is_number { key.clone() } else { Value::from(key.as_str()).to_string() };
+                format!("{key}: {}", yaml(value))
+            });
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(yaml).collect();
+            format!("[ {} ]", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// `KEY=VALUE` words as a map; where a value itself has a `=`, the first one divides.
+pub(super) fn pairs(words: &[String]) -> Result<Map<String, Value>, String> {
+    let pair = |word: &String| match word.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), Value::from(value.trim())))
+        }
+        _ => Err(format!("`{word}`: write KEY=VALUE")),
+    };
+    words.iter().map(pair).collect()
+}
+
+/// An action with its arguments, of which the first word is the name: `forward 2`, `forward(2)`.
+pub(super) fn call(words: &[String]) -> Result<String, String> {
+    match words {
+        [] => Err("there is no action: write its name, and its arguments behind it".into()),
+        [whole] => Ok(whole.clone()),
+        [name, args @ ..] if name.contains('(') => {
+            Err(format!("`{name}` has its arguments already: what is `{}`?", args.join(" ")))
+        }
+        [name, args @ ..] => Ok(format!("{name}({})", args.join(", "))),
+    }
+}
+
+/// Where the keys end and the action begins: the first word that is no KEY=VALUE.
+pub(super) fn split(words: &[String]) -> (&[String], &[String]) {
+    let is_pair = |word: &&String| {
+        word.find('=') < word.find('(') && word.contains('=')
+            || word.contains('=') && !word.contains('(')
+    };
+    words.split_at(words.iter().take_while(is_pair).count())
+}
+
+/// Rates of a meter: `cir=10Mbit/s,cbs=16KB`, or as words.
+pub(super) fn rates(words: &[String]) -> Result<Value, String> {
+    let parts = words.iter().flat_map(|word| word.split(',')).map(|part| part.trim().to_owned());
+    pairs(&parts.collect::<Vec<_>>()).map(Value::from)
+}
+
+/// Members of a group with their weights: `3`, or `3*2`.
+pub(super) fn members(words: &[String]) -> Result<Value, String> {
+    let number = |text: &str| text.trim().parse::<u64>();
+    let member = |word: &String| {
+        let parsed = match word.split_once('*') {
+            Some((member, weight)) => number(member).and_then(|m| Ok((m, number(weight)?))),
+            None => number(word).map(|member| (member, 1)),
+        };
+        let wrong = |_| format!("`{word}`: write a member as in 3, or 3*2 with its weight");
+        parsed.map(|(member, weight)| (member.to_string(), weight.into())).map_err(wrong)
+    };
+    words.iter().map(member).collect::<Result<Map<_, _>, _>>().map(Value::from)
+}
+
+/// A copy of a multicast packet: `3`, or `3:5` with its instance.
+pub(super) fn replica(word: &str) -> Result<Value, String> {
+    let Some((port, instance)) = word.split_once(':') else { return Ok(Value::from(word)) };
+    let instance: u64 =
+        instance.parse().map_err(|_| format!("`{word}`: write a port, or PORT:INSTANCE"))?;
+    Ok(json!({ "port": port, "instance": instance }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split('|').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn keys_come_before_the_action() {
+        let all = words("a.b=1 &&& 3|c=02:00:00:00:00:01|forward|2|3");
+        let (keys, action) = split(&all);
+        assert_eq!(keys.len(), 2);
+        assert_eq!(call(action).unwrap(), "forward(2, 3)");
+        let all = words("a=1|forward(x == 1)");
+        assert_eq!(call(split(&all).1).unwrap(), "forward(x == 1)");
+        assert!(call(&words("forward(1)|2")).is_err() && call(&[]).is_err());
+    }
+
+    #[test]
+    fn texts_are_quoted_and_numbers_as_keys_are_not() {
+        let document = json!({ "registers": { "seen": { "3": { "value": "a\"b: {" } } } });
+        assert_eq!(
+            yaml(&document),
+            r#"{ "registers": { "seen": { 3: { "value": "a\"b: {" } } } }"#
+        );
+        assert_eq!(members(&words("1|3*2")).unwrap(), json!({ "1": 1, "3": 2 }));
+        assert!(members(&words("x")).is_err() && replica("1:x").is_err());
+    }
+}

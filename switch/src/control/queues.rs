@@ -1,0 +1,160 @@
+//! Rates, marking, thresholds and captures of ports at run time, and who waits for whom.
+
+use std::path::Path;
+
+use super::device::no_port;
+use super::{Control, ControlError};
+use crate::core::Core;
+use crate::recorder::Recorder;
+use crate::tm::{CLASSES, Limit, WredConfig};
+use crate::units::BitsPerSec;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// What is in force for a queue, and for the priority group of the same number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueSettings {
+    /// The port.
+    pub port: u16,
+    /// Traffic class, 0 to 7.
+    pub queue: u8,
+    /// Rate of the port's link; `None` sends at once.
+    pub rate: Option<BitsPerSec>,
+    /// Marking of the queue, if it has any.
+    pub wred: Option<WredConfig>,
+    /// How much of its pool the priority group may take.
+    pub limit: Option<Limit>,
+    /// The priority group is lossless.
+    pub lossless: bool,
+}
+
+/// A peer that was asked to stop, because of a port that cannot send.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Wait {
+    /// The port whose peer waits.
+    pub port: u16,
+    /// The priorities that were asked to stop there.
+    pub priorities: Vec<u8>,
+    /// The port whose queue is paused.
+    pub waits_for: u16,
+    /// That queue.
+    pub queue: u8,
+    /// Bytes in it that came in by the first port.
+    pub bytes: u64,
+}
+
+fn settings(core: &Core) -> Vec<QueueSettings> {
+    let tm = core.traffic();
+    let of_port = |port: u16| {
+        let id = core.traffic_port(port);
+        id.into_iter().flat_map(move |id| {
+            (0..CLASSES as u8).map(move |queue| QueueSettings {
+                port,
+                queue,
+                rate: tm.rate(id),
+                wred: tm.wred(id, queue),
+                limit: tm.group_limit(id, queue),
+                lossless: tm.lossless_groups(id) >> queue & 1 == 1,
+            })
+        })
+    };
+    core.queued_ports().into_iter().flat_map(of_port).collect()
+}
+
+fn waits(core: &Core) -> Vec<Wait> {
+    let edges = core.traffic().wait_edges().into_iter().filter_map(|edge| {
+        Some(Wait {
+            port: core.port_of_traffic(edge.ingress)?,
+            priorities: (0..8).filter(|p| edge.priorities >> p & 1 == 1).collect(),
+            waits_for: core.port_of_traffic(edge.egress)?,
+            queue: edge.queue,
+            bytes: edge.bytes,
+        })
+    });
+    edges.collect()
+}
+
+impl Control {
+    fn of_all<T: Send + 'static>(&self, read: fn(&Core) -> Vec<T>) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        for worker in 0..self.workers() {
+            all.extend(self.ask(worker, move |core, _| read(core))?);
+        }
+        Ok(all)
+    }
+
+    /// What is in force for every queue of every port, in the order of their numbers; none without `qos:`.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn queue_settings(&self) -> Result<Vec<QueueSettings>> {
+        let mut all = self.of_all(settings)?;
+        all.sort_by_key(|one| (one.port, one.queue));
+        Ok(all)
+    }
+
+    /// Who pauses whom now, of each worker.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn waits(&self) -> Result<Vec<Wait>> {
+        self.of_all(waits)
+    }
+
+    /// Changes the rate of a port that has one, from its next frame on.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]; [`ControlError::FailedPrecondition`]: it has none, or a lossless class whose headroom is for less.
+    pub fn set_rate(&self, port: u16, rate: BitsPerSec) -> Result<()> {
+        let set = self.ask_owner(port, move |core, now| core.set_rate(now, port, rate))?;
+        set.map_err(ControlError::FailedPrecondition)
+    }
+
+    /// Records a port, or all ports, into a new pcapng file.
+    ///
+    /// # Errors
+    /// [`ControlError::AlreadyExists`]: the file is there; [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]:
+    /// the ports belong to several workers, or the file cannot be made.
+    pub fn record(&self, port: Option<u16>, file: &Path) -> Result<()> {
+        let (worker, numbers) = self.recorded(port)?;
+        if file.exists() {
+            let text = format!("{} is there already: name a new file", file.display());
+            return Err(ControlError::AlreadyExists(text));
+        }
+        // The file is made here and not in the worker.
+        let recorder = Recorder::create(file).map_err(ControlError::FailedPrecondition)?;
+        let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
+        done.map_err(ControlError::FailedPrecondition)
+    }
+
+    /// Ends the captures of a port, or of all; how many ports were recorded.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn stop_recording(&self, port: Option<u16>) -> Result<usize> {
+        if let Some(port) = port {
+            return self.ask_owner(port, move |core, _| core.stop_recording(&[port]));
+        }
+        let mut stopped = 0;
+        for worker in 0..self.workers() {
+            stopped += self.ask(worker, |core, _| {
+                let mine: Vec<u16> = core.port_states().iter().map(|port| port.port).collect();
+                core.stop_recording(&mine)
+            })?;
+        }
+        Ok(stopped)
+    }
+
+    /// The worker that records a port, or all, and the ports.
+    fn recorded(&self, port: Option<u16>) -> Result<(usize, Vec<u16>)> {
+        let ports = self.ports()?;
+        let wanted = ports.iter().filter(|state| port.is_none_or(|port| state.port == port));
+        let wanted: Vec<_> = wanted.collect();
+        let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };
+        if wanted.iter().any(|state| state.worker != first.worker) {
+            let text = "ports of several workers cannot share a file: record one port";
+            return Err(ControlError::FailedPrecondition(text.to_owned()));
+        }
+        Ok((first.worker, wanted.iter().map(|state| state.port).collect()))
+    }
+}

@@ -1,0 +1,331 @@
+//! Changes as texts of entries.yaml, resolved against the program that runs, to updates of control.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use wireyard_pipeline::diag::{Diagnostics, Files, render, suggest};
+use wireyard_pipeline::entries::{self, Purpose, Resolved};
+use wireyard_pipeline::ids::{Id, RegisterId, TableId};
+use wireyard_pipeline::ir::{ActionCall, Program};
+use wireyard_pipeline::source::Loader;
+use wireyard_pipeline::state::action_args;
+use wireyard_tables as tables;
+use wireyard_tables::counter::Count;
+
+use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry, Target, Update};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::replicate::Replication;
+use wire::change::Kind;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// Entries that CLEAR deletes together.
+const CLEAR_TOGETHER: usize = 4096;
+
+fn invalid(text: impl Into<String>) -> ControlError {
+    ControlError::InvalidArgument(text.into())
+}
+
+/// What is wrong, in one line each: of a text that the user did not write as a file.
+fn brief(found: &Diagnostics) -> String {
+    let (shown, more) = found.shown();
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|one| {
+            let fixes = one.fixes.iter().map(|fix| &fix.title);
+            let hints: Vec<&str> = fixes.chain(&one.helps).map(String::as_str).collect();
+            let hints = if hints.is_empty() { String::new() } else { hints.join("; ") };
+            if hints.is_empty() { one.message.clone() } else { format!("{}; {hints}", one.message) }
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("{more} more errors"));
+    }
+    lines.join("\n")
+}
+
+/// A text of entries.yaml, against a program.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn resolve(program: &Program, text: &str, name: &str, purpose: Purpose) -> Result<Resolved> {
+    let path = Path::new(if name.is_empty() { "entries.yaml" } else { name });
+    let loader = Loader::in_memory([(path, text)], &[]);
+    let (mut files, mut found) = (Files::new(), Diagnostics::new());
+    let resolved = entries::load_for(path, &loader, program, purpose, &mut files, &mut found);
+    match resolved.filter(|_| !found.has_errors()) {
+        Some(resolved) => Ok(resolved),
+        None if name.is_empty() => Err(invalid(brief(&found))),
+        None => Err(invalid(render::plain(&found, &files))),
+    }
+}
+
+/// Where changes are made.
+struct Changes<'a> {
+    control: &'a Control,
+    program: &'a Arc<Program>,
+    kind: Kind,
+    updates: Vec<Update>,
+}
+
+/// The updates that changes ask for, of this program.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn updates(
+    control: &Control,
+    program: &Arc<Program>,
+    changes: &[wire::Change],
+) -> Result<Vec<Update>> {
+    let mut all = Changes { control, program, kind: Kind::Unspecified, updates: Vec::new() };
+    for change in changes {
+        all.kind = Kind::try_from(change.kind).unwrap_or_default();
+        all.change(change)?;
+    }
+    Ok(all.updates)
+}
+
+impl Changes<'_> {
+    fn change(&mut self, change: &wire::Change) -> Result<()> {
+        let purpose = match self.kind {
+            Kind::Unspecified => return Err(invalid("a change has no kind")),
+            Kind::Clear => return Err(invalid("CLEAR is the only change of its batch")),
+            Kind::Delete => Purpose::Remove,
+            Kind::Insert | Kind::Modify | Kind::Set => Purpose::Change,
+        };
+        let resolved = resolve(self.program, &change.entries, &change.name, purpose)?;
+        let first = self.updates.len();
+        self.tables(&resolved.updates)?;
+        self.replication(&resolved)?;
+        self.arrays(&resolved)?;
+        if self.kind == Kind::Delete {
+            // Entries before the groups that they name, groups before their members.
+            self.updates[first..].reverse();
+        }
+        change.cells.iter().try_for_each(|cells| self.clear_cells(cells))?;
+        change.counters.iter().try_for_each(|counter| self.counter(counter))
+    }
+
+    /// Adds an update of this kind; `is_there` is asked where that decides it.
+    fn add(&mut self, entity: Entity, is_there: impl FnOnce(&Control) -> bool) {
+        self.updates.push(match self.kind {
+            Kind::Delete => Update::Delete(entity),
+            Kind::Modify => Update::Modify(entity),
+            Kind::Set if is_there(self.control) => Update::Modify(entity),
+            _ => Update::Insert(entity),
+        });
+    }
+
+    /// Of what is there always.
+    fn modify(&mut self, entity: Entity) {
+        self.updates.push(Update::Modify(entity));
+    }
+
+    fn tables(&mut self, updates: &[tables::Update]) -> Result<()> {
+        for update in updates {
+            match update {
+                tables::Update::Insert(id, entry) => self.entry(TableId(id.0), entry),
+                tables::Update::SetDefault(id, call) => {
+                    let table = TableId(id.0);
+                    let action = call.as_ref().map(|call| self.call(table, call)).transpose()?;
+                    self.modify(Entity::DefaultAction { table, action });
+                    Ok(())
+                }
+                tables::Update::InsertMember(profile, id, call) => {
+                    let (table, id) = (self.table_of(*profile)?, *id);
+                    let action = match self.kind {
+                        Kind::Delete => ActionCall { action: Default::default(), args: Vec::new() },
+                        _ => self.call(table, call)?,
+                    };
+                    let there = Query::Members { table: Some(table), id: Some(id) };
+                    let entity = Entity::Member { table, id, action };
+                    self.add(entity, |control| control.read(&there).is_ok());
+                    Ok(())
+                }
+                tables::Update::InsertGroup(profile, id, members) => {
+                    let (table, id) = (self.table_of(*profile)?, *id);
+                    let there = Query::Groups { table: Some(table), id: Some(id) };
+                    let entity = Entity::Group { table, id, members: members.clone() };
+                    self.add(entity, |control| control.read(&there).is_ok());
+                    Ok(())
+                }
+                other => Err(ControlError::Internal(format!("an entries file has {other:?}"))),
+            }?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, table: TableId, entry: &tables::Entry) -> Result<()> {
+        let target = match &entry.target {
+            tables::Target::Action(call) => Target::Action(self.call(table, call)?),
+            tables::Target::Member(member) => Target::Member(*member),
+            tables::Target::Group(group) => Target::Group(*group),
+        };
+        let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
+        let (idle_timeout, meter) = (entry.idle_timeout, entry.meter);
+        let there = Query::Entry(key.clone());
+        let entry = TableEntry { key, target, idle_timeout, meter, counter: None, since_hit: None };
+        self.add(Entity::TableEntry(entry), |control| control.read(&there).is_ok());
+        Ok(())
+    }
+
+    fn call(&self, table: TableId, call: &tables::ActionCall) -> Result<ActionCall> {
+        let declared = self.program.tables.get(table);
+        let id = declared.and_then(|table| table.actions.get(call.action as usize)).copied();
+        let action = id.and_then(|id| Some((id, self.program.actions.get(id)?)));
+        let none = || ControlError::Internal("an action that the table does not have".to_owned());
+        let (id, action) = action.ok_or_else(none)?;
+        Ok(ActionCall { action: id, args: action_args(action, &call.data).collect() })
+    }
+
+    /// Profiles are numbered like the tables that have one.
+    fn table_of(&self, profile: tables::ProfileId) -> Result<TableId> {
+        let with = self.program.tables.entries().filter(|(_, table)| table.selector.is_some());
+        let found = with.map(|(id, _)| id).nth(profile.0 as usize);
+        found.ok_or_else(|| ControlError::Internal("a profile without a table".to_owned()))
+    }
+
+    fn replication(&mut self, resolved: &Resolved) -> Result<()> {
+        let mut all = Replication::default();
+        all.fill(resolved).map_err(invalid)?;
+        for (id, group) in all.groups() {
+            let entity = Entity::Multicast { id, group: group.clone() };
+            let there = Query::Multicast { id: Some(id) };
+            self.add(entity, |control| control.read(&there).is_ok());
+        }
+        for (id, session) in all.sessions() {
+            let there = Query::Mirrors { id: Some(id) };
+            let entity = Entity::Mirror { id, session };
+            self.add(entity, |control| control.read(&there).is_ok());
+        }
+        Ok(())
+    }
+
+    fn arrays(&mut self, resolved: &Resolved) -> Result<()> {
+        let is_reset = self.kind == Kind::Delete;
+        for (set, members) in &resolved.value_sets {
+            let initial = || self.program.value_sets.get(*set).map(|set| set.initial.clone());
+            let members = if is_reset { initial().unwrap_or_default() } else { members.clone() };
+            self.modify(Entity::ValueSet { set: *set, members });
+        }
+        for (meter, index, config) in &resolved.meters {
+            let (meter, index) = (*meter, u64::from(*index));
+            self.modify(Entity::Meter { meter, index, config: (!is_reset).then_some(*config) });
+        }
+        let mut entries: BTreeMap<(RegisterId, u32), Vec<(u32, u64)>> = BTreeMap::new();
+        for (register, index, cell, value) in &resolved.registers {
+            entries.entry((*register, *index)).or_default().push((*cell, *value));
+        }
+        for ((register, index), written) in entries {
+            let index = u64::from(index);
+            let mut cells = self.cells(register, index)?;
+            for (cell, value) in written {
+                if let Some(place) = cells.get_mut(cell as usize) {
+                    *place = if is_reset { 0 } else { value };
+                }
+            }
+            self.modify(Entity::Register { register, index, cells });
+        }
+        Ok(())
+    }
+
+    /// Cells that are not written keep what is in them.
+    fn cells(&self, register: RegisterId, index: u64) -> Result<Vec<u64>> {
+        let query = Query::Registers { register: Some(register), index: Some(index) };
+        match self.control.read(&query)?.pop() {
+            Some(Entity::Register { cells, .. }) => Ok(cells),
+            _ => Err(ControlError::NotFound(format!("there is no register {}", register.index()))),
+        }
+    }
+
+    fn counter(&mut self, wanted: &wire::CounterValue) -> Result<()> {
+        let count = Count { packets: wanted.packets, bytes: wanted.bytes };
+        let counter = self.control.counter(&wanted.name)?;
+        self.modify(Entity::Counter { counter, index: wanted.index, count });
+        Ok(())
+    }
+
+    /// Cells of whatever has this name become blank.
+    fn clear_cells(&mut self, wanted: &wire::Cells) -> Result<()> {
+        let (control, program, name) = (self.control, self.program, wanted.name.as_str());
+        if self.kind != Kind::Delete {
+            return Err(invalid("cells become blank by DELETE"));
+        }
+        let cells = |size: u32| match wanted.index {
+            Some(index) => index..index.saturating_add(1),
+            None => 0..u64::from(size),
+        };
+        let count = Count::default();
+        if let Ok(counter) = control.counter(name) {
+            let entity = |index| Entity::Counter { counter, index, count };
+            cells(program.counters[counter].size).for_each(|index| self.modify(entity(index)));
+        } else if let Ok(meter) = control.meter(name) {
+            let entity = |index| Entity::Meter { meter, index, config: None };
+            cells(program.meters[meter].size).for_each(|index| self.modify(entity(index)));
+        } else if let Ok(register) = control.register(name) {
+            let declared = &program.registers[register];
+            let blank = vec![0; declared.cells.len()];
+            let entity = |index| Entity::Register { register, index, cells: blank.clone() };
+            cells(declared.size).for_each(|index| self.modify(entity(index)));
+        } else if let Ok(table) = control.table(name)
+            && program.tables[table].counters
+            && wanted.index.is_none()
+        {
+            for entity in control.read(&Query::Entries { table: Some(table) })? {
+                if let Entity::TableEntry(TableEntry { key, .. }) = entity {
+                    self.modify(Entity::DirectCounter { key, count });
+                }
+            }
+        } else {
+            return Err(ControlError::NotFound(no_array(program, name)));
+        }
+        Ok(())
+    }
+}
+
+fn no_array(program: &Program, name: &str) -> String {
+    let counters = program.counters.iter().map(|one| one.name.as_str());
+    let meters = program.meters.iter().map(|one| one.name.as_str());
+    let registers = program.registers.iter().map(|one| one.name.as_str());
+    let tables = program.tables.iter().filter(|table| table.counters);
+    let names = counters.chain(meters).chain(registers).chain(tables.map(|one| one.name.as_str()));
+    let near = suggest(name, names).map_or(String::new(), |near| format!("; did you mean {near}?"));
+    format!("there is no counter, meter, register or table with counters called {name}{near}")
+}
+
+/// Deletes every entry of a table, or of all whose entries are not constant; how many there were.
+///
+/// # Errors
+/// There is no such table, or its entries are constant.
+pub fn clear(control: &Control, name: &str) -> Result<usize> {
+    let program = control.program();
+    let wanted = match name {
+        "" => None,
+        name => Some(control.table(name)?),
+    };
+    let mut deleted = 0;
+    for (id, table) in program.tables.entries() {
+        if wanted.is_some_and(|wanted| wanted != id) || wanted.is_none() && table.const_entries {
+            continue;
+        }
+        let entries = control.read(&Query::Entries { table: Some(id) })?;
+        let updates: Vec<Update> = entries.into_iter().map(Update::Delete).collect();
+        for some in updates.chunks(CLEAR_TOGETHER) {
+            let results = match control.write_of(&program, some, crate::control::Mode::Continue) {
+                Ok(()) => Vec::new(),
+                Err(error) => error.results,
+            };
+            // One that is gone by itself meanwhile is no error.
+            let failed = |result: &Result<()>| match result {
+                Err(ControlError::NotFound(_)) | Ok(()) => None,
+                Err(error) => Some(error.clone()),
+            };
+            if let Some(error) = results.iter().find_map(failed) {
+                return Err(error);
+            }
+            deleted += some.len();
+        }
+    }
+    Ok(deleted)
+}

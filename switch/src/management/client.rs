@@ -1,0 +1,169 @@
+//! The other end: a client of the device service, for commands that wait for each answer.
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status, Streaming};
+
+use super::service::REQUEST_BYTES_MAX;
+use super::socket;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use wireyard_pipeline::diag::suggest;
+
+/// The calls.
+pub type Calls = wire::device_client::DeviceClient<Channel>;
+
+/// How long a switch may take to accept a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A switch that runs.
+#[derive(Debug)]
+pub struct Remote {
+    runtime: Runtime,
+    calls: Calls,
+    name: String,
+}
+
+/// The socket, or the address, of the switch that is meant: its name, its path or HOST:PORT; without one, the only one that runs.
+///
+/// # Errors
+/// There is none, or there are several; the text says how to start or name one.
+fn find(switch: Option<&str>) -> Result<String, String> {
+    let unix = |path: &Path| format!("unix:{}", path.display());
+    let running = socket::running();
+    let Some(wanted) = switch else {
+        return match running.as_slice() {
+            [(_, path)] => Ok(unix(path)),
+            [] => Err(format!(
+                "no switch runs here (no socket in {}): start one with `wireyard run PROGRAM --port 1=veth0 --port 2=veth1`, or name \
+                 the socket of one with --switch PATH",
+                socket::folder().display()
+            )),
+            several => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+                Err(format!("several switches run: name one with --switch: {}", names.join(", ")))
+            }
+        };
+    };
+    if let Some((_, path)) = running.iter().find(|(name, _)| name == wanted) {
+        return Ok(unix(path));
+    }
+    if wanted.contains('/') {
+        let path = std::path::absolute(wanted).map_err(|error| format!("{wanted}: {error}"))?;
+        return Ok(unix(&path));
+    }
+    if wanted.parse::<std::net::SocketAddr>().is_ok() {
+        return Ok(format!("http://{wanted}"));
+    }
+    let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
+    let near = suggest(wanted, names.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let all = if names.is_empty() { "none runs".to_owned() } else { names.join(", ") };
+    Err(format!("no switch {wanted} runs here ({all}){near}"))
+}
+
+/// What a status says, for people.
+pub fn reason(status: &Status) -> String {
+    match status.message() {
+        "" => format!("the switch answers {:?}", status.code()),
+        text => text.to_owned(),
+    }
+}
+
+impl Remote {
+    /// Connects with the switch that is meant.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be reached.
+    pub fn connect(switch: Option<&str>) -> Result<Remote, String> {
+        let target = find(switch)?;
+        let name = target.strip_prefix("unix:").unwrap_or(&target).to_owned();
+        let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
+        let endpoint = Endpoint::from_shared(target).map_err(|error| failed(&error))?;
+        let endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
+        let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
+            let mut cause: &dyn std::error::Error = &error;
+            while let Some(next) = cause.source() {
+                cause = next;
+            }
+            failed(&format!("no switch can be reached there: {cause}"))
+        })?;
+        let calls = Calls::new(channel)
+            .max_decoding_message_size(REQUEST_BYTES_MAX)
+            .max_encoding_message_size(REQUEST_BYTES_MAX);
+        Ok(Remote { runtime, calls, name })
+    }
+
+    /// Where the switch was found.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes a call whose answer is a document.
+    ///
+    /// # Errors
+    /// What the switch says.
+    pub fn document<F>(&self, call: impl FnOnce(Calls) -> F) -> Result<Value, String>
+    where
+        F: Future<Output = Result<Response<wire::Document>, Status>>,
+    {
+        let answer = self.runtime.block_on(call(self.calls.clone()));
+        let document = answer.map_err(|status| reason(&status))?.into_inner();
+        serde_json::from_str(&document.json).map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    /// Makes a call whose answer is a list, and gives each document to `each` until that says false.
+    ///
+    /// # Errors
+    /// What the switch says.
+    pub fn list<F>(
+        &self,
+        call: impl FnOnce(Calls) -> F,
+        each: &mut dyn FnMut(Value) -> bool,
+    ) -> Result<(), String>
+    where
+        F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
+    {
+        self.list_for(None, call, each)
+    }
+
+    /// The same for so long at most.
+    ///
+    /// # Errors
+    /// What the switch says.
+    pub fn list_for<F>(
+        &self,
+        most: Option<Duration>,
+        call: impl FnOnce(Calls) -> F,
+        each: &mut dyn FnMut(Value) -> bool,
+    ) -> Result<(), String>
+    where
+        F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
+    {
+        let listed = async {
+            let answer = call(self.calls.clone()).await.map_err(|status| reason(&status))?;
+            let mut documents = answer.into_inner();
+            while let Some(some) = documents.message().await.map_err(|status| reason(&status))? {
+                for json in some.json {
+                    let value = serde_json::from_str(&json);
+                    if !each(value.map_err(|error| format!("{}: {error}", self.name))?) {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        };
+        self.runtime.block_on(async {
+            match most {
+                // The end of the time is the end that was asked for.
+                Some(most) => tokio::time::timeout(most, listed).await.unwrap_or(Ok(())),
+                None => listed.await,
+            }
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! What a switch is: its program by name, and its ports.
+
+use serde_json::{Value, json};
+use wireyard_pipeline::ir::{Param, Program, Table};
+use wireyard_pipeline::trace::names::value;
+use wireyard_tables::MatchKind;
+
+use crate::control::{Control, ControlError};
+
+/// The switch in one document.
+///
+/// # Errors
+/// A worker does not answer.
+pub fn describe(control: &Control, name: &str) -> Result<Value, ControlError> {
+    let ports = control.ports()?;
+    Ok(json!({
+        "switch": name,
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "workers": control.workers(),
+        "ports": ports,
+        "program": program(control),
+    }))
+}
+
+fn params(params: &[Param]) -> Value {
+    params.iter().map(|param| json!({ "name": param.name, "bits": param.bits })).collect()
+}
+
+fn program(control: &Control) -> Value {
+    let program = control.program();
+    let sized = |name: &str, size: u32| json!({ "name": name, "size": size });
+    let registers = program.registers.iter().map(|one| {
+        let cells = one.cells.iter();
+        let cells: Value =
+            cells.map(|cell| json!({ "name": cell.name, "bits": cell.bits })).collect();
+        json!({ "name": one.name, "size": one.size, "cells": cells })
+    });
+    let sets = program.value_sets.iter();
+    let sets = sets.map(|one| json!({ "name": one.name, "bits": one.bits, "size": one.size }));
+    let digests = program.digests.iter();
+    let digests = digests.map(|one| json!({ "name": one.name, "fields": params(&one.fields) }));
+    json!({
+        "name": program.name,
+        "tables": program.tables.iter().map(|one| table(&program, one)).collect::<Value>(),
+        "counters": program.counters.iter().map(|one| sized(&one.name, one.size)).collect::<Value>(),
+        "meters": program.meters.iter().map(|one| sized(&one.name, one.size)).collect::<Value>(),
+        "registers": registers.collect::<Value>(),
+        "value_sets": sets.collect::<Value>(),
+        "digests": digests.collect::<Value>(),
+    })
+}
+
+fn table(program: &Program, table: &Table) -> Value {
+    let keys = table.keys.iter().map(|key| {
+        let kind = match key.kind {
+            MatchKind::Exact => "exact",
+            MatchKind::Lpm => "lpm",
+            MatchKind::Ternary => "ternary",
+            MatchKind::Range => "range",
+            MatchKind::Optional => "optional",
+        };
+        json!({ "name": key.name, "kind": kind, "bits": key.bits })
+    });
+    let actions = table.actions.iter().filter_map(|id| program.actions.get(*id));
+    let actions =
+        actions.map(|action| json!({ "name": action.name, "params": params(&action.params) }));
+    let call = &table.default;
+    let default = program.actions.get(call.action).map(|action| {
+        let args = action.params.iter().zip(&call.args);
+        let args: Vec<String> = args.map(|(of, arg)| value(of.display, of.bits, *arg)).collect();
+        if args.is_empty() {
+            action.name.clone()
+        } else {
+            format!("{}({})", action.name, args.join(", "))
+        }
+    });
+    let meter = table.meter.map(|kind| {
+        let rates = if kind.two_rates { "two rates" } else { "one rate" };
+        format!("{rates}, {}", if kind.packets { "packets" } else { "bytes" })
+    });
+    json!({
+        "name": table.name,
+        "keys": keys.collect::<Value>(),
+        "actions": actions.collect::<Value>(),
+        "default": default,
+        "size": table.size,
+        "counters": table.counters,
+        "meter": meter,
+        "idle_timeout_ms": table.idle_timeout_ms,
+        "const_entries": table.const_entries,
+        "selector": table.selector.is_some(),
+    })
+}

@@ -1,0 +1,99 @@
+//! Ports at run time: added, removed, taken down and up, with faults on their cables.
+
+use serde_json::{Value, json};
+
+use crate::control::{Control, ControlError};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::ports::PortSpec;
+use crate::ports::faults::chance::FaultSetup;
+use wire::port_request::Kind;
+
+fn invalid(text: impl Into<String>) -> ControlError {
+    ControlError::InvalidArgument(text.into())
+}
+
+/// A port's number.
+///
+/// # Errors
+/// No port can have it.
+pub fn number(port: u32) -> Result<u16, ControlError> {
+    let number = u16::try_from(port).ok().filter(|number| crate::config::is_port(*number));
+    number.ok_or_else(|| {
+        invalid(format!("port {port}: ports have numbers from 1 to {}", crate::config::PORT_MAX))
+    })
+}
+
+fn faults(text: &str) -> Result<FaultSetup, ControlError> {
+    if text.trim().is_empty() {
+        return Ok(FaultSetup::NONE);
+    }
+    // The options of a port's specification, on a port that is not opened.
+    let spec = PortSpec::parse(&format!("raw:any,{text}"));
+    let spec = spec.map_err(|error| {
+        let text = error.to_string();
+        let text = text.split_once("`: ").map_or(text.as_str(), |(_, why)| why);
+        invalid(format!("faults: {text}"))
+    })?;
+    let plain = PortSpec { faults: spec.faults, ..PortSpec::new(spec.kind, "any") };
+    match spec == plain {
+        true => Ok(spec.faults),
+        false => Err(invalid(
+            "only faults can be changed: loss, corrupt, duplicate, reorder, reorder_by, delay, seed",
+        )),
+    }
+}
+
+/// Begins or ends captures.
+///
+/// # Errors
+/// Nothing has changed.
+pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Value, ControlError> {
+    let port = if request.port == 0 { None } else { Some(number(request.port)?) };
+    match request.file.as_str() {
+        "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
+        file => {
+            control.record(port, std::path::Path::new(file))?;
+            Ok(json!([{ "file": file }]))
+        }
+    }
+}
+
+/// Sends a packet into the switch, or out of a port.
+///
+/// # Errors
+/// It was not sent.
+pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, ControlError> {
+    if request.packet.is_empty() {
+        return Err(invalid("the packet is empty"));
+    }
+    match (request.out, request.port) {
+        (true, port) => control.send(number(port)?, &request.packet)?,
+        (false, 0) => control.packet_out(&request.packet)?,
+        (false, port) => control.inject(number(port)?, &request.packet)?,
+    }
+    Ok(json!({ "sent": request.packet.len() }))
+}
+
+/// Does what is asked for; what the user should know comes back.
+///
+/// # Errors
+/// Nothing has changed.
+pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, ControlError> {
+    let port = number(request.port)?;
+    let mut notices = Vec::new();
+    match Kind::try_from(request.kind).unwrap_or_default() {
+        Kind::Unspecified => return Err(invalid("the request does not say what to do")),
+        Kind::Add => {
+            let spec = PortSpec::list(&[format!("{port}={}", request.spec)], None, None);
+            let spec = spec.map_err(invalid)?.pop();
+            let (_, spec) = spec.ok_or_else(|| invalid("the request has no port"))?;
+            notices = control.add_port(port, &spec)?;
+        }
+        Kind::Remove => control.remove_port(port)?,
+        Kind::Up => control.shut_port(port, false)?,
+        Kind::Down => control.shut_port(port, true)?,
+        Kind::Faults => control.set_faults(port, faults(&request.spec)?)?,
+    }
+    let now = control.ports()?.into_iter().find(|state| state.port == port);
+    Ok(json!({ "port": port, "now": now, "notices": notices }))
+}

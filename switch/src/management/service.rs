@@ -1,0 +1,278 @@
+//! The service: what a request means is in the modules beside this one; here are threads, streams and limits.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use wireyard_pipeline::entries::Purpose;
+
+use super::{change, describe, ports, queues, show, statistics, swap, watch};
+use crate::control::{ControlError, Entity, Mode, Query};
+use crate::p4runtime::device::Device;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::p4runtime::status::status;
+use wire::device_server::{Device as DeviceService, DeviceServer};
+
+/// Longest request: entries files and packed programs.
+pub const REQUEST_BYTES_MAX: usize = 64 << 20;
+/// Documents of a list in one message.
+const TOGETHER: usize = 256;
+/// Messages that wait for a client.
+const WAITING_MAX: usize = 4;
+/// A client that takes nothing of a list for so long has gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Lists that are read at once: each is as long as what it lists.
+const READS_MAX: usize = 8;
+/// Clients that listen to digests, packets or events.
+const WATCHES_MAX: usize = 32;
+/// Time between two takings of all statistics, for which workers stop forwarding a moment.
+const STATISTICS_APART: Duration = Duration::from_millis(5);
+
+type Result<T> = std::result::Result<T, ControlError>;
+type Answer<T> = std::result::Result<Response<T>, Status>;
+type Lists = Pin<Box<dyn Stream<Item = std::result::Result<wire::Documents, Status>> + Send>>;
+
+/// The service of one device.
+#[derive(Clone, Debug)]
+pub struct Management {
+    device: Arc<Device>,
+    name: Arc<str>,
+    reads: Arc<Semaphore>,
+    statistics: Arc<Semaphore>,
+    swaps: Arc<Semaphore>,
+    watches: Arc<Semaphore>,
+}
+
+impl Management {
+    /// For a device of this name.
+    pub fn new(device: Arc<Device>, name: &str) -> Management {
+        let (reads, statistics) = (Semaphore::new(READS_MAX), Semaphore::new(1));
+        let (reads, statistics) = (Arc::new(reads), Arc::new(statistics));
+        let (swaps, watches) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(WATCHES_MAX)));
+        Management { device, name: name.into(), reads, statistics, swaps, watches }
+    }
+
+    /// As a service of a server.
+    pub fn routes(self) -> Routes {
+        let service = DeviceServer::new(self).max_decoding_message_size(REQUEST_BYTES_MAX);
+        Routes::new(service)
+    }
+
+    /// Work that may wait for a worker of the device.
+    async fn do_it<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Management) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Status> {
+        let me = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&me)).await;
+        done.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| status(&error))
+    }
+
+    async fn document(
+        &self,
+        work: impl FnOnce(&Management) -> Result<Value> + Send + 'static,
+    ) -> Answer<wire::Document> {
+        let value = self.do_it(work).await?;
+        Ok(Response::new(wire::Document { json: value.to_string() }))
+    }
+
+    fn write_all(&self, request: &wire::WriteRequest) -> Result<Value> {
+        use wire::change::Kind;
+        let control = &self.device.control;
+        if let [one] = request.changes.as_slice()
+            && one.kind == Kind::Clear as i32
+        {
+            return Ok(json!({ "deleted": change::clear(control, &one.name)? }));
+        }
+        let program = control.program();
+        let updates = change::updates(control, &program, &request.changes)?;
+        if updates.is_empty() {
+            return Err(ControlError::InvalidArgument("the request changes nothing".into()));
+        }
+        control.write_of(&program, &updates, Mode::Atomic)?;
+        Ok(json!({ "changed": updates.len() }))
+    }
+
+    /// The objects that a request asks for, with their program.
+    fn read_all(&self, request: &wire::ReadRequest) -> Result<Vec<Value>> {
+        let control = &self.device.control;
+        loop {
+            let program = control.program();
+            let mut all = Vec::new();
+            for query in self.queries(request)? {
+                control.visit(&query, &mut |entity: Entity| {
+                    if request.all || !show::is_blank(&entity) || request.index.is_some() {
+                        all.extend(show::entity(&program, &entity));
+                    }
+                })?;
+            }
+            if Arc::ptr_eq(&program, &control.program()) {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn queries(&self, request: &wire::ReadRequest) -> Result<Vec<Query>> {
+        use wire::read_request::Kind;
+        let control = &self.device.control;
+        let (name, index) = (request.name.as_str(), request.index);
+        let all = name.is_empty();
+        let table = || if all { Ok(None) } else { control.table(name).map(Some) };
+        let small = || {
+            let fits =
+                |n: u64| u32::try_from(n).map_err(|_| ControlError::OutOfRange(n.to_string()));
+            index.map(fits).transpose()
+        };
+        let number = || {
+            let fits =
+                |n: u64| u16::try_from(n).map_err(|_| ControlError::OutOfRange(n.to_string()));
+            index.map(fits).transpose()
+        };
+        let none = ControlError::InvalidArgument("the request does not say what to read".into());
+        Ok(vec![match Kind::try_from(request.kind).unwrap_or_default() {
+            Kind::Unspecified => return Err(none),
+            Kind::Entries if !request.entries.is_empty() => return self.entries(&request.entries),
+            Kind::Entries => Query::Entries { table: table()? },
+            Kind::Defaults => Query::DefaultActions { table: table()? },
+            Kind::Members => Query::Members { table: table()?, id: small()? },
+            Kind::Groups => Query::Groups { table: table()?, id: small()? },
+            Kind::Counters => {
+                let counter = if all { None } else { Some(control.counter(name)?) };
+                Query::Counters { counter, index }
+            }
+            Kind::Meters => {
+                let meter = if all { None } else { Some(control.meter(name)?) };
+                Query::Meters { meter, index }
+            }
+            Kind::Registers => {
+                let register = if all { None } else { Some(control.register(name)?) };
+                Query::Registers { register, index }
+            }
+            Kind::ValueSets => {
+                let set = if all { None } else { Some(control.value_set(name)?) };
+                Query::ValueSets { set }
+            }
+            Kind::MulticastGroups => Query::Multicast { id: number()? },
+            Kind::MirrorSessions => Query::Mirrors { id: number()? },
+        }])
+    }
+
+    /// Queries for the entries that a text names.
+    fn entries(&self, text: &str) -> Result<Vec<Query>> {
+        use wireyard_tables::Update;
+        let resolved = change::resolve(&self.device.control.program(), text, "", Purpose::Remove)?;
+        let keys = resolved.updates.into_iter().filter_map(|update| match update {
+            Update::Insert(table, entry) => Some(Query::Entry(crate::control::EntryKey {
+                table: wireyard_pipeline::ids::TableId(table.0),
+                matches: entry.matches,
+                priority: entry.priority,
+            })),
+            _ => None,
+        });
+        Ok(keys.collect())
+    }
+}
+
+/// Sends a list in pieces, as fast as the client takes them; one that takes nothing is given up.
+async fn send(all: Vec<Value>, to: mpsc::Sender<std::result::Result<wire::Documents, Status>>) {
+    for some in all.chunks(TOGETHER) {
+        let json = some.iter().map(Value::to_string).collect();
+        let sent = tokio::time::timeout(PATIENCE, to.send(Ok(wire::Documents { json }))).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl DeviceService for Management {
+    type ReadStream = Lists;
+    type WatchStream = Lists;
+
+    async fn describe(&self, _: Request<wire::DescribeRequest>) -> Answer<wire::Document> {
+        self.document(|me| describe::describe(&me.device.control, &me.name)).await
+    }
+
+    async fn write(&self, request: Request<wire::WriteRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| me.write_all(&request)).await
+    }
+
+    async fn read(&self, request: Request<wire::ReadRequest>) -> Answer<Self::ReadStream> {
+        let request = request.into_inner();
+        let permit = Arc::clone(&self.reads).acquire_owned().await;
+        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
+        let all = self.do_it(move |me| me.read_all(&request)).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(async move {
+            send(all, sender).await;
+            drop(permit);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+    }
+
+    async fn statistics(
+        &self,
+        request: Request<wire::StatisticsRequest>,
+    ) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        let permit = Arc::clone(&self.statistics).acquire_owned().await;
+        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
+        let work = move |me: &Management| statistics::read(&me.device.control, &request);
+        let answer = self.document(work).await;
+        tokio::spawn(async move {
+            tokio::time::sleep(STATISTICS_APART).await;
+            drop(permit);
+        });
+        answer
+    }
+
+    async fn change_queue(&self, request: Request<wire::QueueRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| queues::change(&me.device.control, &request)).await
+    }
+
+    async fn capture(&self, request: Request<wire::CaptureRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| ports::capture(&me.device.control, &request)).await
+    }
+
+    async fn swap(&self, request: Request<wire::SwapRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        let one_at_a_time = Arc::clone(&self.swaps).acquire_owned().await;
+        let answer = self.document(move |me| swap::swap(&me.device, &request)).await;
+        drop(one_at_a_time);
+        answer
+    }
+
+    async fn send_packet(&self, request: Request<wire::PacketRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| ports::send(&me.device.control, &request)).await
+    }
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
+        let wanted = request.into_inner();
+        let Ok(permit) = Arc::clone(&self.watches).try_acquire_owned() else {
+            let text = format!("{WATCHES_MAX} clients listen already");
+            return Err(Status::resource_exhausted(text));
+        };
+        let stream = self.do_it(move |me| watch::listen(&me.device.control, &wanted)).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(async move {
+            watch::pass_on(stream, sender).await;
+            drop(permit);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+    }
+
+    async fn change_port(&self, request: Request<wire::PortRequest>) -> Answer<wire::Document> {
+        let request = request.into_inner();
+        self.document(move |me| ports::change(&me.device.control, &request)).await
+    }
+}

@@ -1,0 +1,138 @@
+//! Objects of a device as JSON, in the words of entries.yaml.
+
+use serde_json::{Map, Value, json};
+use wireyard_pipeline::ir::{ActionCall, Program, Table};
+use wireyard_pipeline::trace::names::value;
+use wireyard_tables::meter::MeterConfig;
+
+use crate::control::{Entity, TableEntry, Target};
+use crate::core::match_text;
+use crate::replicate::Members;
+
+/// An action with its arguments: `forward(2)`.
+pub fn call(program: &Program, call: &ActionCall) -> String {
+    let Some(action) = program.actions.get(call.action) else {
+        return format!("action {}", call.action.0);
+    };
+    let args = action.params.iter().zip(&call.args);
+    let args: Vec<String> =
+        args.map(|(param, arg)| value(param.display, param.bits, *arg)).collect();
+    match args.is_empty() {
+        true => action.name.clone(),
+        false => format!("{}({})", action.name, args.join(", ")),
+    }
+}
+
+/// Rates of a meter as an entries file has them, in bytes or packets and their number a second.
+fn rates(config: MeterConfig) -> Value {
+    match config {
+        MeterConfig::SingleRate { cir, cbs, ebs } => json!({ "cir": cir, "cbs": cbs, "ebs": ebs }),
+        MeterConfig::TwoRate { cir, cbs, pir, pbs } => {
+            json!({ "cir": cir, "cbs": cbs, "pir": pir, "pbs": pbs })
+        }
+    }
+}
+
+fn entry(program: &Program, table: &Table, entry: &TableEntry) -> Value {
+    let TableEntry { key, target, idle_timeout, meter, counter, since_hit } = entry;
+    let keys = table.keys.iter().zip(&key.matches);
+    let literals = keys.filter_map(|(key, one)| Some((key.name.clone(), match_text(key, one)?)));
+    let matches: Map<String, Value> =
+        literals.map(|(name, text)| (name, Value::from(text))).collect();
+    let mut shown = json!({ "table": table.name, "match": matches });
+    if key.priority > 0 {
+        shown["priority"] = key.priority.into();
+    }
+    shown["action"] = match target {
+        Target::Action(action) => call(program, action),
+        Target::Member(member) => format!("member({member})"),
+        Target::Group(group) => format!("group({group})"),
+    }
+    .into();
+    if let Some(timeout) = idle_timeout {
+        shown["idle_timeout_ms"] = (timeout.as_ns() / 1_000_000).into();
+    }
+    if let Some(config) = meter {
+        shown["meter"] = rates(*config);
+    }
+    if let Some(count) = counter {
+        (shown["packets"], shown["bytes"]) = (count.packets.into(), count.bytes.into());
+    }
+    if let Some(since) = since_hit.filter(|_| idle_timeout.is_some()) {
+        shown["since_hit_ms"] = (since.as_ns() / 1_000_000).into();
+    }
+    shown
+}
+
+/// An object of this program; `None` for one that it does not have.
+pub fn entity(program: &Program, entity: &Entity) -> Option<Value> {
+    Some(match entity {
+        Entity::TableEntry(one) => entry(program, program.tables.get(one.key.table)?, one),
+        Entity::DefaultAction { table, action } => {
+            let action = action.as_ref().map(|action| call(program, action));
+            json!({ "table": program.tables.get(*table)?.name, "default": action })
+        }
+        Entity::Member { table, id, action } => {
+            let table = &program.tables.get(*table)?.name;
+            json!({ "table": table, "member": id, "action": call(program, action) })
+        }
+        Entity::Group { table, id, members } => {
+            let members = members.iter();
+            let members: Vec<Value> =
+                members.map(|one| json!({ "member": one.member, "weight": one.weight })).collect();
+            json!({ "table": program.tables.get(*table)?.name, "group": id, "members": members })
+        }
+        Entity::Counter { counter, index, count } => {
+            let name = &program.counters.get(*counter)?.name;
+            json!({ "counter": name, "index": index, "packets": count.packets, "bytes": count.bytes })
+        }
+        Entity::Meter { meter, index, config } => {
+            let name = &program.meters.get(*meter)?.name;
+            json!({ "meter": name, "index": index, "rates": config.map(rates) })
+        }
+        Entity::Register { register, index, cells } => {
+            let declared = program.registers.get(*register)?;
+            let cells = declared.cells.iter().zip(cells);
+            let cells: Map<String, Value> =
+                cells.map(|(cell, value)| (cell.name.clone(), (*value).into())).collect();
+            json!({ "register": declared.name, "index": index, "cells": cells })
+        }
+        Entity::ValueSet { set, members } => {
+            let members: Vec<String> =
+                members.iter().map(|member| format!("{member:#x}")).collect();
+            json!({ "value_set": program.value_sets.get(*set)?.name, "members": members })
+        }
+        Entity::Multicast { id, group } => {
+            let ports = match &group.members {
+                Members::All => Value::from("all"),
+                Members::List(list) => list
+                    .iter()
+                    .map(|one| json!({ "port": one.port, "instance": one.instance }))
+                    .collect(),
+            };
+            json!({ "multicast_group": id, "ports": ports, "prune_ingress": group.prune_ingress })
+        }
+        Entity::Mirror { id, session } => {
+            let mut shown = json!({ "mirror_session": id, "port": session.port });
+            shown["instance"] = session.instance.into();
+            if let Some(class) = session.traffic_class {
+                shown["traffic_class"] = class.into();
+            }
+            if session.truncate_bytes > 0 {
+                shown["truncate"] = session.truncate_bytes.into();
+            }
+            shown
+        }
+        _ => return None,
+    })
+}
+
+/// Whether nothing was counted or set in a cell of an array.
+pub fn is_blank(entity: &Entity) -> bool {
+    match entity {
+        Entity::Counter { count, .. } => count.packets == 0 && count.bytes == 0,
+        Entity::Meter { config, .. } => config.is_none(),
+        Entity::Register { cells, .. } => cells.iter().all(|cell| *cell == 0),
+        _ => false,
+    }
+}

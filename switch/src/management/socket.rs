@@ -1,0 +1,281 @@
+//! Where the unix sockets of running switches are: made, found, removed.
+//!
+//! A switch listens at `DIR/NAME.sock`, where NAME is that of its program, or that with a number behind where another switch has it. DIR is
+//! `$WIREYARD_RUN_DIR`; else /run/wireyard for root; else `$XDG_RUNTIME_DIR/wireyard`; else a folder of the user's in /tmp. A file that
+//! nobody listens at, left by a switch that was killed, is replaced. The socket has its mode before it has its name, so that there is
+//! no moment in which others could open it.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Switches with one program, at most.
+const NAMES_MAX: usize = 1000;
+/// Bytes of a path that a socket can have (sockaddr_un), less the closing zero.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Where `run` shall listen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// In the folder, under the name of the program, if that can be.
+    #[default]
+    Default,
+    /// Here, or nowhere.
+    Path(PathBuf),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Choice, String> {
+        match text {
+            "" => Err("write a path for the socket, or `none`".into()),
+            "none" => Ok(Choice::Nowhere),
+            path => Ok(Choice::Path(PathBuf::from(path))),
+        }
+    }
+}
+
+/// A socket that is listened at; its file goes when this is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    listener: Option<UnixListener>,
+    file: SocketFile,
+}
+
+/// The file of a socket, which goes when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: the file is not removed if it is another one by then.
+    id: (u64, u64),
+}
+
+impl SocketFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|id| id == self.id) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Socket {
+    /// Begins to listen under this name in the folder of the switches.
+    ///
+    /// # Errors
+    /// The folder or the socket cannot be made, or is somebody else's.
+    pub fn named(name: &str, group: Option<u32>) -> Result<Socket, String> {
+        let folder = folder();
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+        let mode = if user() == 0 { 0o755 } else { 0o700 };
+        DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(|e| failed(&e))?;
+        let owner = fs::metadata(&folder).map_err(|e| failed(&e))?.uid();
+        if owner != user() {
+            return Err(failed(&"the folder belongs to another user"));
+        }
+        let _lock = locked(&folder).map_err(|e| failed(&e))?;
+        for number in 1..=NAMES_MAX {
+            let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            let path = folder.join(format!("{name}.sock"));
+            if !is_served(&path) {
+                return Socket::at(&path, group);
+            }
+        }
+        Err(failed(&format!("{NAMES_MAX} switches are called {name} already")))
+    }
+
+    /// Begins to listen at this path; a socket there that nobody listens at is replaced.
+    ///
+    /// # Errors
+    /// It cannot be made, is in use, or is a file of another kind.
+    pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, String> {
+        let shown = path.display();
+        if path.as_os_str().len() > PATH_BYTES_MAX {
+            return Err(format!("{shown}: a socket's path has at most {PATH_BYTES_MAX} bytes"));
+        }
+        match fs::symlink_metadata(path) {
+            Ok(found) if !is_socket(&found) => {
+                return Err(format!("{shown}: a file is there that is no socket"));
+            }
+            Ok(_) if is_served(path) => {
+                return Err(format!("{shown}: another switch listens there"));
+            }
+            _ => {}
+        }
+        let failed = |error: io::Error| format!("{shown}: {error}");
+        let (listener, id) = bind(path, group).map_err(failed)?;
+        let file = SocketFile { path: path.to_owned(), id };
+        Ok(Socket { listener: Some(listener), file })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// The socket, to be served, and its file, which is to be kept as long.
+    pub fn split(self) -> (Option<UnixListener>, SocketFile) {
+        (self.listener, self.file)
+    }
+}
+
+/// Binds beside the path, in a folder that nobody else can enter, and moves the socket to its place when it has its mode.
+fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let private = parent.join(format!(".{}", std::process::id()));
+    let _ = fs::remove_dir_all(&private);
+    DirBuilder::new().mode(0o700).create(&private)?;
+    let made = (|| {
+        let beside = private.join("s");
+        let listener = UnixListener::bind(&beside)?;
+        listener.set_nonblocking(true)?;
+        if let Some(group) = group {
+            chown(&beside, None, Some(group))?;
+        }
+        let mode = if group.is_some() { 0o660 } else { 0o600 };
+        fs::set_permissions(&beside, Permissions::from_mode(mode))?;
+        fs::rename(&beside, path)?;
+        Ok((listener, identity(path)?))
+    })();
+    let _ = fs::remove_dir_all(&private);
+    made
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+fn is_socket(found: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_socket(&found.file_type())
+}
+
+/// Whether somebody listens at this path.
+fn is_served(path: &Path) -> bool {
+    match UnixStream::connect(path) {
+        Ok(_) => true,
+        // There is somebody, who is busy, or whom this user may not reach.
+        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::PermissionDenied),
+    }
+}
+
+/// Two switches that start together do not take one name.
+fn locked(folder: &Path) -> io::Result<File> {
+    let folder = File::open(folder)?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
+}
+
+fn of_environment(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The effective user of this process, whom its folder in /proc belongs to; who cannot be found out is nobody in particular.
+fn user() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |found| found.uid())
+}
+
+/// Where the sockets of this user's switches are.
+pub fn folder() -> PathBuf {
+    let user = user();
+    if let Some(folder) = of_environment("WIREYARD_RUN_DIR") {
+        return folder;
+    }
+    if user == 0 {
+        return PathBuf::from("/run/wireyard");
+    }
+    match of_environment("XDG_RUNTIME_DIR") {
+        Some(folder) => folder.join("wireyard"),
+        None => env::temp_dir().join(format!("wireyard-{user}")),
+    }
+}
+
+/// Folders in which a client looks: its own, and that of root, whose switches may be open to a group.
+fn folders() -> Vec<PathBuf> {
+    let own = folder();
+    let roots = PathBuf::from("/run/wireyard");
+    let is_chosen = of_environment("WIREYARD_RUN_DIR").is_some();
+    if is_chosen || own == roots { vec![own] } else { vec![own, roots] }
+}
+
+/// The switches that run: names and sockets.
+pub fn running() -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for folder in folders() {
+        let Ok(files) = fs::read_dir(folder) else { continue };
+        for path in files.flatten().map(|file| file.path()) {
+            let is_ours = path.extension().is_some_and(|end| end == "sock");
+            if let Some(name) = path.file_stem().filter(|_| is_ours && is_served(&path)) {
+                found.push((name.to_string_lossy().into_owned(), path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The number of a group, by its name in /etc/group or as a number.
+///
+/// # Errors
+/// There is no such group.
+pub fn group(name: &str) -> Result<u32, String> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let mut lines = groups.lines().map(|line| line.split(':'));
+    let found = lines.find_map(|mut fields| {
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+    });
+    found.ok_or_else(|| format!("--control-group {name}: there is no such group in /etc/group"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_has_its_mode_and_goes_with_its_switch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.sock");
+        let socket = Socket::at(&path, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(Socket::at(&path, None).unwrap_err().contains("another switch listens"));
+        // The file of a switch that was killed is there, and nobody listens.
+        let (listener, file) = socket.split();
+        drop(listener);
+        assert!(path.exists());
+        let next = Socket::at(&path, Some(user())).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+        drop(file);
+        assert!(path.exists(), "it is another switch's by now");
+        drop(next);
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "mine").unwrap();
+        assert!(Socket::at(&path, None).unwrap_err().contains("no socket"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        let long = folder.path().join("x".repeat(200));
+        assert!(Socket::at(&long, None).unwrap_err().contains("107 bytes"));
+    }
+}

@@ -1,0 +1,27 @@
+//! What a switch counted, in one document.
+
+use serde_json::Value;
+
+use crate::control::{Control, ControlError};
+use crate::core::EntriesShown;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+
+/// Everything that was counted, as `run --json` prints it.
+///
+/// # Errors
+/// A worker does not answer.
+pub fn read(control: &Control, request: &wire::StatisticsRequest) -> Result<Value, ControlError> {
+    let internal = |error: serde_json::Error| ControlError::Internal(error.to_string());
+    let mut all = serde_json::to_value(control.statistics()?).map_err(internal)?;
+    all["time_ns"] = control.now().as_ns().into();
+    all["waits"] = serde_json::to_value(control.waits()?).map_err(internal)?;
+    if request.entries > 0 {
+        let shown = EntriesShown::Most(request.entries as usize);
+        all["entry_counters"] =
+            serde_json::to_value(control.entry_counters(shown)).map_err(internal)?;
+    }
+    if request.clear_watermarks {
+        control.clear_watermarks()?;
+    }
+    Ok(all)
+}

@@ -1,0 +1,73 @@
+//! The program of a running switch: replaced, or compared with one that could replace it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::control::{ControlError, Fate, Keep, ObjectFate};
+use crate::p4runtime::device::{Device, Pipeline};
+use crate::p4runtime::pack;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::p4runtime::schema::Schema;
+use crate::program;
+
+/// What becomes of an object, in a word.
+fn word(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Kept => "kept",
+        Fate::Changed => "changed",
+        Fate::New => "new",
+        Fate::Lost => "lost",
+    }
+}
+
+/// Whether something is lost that is in it.
+fn loses(one: &ObjectFate) -> bool {
+    matches!(one.fate, Fate::Changed | Fate::Lost) && one.entries != Some(0)
+}
+
+/// Compiles the program beside the one that runs, says what survives, and puts it in its place unless only that is asked for.
+///
+/// # Errors
+/// Nothing has changed.
+pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, ControlError> {
+    let invalid = |text: String| ControlError::InvalidArgument(text);
+    let parsed = pack::unpack(&request.program).map_err(|error| invalid(error.to_string()))?;
+    let mut loaded = program::without_entries(parsed)
+        .map_err(|rejected| invalid(pack::PackError::Rejected(Box::new(rejected)).to_string()))?;
+    if !request.entries.is_empty() {
+        loaded = loaded.with_entries("entries.yaml", &request.entries).map_err(invalid)?;
+    }
+    let keep = if request.anew { Keep::Nothing } else { Keep::WhatFits };
+    let swap = device.control.prepare(&loaded, keep)?;
+    let objects: Vec<Value> = swap
+        .report()
+        .iter()
+        .map(|one| {
+            let ObjectFate { kind, name, fate, entries } = one;
+            json!({ "kind": kind, "name": name, "fate": word(*fate), "entries": entries })
+        })
+        .collect();
+    if request.keep_all
+        && let Some(lost) = swap.report().iter().find(|one| loses(one))
+    {
+        return Err(ControlError::FailedPrecondition(format!(
+            "{} {} would not keep what is in it ({}); nothing was changed",
+            lost.kind,
+            lost.name,
+            word(lost.fate)
+        )));
+    }
+    let before = device.control.program().name.clone();
+    if !request.dry_run {
+        let schema = Arc::new(Schema::of(loaded.program.clone()));
+        swap.commit()?;
+        device.set_pipeline(Pipeline { schema, blob: request.program.clone(), cookie: 0 });
+    }
+    Ok(json!({
+        "before": before,
+        "program": loaded.program.name,
+        "done": !request.dry_run,
+        "objects": objects,
+    }))
+}

@@ -1,0 +1,109 @@
+//! What a switch says by itself, as documents: digests, packets to the CPU port, idle entries and events.
+
+use std::future::poll_fn;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tonic::Status;
+use wireyard_pipeline::trace::names::{hex, value};
+
+use super::show;
+use crate::control::{Control, ControlError, DeviceEvent, Entity, Interest, Notice, Said, Stream};
+use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::ports::LinkState;
+
+/// Notices of each worker that wait for a client; more are lost and counted.
+const WAITING_MAX: usize = 4096;
+/// Documents of one message.
+const TOGETHER: usize = 256;
+
+/// Begins to listen.
+///
+/// # Errors
+/// Nothing is asked for, or the device has ended.
+pub fn listen(control: &Control, wanted: &wire::WatchRequest) -> Result<Stream, ControlError> {
+    let wire::WatchRequest { events, digests, packets, idle } = *wanted;
+    let interest = Interest { digests, packets, idle, events };
+    if interest == Interest::default() {
+        return Err(ControlError::InvalidArgument("the request asks for nothing".into()));
+    }
+    control.subscribe(interest, WAITING_MAX)
+}
+
+/// A notice as a document.
+fn document(notice: &Notice) -> Value {
+    let mut shown = json!({ "time_ns": notice.time.as_ns(), "worker": notice.worker });
+    match &notice.said {
+        Said::Digest(digest) => {
+            let declared = digest.program.digests.get(digest.digest);
+            let fields = declared.iter().flat_map(|digest| &digest.fields).zip(&digest.values);
+            let fields: Map<String, Value> = fields
+                .map(|(field, v)| (field.name.clone(), value(field.display, field.bits, *v).into()))
+                .collect();
+            shown["digest"] = declared.map(|digest| digest.name.clone()).into();
+            shown["fields"] = fields.into();
+        }
+        Said::Packet(packet) => {
+            shown["packet"] = packet.reason.clone().into();
+            shown["ingress_port"] = packet.ingress_port.into();
+            shown["bytes"] = hex(&packet.bytes).into();
+        }
+        Said::Idle(idle) => {
+            let entry = Entity::TableEntry(idle.entry.clone());
+            shown["idle"] = show::entity(&idle.program, &entry).into();
+            shown["removed"] = idle.removed.into();
+        }
+        Said::Event(event) => self::event(&mut shown, event),
+    }
+    shown
+}
+
+fn event(shown: &mut Value, event: &DeviceEvent) {
+    match event {
+        DeviceEvent::Link { port, state } => {
+            let state = match state {
+                LinkState::Up => "up",
+                LinkState::NoCarrier => "no carrier",
+                LinkState::Down => "down",
+                LinkState::Gone => "gone",
+                LinkState::Ended => "ended",
+            };
+            shown["event"] = "link".into();
+            (shown["port"], shown["link"]) = ((*port).into(), state.into());
+        }
+        DeviceEvent::PauseStorm { port, queue, over } => {
+            shown["event"] = "pause storm".into();
+            (shown["port"], shown["queue"]) = ((*port).into(), (*queue).into());
+            shown["over"] = (*over).into();
+        }
+        DeviceEvent::Program { name } => {
+            shown["event"] = "program".into();
+            shown["program"] = name.clone().into();
+        }
+    }
+}
+
+/// Passes on what is said, until the client or the device is gone.
+pub async fn pass_on(mut stream: Stream, to: mpsc::Sender<Result<wire::Documents, Status>>) {
+    let mut lost = 0;
+    loop {
+        let notice = tokio::select! {
+            notice = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)) => notice,
+            () = to.closed() => return,
+        };
+        let Some(notice) = notice else { return };
+        let mut json = vec![document(&notice).to_string()];
+        while json.len() < TOGETHER
+            && let Some(notice) = stream.try_next()
+        {
+            json.push(document(&notice).to_string());
+        }
+        if stream.lost() > lost {
+            json.push(json!({ "lost": stream.lost() - lost }).to_string());
+            lost = stream.lost();
+        }
+        if to.send(Ok(wire::Documents { json })).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a running switch says by itself, packets for it, captures, settings of queues, and `top`.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use wireyard_switch::pcap::PcapReader;
+use wireyard_tests::binary::wireyard;
+use wireyard_tests::workspace_root;
+
+use super::{A, B, PROGRAM, Rig, frame, rig};
+use crate::rig::private_network;
+
+/// A command that listens, beside the test.
+fn listen(rig: &Rig, arguments: &[&str]) -> Child {
+    let mut command = Command::new(wireyard());
+    command.args(arguments).arg("--json").env("WIREYARD_RUN_DIR", rig.switch.run_folder());
+    command.current_dir(workspace_root()).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().expect("the command starts")
+}
+
+/// What it printed, after `again` was done as often as needed.
+fn heard(mut child: Child, mut again: impl FnMut()) -> Vec<Value> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().expect("a child").is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("it heard nothing");
+        }
+        again();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn digests_packets_and_events_are_heard_and_packets_are_sent() {
+    let Some(_network) = private_network("notices") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    rig.does("table default fdb forward 2");
+    rig.does("table add acl ethernet.src=02:00:00:00:00:0b learn_it --priority 1");
+    let packet = frame(A, B);
+    let child = listen(&rig, &["digest", "learn", "--count", "2"]);
+    let digests = heard(child, || rig.wires[0].send(std::slice::from_ref(&packet)));
+    assert_eq!(digests.len(), 2);
+    assert_eq!(digests[0]["fields"]["src"], "02:00:00:00:00:0b", "{digests:?}");
+    rig.refuses("digest lern", "did you mean learn?");
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a to_controller");
+    let child = listen(&rig, &["packet", "listen", "--count", "1"]);
+    let packets = heard(child, || rig.wires[0].send(std::slice::from_ref(&packet)));
+    // Two bytes of the program's own header are in front.
+    let hex: String = packet.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(packets[0]["ingress_port"], 1);
+    assert!(packets[0]["bytes"].as_str().is_some_and(|bytes| bytes.ends_with(&hex)), "{packets:?}");
+    let child = listen(&rig, &["events", "--count", "1"]);
+    let mut is_down = false;
+    let events = heard(child, || {
+        is_down = !is_down;
+        rig.does(if is_down { "port down 2" } else { "port up 2" });
+    });
+    assert_eq!((&events[0]["event"], &events[0]["port"]), (&"link".into(), &2.into()));
+    rig.does("port up 2");
+    // Out of a port as it is; into ingress, where the program drops it; nothing.
+    while rig.wires[1].next().is_some() {}
+    rig.does(&format!("packet send --out 2 {hex}"));
+    assert_eq!(rig.wires[1].receive(1), std::slice::from_ref(&packet));
+    rig.does("table modify fdb ethernet.dst=02:00:00:00:00:0a forward 2");
+    rig.does(&format!("packet send --port 1 {hex}"));
+    assert_eq!(rig.wires[1].receive(1), std::slice::from_ref(&packet));
+    rig.refuses("packet send --port 9 00", "there is no port 9");
+    rig.refuses("packet send 0g", "hexadecimal");
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn captures_begin_and_end_while_packets_pass() {
+    let Some(_network) = private_network("captures by command") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    rig.does("table default fdb forward 2");
+    let packet = frame(A, B);
+    let folder = tempfile::tempdir().unwrap();
+    let (one, all) = (folder.path().join("one.pcapng"), folder.path().join("all.pcapng"));
+    let start = |rig: &Rig, port: &str, file: &std::path::Path| {
+        rig.switch.command(&["capture", "start", port, file.to_str().unwrap()])
+    };
+    rig.passes(&packet);
+    start(&rig, "1", &one).expect(0, &[]);
+    rig.passes(&packet);
+    rig.passes(&packet);
+    rig.does("capture stop 1");
+    rig.passes(&packet);
+    start(&rig, "1", &one).expect(2, &["is there already"]);
+    start(&rig, "all", &all).expect(0, &[]);
+    rig.passes(&packet);
+    assert_eq!(rig.switch.objects(&["capture", "list"]).len(), 2);
+    rig.does("capture stop all");
+    rig.passes(&packet);
+    rig.switch.end("TERM").expect(0, &[]);
+    let frames = |file| {
+        let mut reader = PcapReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        let mut count = 0;
+        while reader.next_record().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    assert_eq!((frames(&one), frames(&all)), (2u32, 2u32), "port 1 in twice; in and out once");
+}
+
+const QUEUES: &str = "\
+ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }
+qos:
+  preset: sonic_azure
+";
+
+#[test]
+fn queues_change_at_run_time() {
+    let Some(_network) = private_network("queues by command") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("switch.yaml");
+    std::fs::write(&config, QUEUES).unwrap();
+    let mut rig = rig(PROGRAM, &["--config", config.to_str().unwrap()]);
+    rig.does("table default fdb forward 2");
+    let before = rig.switch.objects(&["queue", "list", "2", "4"]).remove(0);
+    assert_eq!(
+        (&before["rate"], &before["lossless"]),
+        (&"1 Gbit/s".into(), &true.into()),
+        "{before}"
+    );
+    let words = ["queue", "set", "2", "4", "kmin=10KB", "kmax=20KB", "pmax=50%", "limit=100KB"];
+    let after = rig.switch.objects(&words).remove(0);
+    for (name, value) in
+        [("kmin", "10 KB"), ("kmax", "20 KB"), ("pmax", "50 %"), ("limit", "100 KB")]
+    {
+        assert_eq!(after[name], value, "{after}");
+    }
+    assert_eq!(rig.switch.objects(&["queue", "list", "2", "4"]), [after]);
+    for (words, reason) in [
+        ("queue set 2 4 kmin=30KB", "kmin 30000 B is above kmax 20000 B"),
+        ("queue set 2 4 kmim=30KB", "did you mean kmin?"),
+        ("queue set 2 4 kmin=30", "kmin"),
+        ("queue set 2 9 kmin=3KB", "no such queue"),
+        ("queue set 2 port rate=2Gbit/s", "headroom is for 1 Gbit/s"),
+        ("queue set 2 port kmin=3KB", "say which queue"),
+    ] {
+        rig.refuses(words, reason);
+    }
+    // A port of 4 Mbit/s takes a fifth of a second for 100,000 B; the frames leave all.
+    rig.does("queue set 2 port rate=4Mbit/s");
+    let long = [frame(A, B), vec![0; 1186]].concat();
+    let began = Instant::now();
+    rig.wires[0].send(&vec![long; 80]);
+    let received = rig.wires[1].receive(80).len();
+    let took = began.elapsed();
+    assert_eq!(received, 80);
+    assert!(took > Duration::from_millis(150), "80 frames at 4 Mbit/s took {took:?}");
+    let top = rig.switch.objects(&["top", "--once", "--watch=0.1"]).remove(0);
+    assert_eq!(top["ports"].as_array().map(Vec::len), Some(2), "{top}");
+    assert_eq!(top["waits"].as_array().map(Vec::len), Some(0));
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn top_shows_rates_drops_and_the_busiest_entries() {
+    let Some(_network) = private_network("top") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2");
+    let (known, unknown) = (frame(A, B), frame(B, A));
+    let child = listen(&rig, &["top", "--once", "--watch=1"]);
+    let shown = heard(child, || {
+        rig.wires[0].send(&[vec![known.clone(); 3], vec![unknown.clone()]].concat());
+        while rig.wires[1].next().is_some() {}
+    });
+    let top = &shown[0];
+    let rate = |value: &Value| value.as_u64().unwrap_or(0);
+    let entry = &top["entries"][0];
+    assert_eq!(entry["match"]["ethernet.dst"], "02:00:00:00:00:0a", "{top}");
+    let (hits, received) = (rate(&entry["packets_s"]), rate(&top["ports"][0]["rx_packets_s"]));
+    assert!(hits > 10 && received > hits, "{top}");
+    assert_eq!(top["drops"][0]["reason"], "dropped");
+    assert!(rate(&top["drops"][0]["dropped_s"]) > 0, "{top}");
+    let people = rig.switch.command(&["top", "--once", "--watch=0.1"]);
+    assert!(people.out.contains("rx packet/s"), "{}", people.out);
+    rig.switch.end("TERM").expect(0, &[]);
+}

@@ -1,0 +1,239 @@
+//! Objects of the program in words: what is written is in force, is read back as written, and a wrong word is refused with a way out.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{A, B, PROGRAM, frame, rig};
+use crate::rig::private_network;
+
+#[test]
+fn entries_are_written_in_words_and_packets_meet_them() {
+    let Some(_network) = private_network("commands on tables") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    let packet = frame(A, B);
+    rig.stops(&packet);
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    rig.does("table add acl 'ethernet.src=02:00:00:00:00:00 &&& ff:ff:00:00:00:00' ethernet.ether_type=0x1000..0x2000 drop --priority 7");
+    rig.stops(&packet);
+    let entries = rig.switch.objects(&["table", "dump"]);
+    let expected = [
+        json!({
+            "table": "fdb", "match": { "ethernet.dst": "02:00:00:00:00:0a" }, "action": "forward(2)", "packets": 2,
+            "bytes": 128,
+        }),
+        json!({
+            "table": "acl",
+            "match": {
+                "ethernet.src": "02:00:00:00:00:00 &&& 0xffff00000000", "ethernet.ether_type": "4096..8192",
+            },
+            "priority": 7, "action": "drop",
+        }),
+        json!({ "table": "fixed", "match": { "ethernet.ether_type": "0x88b6" }, "action": "drop" }),
+    ];
+    assert_eq!(entries, expected);
+    // What is read back can be written again.
+    rig.does("table delete acl 'ethernet.src=02:00:00:00:00:00 &&& 0xffff00000000' ethernet.ether_type=4096..8192 --priority 7");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    rig.does("table modify fdb ethernet.dst=02:00:00:00:00:0a drop");
+    rig.stops(&packet);
+    rig.does("table default fdb forward 2");
+    rig.does("table clear fdb");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet), "the default");
+    rig.does("table default fdb reset");
+    rig.stops(&packet);
+    assert_eq!(rig.switch.objects(&["table", "dump", "fdb"]), [] as [Value; 0]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_wrong_word_is_refused_with_a_way_out_and_changes_nothing() {
+    let Some(_network) = private_network("wrong commands") else { return };
+    let rig = rig(PROGRAM, &[]);
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2");
+    let before = rig.switch.objects(&["table", "dump"]);
+    for (words, reason) in [
+        ("table add fbd ethernet.dst=02:00:00:00:00:0b forward 2", "did you mean `fdb`?"),
+        ("table add fdb ethernet.dts=02:00:00:00:00:0b forward 2", "did you mean `ethernet.dst`?"),
+        ("table add fdb ethernet.dst=02:00:00:00:00:0b forwrd 2", "did you mean `forward`?"),
+        ("table add fdb ethernet.dst=02:00:00:00:00:0b forward", "forward"),
+        ("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2", "exists already"),
+        ("table add fdb ethernet.dst=02:00:00:00:00 forward 2", "`02` is not a number"),
+        ("table add fixed ethernet.ether_type=1 drop", "constant"),
+        ("table add fdb forward(2)", "ethernet.dst"),
+        ("table modify fdb ethernet.dst=02:00:00:00:00:0b forward 2", "not found"),
+        ("table delete fdb ethernet.dst=02:00:00:00:00:0b", "not found"),
+        ("table dump fdbb", "did you mean fdb?"),
+        ("register set sean 3 17", "did you mean `seen`?"),
+        ("register set seen 16 17", "16"),
+        ("counter clear prots", "did you mean ports?"),
+        ("counter set ports 8 1 1", "no cell 8"),
+        ("group add ways 7 1", "member"),
+        ("port down 9", "there is no port 9"),
+        ("port add 1 raw:nothing", "exists already"),
+        ("port faults 1 mtu=9000", "mtu"),
+        ("table list --switch nobody", "no switch nobody"),
+        ("table list --watch=0", "--watch"),
+    ] {
+        rig.refuses(words, reason);
+    }
+    assert_eq!(rig.switch.objects(&["table", "dump"]), before);
+    // A batch that fails at its end has done nothing.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wrong.yaml");
+    let line = |mac: u32, port: u32| {
+        format!("    - {{ match: {{ ethernet.dst: {mac} }}, action: forward({port}) }}\n")
+    };
+    let text = format!("entries:\n  fdb:\n{}{}", line(1, 1), line(2, 1 << 20));
+    std::fs::write(&file, &text).unwrap();
+    let load = format!("table load {}", file.display());
+    rig.refuses(&load, "wrong.yaml:4");
+    assert_eq!(rig.switch.objects(&["table", "dump"]), before);
+    std::fs::write(&file, text.replace("1048576", "2")).unwrap();
+    rig.does(&load);
+    assert_eq!(rig.switch.objects(&["table", "dump", "fdb"]).len(), 3);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn groups_cells_and_sets_are_read_back_as_they_were_written() {
+    let Some(_network) = private_network("commands on objects") else { return };
+    let rig = rig(PROGRAM, &[]);
+    for words in [
+        "member add ways 1 forward 2",
+        "member set ways 2 forward(1)",
+        "group add ways 7 1 2*3",
+        "table add ways std.ingress_port=1 group(7)",
+        "multicast set 5 1 2:9 --prune-ingress",
+        "mirror set 3 port=2 truncate=128",
+        "value-set set known_types 0x0800 0x86dd",
+        "register set seen 3 17",
+        "register set pair 1 low=5 high=0x10",
+        "register set pair 1 low=6",
+        "meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
+        "counter set ports 5 5 500",
+    ] {
+        rig.does(words);
+    }
+    rig.refuses("member delete ways 1", "still used by 1 entries or groups");
+    let replica = |port, instance| json!({ "port": port, "instance": instance });
+    let rates = json!({ "cir": 1_250_000, "cbs": 16_000, "pir": 2_500_000, "pbs": 32_000 });
+    for (words, expected) in [
+        ("member dump ways 1", json!({ "table": "ways", "member": 1, "action": "forward(2)" })),
+        (
+            "group dump",
+            json!({ "table": "ways", "group": 7, "members": [{ "member": 1, "weight": 1 }, { "member": 2, "weight": 3 }] }),
+        ),
+        (
+            "table dump ways std.ingress_port=1",
+            json!({ "table": "ways", "match": { "std.ingress_port": "1" }, "action": "group(7)" }),
+        ),
+        (
+            "multicast dump",
+            json!({ "multicast_group": 5, "ports": [replica(1, 0), replica(2, 9)], "prune_ingress": true }),
+        ),
+        ("mirror dump", json!({ "mirror_session": 3, "port": 2, "instance": 0, "truncate": 128 })),
+        ("value-set dump", json!({ "value_set": "known_types", "members": ["0x800", "0x86dd"] })),
+        (
+            "register dump seen 3",
+            json!({ "register": "seen", "index": 3, "cells": { "value": 17 } }),
+        ),
+        (
+            "register dump pair",
+            json!({ "register": "pair", "index": 1, "cells": { "low": 6, "high": 16 } }),
+        ),
+        ("meter dump", json!({ "meter": "police", "index": 0, "rates": rates })),
+        (
+            "counter dump ports 5",
+            json!({ "counter": "ports", "index": 5, "packets": 5, "bytes": 500 }),
+        ),
+    ] {
+        assert_eq!(rig.switch.objects(&super::split(words)), [expected], "{words}");
+    }
+    for words in [
+        "table clear ways",
+        "group delete ways 7",
+        "member delete ways 1",
+        "multicast delete 5",
+        "mirror delete 3",
+        "value-set reset known_types",
+        "register clear pair",
+        "meter clear police 0",
+        "counter clear ports",
+    ] {
+        rig.does(words);
+    }
+    for words in ["group dump", "multicast dump", "mirror dump", "register dump pair", "meter dump"]
+    {
+        assert_eq!(rig.switch.objects(&super::split(words)), [] as [Value; 0], "{words}");
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// Waits until the link of a port is so.
+fn await_link(rig: &super::Rig, port: usize, link: &str) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while rig.switch.objects(&["port", "list"])[port - 1]["link"] != link {
+        assert!(Instant::now() < deadline, "port {port} does not become {link}");
+    }
+}
+
+#[test]
+fn ports_go_down_lose_frames_and_come_back_by_command() {
+    let Some(_network) = private_network("commands on ports") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    let packet = frame(A, B);
+    rig.does("table default fdb forward 2");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    rig.does("port down 2");
+    await_link(&rig, 2, "down");
+    rig.stops(&packet);
+    rig.does("port down 1");
+    rig.wires[0].send(&vec![packet.clone(); 5]);
+    std::thread::sleep(Duration::from_millis(100));
+    rig.does("port up 1");
+    rig.does("port up 2");
+    await_link(&rig, 2, "up");
+    assert!(rig.wires[1].receive_unexpected().is_empty(), "nothing old comes in");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    let stats = rig.switch.objects(&["stats"]).remove(0);
+    let medium = |port: usize, name: &str| stats["ports"][port - 1]["medium"][name].clone();
+    assert_eq!((medium(1, "rx_down"), medium(1, "rx_frames")), (json!(5), json!(3)));
+    assert_eq!((medium(2, "tx_down"), medium(2, "tx_frames")), (json!(1), json!(2)));
+    assert_eq!(stats["total"]["balanced"], true, "{stats}");
+    // A cable that loses everything, and one that loses nothing.
+    rig.does("port faults 2 loss=100%");
+    rig.stops(&packet);
+    rig.does("port faults 2 none");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    // Another number for the interface.
+    rig.does("port remove 2");
+    rig.stops(&packet);
+    rig.does("port add 7 raw:b1");
+    rig.does("table default fdb forward 7");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_port_of_several_workers_is_removed_and_added() {
+    let Some(_network) = private_network("ports of several workers") else { return };
+    let mut rig = rig(PROGRAM, &["--workers", "2"]);
+    let packet = frame(A, B);
+    rig.does("table default fdb forward 2");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    for _ in 0..3 {
+        rig.does("port remove 2");
+        rig.stops(&packet);
+        rig.does("port add 2 raw:b1");
+        assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    }
+    rig.does("port down 1");
+    rig.stops(&packet);
+    rig.does("port up 1");
+    assert_eq!(rig.passes(&packet), std::slice::from_ref(&packet));
+    let stats = rig.switch.objects(&["stats"]).remove(0);
+    assert_eq!(stats["total"]["balanced"], true, "{stats}");
+    rig.switch.end("TERM").expect(0, &[]);
+}
