@@ -86,6 +86,8 @@ pub struct Unit {
     pub crcs: Named<CrcDecl>,
     /// `qos:`.
     pub qos: QosDecl,
+    /// `linux:` what of the host's network stack goes where.
+    pub linux: Named<MappingDecl>,
     /// `ingress:`.
     pub ingress: Option<Sp<Vec<Stmt>>>,
     /// `egress:`.
@@ -481,6 +483,17 @@ pub struct QosDecl {
     pub dscp: Vec<AstExpr>,
     /// `pcp:` fields of 3 bits.
     pub pcp: Vec<AstExpr>,
+}
+
+/// A table that holds what the host's network stack knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappingDecl {
+    /// `table:`.
+    pub table: Name,
+    /// `key:` keys of the table, each with a word or number.
+    pub key: Named<AstExpr>,
+    /// `action:`, `unresolved:`, `kernel:`, `blackhole:` as far as they are there.
+    pub actions: Named<AstExpr>,
 }
 
 /// `deparser:`.

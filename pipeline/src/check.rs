@@ -62,6 +62,7 @@ mod graph;
 mod header;
 mod int;
 mod loops;
+mod mapping;
 mod marks;
 mod matches;
 mod meter;
@@ -168,6 +169,7 @@ impl Cx<'_> {
         self.declare_digests();
         self.declare_actions();
         self.declare_tables();
+        self.lower_mappings();
         self.action_bodies();
         self.lower_controls();
         if !self.report.has_errors() {

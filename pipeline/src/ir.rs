@@ -88,6 +88,8 @@ pub struct Program {
     pub deparser: Deparser,
     /// What ingress tells the traffic manager's maps.
     pub qos: Qos,
+    /// Tables that hold what the host's network stack knows.
+    pub linux: Vec<Mapping>,
     /// Names of drop and punt reasons; the first ones are built in ([`decl::BuiltinReason`]).
     pub reasons: IdVec<ReasonId, String>,
     /// Names of parser errors; the first ones are built in ([`decl::BuiltinError`]).

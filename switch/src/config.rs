@@ -1,6 +1,7 @@
 //! `switch.yaml`: which program a switch runs, with which entries, on which ports, with which queues.
 
 pub mod generators;
+pub mod linux;
 mod node;
 pub mod notification;
 mod places;
@@ -20,6 +21,7 @@ use wireyard_tables::time::Span;
 
 use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
+use linux::LinuxSection;
 use notification::Notification;
 use places::Places;
 use qos::{PortLink, PortSection, Qos, QosConfig, Report};
@@ -35,6 +37,7 @@ pub static SWITCH: MapShape = MapShape {
         key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
         key("congestion_notification", Shape::Text, "How CNPs are paced and what they look like."),
         key("generators", Shape::Text, "Frames that the device feeds into its own ingress."),
+        key("linux", Shape::Map(&linux::LINUX), "The kernel as the control plane of a router."),
     ],
 };
 
@@ -85,6 +88,8 @@ pub struct SwitchConfig {
     pub notification: Notification,
     /// The `generators:` section.
     pub generators: Vec<GeneratorSection>,
+    /// The `linux:` section.
+    pub linux: Option<LinuxSection>,
     /// The ports are live: so long a process at the other end of a link takes to answer. `None` in virtual time.
     pub live: Option<Span>,
     /// Where what it says is written.
@@ -171,6 +176,7 @@ impl SwitchConfig {
             let generators = fields.get("generators");
             config.generators =
                 generators.and_then(|n| node::read(n, decoder.diagnostics)).unwrap_or_default();
+            config.linux = fields.get("linux").and_then(|node| linux::read(&mut decoder, node));
             config.qos = fields.get("qos").and_then(|n| node::read(n, decoder.diagnostics));
             let section = fields.get("qos");
             // Without the section that could not be read nothing is known of what it defines.

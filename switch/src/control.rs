@@ -100,6 +100,7 @@ use wireyard_tables::follow::{Contents, Follower};
 use wireyard_tables::time::Time;
 
 pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
+pub use device::PortPlace;
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub(crate) use plan::idle_entry;

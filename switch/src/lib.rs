@@ -7,6 +7,7 @@
 //! | read and check a program with its entries and configuration | [`program`] |
 //! | build a device, add ports, move packets | [`core`], [`ports`] |
 //! | steer a device that runs | [`control`], over the network [`p4runtime`] |
+//! | let the kernel be a router's control plane | [`linux`] |
 //! | run scenarios in virtual time and read figures | [`lab`] |
 //!
 //! Time is an argument everywhere but in live ports and the loop of [`live`]: a device that is polled with the same frames at the
@@ -84,6 +85,8 @@ pub mod host;
 pub mod lab;
 pub mod library;
 pub mod link_type;
+pub mod linux;
+mod linux_words;
 pub mod live;
 pub mod metrics;
 pub mod p4runtime;

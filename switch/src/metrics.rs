@@ -18,7 +18,7 @@ use crate::core::{
 };
 use crate::ports::faults::FaultCounters;
 use crate::recorder::RecorderReport;
-use crate::stats::LedgerReport;
+use crate::stats::{LedgerReport, LinuxReport};
 
 use Value::{Counter, Gauge, Nanoseconds, Reasons};
 
@@ -121,6 +121,53 @@ const PORT: &[Family<PortReport>] = &[
         }),
     ),
     family("port_send_waits", "Times the medium had no room.", Counter(|p| p.medium.tx_full)),
+];
+
+const LINUX: &[Family<LinuxReport>] = &[
+    family(
+        "linux_received_packets",
+        "Punted packets that the kernel received.",
+        Counter(|l| l.packets_to_kernel),
+    ),
+    family(
+        "linux_receive_dropped_packets",
+        "Punted packets that the kernel did not receive.",
+        Reasons(|l| {
+            vec![("interface_down", l.packets_refused_by_kernel), ("too_many", l.packets_lost)]
+        }),
+    ),
+    family(
+        "linux_sent_packets",
+        "Packets that the kernel sent by ports.",
+        Counter(|l| l.packets_from_kernel),
+    ),
+    family(
+        "linux_send_dropped_packets",
+        "Packets of the kernel that found no room.",
+        Counter(|l| l.packets_not_sent),
+    ),
+    family(
+        "linux_news_lost",
+        "Times that news of routes were lost and all was read again.",
+        Counter(|l| l.news_lost),
+    ),
+    family("linux_resyncs", "Times that all was read.", Counter(|l| l.resyncs)),
+    family("linux_writes_refused", "Entries that a table refused.", Counter(|l| l.writes_refused)),
+    family("linux_neighbours", "Neighbours that the kernel knows.", Gauge(|l| Some(l.neighbours))),
+    family("linux_routes4", "IPv4 prefixes in the table.", Gauge(|l| Some(l.routes4))),
+    family("linux_routes6", "IPv6 prefixes in the table.", Gauge(|l| Some(l.routes6))),
+    family("linux_next_hops", "Next hops in use.", Gauge(|l| Some(l.next_hops))),
+    family("linux_groups", "Sets of next hops.", Gauge(|l| Some(l.groups))),
+    family(
+        "linux_routes_of_kernel",
+        "Routes that the kernel follows itself.",
+        Gauge(|l| Some(l.routes_of_kernel)),
+    ),
+    family(
+        "linux_routes_missing",
+        "Prefixes that the table refused.",
+        Gauge(|l| Some(l.routes_missing)),
+    ),
 ];
 
 const PROGRAM: &[Family<ProgramReport>] = &[
@@ -337,6 +384,8 @@ impl Collector for Snapshot {
             let pools = queueing.pools.iter().map(|p| (vec![("pool", p.name.clone())], p));
             families(out, POOL, &pools.collect::<Vec<_>>())?;
         }
+        let linux = statistics.linux.iter().map(|l| (Labels::new(), l));
+        families(out, LINUX, &linux.collect::<Vec<_>>())?;
         let notification = statistics.notification.iter().map(|n| (Labels::new(), n));
         families(out, NOTIFICATION, &notification.collect::<Vec<_>>())?;
         let captures = statistics.captures.iter().map(|c| (vec![("file", c.file.clone())], c));

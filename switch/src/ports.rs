@@ -215,6 +215,11 @@ pub trait Port: Send {
     /// What it can carry.
     fn caps(&self) -> PortCaps;
 
+    /// The address of the interface below it; `None` where there is none.
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        None
+    }
+
     /// Receives up to `max` frames that are there now, appends them to `out` and tells how many.
     /// Without a free chunk it stops early and counts that; the frames wait where they are.
     ///

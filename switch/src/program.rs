@@ -24,6 +24,7 @@ use crate::control::Control;
 use crate::core::{Core, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::{self, LIBRARIES, program_path};
+use crate::linux_words;
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
@@ -96,6 +97,7 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     let compiled = compile_within(&parsed, &device::externs(), max_state)
         .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
     let program = Arc::new(compiled.program);
+    check_words(&program, &parsed)?;
     let (mut files, mut warnings) = (parsed.files.clone(), compiled.warnings);
     let named = config.as_ref().and_then(|config| config.entries.clone());
     let entries_path = match &place.entries {
@@ -159,9 +161,20 @@ pub fn without_entries(parsed: Parsed) -> Result<Loaded, Rejected> {
     let compiled = compile(&parsed, &device::externs())
         .map_err(|diagnostics| Rejected { diagnostics, files: parsed.files.clone() })?;
     let (program, warnings) = (Arc::new(compiled.program), compiled.warnings);
+    check_words(&program, &parsed)?;
     let codes = Arc::default();
     let (entries, config, max_state) = (None, None, STATE_BYTES_MAX);
     Ok(Loaded { parsed, program, entries, config, warnings, files, max_state, codes })
+}
+
+/// Whether the device knows the words of `linux:`.
+fn check_words(program: &Program, parsed: &Parsed) -> Result<(), Rejected> {
+    let mut found = Diagnostics::new();
+    linux_words::check(program, &mut found);
+    match found.has_errors() {
+        true => Err(Rejected { diagnostics: found, files: parsed.files.clone() }),
+        false => Ok(()),
+    }
 }
 
 /// What runs packets.

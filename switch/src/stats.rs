@@ -43,6 +43,41 @@ impl Reasons {
     }
 }
 
+/// What passes between a device and the kernel on top of it, and what of the kernel is in the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinuxReport {
+    /// Punted packets that the kernel received.
+    pub packets_to_kernel: u64,
+    /// Punted packets of a port without an interface, or whose interface was down.
+    pub packets_refused_by_kernel: u64,
+    /// Punted packets that came faster than they were received.
+    pub packets_lost: u64,
+    /// Packets of the kernel that were given to ports.
+    pub packets_from_kernel: u64,
+    /// Packets of the kernel for which there was no packet memory or port.
+    pub packets_not_sent: u64,
+    /// Times that news of routes were lost, so that all was read again.
+    pub news_lost: u64,
+    /// Times that everything was read.
+    pub resyncs: u64,
+    /// Updates of tables that were refused.
+    pub writes_refused: u64,
+    /// Neighbours that the kernel knows.
+    pub neighbours: u64,
+    /// IPv4 prefixes in the table: routes and neighbours.
+    pub routes4: u64,
+    /// IPv6 prefixes in the table.
+    pub routes6: u64,
+    /// Next hops in use.
+    pub next_hops: u64,
+    /// Sets of next hops that share traffic.
+    pub groups: u64,
+    /// Routes that the kernel follows itself, as the tables cannot.
+    pub routes_of_kernel: u64,
+    /// Prefixes that the table refused.
+    pub routes_missing: u64,
+}
+
 /// Packets of one ingress port; what every packet counts stands first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

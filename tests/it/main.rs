@@ -39,6 +39,7 @@ mod language;
 mod large_frames;
 mod learning;
 mod links;
+mod linux;
 mod lossless_live;
 mod many_ports;
 mod metrics;

@@ -173,6 +173,24 @@ const NOTIFICATION: [(&str, &str); 8] = [
     ("evicted", "cnp_intervals_evicted_total"),
 ];
 
+const LINUX: [(&str, &str); 15] = [
+    ("packets_to_kernel", "linux_received_packets_total"),
+    ("packets_refused_by_kernel", "linux_receive_dropped_packets_total{reason=\"interface_down\"}"),
+    ("packets_lost", "linux_receive_dropped_packets_total{reason=\"too_many\"}"),
+    ("packets_from_kernel", "linux_sent_packets_total"),
+    ("packets_not_sent", "linux_send_dropped_packets_total"),
+    ("news_lost", "linux_news_lost_total"),
+    ("resyncs", "linux_resyncs_total"),
+    ("writes_refused", "linux_writes_refused_total"),
+    ("neighbours", "linux_neighbours"),
+    ("routes4", "linux_routes4"),
+    ("routes6", "linux_routes6"),
+    ("next_hops", "linux_next_hops"),
+    ("groups", "linux_groups"),
+    ("routes_of_kernel", "linux_routes_of_kernel"),
+    ("routes_missing", "linux_routes_missing"),
+];
+
 const PROGRAM_COUNTS: [(&str, &str); 8] = [
     ("stray_counts", "program_stray_counts_total{reason=\"R\"}"),
     ("learn_failures", "program_learn_failures_total{reason=\"R\"}"),
@@ -266,6 +284,9 @@ fn page_of(report: &Value) -> Samples {
     }
     if let Some(notification) = report.get("notification") {
         expect(&mut out, notification, "", &NOTIFICATION, &[]);
+    }
+    if let Some(linux) = report.get("linux") {
+        expect(&mut out, linux, "", &LINUX, &[]);
     }
     for capture in list(&report["captures"]) {
         let labels = format!("file={}", capture["file"]);

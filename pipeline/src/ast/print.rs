@@ -334,6 +334,18 @@ fn computed(out: &mut Out, unit: &Unit) {
             }
         });
     }
+    out.section("linux", &unit.linux, |out, (name, mapping)| {
+        out.line(format!("{}:", name.value));
+        out.deeper(|out| {
+            out.line(format!("table: {}", mapping.table.value));
+            let pairs = mapping.key.iter();
+            let pairs = pairs.map(|(key, value)| format!("{}: {}", key.value, expression(value)));
+            out.line(format!("key: {{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
+            for (role, call) in &mapping.actions {
+                out.line(format!("{}: {}", role.value, quoted(&expression(call))));
+            }
+        });
+    });
 }
 
 /// Nothing in it differs from the defaults.

@@ -255,6 +255,43 @@ pub struct Selector {
     pub max_groups: u32,
 }
 
+/// A table that is filled from outside with what the host's network stack knows (`linux:`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// What goes there: `routes4`, `neighbours`.
+    pub name: String,
+    /// The table.
+    pub table: TableId,
+    /// What each of its keys matches; `None`: anything.
+    pub keys: Vec<Option<MappedValue>>,
+    /// What its entries do, by role.
+    pub calls: Vec<MappedCall>,
+    /// Where it was declared.
+    pub span: SourceSpan,
+}
+
+/// An action with words for what comes from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedCall {
+    /// For which entries: `action`, `unresolved`, `kernel`, `blackhole`.
+    pub role: String,
+    /// The action.
+    pub action: ActionId,
+    /// One value for each parameter.
+    pub args: Vec<MappedValue>,
+    /// Where it is written.
+    pub span: SourceSpan,
+}
+
+/// What a key matches, or an argument is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MappedValue {
+    /// Always this.
+    Number(u128),
+    /// A word of the device for something that it knows, and where it is written.
+    Word(String, SourceSpan),
+}
+
 /// A register array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {

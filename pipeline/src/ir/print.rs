@@ -208,6 +208,19 @@ impl Printer<'_> {
             let (value, valid) = (self.expr(value, &Self::none()), self.expr(valid, &Self::none()));
             self.line(0, &format!("qos {name} {value} if {valid}"));
         }
+        for mapping in &program.linux {
+            let table = &program.tables[mapping.table];
+            let keys = table.keys.iter().zip(&mapping.keys);
+            let keys = keys.filter_map(|(key, value)| Some((&key.name, value.as_ref()?)));
+            let keys: Vec<String> =
+                keys.map(|(name, value)| format!("{name} = {}", mapped(value))).collect();
+            self.line(0, &format!("linux {}: {} {}", mapping.name, table.name, keys.join(", ")));
+            for call in &mapping.calls {
+                let args: Vec<String> = call.args.iter().map(mapped).collect();
+                let action = &program.actions[call.action].name;
+                self.line(1, &format!("{}: {action}({})", call.role, args.join(", ")));
+            }
+        }
     }
 
     fn covers(&mut self) {
@@ -290,5 +303,12 @@ fn matched(one: &wireyard_tables::Match) -> String {
         Match::Range { lo, hi } => format!("{lo:#x}..{hi:#x}"),
         Match::Optional(Some(value)) => format!("{value:#x}"),
         Match::Optional(None) | Match::Any => "_".to_string(),
+    }
+}
+/// A word or a number of a mapping.
+fn mapped(value: &MappedValue) -> String {
+    match value {
+        MappedValue::Number(number) => number.to_string(),
+        MappedValue::Word(word, _) => word.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod computed;
 pub(crate) mod header;
+pub(crate) mod mapping;
 pub(crate) mod parser;
 pub(crate) mod statement;
 pub(crate) mod table;
@@ -13,13 +14,14 @@ use crate::ast::{Name, Named, Sp, Unit};
 use crate::diag::codes;
 use computed::{CHECKSUM, CRC, DEPARSER, QOS};
 use header::{HEADER, INSTANCE, META, VALUE_SET, WIDTH};
+use mapping::LINUX;
 use parser::STATE;
 use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
 
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
 /// What only a program may have.
-const PROGRAM_ONLY: &[&str] = &["ingress", "egress", "deparser", "qos", "parser"];
+const PROGRAM_ONLY: &[&str] = &["ingress", "egress", "deparser", "qos", "linux", "parser"];
 
 /// A program, or a library.
 pub(crate) static UNIT: MapShape = MapShape {
@@ -90,6 +92,11 @@ pub(crate) static UNIT: MapShape = MapShape {
         key("checksums", Shape::OneOrMore(&Shape::Map(&CHECKSUM)), "Ones'-complement checksums."),
         key("crcs", Shape::MapOf(&Shape::Map(&CRC)), "CRCs."),
         key("qos", Shape::Map(&QOS), "Where DSCP and PCP are, for the maps of the device."),
+        key(
+            "linux",
+            Shape::Map(&LINUX),
+            "Tables for addresses, neighbours and routes of the system.",
+        ),
     ],
 };
 
@@ -224,5 +231,6 @@ fn computed(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {
     }
     unit.crcs = under(decoder, fields, "crcs", computed::crc);
     unit.qos = fields.get("qos").and_then(|node| computed::qos(decoder, node)).unwrap_or_default();
+    unit.linux = fields.get("linux").map(|node| mapping::linux(decoder, node)).unwrap_or_default();
     unit.deparser = fields.get("deparser").and_then(|node| computed::deparser(decoder, node));
 }

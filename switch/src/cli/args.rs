@@ -489,6 +489,10 @@ pub struct RunArgs {
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
     pub device_id: u64,
+    /// Let the kernel be the control plane of a router, in this network namespace (`ip netns add NAME`) or in that of the switch: each port gets
+    /// an interface there, and the kernel's neighbours and routes go into the tables.
+    #[arg(long, value_name = "NETNS", num_args = 0..=1)]
+    pub linux: Option<Option<String>>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

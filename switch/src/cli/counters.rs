@@ -81,6 +81,22 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
             n.reported, n.cnp_sent, n.cnp_suppressed, n.cnp_no_qp_pair, n.ignored
         );
     }
+    if let Some(l) = &statistics.linux {
+        let _ = writeln!(
+            out,
+            "linux: {} packets to the kernel, {} refused, {} lost; {} from it, {} not sent",
+            l.packets_to_kernel,
+            l.packets_refused_by_kernel,
+            l.packets_lost,
+            l.packets_from_kernel,
+            l.packets_not_sent
+        );
+        let _ = writeln!(
+            out,
+            "linux: {} IPv4 and {} IPv6 prefixes by {} next hops and {} groups; {} of the kernel itself, {} without room",
+            l.routes4, l.routes6, l.next_hops, l.groups, l.routes_of_kernel, l.routes_missing
+        );
+    }
     for capture in &statistics.captures {
         let error = capture.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
         let (file, records, lost) = (&capture.file, capture.records, capture.lost);

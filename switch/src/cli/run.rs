@@ -7,6 +7,8 @@ use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
+use crate::core::{Core, Statistics};
+use crate::linux::{self, Handle};
 use crate::live::assembly::Assembly;
 use crate::live::delay;
 use crate::live::metrics::Metrics;
@@ -15,7 +17,7 @@ use crate::live::{self, Event, Signals, Workers};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
-use crate::program::{DeviceOptions, Place};
+use crate::program::{DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -86,6 +88,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         controllers.serve(Device::new(args.device_id, control, &loaded.parsed))?;
         say(&format!("P4Runtime on {address}, device {}", args.device_id));
     }
+    let linux = linux(args, &loaded, &mut cores)?;
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends",
         loaded.program.name,
@@ -100,6 +103,10 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         live::ask_for_short_slices();
     }
     let mut workers = Workers::start(cores)?;
+    let all = |workers: &Workers, core: &mut Core| {
+        let linux = linux.as_ref().map(Handle::report);
+        Statistics { linux, ..workers.statistics(core) }
+    };
     let mut tell = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
         Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
@@ -108,7 +115,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             None => say("SIGHUP: there is no --ports FILE to read again: nothing changed"),
         },
         Event::Counters(core) => {
-            let statistics = workers.statistics(core);
+            let statistics = all(workers, core);
             counters::show(core, &statistics, args.entry_counters, args.json);
         }
         Event::Turn { core, now, .. } => {
@@ -118,15 +125,40 @@ fn start(args: &RunArgs) -> Result<Status, String> {
                 None => {}
             }
             if let Some(metrics) = &mut metrics {
-                metrics.answer(|| workers.statistics(core));
+                metrics.answer(|| all(workers, core));
             }
         }
     };
     let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut tell);
-    let statistics = workers.statistics(&mut core);
+    let statistics = all(&workers, &mut core);
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
+}
+
+/// The kernel on top of the device, where the command line or the configuration asks for it.
+fn linux(args: &RunArgs, loaded: &Loaded, cores: &mut [Core]) -> Result<Option<Handle>, String> {
+    let section = loaded.config.as_ref().and_then(|config| config.linux.clone());
+    let asked = args.linux.is_some() || section.as_ref().is_some_and(|section| section.mirror);
+    if !asked {
+        return Ok(None);
+    }
+    if !linux::is_mapped(&loaded.program) {
+        return Err(format!(
+            "program {} says nothing of the kernel's tables (`linux:`): programs/linux_router does",
+            loaded.program.name
+        ));
+    }
+    let section = section.unwrap_or_default();
+    let ports = cores.iter().enumerate().flat_map(|(worker, core)| core.port_places(worker));
+    let options = linux::Options {
+        namespace: args.linux.clone().flatten().or(section.namespace),
+        names: section.interfaces,
+        traffic_class: section.traffic_class,
+        ports: ports.collect(),
+    };
+    let control = cores[0].control().ok_or("the device has no control handle")?.clone();
+    linux::start(control, options, Box::new(say)).map(Some)
 }
 
 /// Ports of the command line, or else of the configuration.

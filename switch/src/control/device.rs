@@ -9,6 +9,21 @@ use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Port, PortSpec};
 use crate::tm::{Limit, PortId, WredConfig};
 
+/// A port and what somebody outside needs to stand in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPlace {
+    /// Its number.
+    pub number: u16,
+    /// Source address of its own frames.
+    pub mac: [u8; 6],
+    /// Bytes behind the Ethernet header, where that is known.
+    pub mtu_bytes: Option<u32>,
+    /// Its link is up.
+    pub up: bool,
+    /// The worker that has it.
+    pub worker: usize,
+}
+
 type Result<T> = std::result::Result<T, ControlError>;
 
 fn no_port(port: u16) -> ControlError {
@@ -57,7 +72,37 @@ impl Control {
     /// As [`Control::inject`].
     pub fn send(&self, port: u16, frame: &[u8]) -> Result<()> {
         let frame = frame.to_vec();
-        accepted(self.ask_owner(port, move |core, now| core.send_out(port, &frame, now))?)
+        accepted(self.ask_owner(port, move |core, now| core.send_out(port, &frame, None, now))?)
+    }
+
+    /// Packets that leave by this port of a worker as they are, in this traffic class; how many were taken.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn send_all(
+        &self,
+        worker: usize,
+        port: u16,
+        frames: Vec<Vec<u8>>,
+        class: u8,
+    ) -> Result<u64> {
+        let send = move |core: &mut Core, now| {
+            let taken = frames.iter().filter(|frame| core.send_out(port, frame, Some(class), now));
+            taken.count() as u64
+        };
+        self.ask(worker, send)
+    }
+
+    /// The ports that there are, with their workers.
+    ///
+    /// # Errors
+    /// [`ControlError::Unavailable`].
+    pub fn port_places(&self) -> Result<Vec<PortPlace>> {
+        let mut all = Vec::new();
+        for worker in 0..self.workers() {
+            all.extend(self.ask(worker, move |core, _| core.port_places(worker))?);
+        }
+        Ok(all)
     }
 
     /// Opens a port and adds it to the device, to worker 0; what the user should know about it comes back. With queues (`qos:`), a port that

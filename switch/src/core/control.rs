@@ -1,12 +1,14 @@
 //! The device's part of its control handle: commands between two bursts.
 
-use wireyard_pipeline::exec::Intrinsic;
+use wireyard_pipeline::exec::{Intrinsic, flags};
 use wireyard_tables::time::Time;
 
 use super::manager::slot_of;
+use super::slot::Slot;
 use super::{Core, IdleEntry, Mesh};
 use crate::control::{
-    BETWEEN_BURSTS, Control, DeviceEvent, IdleNotice, Said, Subscriber, WorkerLink, idle_entry,
+    BETWEEN_BURSTS, Control, DeviceEvent, IdleNotice, PortPlace, Said, Subscriber, WorkerLink,
+    idle_entry,
 };
 use crate::tm::{PortId, Terms};
 use std::sync::Arc;
@@ -153,11 +155,34 @@ impl Core {
         self.ingress.again.len() > before
     }
 
-    /// A packet that leaves by this port as it is. False where no packet memory is free.
-    pub(crate) fn send_out(&mut self, port: u16, frame: &[u8], now: Time) -> bool {
+    /// The ports of this worker.
+    pub(crate) fn port_places(&self, worker: usize) -> Vec<PortPlace> {
+        let own = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());
+        let place = |slot: &Slot| PortPlace {
+            number: slot.number,
+            mac: self.ports.own_address(slot),
+            mtu_bytes: slot.port.caps().mtu_bytes,
+            up: !slot.link_is_down(),
+            worker,
+        };
+        own.filter(|slot| slot.is_ethernet()).map(place).collect()
+    }
+
+    /// A packet that leaves by this port as it is, in this class or that of the port's maps. False where no packet memory is free.
+    pub(crate) fn send_out(
+        &mut self,
+        port: u16,
+        frame: &[u8],
+        class: Option<u8>,
+        now: Time,
+    ) -> bool {
         self.now = now;
         let Some(slot) = self.ports.find(port) else { return false };
         let Some(mut packet) = self.own_packet(slot, frame) else { return false };
+        if let Some(class) = class {
+            packet.traffic_class = class;
+            packet.flags |= flags::CLASS_ASSIGNED;
+        }
         self.manager.classify(Some(slot), &mut packet, &Intrinsic::default());
         self.offer(slot, &mut packet, Terms::default());
         true

@@ -228,6 +228,18 @@ impl Ports {
         self.macs.insert(number, mac);
     }
 
+    /// The address of a router's interface at this port: the configured one, or one that no other switch on its link has. That of the
+    /// interface below would do, but then its kernel takes what is for the router for its own.
+    pub(super) fn own_address(&self, slot: &Slot) -> [u8; 6] {
+        let derived = |[first, rest @ ..]: [u8; 6]| {
+            let [a, b, c, d, e] = rest;
+            [(first | 0x02) ^ 0x40, a, b, c, d, e]
+        };
+        let below = slot.port.interface_mac().map(derived);
+        let configured = self.macs.get(&slot.number).copied();
+        configured.or(below).unwrap_or_else(|| own_mac(slot.number))
+    }
+
     /// The source address of a port's own frames.
     pub(super) fn mac(&self, number: u16) -> [u8; 6] {
         self.macs.get(&number).copied().unwrap_or_else(|| own_mac(number))

@@ -10,7 +10,7 @@ use super::{
     PuntedPacket, QueueingReport, TableEntries, entry_counters,
 };
 use crate::recorder::RecorderReport;
-use crate::stats::{Ledger, LedgerReport};
+use crate::stats::{Ledger, LedgerReport, LinuxReport};
 use crate::tm::{PortId, PortStatus, Tm};
 
 /// A snapshot of all counters of a device.
@@ -34,6 +34,9 @@ pub struct Statistics {
     /// What became of reported congestion, where any was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notification: Option<NotificationReport>,
+    /// The kernel on top of it, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linux: Option<LinuxReport>,
     /// Capture files, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub captures: Vec<RecorderReport>,
@@ -57,6 +60,7 @@ impl Core {
             program: self.generation().map(|generation| ProgramReport::of(generation)),
             queueing: self.queueing_report(),
             notification: self.notification_report(),
+            linux: None,
             captures: self.recording.reports(),
         }
     }

@@ -217,6 +217,10 @@ impl Port for FaultyPort {
         self.inner.name()
     }
 
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        self.inner.interface_mac()
+    }
+
     fn caps(&self) -> PortCaps {
         self.inner.caps()
     }

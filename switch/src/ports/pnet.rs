@@ -290,6 +290,10 @@ impl Port for PnetPort {
         self.watch.port()
     }
 
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        self.watch.mac()
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

@@ -77,6 +77,10 @@ impl Port for RawPort {
         self.watch.port()
     }
 
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        self.watch.mac()
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

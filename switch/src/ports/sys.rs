@@ -19,7 +19,7 @@ pub mod tap;
 pub mod xsk;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The `libc` result as a Rust result.
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -68,4 +68,19 @@ fn get_option<T: Copy + Default>(
     };
     checked(result)?;
     Ok(value)
+}
+
+/// Lets so many bytes wait in a socket: more than others may have, where the process has CAP_NET_ADMIN.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn receive_buffer(fd: RawFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let set = |name| {
+        // SAFETY: the kernel reads the four bytes of `bytes`, which lives through the call.
+        let result =
+            unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, name, (&raw const bytes).cast(), 4) };
+        checked(result).map(drop)
+    };
+    set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
 }

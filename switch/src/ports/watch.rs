@@ -29,6 +29,7 @@ pub(super) struct Watch {
     control: Control,
     /// The interface that is claimed by it.
     claimed: u32,
+    mac: [u8; 6],
     /// A TAP's other side, which says more than the interface does.
     tap: Option<Arc<File>>,
 }
@@ -66,7 +67,8 @@ impl Watch {
         let (port, interface) = (port.to_owned(), name.to_owned());
         // An interface that is down says so when it is first used.
         let (state, retry_at, claimed) = (LinkState::Up, Time::ZERO, found.index);
-        Ok((Watch { port, interface, state, retry_at, control, claimed, tap }, found))
+        let mac = found.mac;
+        Ok((Watch { port, interface, state, retry_at, control, claimed, mac, tap }, found))
     }
 
     /// A TAP was attached again.
@@ -95,6 +97,11 @@ impl Watch {
 
     pub(super) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// The address of the interface when the port was opened; a TAP's is that of the host behind it.
+    pub(super) fn mac(&self) -> Option<[u8; 6]> {
+        (self.tap.is_none() && self.mac != [0; 6]).then_some(self.mac)
     }
 
     pub(super) fn interface(&self) -> &str {

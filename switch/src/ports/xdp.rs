@@ -386,6 +386,10 @@ impl Port for XdpPort {
         self.watch.port()
     }
 
+    fn interface_mac(&self) -> Option<[u8; 6]> {
+        self.watch.mac()
+    }
+
     fn caps(&self) -> PortCaps {
         self.caps
     }

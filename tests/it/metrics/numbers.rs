@@ -11,7 +11,7 @@ use wireyard_switch::metrics;
 use wireyard_switch::ports::PortStats;
 use wireyard_switch::ports::faults::{FaultCounters, FaultReport};
 use wireyard_switch::recorder::RecorderReport;
-use wireyard_switch::stats::LedgerReport;
+use wireyard_switch::stats::{LedgerReport, LinuxReport};
 
 use super::{page_of, samples};
 
@@ -90,7 +90,28 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         program: Some(program(next)),
         queueing: Some(queueing(next)),
         notification: Some(notification),
+        linux: Some(linux(next)),
         captures: vec![capture],
+    }
+}
+
+fn linux(next: &mut dyn FnMut() -> u64) -> LinuxReport {
+    LinuxReport {
+        packets_to_kernel: next(),
+        packets_refused_by_kernel: next(),
+        packets_lost: next(),
+        packets_from_kernel: next(),
+        packets_not_sent: next(),
+        news_lost: next(),
+        resyncs: next(),
+        writes_refused: next(),
+        neighbours: next(),
+        routes4: next(),
+        routes6: next(),
+        next_hops: next(),
+        groups: next(),
+        routes_of_kernel: next(),
+        routes_missing: next(),
     }
 }
 

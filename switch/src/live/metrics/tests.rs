@@ -77,6 +77,7 @@ fn nothing() -> Statistics {
         program: None,
         queueing: None,
         notification: None,
+        linux: None,
         captures: Vec::new(),
     }
 }

@@ -25,6 +25,8 @@ pub struct Interface {
     pub running: bool,
     /// Hardware type (ARPHRD_*).
     pub hardware: u16,
+    /// Its address, where it is an Ethernet interface.
+    pub mac: [u8; 6],
 }
 
 /// A socket that asks about the interfaces of the network namespace in which it was made: also where no further descriptor
@@ -56,14 +58,17 @@ impl Control {
         let mtu_bytes = unsafe { request.ifr_ifru.ifru_mtu } as u32;
         ioctl(socket, libc::SIOCGIFHWADDR, &mut request)?;
         // SAFETY: as above.
-        let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        let mut mac = [0; 6];
+        mac.iter_mut().zip(address.sa_data).for_each(|(to, from)| *to = from as u8);
         let flags = flags(socket, name)?;
         Ok(Interface {
             index,
             mtu_bytes,
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_RUNNING != 0,
-            hardware,
+            hardware: address.sa_family,
+            mac,
         })
     }
 
@@ -110,6 +115,23 @@ pub fn set_mtu(name: &str, mtu_bytes: u32) -> io::Result<()> {
     request.ifr_ifru.ifru_mtu =
         libc::c_int::try_from(mtu_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     ioctl(&socket, libc::SIOCSIFMTU, &mut request)
+}
+
+/// Sets an Ethernet interface's address.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN, EADDRNOTAVAIL for an address of a group, EBUSY, ENODEV.
+pub fn set_mac(name: &str, mac: [u8; 6]) -> io::Result<()> {
+    let socket = control_socket()?;
+    let mut request = request(name)?;
+    // SAFETY: `sockaddr` is plain data, zero is a value of it.
+    let mut address: libc::sockaddr = unsafe { std::mem::zeroed() };
+    address.sa_family = HARDWARE_ETHERNET;
+    for (to, from) in address.sa_data.iter_mut().zip(mac) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_hwaddr = address;
+    ioctl(&socket, libc::SIOCSIFHWADDR, &mut request)
 }
 
 /// True if the card (or a veth peer's kernel) takes VLAN tags out of received frames.

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use super::checked;
 
@@ -25,6 +26,16 @@ pub fn enter_private_network() -> io::Result<PrivateNetwork> {
     // SAFETY: no pointers; only this thread's network namespace changes.
     checked(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     Ok(PrivateNetwork { home })
+}
+
+/// Moves the calling thread into the network namespace of this file for good.
+///
+/// # Errors
+/// No such file, no namespace, no CAP_SYS_ADMIN.
+pub fn enter(path: &Path) -> io::Result<()> {
+    let namespace = File::open(path)?;
+    // SAFETY: no pointers; only this thread's network namespace changes.
+    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Moves the calling process into a new, empty network namespace for good: with a user namespace around it when the

@@ -47,6 +47,18 @@ pub fn state(file: &File) -> TapState {
     }
 }
 
+/// Lets the interface of a device have a carrier, or not: as if its cable was put in or drawn.
+///
+/// # Errors
+/// The device was deleted; a kernel before 5.0.
+pub fn set_carrier(file: &File, is_up: bool) -> io::Result<()> {
+    // include/uapi/linux/if_tun.h: _IOW('T', 226, int)
+    const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
+    let up = libc::c_int::from(is_up);
+    // SAFETY: the kernel reads one integer, which lives through the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETCARRIER, &raw const up) }).map(drop)
+}
+
 fn attach(name: &str, flags: libc::c_short) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)

@@ -1,0 +1,96 @@
+//! `linux:` of `switch.yaml`: the kernel on top of the switch.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::source::decode::Decoder;
+use wireyard_pipeline::source::node::Node;
+use wireyard_pipeline::source::shape::{MapShape, Shape, key};
+
+use super::{PORT_MAX, is_port};
+
+/// The class of what the kernel sends where nothing says another one: that of network control (IEEE 802.1Q table I-2, RFC 4594).
+const TRAFFIC_CLASS: u8 = 6;
+/// Bytes of an interface's name (linux/if.h, IFNAMSIZ with its zero).
+const NAME_MAX: usize = 15;
+
+pub(super) static LINUX: MapShape = MapShape {
+    name: "linux",
+    what: "`linux`",
+    keys: &[
+        key("mirror", Shape::Flag, "Each port has an interface; routes go into the tables."),
+        key("namespace", Shape::Text, "The network namespace: a name, or a path."),
+        key("interfaces", Shape::MapOf(&Shape::Text), "Names by port; other ports get none."),
+        key("traffic_class", Shape::Count, "Class of what the kernel sends; 6 when absent."),
+    ],
+};
+
+/// The kernel on top of the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinuxSection {
+    /// It is wanted, also without a word on the command line.
+    pub mirror: bool,
+    /// The network namespace, if it is not that of the switch.
+    pub namespace: Option<String>,
+    /// Names of interfaces by port; empty: each port has one, `swpN`.
+    pub interfaces: BTreeMap<u16, String>,
+    /// Class of what the kernel sends, 0 to 7.
+    pub traffic_class: u8,
+}
+
+impl Default for LinuxSection {
+    fn default() -> LinuxSection {
+        let (namespace, interfaces) = (None, BTreeMap::new());
+        LinuxSection { mirror: false, namespace, interfaces, traffic_class: TRAFFIC_CLASS }
+    }
+}
+
+pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node) -> Option<LinuxSection> {
+    let fields = decoder.map(node, &LINUX)?;
+    let mut section = LinuxSection::default();
+    if let Some(node) = fields.get("mirror") {
+        section.mirror = decoder.flag(node)?;
+    }
+    if let Some(node) = fields.get("namespace") {
+        section.namespace = Some(decoder.word(node)?.value);
+    }
+    if let Some(node) = fields.get("traffic_class") {
+        let class = decoder.count(node)?;
+        if class.value > 7 {
+            let message = format!("there is no traffic class {}: use 0 to 7", class.value);
+            decoder.diagnostics.error(codes::WRONG_TYPE, class.span, message);
+            return None;
+        }
+        section.traffic_class = class.value as u8;
+    }
+    if let Some(node) = fields.get("interfaces") {
+        section.interfaces = interfaces(decoder, node)?;
+    }
+    Some(section)
+}
+
+fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, String>> {
+    let mut names: BTreeMap<u16, String> = BTreeMap::new();
+    for (key, value) in decoder.pairs(node, "names of interfaces by port")? {
+        let text = key.scalar.text.as_str();
+        let Some(number) = text.parse::<u16>().ok().filter(|number| is_port(*number)) else {
+            let message = format!("`{text}` is not a port number: use 1 to {PORT_MAX}");
+            decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
+            continue;
+        };
+        let Some(name) = decoder.word(value) else { continue };
+        let is_odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+        let name = name.value;
+        if name.is_empty() || name.len() > NAME_MAX || name.contains(is_odd) {
+            let message =
+                format!("`{name}` is no name of an interface: use 1 to {NAME_MAX} letters");
+            decoder.diagnostics.error(codes::BAD_NAME, value.span, message);
+        } else if let Some((other, _)) = names.iter().find(|(_, taken)| **taken == name) {
+            let message = format!("`{name}` is the interface of port {other} already");
+            decoder.diagnostics.error(codes::TWICE, value.span, message);
+        } else {
+            names.insert(number, name);
+        }
+    }
+    Some(names)
+}

@@ -1,0 +1,122 @@
+//! Linux on top of a device: the kernel is the control plane of the router that the program is.
+//!
+//! Each routed port has an interface in a network namespace of the user's choice: a TAP with the port's address, MTU and link state. What
+//! the program punts is received there by the kernel; what the kernel sends there leaves by the port. The kernel's interfaces, addresses,
+//! neighbours and routes are written into tables of the program, as its `linux:` says, so whatever changes them (`ip`, FRR, a
+//! DHCP client) changes what the device forwards, with no word about the device. ARP, neighbour discovery, ICMP and routing protocols
+//! are the kernel's and its programs': none of them is here. VPP's linux-cp and SONiC's control plane are built alike.
+//!
+//! What cannot be expressed in the tables goes to the kernel, which forwards it itself: slower, but right. Only the routing table `main` is
+//! looked at: no policy routing, no VRFs, no VLAN interfaces on top of a port's.
+//!
+//! * `kernel`: messages of the kernel as values; `netlink`: the sockets; `model`: the kernel's state, without I/O.
+//! * `mapping`: what the program's `linux:` means; `hops`: next hops by number, and groups of them; `plan`: from state to entries; `writes`: a
+//!   flush in the right order.
+//! * `taps`: the interfaces; `mirror`: the thread.
+
+mod hops;
+mod kernel;
+mod mapping;
+mod mirror;
+mod model;
+mod netlink;
+mod plan;
+mod taps;
+mod writes;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+pub use mapping::is_mapped;
+
+use crate::control::{Control, PortPlace};
+use crate::ports::sys::netns;
+use crate::stats::LinuxReport;
+use mirror::Mirror;
+
+/// Hears what the user should know.
+pub type Tell = Box<dyn Fn(&str) + Send>;
+
+/// What the kernel gets.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The network namespace: a name as in `ip netns`, or a path; `None`: that of the calling thread.
+    pub namespace: Option<String>,
+    /// Names of the interfaces, by port: other ports get none. Empty: each port has `swpN`.
+    pub names: BTreeMap<u16, String>,
+    /// The class of what the kernel sends.
+    pub traffic_class: u8,
+    /// The ports that there are.
+    pub ports: Vec<PortPlace>,
+}
+
+/// The running mirror; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Handle {
+    stop: Arc<AtomicBool>,
+    report: Arc<Mutex<LinuxReport>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts it. When this returns, the interfaces are there and the tables hold what the kernel knew.
+///
+/// # Errors
+/// No such namespace, no privilege, an interface that is there already.
+pub fn start(control: Control, options: Options, tell: Tell) -> Result<Handle, String> {
+    let stop = Arc::<AtomicBool>::default();
+    let report = Arc::<Mutex<LinuxReport>>::default();
+    let (ready, opened) = sync_channel(1);
+    let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&report));
+    let thread = std::thread::Builder::new().name("linux".into());
+    let thread = thread.spawn(move || {
+        let entered = options.namespace.as_deref().map_or(Ok(()), enter);
+        let mirror = entered.and_then(|()| Mirror::open(control, options, tell, counted));
+        match mirror {
+            Ok(mirror) => {
+                // Who started it waits for this.
+                let _ = ready.send(Ok(()));
+                mirror.run(&stopped);
+            }
+            Err(why) => _ = ready.send(Err(why)),
+        }
+    });
+    let thread = thread.map_err(|error| format!("linux: a thread: {error}"))?;
+    let ended = || Err("linux: its thread has ended".to_owned());
+    opened.recv().unwrap_or_else(|_| ended())?;
+    Ok(Handle { stop, report, thread: Some(thread) })
+}
+
+/// Moves the calling thread into a network namespace.
+fn enter(namespace: &str) -> Result<(), String> {
+    let path = match namespace.contains('/') {
+        true => PathBuf::from(namespace),
+        false => Path::new("/run/netns").join(namespace),
+    };
+    netns::enter(&path).map_err(|error| {
+        let help = match error.raw_os_error() {
+            Some(libc::ENOENT) => format!(": ip netns add {namespace}"),
+            Some(libc::EPERM) => ": it takes root, or CAP_SYS_ADMIN".to_owned(),
+            _ => String::new(),
+        };
+        format!("linux: network namespace {}: {error}{help}", path.display())
+    })
+}
+
+impl Handle {
+    /// What was counted, and what is in the tables.
+    pub fn report(&self) -> LinuxReport {
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It looks up once a second at least. The interfaces go with it.
+        self.thread.take().map(JoinHandle::join);
+    }
+}

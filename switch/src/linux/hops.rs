@@ -1,0 +1,313 @@
+//! Next hops by number: single ones, and sets of them that share the traffic of a route (ECMP).
+//!
+//! Routes name a number; how its packets leave is in one place. So a neighbour that answers from another MAC address, or a link that goes
+//! down, changes an entry for each next hop and not for each route. A next hop that cannot be reached is left out of its sets as long as
+//! another one can be.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use wireyard_pipeline::ir::ActionCall;
+use wireyard_tables::GroupMember;
+
+use super::kernel::Hop;
+use super::mapping::{Facts, Map, Mapped};
+use super::model::Model;
+use super::writes::Writes;
+use crate::control::{Entity, TableEntry, Target};
+
+/// A gateway on a link.
+type Place = (u32, IpAddr);
+
+#[derive(Debug, Default)]
+struct Single {
+    number: u32,
+    /// Routes and sets that use it.
+    users: usize,
+    written: Option<ActionCall>,
+    sets: BTreeSet<u32>,
+}
+
+#[derive(Debug)]
+struct Several {
+    hops: Vec<Hop>,
+    users: usize,
+    written: Option<Vec<GroupMember>>,
+}
+
+/// All next hops in use.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    singles: HashMap<Place, Single>,
+    numbers: HashMap<Vec<Hop>, u32>,
+    sets: HashMap<u32, Several>,
+    next: u32,
+    free: Vec<u32>,
+    dirty_singles: BTreeSet<Place>,
+    dirty_sets: BTreeSet<u32>,
+}
+
+impl Hops {
+    pub(super) fn singles(&self) -> usize {
+        self.singles.len()
+    }
+
+    pub(super) fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Next hops that the kernel has no MAC address for.
+    pub(super) fn unresolved<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = Place> + 'a {
+        self.singles.keys().copied().filter(|(link, gateway)| {
+            model.link(*link).is_some_and(super::model::Link::works)
+                && model.neighbour(*link, *gateway).is_none()
+        })
+    }
+
+    pub(super) fn uses(&self, place: Place) -> bool {
+        self.singles.contains_key(&place)
+    }
+
+    fn number(&mut self, map: &Map) -> Option<u32> {
+        if let Some(number) = self.free.pop() {
+            return Some(number);
+        }
+        (self.next < map.numbers).then(|| {
+            self.next += 1;
+            self.next
+        })
+    }
+
+    /// The number of these next hops, which has one more user now. `None`: there is no number left.
+    pub(super) fn acquire(&mut self, hops: &[Hop], map: &Map) -> Option<u32> {
+        match hops {
+            [] => None,
+            [hop] => self.single((hop.link, hop.gateway), map),
+            [hop, ..] if !map.has_groups => self.single((hop.link, hop.gateway), map),
+            hops => self.several(hops, map),
+        }
+    }
+
+    fn single(&mut self, place: Place, map: &Map) -> Option<u32> {
+        if let Some(single) = self.singles.get_mut(&place) {
+            single.users += 1;
+            return Some(single.number);
+        }
+        let number = self.number(map)?;
+        self.singles.insert(place, Single { number, users: 1, ..Single::default() });
+        self.dirty_singles.insert(place);
+        Some(number)
+    }
+
+    fn several(&mut self, hops: &[Hop], map: &Map) -> Option<u32> {
+        if let Some(number) = self.numbers.get(hops) {
+            if let Some(set) = self.sets.get_mut(number) {
+                set.users += 1;
+            }
+            return Some(*number);
+        }
+        let number = self.number(map)?;
+        for (done, hop) in hops.iter().enumerate() {
+            if self.single((hop.link, hop.gateway), map).is_none() {
+                hops[..done].iter().for_each(|hop| self.leave((hop.link, hop.gateway)));
+                self.free.push(number);
+                return None;
+            }
+            if let Some(single) = self.singles.get_mut(&(hop.link, hop.gateway)) {
+                single.sets.insert(number);
+            }
+        }
+        self.numbers.insert(hops.to_vec(), number);
+        self.sets.insert(number, Several { hops: hops.to_vec(), users: 1, written: None });
+        self.dirty_sets.insert(number);
+        Some(number)
+    }
+
+    /// These next hops have one user less.
+    pub(super) fn release(&mut self, hops: &[Hop], map: &Map) {
+        let Some(first) = hops.first() else { return };
+        if hops.len() == 1 || !map.has_groups {
+            return self.leave((first.link, first.gateway));
+        }
+        let Some(number) = self.numbers.get(hops).copied() else { return };
+        if let Some(set) = self.sets.get_mut(&number) {
+            set.users = set.users.saturating_sub(1);
+            self.dirty_sets.insert(number);
+        }
+    }
+
+    fn leave(&mut self, place: Place) {
+        if let Some(single) = self.singles.get_mut(&place) {
+            single.users = single.users.saturating_sub(1);
+            self.dirty_singles.insert(place);
+        }
+    }
+
+    /// What is known of a next hop may have changed.
+    pub(super) fn touch(&mut self, place: Place) {
+        if self.singles.contains_key(&place) {
+            self.dirty_singles.insert(place);
+        }
+    }
+
+    /// All next hops by a link may have changed.
+    pub(super) fn touch_link(&mut self, link: u32) {
+        let of_link = self.singles.keys().filter(|(of, _)| *of == link);
+        self.dirty_singles.extend(of_link.copied());
+    }
+
+    /// The number of some next hop that is in the table.
+    pub(super) fn any(&self) -> Option<u32> {
+        self.singles.values().find(|single| single.written.is_some()).map(|single| single.number)
+    }
+
+    /// Nothing of it is in the tables any more.
+    pub(super) fn forget_written(&mut self) {
+        self.singles.values_mut().for_each(|single| single.written = None);
+        self.sets.values_mut().for_each(|set| set.written = None);
+        self.dirty_singles.extend(self.singles.keys());
+        self.dirty_sets.extend(self.sets.keys());
+    }
+
+    /// Brings what changed into `writes`.
+    pub(super) fn collect(&mut self, model: &Model, map: &Map, writes: &mut Writes) {
+        let Some(mapped) = &map.neighbours else { return };
+        let dirty = std::mem::take(&mut self.dirty_singles);
+        for place in &dirty {
+            if let Some(single) = self.singles.get_mut(place) {
+                self.dirty_sets.extend(&single.sets);
+                write_single(single, *place, model, (map, mapped), writes);
+            }
+        }
+        for number in std::mem::take(&mut self.dirty_sets) {
+            let is_used = self.sets.get(&number).is_some_and(|set| set.users > 0);
+            match is_used {
+                true => self.write_set(number, model, mapped, writes),
+                false => self.drop_set(number, mapped, writes),
+            }
+        }
+        // Sets that went have left their next hops.
+        let left = std::mem::take(&mut self.dirty_singles);
+        for place in dirty.into_iter().chain(left) {
+            self.drop_single(place, (map, mapped), writes);
+        }
+    }
+
+    fn write_set(&mut self, number: u32, model: &Model, mapped: &Mapped, writes: &mut Writes) {
+        let Some(set) = self.sets.get(&number) else { return };
+        let member = |hop: &Hop| {
+            let single = self.singles.get(&(hop.link, hop.gateway))?;
+            Some(GroupMember { member: single.number, weight: hop.weight })
+        };
+        let reached = |hop: &&Hop| model.neighbour(hop.link, hop.gateway).is_some();
+        let mut members: Vec<_> = set.hops.iter().filter(reached).filter_map(member).collect();
+        if members.is_empty() {
+            members = set.hops.iter().filter_map(member).collect();
+        }
+        if set.written.as_ref() == Some(&members) {
+            return;
+        }
+        let table = mapped.table;
+        let group = Entity::Group { table, id: number, members: members.clone() };
+        writes.upsert_group(set.written.is_some(), group);
+        if set.written.is_none() {
+            writes.insert_hop(entry(mapped, number, Target::Group(number)));
+        }
+        if let Some(set) = self.sets.get_mut(&number) {
+            set.written = Some(members);
+        }
+    }
+
+    fn drop_set(&mut self, number: u32, mapped: &Mapped, writes: &mut Writes) {
+        let Some(set) = self.sets.remove(&number) else { return };
+        self.numbers.remove(&set.hops);
+        for hop in &set.hops {
+            let place = (hop.link, hop.gateway);
+            if let Some(single) = self.singles.get_mut(&place) {
+                single.sets.remove(&number);
+            }
+            self.leave(place);
+        }
+        if set.written.is_some() {
+            writes.drop_hop(entry(mapped, number, Target::Group(number)));
+            let group = Entity::Group { table: mapped.table, id: number, members: Vec::new() };
+            writes.drop_group(group);
+        }
+        self.free.push(number);
+    }
+
+    fn drop_single(&mut self, place: Place, (map, mapped): (&Map, &Mapped), writes: &mut Writes) {
+        if self.singles.get(&place).is_none_or(|single| single.users > 0) {
+            return;
+        }
+        let Some(single) = self.singles.remove(&place) else { return };
+        if let Some(action) = single.written {
+            let target = target(single.number, &action, map);
+            writes.drop_hop(entry(mapped, single.number, target));
+            if map.has_groups {
+                let (table, id) = (mapped.table, single.number);
+                writes.drop_member(Entity::Member { table, id, action });
+            }
+        }
+        self.free.push(single.number);
+    }
+}
+
+fn target(number: u32, action: &ActionCall, map: &Map) -> Target {
+    match map.has_groups {
+        true => Target::Member(number),
+        false => Target::Action(action.clone()),
+    }
+}
+
+fn entry(mapped: &Mapped, number: u32, target: Target) -> Entity {
+    let facts = Facts { number, ..Facts::default() };
+    let blank = ActionCall { action: Default::default(), args: Vec::new() };
+    let mut entry = TableEntry::new(mapped.table, Vec::new(), blank);
+    entry.key = mapped.key(&facts);
+    entry.target = target;
+    Entity::TableEntry(entry)
+}
+
+/// What a next hop does now.
+fn action(
+    single: &Single,
+    place: Place,
+    model: &Model,
+    (map, mapped): (&Map, &Mapped),
+) -> ActionCall {
+    let (link, gateway) = place;
+    let mut facts = Facts { number: single.number, ..Facts::default() };
+    if let Some(known) = model.link(link) {
+        (facts.port, facts.mac, facts.mtu) = (known.port.unwrap_or(0), known.mac, known.mtu);
+    }
+    let reached = model.neighbour(link, gateway).and_then(|neighbour| {
+        facts.neighbour = neighbour;
+        mapped.call("action", &facts)
+    });
+    reached.or_else(|| mapped.call("unresolved", &facts)).unwrap_or_else(|| map.miss.clone())
+}
+
+fn write_single(
+    single: &mut Single,
+    place: Place,
+    model: &Model,
+    (map, mapped): (&Map, &Mapped),
+    writes: &mut Writes,
+) {
+    let action = action(single, place, model, (map, mapped));
+    if single.users == 0 || single.written.as_ref() == Some(&action) {
+        return;
+    }
+    let (table, id, is_known) = (mapped.table, single.number, single.written.is_some());
+    let entity = entry(mapped, id, target(id, &action, map));
+    if map.has_groups {
+        writes.upsert_member(is_known, Entity::Member { table, id, action: action.clone() });
+    } else if is_known {
+        writes.modify_hop(entity.clone());
+    }
+    if !is_known {
+        writes.insert_hop(entity);
+    }
+    single.written = Some(action);
+}

@@ -1,0 +1,354 @@
+//! What the kernel says of interfaces, addresses, neighbours and routes, as values: rtnetlink(7) messages come in, [`Change`]s go out.
+//!
+//! Only table `main` routes here. What a program's tables cannot express (other routing tables, type of service, source prefixes,
+//! encapsulations) is [`Way::Kernel`] with its reason: the kernel follows such a route itself.
+
+use std::net::IpAddr;
+
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_REPLACE};
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteType, RouteVia,
+};
+
+/// The routing table that is mapped (rtnetlink(7)).
+const TABLE_MAIN: u32 = 254;
+
+/// An address prefix; bits below its length are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Prefix {
+    pub(super) address: IpAddr,
+    pub(super) len: u8,
+}
+
+/// The bits of an address, and how many there are.
+pub(super) fn bits_of(address: IpAddr) -> (u128, u8) {
+    match address {
+        IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+        IpAddr::V6(address) => (address.to_bits(), 128),
+    }
+}
+
+fn from_bits(like: IpAddr, bits: u128) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4((bits as u32).into()),
+        IpAddr::V6(_) => IpAddr::V6(bits.into()),
+    }
+}
+
+/// The bits below a prefix of this length.
+fn host_mask(width: u8, len: u8) -> u128 {
+    match width - len.min(width) {
+        0 => 0,
+        free => u128::MAX >> (128 - u32::from(free)),
+    }
+}
+
+impl Prefix {
+    pub(super) fn new(address: IpAddr, len: u8) -> Prefix {
+        let (bits, width) = bits_of(address);
+        let len = len.min(width);
+        Prefix { address: from_bits(address, bits & !host_mask(width, len)), len }
+    }
+
+    /// The prefix of one address.
+    pub(super) fn host(address: IpAddr) -> Prefix {
+        Prefix { address, len: bits_of(address).1 }
+    }
+
+    pub(super) fn is_host(self) -> bool {
+        self.len == bits_of(self.address).1
+    }
+
+    /// The first and the last address.
+    pub(super) fn range(self) -> (IpAddr, IpAddr) {
+        let (bits, width) = bits_of(self.address);
+        (self.address, from_bits(self.address, bits | host_mask(width, self.len)))
+    }
+
+    /// The prefixes that hold this one, itself first.
+    pub(super) fn wider(self) -> impl Iterator<Item = Prefix> {
+        (0..=self.len).rev().map(move |len| Prefix::new(self.address, len))
+    }
+
+    /// Addresses of one link only, which the program sends to the kernel whatever the tables say.
+    pub(super) fn is_link_local(self) -> bool {
+        match self.address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(address) => {
+                self.len >= 10 && address.segments()[0] & 0xffc0 == 0xfe80
+                    || self.len >= 8 && address.is_multicast()
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+/// A gateway on a link, with its share of the traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Hop {
+    pub(super) link: u32,
+    pub(super) gateway: IpAddr,
+    pub(super) weight: u32,
+}
+
+/// Where a route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To gateways.
+    Hops(Vec<Hop>),
+    /// To hosts on this link.
+    Connected(u32),
+    /// Nowhere.
+    Blackhole,
+    /// Where only the kernel can follow; why.
+    Kernel(&'static str),
+}
+
+/// One route to a prefix; the one with the lowest metric is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KernelRoute {
+    pub(super) metric: u32,
+    pub(super) way: Way,
+}
+
+/// What became of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RouteChange {
+    /// It is there now, before others of its metric.
+    Added,
+    /// It is there now, behind others of its metric.
+    Appended,
+    /// It took the place of the first one of its metric.
+    Replaced,
+    /// It went.
+    Deleted,
+}
+
+/// Something that the kernel said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Link {
+        index: u32,
+        mac: Option<[u8; 6]>,
+        mtu: u32,
+        up: bool,
+    },
+    LinkGone {
+        index: u32,
+    },
+    Address {
+        index: u32,
+        address: IpAddr,
+        present: bool,
+    },
+    /// Without a MAC address it cannot be reached (yet).
+    Neighbour {
+        index: u32,
+        address: IpAddr,
+        mac: Option<[u8; 6]>,
+        stale: bool,
+    },
+    Route {
+        prefix: Prefix,
+        route: KernelRoute,
+        change: RouteChange,
+    },
+    /// Routes may have gone without a word.
+    Resync,
+}
+
+/// The change that a message tells of, if it is one that matters. `flags` are those of its header.
+pub(super) fn change_of(message: &Message, flags: u16) -> Option<Change> {
+    match message {
+        Message::NewLink(link) => Some(link_of(link)),
+        Message::DelLink(link) => Some(Change::LinkGone { index: link.header.index }),
+        Message::NewAddress(address) => address_of(address, true),
+        Message::DelAddress(address) => address_of(address, false),
+        Message::NewNeighbour(neighbour) => neighbour_of(neighbour, true),
+        Message::DelNeighbour(neighbour) => neighbour_of(neighbour, false),
+        Message::NewRoute(route) => {
+            let change = match flags {
+                _ if flags & NLM_F_REPLACE != 0 => RouteChange::Replaced,
+                _ if flags & NLM_F_APPEND != 0 => RouteChange::Appended,
+                _ => RouteChange::Added,
+            };
+            route_of(route, change)
+        }
+        Message::DelRoute(route) => route_of(route, RouteChange::Deleted),
+        _ => None,
+    }
+}
+
+fn mac_of(bytes: &[u8]) -> Option<[u8; 6]> {
+    <[u8; 6]>::try_from(bytes).ok().filter(|mac| *mac != [0; 6])
+}
+
+fn link_of(link: &LinkMessage) -> Change {
+    let (mut mac, mut mtu) = (None, 0);
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::Address(bytes) => mac = mac_of(bytes),
+            LinkAttribute::Mtu(bytes) => mtu = *bytes,
+            _ => {}
+        }
+    }
+    // Without a carrier an interface is up and not running.
+    let up = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
+    Change::Link { index: link.header.index, mac, mtu, up }
+}
+
+fn address_of(message: &AddressMessage, present: bool) -> Option<Change> {
+    let index = message.header.index;
+    let (mut local, mut address) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            // Where both are there, the other one is the peer's.
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Address(ip) => address = Some(*ip),
+            _ => {}
+        }
+    }
+    let address = local.or(address)?;
+    let is_of_host = address.is_loopback() || Prefix::host(address).is_link_local();
+    (!is_of_host).then_some(Change::Address { index, address, present })
+}
+
+fn neighbour_of(message: &NeighbourMessage, present: bool) -> Option<Change> {
+    let (mut address, mut mac) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => {
+                address = Some(IpAddr::V4(*ip));
+            }
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => {
+                address = Some(IpAddr::V6(*ip));
+            }
+            NeighbourAttribute::LinkLayerAddress(bytes) => mac = mac_of(bytes),
+            _ => {}
+        }
+    }
+    let address = address.filter(|address| !address.is_multicast())?;
+    use NeighbourState::{Delay, Noarp, Permanent, Probe, Reachable, Stale};
+    let usable = [Reachable, Stale, Delay, Probe, Permanent, Noarp];
+    let is_usable = present && usable.contains(&message.header.state);
+    Some(Change::Neighbour {
+        index: message.header.ifindex,
+        address,
+        mac: mac.filter(|_| is_usable),
+        stale: present && message.header.state == Stale,
+    })
+}
+
+fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(ip) => Some(IpAddr::V4(*ip)),
+        RouteAddress::Inet6(ip) => Some(IpAddr::V6(*ip)),
+        _ => None,
+    }
+}
+
+/// What a route, or one next hop of several, says.
+#[derive(Default)]
+struct Parts {
+    link: Option<u32>,
+    gateway: Option<IpAddr>,
+    is_odd: bool,
+}
+
+impl Parts {
+    fn of(attributes: &[RouteAttribute]) -> Parts {
+        let mut parts = Parts::default();
+        for attribute in attributes {
+            match attribute {
+                RouteAttribute::Oif(index) => parts.link = Some(*index),
+                RouteAttribute::Gateway(address) => parts.gateway = ip_of(address),
+                RouteAttribute::Via(RouteVia::Inet(ip)) => parts.gateway = Some(IpAddr::V4(*ip)),
+                RouteAttribute::Via(RouteVia::Inet6(ip)) => parts.gateway = Some(IpAddr::V6(*ip)),
+                RouteAttribute::Via(_)
+                | RouteAttribute::NewDestination(_)
+                | RouteAttribute::Encap(_)
+                | RouteAttribute::EncapType(_) => parts.is_odd = true,
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    fn way(&self) -> Way {
+        match (self.link, self.gateway) {
+            _ if self.is_odd => Way::Kernel("an encapsulation"),
+            (Some(link), Some(gateway)) => Way::Hops(vec![Hop { link, gateway, weight: 1 }]),
+            (Some(link), None) => Way::Connected(link),
+            (None, _) => Way::Kernel("no interface"),
+        }
+    }
+}
+
+fn several(next_hops: &[RouteNextHop]) -> Way {
+    let mut hops = Vec::new();
+    for next_hop in next_hops {
+        let mut parts = Parts::of(&next_hop.attributes);
+        parts.link = Some(next_hop.interface_index);
+        match parts.way() {
+            Way::Hops(one) => {
+                let weight = u32::from(next_hop.hops) + 1;
+                hops.extend(one.into_iter().map(|hop| Hop { weight, ..hop }));
+            }
+            Way::Connected(_) => return Way::Kernel("one of several next hops has no gateway"),
+            other => return other,
+        }
+    }
+    hops.sort_unstable();
+    Way::Hops(hops)
+}
+
+fn route_of(message: &RouteMessage, change: RouteChange) -> Option<Change> {
+    let header = &message.header;
+    let any = match header.address_family {
+        AddressFamily::Inet => IpAddr::V4(0.into()),
+        AddressFamily::Inet6 => IpAddr::V6(0.into()),
+        _ => return None,
+    };
+    let (mut destination, mut table, mut metric) = (any, u32::from(header.table), 0);
+    let mut next_hops: Option<&[RouteNextHop]> = None;
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) => destination = ip_of(address)?,
+            RouteAttribute::Table(id) => table = *id,
+            RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::MultiPath(hops) => next_hops = Some(hops),
+            _ => {}
+        }
+    }
+    let prefix = Prefix::new(destination, header.destination_prefix_length);
+    let is_cached = header.flags.contains(RouteFlags::Cloned);
+    if table != TABLE_MAIN || is_cached || prefix.is_link_local() {
+        return None;
+    }
+    let way = match header.kind {
+        RouteType::Unicast if header.tos != 0 => Way::Kernel("a type of service"),
+        RouteType::Unicast if header.source_prefix_length != 0 => Way::Kernel("a source prefix"),
+        RouteType::Unicast => match next_hops {
+            Some(hops) => several(hops),
+            None => Parts::of(&message.attributes).way(),
+        },
+        RouteType::BlackHole => Way::Blackhole,
+        RouteType::Unreachable | RouteType::Prohibit | RouteType::Throw => {
+            Way::Kernel("an answer by ICMP")
+        }
+        _ => return None,
+    };
+    Some(Change::Route { prefix, route: KernelRoute { metric, way }, change })
+}

@@ -1,0 +1,369 @@
+//! The thread that joins the kernel and the device: frames both ways, and the kernel's state into the tables.
+//!
+//! It has no part of the forwarding path. What the program punts waits in the ring of its subscription, what the kernel
+//! sends waits in the interfaces, news wait in the socket; all three are bounded and what is lost is counted, or read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use super::kernel::Change;
+use super::mapping::{Map, is_mapped};
+use super::model::Model;
+use super::netlink::{Netlink, News};
+use super::plan::Plan;
+use super::taps::{self, Tap};
+use super::{Options, Tell};
+use crate::control::{Control, DeviceEvent, Interest, Notice, PortPlace, Said, Stream};
+use crate::ports::LinkState;
+use crate::ports::sys::bell::Bell;
+use crate::ports::sys::poll;
+use crate::stats::LinuxReport;
+
+/// Punted packets of a worker that wait for this thread; more are lost, which is counted.
+const PUNTS_MAX: usize = 4096;
+/// Of each source, before the others have their turn.
+const PUNTS_TOGETHER: usize = 256;
+const FRAMES_TOGETHER: usize = 64;
+/// Changes that are written together, while there are more.
+const CHANGES_TOGETHER: usize = 2048;
+/// How long after the kernel said that routes may have gone they are read again: it is still busy removing them.
+const RESYNC_AFTER: Duration = Duration::from_millis(20);
+/// How often unknown neighbours are asked for, refused routes tried, and ports looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// Neighbours that are asked for in a tick, and routes that are tried again.
+const ASKED_MOST: usize = 256;
+const RETRIED_MOST: usize = 1024;
+
+struct Doorbell(Bell);
+
+impl Wake for Doorbell {
+    fn wake(self: Arc<Self>) {
+        self.0.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.ring();
+    }
+}
+
+/// The thread's state.
+pub(super) struct Mirror {
+    control: Control,
+    options: Options,
+    tell: Tell,
+    report: Arc<Mutex<LinuxReport>>,
+    stream: Stream,
+    bell: Arc<Doorbell>,
+    waker: Waker,
+    taps: BTreeMap<u16, Tap>,
+    /// Ports whose interface could not be made.
+    refused: BTreeSet<u16>,
+    netlink: Netlink,
+    model: Model,
+    plan: Option<Plan>,
+    resync_at: Option<Instant>,
+    tick_at: Instant,
+    counted: LinuxReport,
+    room: Vec<u8>,
+}
+
+impl Mirror {
+    /// Makes the interfaces and reads what the kernel knows, in the namespace of the calling thread.
+    pub(super) fn open(
+        control: Control,
+        options: Options,
+        tell: Tell,
+        report: Arc<Mutex<LinuxReport>>,
+    ) -> Result<Mirror, String> {
+        let failed = |error: std::io::Error| format!("linux: {error}");
+        let interest = Interest { packets: true, events: true, ..Interest::default() };
+        let stream = control.subscribe(interest, PUNTS_MAX).map_err(|e| e.to_string())?;
+        let bell = Arc::new(Doorbell(Bell::new().map_err(failed)?));
+        let waker = Waker::from(Arc::clone(&bell));
+        let netlink = Netlink::open().map_err(|error| {
+            format!(
+                "linux: the socket for news of routes: {error}: it takes root, or CAP_NET_ADMIN"
+            )
+        })?;
+        let mut mirror = Mirror {
+            control,
+            options,
+            tell,
+            report,
+            stream,
+            bell,
+            waker,
+            taps: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            netlink,
+            model: Model::default(),
+            plan: None,
+            resync_at: None,
+            tick_at: Instant::now() + TICK,
+            counted: LinuxReport::default(),
+            room: Vec::new(),
+        };
+        mirror.options.ports.sort_by_key(|port| port.number);
+        for port in mirror.options.ports.clone() {
+            mirror.add(&port)?;
+        }
+        if let Some(unknown) = mirror.options.names.keys().find(|n| !mirror.taps.contains_key(n)) {
+            return Err(format!("linux: there is no port {unknown}, whose interface has a name"));
+        }
+        taps::ipv6_notice().into_iter().for_each(|notice| (mirror.tell)(&notice));
+        mirror.take_program();
+        mirror.read_again()?;
+        mirror.write();
+        Ok(mirror)
+    }
+
+    /// Runs until the device has ended, or somebody stops it.
+    pub(super) fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) && !self.stream.has_ended() {
+            let mut busy = self.punts();
+            busy |= self.frames();
+            match self.news() {
+                Ok(more) => busy |= more,
+                Err(error) => {
+                    (self.tell)(&format!(
+                        "linux: news of routes: {error}: the tables stay as they are"
+                    ));
+                    return;
+                }
+            }
+            let now = Instant::now();
+            if self.resync_at.is_some_and(|at| now >= at)
+                && let Err(why) = self.read_again()
+            {
+                // It is tried again; what is there stays meanwhile.
+                (self.tell)(&why);
+                self.resync_at = Some(now + TICK);
+            }
+            if now >= self.tick_at {
+                self.tick_at = now + TICK;
+                self.tick();
+            }
+            self.write();
+            if !busy {
+                self.sleep(now);
+            }
+        }
+    }
+
+    fn sleep(&mut self, now: Instant) {
+        self.bell.0.quiet();
+        // What is said from here on rings.
+        let mut context = Context::from_waker(&self.waker);
+        match Pin::new(&mut self.stream).poll_next(&mut context) {
+            Poll::Ready(Some(notice)) => return self.take_notice(notice),
+            Poll::Ready(None) => return,
+            Poll::Pending => {}
+        }
+        let due = self.resync_at.unwrap_or(self.tick_at).min(self.tick_at);
+        let mut fds = vec![std::os::fd::AsRawFd::as_raw_fd(&self.bell.0), self.netlink.fd()];
+        fds.extend(self.taps.values().map(Tap::fd));
+        // Without memory for the list it looks around without rest.
+        let _ = poll::wait(&fds, due.saturating_duration_since(now));
+    }
+
+    /// What the device says. True: there may be more.
+    fn punts(&mut self) -> bool {
+        for _ in 0..PUNTS_TOGETHER {
+            match self.stream.try_next() {
+                Some(notice) => self.take_notice(notice),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn take_notice(&mut self, notice: Notice) {
+        match notice.said {
+            Said::Packet(packet) => {
+                let tap = self.taps.get(&packet.ingress_port);
+                let taken = tap.is_some_and(|tap| tap.give(&packet.bytes));
+                match taken {
+                    true => self.counted.packets_to_kernel += 1,
+                    false => self.counted.packets_refused_by_kernel += 1,
+                }
+            }
+            Said::Event(DeviceEvent::Link { port, state }) => {
+                self.set_carrier(port, is_up(state));
+            }
+            Said::Event(DeviceEvent::Program { .. }) => self.take_program(),
+            _ => {}
+        }
+    }
+
+    /// What the kernel sends leaves by the ports. True: there may be more.
+    fn frames(&mut self) -> bool {
+        let mut more = false;
+        for (port, tap) in &self.taps {
+            let frames = tap.take(FRAMES_TOGETHER, &mut self.room);
+            if frames.is_empty() {
+                continue;
+            }
+            more |= frames.len() == FRAMES_TOGETHER;
+            let (count, class) = (frames.len() as u64, self.options.traffic_class);
+            let sent = self.control.send_all(tap.worker, *port, frames, class).unwrap_or(0);
+            self.counted.packets_from_kernel += sent;
+            self.counted.packets_not_sent += count - sent;
+        }
+        more
+    }
+
+    /// What the kernel says. True: there may be more.
+    fn news(&mut self) -> std::io::Result<bool> {
+        let mut changes = Vec::new();
+        let mut more = true;
+        for _ in 0..CHANGES_TOGETHER {
+            match self.netlink.receive(&mut changes)? {
+                News::More => {}
+                News::Lost => {
+                    self.counted.news_lost += 1;
+                    self.resync_at = Some(Instant::now());
+                }
+                News::End => {
+                    more = false;
+                    break;
+                }
+            }
+        }
+        changes.into_iter().for_each(|change| self.take_change(change));
+        Ok(more)
+    }
+
+    fn take_change(&mut self, change: Change) {
+        // The kernel forgets neighbours that it does not use itself: it is told that they are used.
+        if let Change::Neighbour { index, address, stale: true, .. } = change
+            && self.plan.as_ref().is_some_and(|plan| plan.uses(index, address))
+        {
+            let _ = self.netlink.find(index, address);
+        }
+        if let Change::LinkGone { index } = change
+            && let Some(port) = self.port_of(index)
+        {
+            let name = self.taps.remove(&port).map_or(String::new(), |tap| tap.name);
+            (self.tell)(&format!("linux: {name}, the interface of port {port}, is gone"));
+        }
+        if self.model.apply(change) {
+            let at = Instant::now() + RESYNC_AFTER;
+            self.resync_at.get_or_insert(at);
+        }
+    }
+
+    fn port_of(&self, index: u32) -> Option<u16> {
+        self.taps.iter().find(|(_, tap)| tap.index == index).map(|(port, _)| *port)
+    }
+
+    /// Reads everything that the kernel knows.
+    fn read_again(&mut self) -> Result<(), String> {
+        let all = self.netlink.dump();
+        let all = all.map_err(|error| format!("linux: reading the kernel's routes: {error}"))?;
+        self.resync_at = None;
+        self.counted.resyncs += 1;
+        self.model.replace(all);
+        Ok(())
+    }
+
+    fn add(&mut self, port: &PortPlace) -> Result<(), String> {
+        let Some(name) = taps::name_of(port.number, &self.options.names) else { return Ok(()) };
+        let tap = taps::make(&name, port)?;
+        self.model.set_port(tap.index, Some(port.number), port.up);
+        self.taps.insert(port.number, tap);
+        Ok(())
+    }
+
+    fn set_carrier(&mut self, port: u16, up: bool) {
+        let Some(tap) = self.taps.get_mut(&port) else { return };
+        if tap.carrier != up {
+            self.model.set_port(tap.index, Some(port), up);
+            if let Err(error) = tap.set_carrier(up) {
+                (self.tell)(&format!("linux: the carrier of {}: {error}", tap.name));
+            }
+        }
+    }
+
+    /// Maps into the tables of the program that runs now.
+    fn take_program(&mut self) {
+        let program = self.control.program();
+        let map = is_mapped(&program).then(|| Map::of(&program));
+        self.plan = match (self.plan.take(), map) {
+            (Some(mut plan), Some(map)) if plan.fits(&map) => {
+                plan.adopt(map, &self.control);
+                Some(plan)
+            }
+            (_, map) => map.map(Plan::new),
+        };
+        if self.plan.is_none() {
+            let text = format!(
+                "linux: program {} has no `linux:`: nothing of the kernel is in its tables",
+                program.name
+            );
+            (self.tell)(&text);
+        }
+        self.model.touch_all();
+    }
+
+    /// Brings what changed into the tables.
+    fn write(&mut self) {
+        if !self.model.dirty.is_empty() {
+            match &mut self.plan {
+                Some(plan) => {
+                    let told = plan.flush(&mut self.model, &self.control);
+                    told.iter().for_each(|text| (self.tell)(&format!("linux: {text}")));
+                    for (link, address) in plan.unresolved(&self.model).into_iter().take(ASKED_MOST)
+                    {
+                        let _ = self.netlink.find(link, address);
+                    }
+                }
+                None => self.model.dirty = Default::default(),
+            }
+        }
+        self.counted.packets_lost = self.stream.lost();
+        self.counted.neighbours = self.model.neighbours() as u64;
+        if let Some(plan) = &self.plan {
+            plan.report(&mut self.counted);
+        }
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = self.counted;
+    }
+
+    /// What is to be done from time to time.
+    fn tick(&mut self) {
+        if let Some(plan) = &mut self.plan {
+            plan.retry(&mut self.model, RETRIED_MOST);
+            for (link, address) in plan.unresolved(&self.model).into_iter().take(ASKED_MOST) {
+                let _ = self.netlink.find(link, address);
+            }
+        }
+        let Ok(ports) = self.control.port_places() else { return };
+        for port in &ports {
+            match self.taps.contains_key(&port.number) {
+                true => self.set_carrier(port.number, port.up),
+                false if self.refused.contains(&port.number) => {}
+                false => {
+                    if let Err(why) = self.add(port) {
+                        (self.tell)(&why);
+                        self.refused.insert(port.number);
+                    }
+                }
+            }
+        }
+        self.refused.retain(|number| ports.iter().any(|port| port.number == *number));
+        let gone: Vec<u16> = self.taps.keys().copied().collect();
+        let gone = gone.into_iter().filter(|n| !ports.iter().any(|port| port.number == *n));
+        for number in gone {
+            if let Some(tap) = self.taps.remove(&number) {
+                self.model.set_port(tap.index, None, false);
+            }
+        }
+    }
+}
+
+fn is_up(state: LinkState) -> bool {
+    matches!(state, LinkState::Up | LinkState::Ended)
+}

@@ -1,0 +1,310 @@
+//! The kernel's state as it is known here, and what of it changed since the last time somebody looked.
+//!
+//! No socket and no table is here: [`Change`]s come in, and [`Model::way_of`] says where packets to a prefix go.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+
+use super::kernel::{Change, Hop, KernelRoute, Prefix, RouteChange, Way};
+
+/// An interface of the namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Link {
+    /// The port that its frames leave by, if it is one of ours.
+    pub(super) port: Option<u16>,
+    pub(super) mac: [u8; 6],
+    pub(super) mtu: u32,
+    /// The kernel has it up.
+    pub(super) up: bool,
+    /// The link of its port is up.
+    pub(super) carrier: bool,
+}
+
+impl Link {
+    /// Packets can leave by it.
+    pub(super) fn works(&self) -> bool {
+        self.port.is_some() && self.up && self.carrier
+    }
+}
+
+/// Where packets to a prefix go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Goal {
+    /// To the kernel, whose address it is.
+    Local,
+    /// To the kernel, which knows what to do.
+    Kernel,
+    /// Nowhere.
+    Blackhole,
+    /// To one of these.
+    Hops(Vec<Hop>),
+}
+
+/// What changed.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    pub(super) prefixes: HashSet<Prefix>,
+    /// Neighbours, by link and address.
+    pub(super) hops: BTreeSet<(u32, IpAddr)>,
+    pub(super) links: BTreeSet<u32>,
+    pub(super) addresses: BTreeSet<IpAddr>,
+}
+
+impl Dirty {
+    pub(super) fn is_empty(&self) -> bool {
+        self.prefixes.is_empty()
+            && self.hops.is_empty()
+            && self.links.is_empty()
+            && self.addresses.is_empty()
+    }
+}
+
+/// The kernel's state.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    links: BTreeMap<u32, Link>,
+    addresses: BTreeMap<IpAddr, BTreeSet<u32>>,
+    neighbours: BTreeMap<(IpAddr, u32), [u8; 6]>,
+    routes: HashMap<Prefix, Vec<KernelRoute>>,
+    pub(super) dirty: Dirty,
+}
+
+impl Model {
+    pub(super) fn link(&self, index: u32) -> Option<&Link> {
+        self.links.get(&index)
+    }
+
+    pub(super) fn is_address(&self, address: IpAddr) -> bool {
+        self.addresses.contains_key(&address)
+    }
+
+    /// The MAC address of a neighbour, where packets can reach it.
+    pub(super) fn neighbour(&self, link: u32, address: IpAddr) -> Option<[u8; 6]> {
+        let works = self.links.get(&link).is_some_and(Link::works);
+        self.neighbours.get(&(address, link)).copied().filter(|_| works)
+    }
+
+    pub(super) fn neighbours(&self) -> usize {
+        self.neighbours.len()
+    }
+
+    /// An interface is a port's; its link is known from the port.
+    pub(super) fn set_port(&mut self, index: u32, port: Option<u16>, carrier: bool) {
+        let link = self.links.entry(index).or_default();
+        let before = *link;
+        (link.port, link.carrier) = (port, carrier);
+        if *link != before {
+            self.touch_link(index);
+        }
+    }
+
+    /// Everything that goes by a link may have changed.
+    fn touch_link(&mut self, index: u32) {
+        self.dirty.links.insert(index);
+        let of_link = self.neighbours.keys().filter(|(_, link)| *link == index);
+        for (address, link) in of_link {
+            self.dirty.hops.insert((*link, *address));
+            self.dirty.prefixes.insert(Prefix::host(*address));
+        }
+    }
+
+    /// Takes in what the kernel said; true: routes have to be read again.
+    pub(super) fn apply(&mut self, change: Change) -> bool {
+        match change {
+            Change::Link { index, mac, mtu, up } => {
+                let link = self.links.entry(index).or_default();
+                let before = *link;
+                *link = Link { mac: mac.unwrap_or_default(), mtu, up, ..before };
+                let (after, went_down) = (*link, before.up && !up);
+                if after != before {
+                    self.touch_link(index);
+                }
+                // IPv4 routes of an interface that goes down, or comes back, say nothing.
+                return went_down || !before.up && up;
+            }
+            Change::LinkGone { index } => {
+                self.touch_link(index);
+                self.links.remove(&index);
+                return true;
+            }
+            Change::Address { index, address, present } => {
+                let of = self.addresses.entry(address).or_default();
+                let changed = if present { of.insert(index) } else { of.remove(&index) };
+                if of.is_empty() {
+                    self.addresses.remove(&address);
+                }
+                if changed {
+                    self.dirty.addresses.insert(address);
+                    self.dirty.prefixes.insert(Prefix::host(address));
+                }
+            }
+            Change::Neighbour { index, address, mac, .. } => {
+                let key = (address, index);
+                let before = match mac {
+                    Some(mac) => self.neighbours.insert(key, mac),
+                    None => self.neighbours.remove(&key),
+                };
+                if before != mac {
+                    self.dirty.hops.insert((index, address));
+                    self.dirty.prefixes.insert(Prefix::host(address));
+                }
+            }
+            Change::Route { prefix, route, change } => self.route(prefix, route, change),
+            Change::Resync => return true,
+        }
+        false
+    }
+
+    fn route(&mut self, prefix: Prefix, route: KernelRoute, change: RouteChange) {
+        let routes = self.routes.entry(prefix).or_default();
+        let before = routes.clone();
+        match change {
+            RouteChange::Deleted => delete(routes, prefix, &route),
+            _ if routes.contains(&route) => {}
+            _ => add(routes, prefix, route, change),
+        }
+        let changed = *routes != before;
+        if routes.is_empty() {
+            self.routes.remove(&prefix);
+        }
+        if changed {
+            self.touch_prefix(prefix);
+        }
+    }
+
+    /// A route changed, and with it what covers the neighbours below it.
+    fn touch_prefix(&mut self, prefix: Prefix) {
+        self.dirty.prefixes.insert(prefix);
+        let (first, last) = prefix.range();
+        let below = self.neighbours.range((first, 0)..=(last, u32::MAX));
+        self.dirty.prefixes.extend(below.map(|((address, _), _)| Prefix::host(*address)));
+    }
+
+    /// Puts another state of neighbours, addresses and routes in the place of what is known.
+    pub(super) fn replace(&mut self, changes: Vec<Change>) {
+        let mut fresh = Model { links: self.links.clone(), ..Model::default() };
+        let mut links = BTreeSet::new();
+        for change in changes {
+            if let Change::Link { index, .. } = &change {
+                links.insert(*index);
+            }
+            // Among those of one dump the first one of a metric is first.
+            let change = match change {
+                Change::Route { prefix, route, .. } => {
+                    Change::Route { prefix, route, change: RouteChange::Appended }
+                }
+                other => other,
+            };
+            fresh.apply(change);
+        }
+        let gone: Vec<u32> =
+            fresh.links.keys().filter(|index| !links.contains(index)).copied().collect();
+        for index in gone {
+            fresh.apply(Change::LinkGone { index });
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        fresh.dirty.prefixes.extend(dirty.prefixes);
+        fresh.dirty.hops.extend(dirty.hops);
+        fresh.dirty.links.extend(dirty.links);
+        fresh.dirty.addresses.extend(dirty.addresses);
+        // What was there and is not there any more.
+        fresh.dirty.prefixes.extend(self.routes.keys());
+        fresh.dirty.addresses.extend(self.addresses.keys());
+        for (address, link) in self.neighbours.keys() {
+            fresh.dirty.hops.insert((*link, *address));
+            fresh.dirty.prefixes.insert(Prefix::host(*address));
+        }
+        *self = fresh;
+    }
+
+    /// Everything is to be looked at again.
+    pub(super) fn touch_all(&mut self) {
+        self.dirty.prefixes.extend(self.routes.keys());
+        self.dirty.addresses.extend(self.addresses.keys());
+        self.dirty.prefixes.extend(self.addresses.keys().map(|address| Prefix::host(*address)));
+        self.dirty.hops.extend(self.neighbours.keys().map(|(address, link)| (*link, *address)));
+        let links: Vec<u32> = self.links.keys().copied().collect();
+        links.into_iter().for_each(|index| self.touch_link(index));
+    }
+
+    /// The route that the kernel uses for a prefix.
+    fn used(&self, prefix: Prefix) -> Option<&KernelRoute> {
+        self.routes.get(&prefix)?.iter().min_by_key(|route| route.metric)
+    }
+
+    /// Where packets to this prefix go, and not to a shorter one; `None` where nothing says so.
+    pub(super) fn way_of(&self, prefix: Prefix) -> Option<(Goal, Option<&'static str>)> {
+        if prefix.is_host() && self.is_address(prefix.address) {
+            return Some((Goal::Local, None));
+        }
+        match self.used(prefix) {
+            Some(route) => Some(self.goal(&route.way)),
+            None if prefix.is_host() => self.host(prefix).map(|hop| (Goal::Hops(vec![hop]), None)),
+            None => None,
+        }
+    }
+
+    fn goal(&self, way: &Way) -> (Goal, Option<&'static str>) {
+        match way {
+            Way::Hops(hops) => {
+                let is_port =
+                    |hop: &Hop| self.links.get(&hop.link).is_some_and(|l| l.port.is_some());
+                match hops.iter().all(is_port) && !hops.is_empty() {
+                    true => (Goal::Hops(hops.clone()), None),
+                    false => (Goal::Kernel, Some("an interface that is no port")),
+                }
+            }
+            Way::Connected(_) => (Goal::Kernel, None),
+            Way::Blackhole => (Goal::Blackhole, None),
+            Way::Kernel(why) => (Goal::Kernel, Some(why)),
+        }
+    }
+
+    /// A neighbour that the kernel reaches without a gateway: the longest route to it is that of its link.
+    fn host(&self, prefix: Prefix) -> Option<Hop> {
+        let address = prefix.address;
+        let route = prefix.wider().find_map(|wider| self.used(wider))?;
+        let Way::Connected(link) = route.way else { return None };
+        let is_there = self.neighbours.contains_key(&(address, link));
+        let is_port = self.links.get(&link)?.port.is_some();
+        (is_there && is_port).then_some(Hop { link, gateway: address, weight: 1 })
+    }
+}
+
+/// IPv6 routes of one metric with gateways are one route with several next hops to the kernel (RFC 4191 has none of that:
+/// net/ipv6/route.c), and a message about it has all of them.
+fn add(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: KernelRoute, change: RouteChange) {
+    let merges = |other: &KernelRoute| {
+        prefix.address.is_ipv6()
+            && other.metric == route.metric
+            && matches!((&other.way, &route.way), (Way::Hops(_), Way::Hops(_)))
+    };
+    let same = routes.iter().position(|other| other.metric == route.metric);
+    let merged = routes.iter().position(merges);
+    match (change, merged, same) {
+        (_, Some(at), _) | (RouteChange::Replaced, None, Some(at)) => routes[at] = route,
+        (RouteChange::Added, None, Some(at)) => routes.insert(at, route),
+        _ => routes.push(route),
+    }
+}
+
+/// A message about an IPv6 next hop that went has that one only.
+fn delete(routes: &mut Vec<KernelRoute>, prefix: Prefix, route: &KernelRoute) {
+    if let Some(at) = routes.iter().position(|other| other == route) {
+        routes.remove(at);
+        return;
+    }
+    let Way::Hops(gone) = &route.way else { return };
+    for other in routes.iter_mut().filter(|other| other.metric == route.metric) {
+        if let (true, Way::Hops(hops)) = (prefix.address.is_ipv6(), &mut other.way) {
+            let is_gone = |hop: &Hop| {
+                gone.iter().any(|one| (one.link, one.gateway) == (hop.link, hop.gateway))
+            };
+            hops.retain(|hop| !is_gone(hop));
+        }
+    }
+    routes.retain(|route| !matches!(&route.way, Way::Hops(hops) if hops.is_empty()));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The sockets to the kernel: news as they come, everything at once, and requests to find a neighbour (rtnetlink(7), netlink(7)).
+//!
+//! News that find no room in the socket are lost, which the kernel says once (ENOBUFS): then everything is read again.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, RawFd};
+
+use netlink_packet_core::{
+    NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage,
+};
+use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use super::kernel::{Change, change_of};
+use crate::ports::sys;
+
+/// Links, neighbours, IPv4 addresses and routes, IPv6 addresses and routes, next hop objects (linux/rtnetlink.h).
+const NEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 32];
+/// Memory for news that wait, of which the kernel takes twice as much: some 80,000 routes.
+const NEWS_BYTES: usize = 32 << 20;
+/// Room for what one call gives: the kernel's dumps come in parts of up to 32 KiB.
+const PART_BYTES: usize = 64 << 10;
+/// News that are dropped at most, more than the socket holds.
+const NEWS_DROPPED_MOST: usize = 1 << 20;
+/// How often a dump is begun anew that changes meanwhile.
+const DUMP_TRIES: usize = 8;
+/// Messages about next hop objects, which are read as routes.
+const NEXT_HOP_NEW: u16 = 104;
+const NEXT_HOP_DELETED: u16 = 105;
+/// The length of a message's header.
+const HEADER: usize = 16;
+
+/// The sockets.
+pub(super) struct Netlink {
+    news: Socket,
+    requests: Socket,
+    part: Vec<u8>,
+    /// Messages that could not be read.
+    pub(super) unreadable: u64,
+}
+
+/// What came of a look at the news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// There may be more.
+    More,
+    /// There is nothing more now.
+    End,
+    /// Some were lost: everything has to be read again.
+    Lost,
+}
+
+impl Netlink {
+    /// Listens in the network namespace of the calling thread.
+    pub(super) fn open() -> io::Result<Netlink> {
+        let mut news = Socket::new(NETLINK_ROUTE)?;
+        news.bind_auto()?;
+        sys::receive_buffer(news.as_raw_fd(), NEWS_BYTES)?;
+        NEWS.iter().try_for_each(|group| news.add_membership(*group))?;
+        news.set_non_blocking(true)?;
+        let mut requests = Socket::new(NETLINK_ROUTE)?;
+        requests.bind_auto()?;
+        requests.set_non_blocking(true)?;
+        Ok(Netlink { news, requests, part: Vec::with_capacity(PART_BYTES), unreadable: 0 })
+    }
+
+    /// Readable while there are news.
+    pub(super) fn fd(&self) -> RawFd {
+        self.news.as_raw_fd()
+    }
+
+    /// Takes one part of the news.
+    pub(super) fn receive(&mut self, changes: &mut Vec<Change>) -> io::Result<News> {
+        self.part.clear();
+        match self.news.recv(&mut self.part, 0) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(News::End),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(News::More),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => return Ok(News::Lost),
+            Err(error) => return Err(error),
+        }
+        let mut unreadable = 0;
+        for (kind, bytes) in messages(&self.part) {
+            match kind {
+                NEXT_HOP_DELETED => changes.push(Change::Resync),
+                // Routes that use it are told of by themselves.
+                NEXT_HOP_NEW => {}
+                _ => match NetlinkMessage::<Message>::deserialize(bytes) {
+                    Ok(message) => changes.extend(change(&message)),
+                    Err(_) => unreadable += 1,
+                },
+            }
+        }
+        self.unreadable += unreadable;
+        if unreadable > 0 {
+            changes.push(Change::Resync);
+        }
+        Ok(News::More)
+    }
+
+    /// Everything that there is now. News from before are dropped first: an old one, told behind it, could take something away
+    /// whose return was lost.
+    pub(super) fn dump(&mut self) -> io::Result<Vec<Change>> {
+        self.drop_news();
+        let mut all = Vec::new();
+        let route = |family| {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            Message::GetRoute(message)
+        };
+        for request in [
+            Message::GetLink(LinkMessage::default()),
+            Message::GetAddress(AddressMessage::default()),
+            Message::GetNeighbour(NeighbourMessage::default()),
+            route(AddressFamily::Inet),
+            route(AddressFamily::Inet6),
+        ] {
+            let dumped = (0..DUMP_TRIES).find_map(|_| self.dump_once(&request).transpose());
+            all.extend(dumped.unwrap_or_else(|| {
+                let text = "the kernel's state changes faster than it can be read";
+                Err(io::Error::new(io::ErrorKind::WouldBlock, text))
+            })?);
+        }
+        Ok(all)
+    }
+
+    fn drop_news(&mut self) {
+        for _ in 0..NEWS_DROPPED_MOST {
+            self.part.clear();
+            match self.news.recv(&mut self.part, 0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Lost ones are dropped too; what is wrong with the socket the next look says.
+                Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// One kind of everything; `None` if it changed while it was read.
+    fn dump_once(&mut self, request: &Message) -> io::Result<Option<Vec<Change>>> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        let bytes = serialized(request.clone(), NLM_F_REQUEST | NLM_F_DUMP);
+        socket.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
+        let (mut changes, mut is_whole) = (Vec::new(), true);
+        loop {
+            self.part.clear();
+            socket.recv(&mut self.part, 0)?;
+            for (_, bytes) in messages(&self.part) {
+                let Ok(message) = NetlinkMessage::<Message>::deserialize(bytes) else {
+                    self.unreadable += 1;
+                    continue;
+                };
+                is_whole &= message.header.flags & NLM_F_DUMP_INTR == 0;
+                match &message.payload {
+                    NetlinkPayload::Done(_) => return Ok(is_whole.then_some(changes)),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(error.to_io());
+                    }
+                    _ => changes.extend(change(&message)),
+                }
+            }
+        }
+    }
+
+    /// Has the kernel find out how a neighbour is reached, as if it had a packet for it.
+    pub(super) fn find(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.ifindex = link;
+        message.header.flags = NeighbourFlags::Use;
+        let (family, destination) = match address {
+            IpAddr::V4(ip) => (AddressFamily::Inet, NeighbourAddress::Inet(ip)),
+            IpAddr::V6(ip) => (AddressFamily::Inet6, NeighbourAddress::Inet6(ip)),
+        };
+        message.header.family = family;
+        message.attributes.push(NeighbourAttribute::Destination(destination));
+        let bytes = serialized(Message::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE);
+        self.requests.send_to(&bytes, &SocketAddr::new(0, 0), 0)?;
+        // What the kernel refuses (the link went meanwhile) is of no interest.
+        self.part.clear();
+        while self.requests.recv(&mut self.part, 0).is_ok() {
+            self.part.clear();
+        }
+        Ok(())
+    }
+}
+
+fn change(message: &NetlinkMessage<Message>) -> Option<Change> {
+    match &message.payload {
+        NetlinkPayload::InnerMessage(inner) => change_of(inner, message.header.flags),
+        _ => None,
+    }
+}
+
+fn serialized(message: Message, flags: u16) -> Vec<u8> {
+    let mut message = NetlinkMessage::from(message);
+    message.header.flags = flags;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+/// The messages of a part, each with its type.
+fn messages(part: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = part;
+    std::iter::from_fn(move || {
+        let len = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
+        let kind = u16::from_ne_bytes([*rest.get(4)?, *rest.get(5)?]);
+        let message = rest.get(..len).filter(|_| len >= HEADER)?;
+        // Each begins at a multiple of four.
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, message))
+    })
+}

@@ -1,0 +1,321 @@
+//! From the kernel's state to entries: what is in the tables, and what has to change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+
+use super::hops::Hops;
+use super::kernel::{Hop, Prefix};
+use super::mapping::{Facts, Map, Mapped};
+use super::model::{Goal, Model};
+use super::writes::{Writes, Written};
+use crate::control::{Control, Entity, Query, TableEntry, Update};
+use crate::stats::LinuxReport;
+
+/// Routes of one kind that messages tell of.
+const TOLD_MOST: usize = 8;
+
+/// What is in the tables for a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Installed {
+    /// Nothing yet.
+    Nothing,
+    Local,
+    Kernel,
+    Blackhole,
+    Via(u32),
+}
+
+/// What was written into the tables of one program.
+#[derive(Debug)]
+pub(super) struct Plan {
+    map: Map,
+    hops: Hops,
+    interfaces: BTreeMap<u32, Facts>,
+    addresses: BTreeSet<IpAddr>,
+    routes: HashMap<Prefix, (Installed, Vec<Hop>)>,
+    /// How many these are, of IPv4 and IPv6.
+    counts: [u64; 2],
+    /// Prefixes that found no room, or are refused.
+    missing: HashSet<Prefix>,
+    /// How many of these a message told of.
+    told_missing: usize,
+    /// Routes that the kernel follows itself, since the tables cannot.
+    of_kernel: HashMap<Prefix, &'static str>,
+    failures: u64,
+}
+
+fn family(address: IpAddr) -> usize {
+    usize::from(address.is_ipv6())
+}
+
+impl Plan {
+    pub(super) fn new(map: Map) -> Plan {
+        Plan {
+            map,
+            hops: Hops::default(),
+            interfaces: BTreeMap::new(),
+            addresses: BTreeSet::new(),
+            routes: HashMap::new(),
+            counts: [0; 2],
+            missing: HashSet::new(),
+            told_missing: 0,
+            of_kernel: HashMap::new(),
+            failures: 0,
+        }
+    }
+
+    /// Another program has these mappings, and may have kept tables of the one before. Next hops keep their numbers: routes that were
+    /// kept lead where they did.
+    pub(super) fn adopt(&mut self, map: Map, control: &Control) {
+        let of_prefix = |prefix| Facts { prefix: Some(prefix), ..Facts::default() };
+        if !holds(control, map.interfaces.as_ref(), self.interfaces.values().next().copied()) {
+            self.interfaces.clear();
+        }
+        for of in 0..2 {
+            let host = self.addresses.iter().find(|address| family(**address) == of);
+            let host = host.map(|address| of_prefix(Prefix::host(*address)));
+            if !holds(control, map.addresses[of].as_ref(), host) {
+                self.addresses.retain(|address| family(*address) != of);
+            }
+            let route = self.routes.keys().find(|prefix| family(prefix.address) == of);
+            if !holds(control, map.routes[of].as_ref(), route.copied().map(of_prefix)) {
+                let of_family = |prefix: &Prefix| family(prefix.address) == of;
+                let lost = self.routes.iter_mut().filter(|(prefix, _)| of_family(prefix));
+                lost.for_each(|(_, (installed, _))| *installed = Installed::Nothing);
+                self.counts[of] = 0;
+            }
+        }
+        let hop = self.hops.any().map(|number| Facts { number, ..Facts::default() });
+        if !holds(control, map.neighbours.as_ref(), hop) {
+            self.hops.forget_written();
+        }
+        self.map = map;
+    }
+
+    /// Whether this plan's next hops can be those of another mapping.
+    pub(super) fn fits(&self, map: &Map) -> bool {
+        self.map.has_groups == map.has_groups && self.map.numbers <= map.numbers
+    }
+
+    /// True for a neighbour that packets are sent to.
+    pub(super) fn uses(&self, link: u32, address: IpAddr) -> bool {
+        self.hops.uses((link, address))
+    }
+
+    /// Next hops that nobody has found yet.
+    pub(super) fn unresolved(&self, model: &Model) -> Vec<(u32, IpAddr)> {
+        self.hops.unresolved(model).collect()
+    }
+
+    /// Fills in what is in the tables now.
+    pub(super) fn report(&self, report: &mut LinuxReport) {
+        [report.routes4, report.routes6] = self.counts;
+        report.next_hops = self.hops.singles() as u64;
+        report.groups = self.hops.sets() as u64;
+        report.routes_of_kernel = self.of_kernel.len() as u64;
+        report.routes_missing = self.missing.len() as u64;
+        report.writes_refused = self.failures;
+    }
+
+    /// Writes what changed in the model. What the user should know comes back.
+    pub(super) fn flush(&mut self, model: &mut Model, control: &Control) -> Vec<String> {
+        let dirty = std::mem::take(&mut model.dirty);
+        let (mut writes, mut told) = (Writes::default(), Vec::new());
+        for link in &dirty.links {
+            self.interface(*link, model, &mut writes);
+            self.hops.touch_link(*link);
+        }
+        dirty.addresses.iter().for_each(|address| self.address(*address, model, &mut writes));
+        dirty.hops.iter().for_each(|place| self.hops.touch(*place));
+        let mut left: Vec<Vec<Hop>> = Vec::new();
+        for prefix in dirty.prefixes {
+            left.extend(self.route(prefix, model, &mut writes, &mut told));
+        }
+        left.iter().for_each(|hops| self.hops.release(hops, &self.map));
+        self.hops.collect(model, &self.map, &mut writes);
+        let written = writes.done_by(control);
+        self.took(written, &mut told);
+        told
+    }
+
+    /// Tries again what found no room.
+    pub(super) fn retry(&mut self, model: &mut Model, most: usize) {
+        model.dirty.prefixes.extend(self.missing.iter().take(most));
+    }
+
+    fn took(&mut self, written: Written, told: &mut Vec<String>) {
+        self.failures += written.failures;
+        let count = written.failures;
+        for prefix in written.refused {
+            if let Some((_, hops)) = self.routes.remove(&prefix) {
+                self.counts[family(prefix.address)] -= 1;
+                self.hops.release(&hops, &self.map);
+            }
+            self.missing.insert(prefix);
+        }
+        // Those that are tried again were told of.
+        let is_new = self.missing.len() > self.told_missing || self.missing.is_empty();
+        self.told_missing = self.missing.len();
+        if let Some(why) = written.why.filter(|_| is_new) {
+            told.push(format!(
+                "{count} of the kernel's entries were refused; routes among them are tried again: {why}"
+            ));
+        }
+    }
+
+    fn interface(&mut self, index: u32, model: &Model, writes: &mut Writes) {
+        let Some(mapped) = &self.map.interfaces else { return };
+        let link = model.link(index).filter(|link| link.port.is_some() && link.up);
+        let wanted = link.map(|link| Facts {
+            port: link.port.unwrap_or(0),
+            mac: link.mac,
+            mtu: link.mtu,
+            ..Facts::default()
+        });
+        let before = self.interfaces.remove(&index);
+        let key = |facts: &Facts| mapped.key(facts);
+        if let (Some(old), new) = (&before, &wanted)
+            && new.as_ref().map(key) != Some(key(old))
+        {
+            writes.entry(Update::Delete(entity(mapped, "action", old)), None);
+        }
+        if let Some(new) = wanted {
+            let is_known = before.is_some_and(|old| key(&old) == key(&new));
+            let entity = entity(mapped, "action", &new);
+            let update = if is_known { Update::Modify(entity) } else { Update::Insert(entity) };
+            writes.entry(update, None);
+            self.interfaces.insert(index, new);
+        }
+    }
+
+    fn address(&mut self, address: IpAddr, model: &Model, writes: &mut Writes) {
+        let of = family(address);
+        let Some(mapped) = &self.map.addresses[of] else { return };
+        if self.map.locals_are_routes(of) {
+            return;
+        }
+        let facts = Facts { prefix: Some(Prefix::host(address)), ..Facts::default() };
+        let entity = entity(mapped, "action", &facts);
+        match model.is_address(address) {
+            true if self.addresses.insert(address) => writes.entry(Update::Insert(entity), None),
+            false if self.addresses.remove(&address) => writes.entry(Update::Delete(entity), None),
+            _ => {}
+        }
+    }
+
+    /// Brings one prefix into the table; the next hops that it had come back.
+    fn route(
+        &mut self,
+        prefix: Prefix,
+        model: &Model,
+        writes: &mut Writes,
+        told: &mut Vec<String>,
+    ) -> Option<Vec<Hop>> {
+        let of = family(prefix.address);
+        self.map.routes[of].as_ref()?;
+        self.missing.remove(&prefix);
+        let way = model.way_of(prefix);
+        let why = way.as_ref().and_then(|(_, why)| *why);
+        let mut why = why;
+        let wanted = way.and_then(|(goal, _)| self.installed(goal, of, &mut why));
+        match why {
+            Some(why) => {
+                let is_new = self.of_kernel.insert(prefix, why).is_none();
+                told.extend(of_kernel(prefix, why, self.of_kernel.len()).filter(|_| is_new));
+            }
+            None => _ = self.of_kernel.remove(&prefix),
+        }
+        let mapped = self.map.routes[of].as_ref()?;
+        let before = self.routes.remove(&prefix);
+        let is_known = before.as_ref().is_some_and(|(old, _)| *old != Installed::Nothing);
+        let (old, hops) = before.map_or((None, None), |(old, hops)| (Some(old), Some(hops)));
+        match &wanted {
+            Some((new, _)) if old.as_ref() != Some(new) => {
+                let entity = self.entity_of(mapped, prefix, new);
+                let update = if is_known { Update::Modify(entity) } else { Update::Insert(entity) };
+                writes.entry(update, Some(prefix));
+            }
+            None if is_known => {
+                let facts = Facts { prefix: Some(prefix), ..Facts::default() };
+                writes.entry(Update::Delete(entity(mapped, "kernel", &facts)), None);
+            }
+            _ => {}
+        }
+        self.counts[of] = self.counts[of] + u64::from(wanted.is_some()) - u64::from(is_known);
+        self.routes.extend(wanted.map(|wanted| (prefix, wanted)));
+        hops.filter(|hops| !hops.is_empty())
+    }
+
+    /// What goes into the table; its next hops have one more user.
+    fn installed(
+        &mut self,
+        goal: Goal,
+        family: usize,
+        why: &mut Option<&'static str>,
+    ) -> Option<(Installed, Vec<Hop>)> {
+        Some(match goal {
+            Goal::Local if self.map.locals_are_routes(family) => (Installed::Local, Vec::new()),
+            Goal::Local => return None,
+            Goal::Kernel => (Installed::Kernel, Vec::new()),
+            Goal::Blackhole => (Installed::Blackhole, Vec::new()),
+            Goal::Hops(hops) => match self.hops.acquire(&hops, &self.map) {
+                Some(number) => (Installed::Via(number), hops),
+                None => {
+                    *why = Some("the program's table of next hops is full");
+                    (Installed::Kernel, Vec::new())
+                }
+            },
+        })
+    }
+
+    fn entity_of(&self, mapped: &Mapped, prefix: Prefix, what: &Installed) -> Entity {
+        let mut facts = Facts { prefix: Some(prefix), ..Facts::default() };
+        match what {
+            Installed::Via(number) => {
+                facts.number = *number;
+                entity(mapped, "action", &facts)
+            }
+            Installed::Blackhole if mapped.call("blackhole", &facts).is_some() => {
+                entity(mapped, "blackhole", &facts)
+            }
+            Installed::Local => {
+                let mut local = entity(mapped, "kernel", &facts);
+                let addresses = self.map.addresses[family(prefix.address)].as_ref();
+                let call = addresses.and_then(|addresses| addresses.call("action", &facts));
+                if let (Entity::TableEntry(entry), Some(call)) = (&mut local, call) {
+                    entry.target = crate::control::Target::Action(call);
+                }
+                local
+            }
+            _ => entity(mapped, "kernel", &facts),
+        }
+    }
+}
+
+/// Whether a table has the entry for these facts, which was written before its program was replaced.
+fn holds(control: &Control, mapped: Option<&Mapped>, facts: Option<Facts>) -> bool {
+    let (Some(mapped), Some(facts)) = (mapped, facts) else { return false };
+    control.read(&Query::Entry(mapped.key(&facts))).is_ok_and(|found| !found.is_empty())
+}
+
+/// What is said of a route that the kernel follows itself: of the first ones.
+fn of_kernel(prefix: Prefix, why: &str, count: usize) -> Option<String> {
+    let text = format!("the kernel forwards {prefix} itself: {why}");
+    match count {
+        0..TOLD_MOST => Some(text),
+        TOLD_MOST => Some(format!("{text}; more such routes are counted (routes_of_kernel)")),
+        _ => None,
+    }
+}
+
+/// The entry of a role.
+fn entity(mapped: &Mapped, role: &str, facts: &Facts) -> Entity {
+    let key = mapped.key(facts);
+    let call = mapped.call(role, facts).unwrap_or_else(|| wireyard_pipeline::ir::ActionCall {
+        action: Default::default(),
+        args: Vec::new(),
+    });
+    let mut entry = TableEntry::new(key.table, Vec::new(), call);
+    entry.key = key;
+    Entity::TableEntry(entry)
+}

@@ -1,0 +1,110 @@
+//! The interfaces that the kernel has in the place of ports: a TAP for each, in the namespace of the calling thread.
+//!
+//! They go when their files are closed, so with the process however that ends.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::control::PortPlace;
+use crate::ports::sys::{interface, tap};
+
+/// What the kernel takes when the port has no interface, and so no MTU (RFC 894).
+pub(super) const MTU: u32 = 1500;
+/// The largest frame that a TAP gives.
+const FRAME_BYTES: usize = 65536;
+
+/// A port's interface.
+#[derive(Debug)]
+pub(super) struct Tap {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) worker: usize,
+    pub(super) carrier: bool,
+    file: File,
+}
+
+impl Tap {
+    pub(super) fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Gives the kernel a frame; false: it does not take it (the interface is down).
+    pub(super) fn give(&self, frame: &[u8]) -> bool {
+        (&self.file).write(frame).is_ok()
+    }
+
+    /// Takes up to `most` frames that the kernel sends.
+    pub(super) fn take(&self, most: usize, room: &mut Vec<u8>) -> Vec<Vec<u8>> {
+        room.resize(FRAME_BYTES, 0);
+        let mut frames = Vec::new();
+        while frames.len() < most {
+            match (&self.file).read(room) {
+                Ok(len) if len > 0 => frames.push(room[..len].to_vec()),
+                // Nothing there; or its interface is gone, which the next news say.
+                _ => break,
+            }
+        }
+        frames
+    }
+
+    /// The link of its port goes up or down.
+    pub(super) fn set_carrier(&mut self, up: bool) -> io::Result<()> {
+        self.carrier = up;
+        tap::set_carrier(&self.file, up)
+    }
+}
+
+/// The name of a port's interface.
+pub(super) fn name_of(number: u16, names: &BTreeMap<u16, String>) -> Option<String> {
+    match names.is_empty() {
+        true => Some(format!("swp{number}")),
+        false => names.get(&number).cloned(),
+    }
+}
+
+/// Makes the interface of a port, up, with the port's address and MTU. It forwards: it is an interface of a router.
+///
+/// # Errors
+/// With the interface's name and what to do.
+pub(super) fn make(name: &str, port: &PortPlace) -> Result<Tap, String> {
+    let failed = |doing: &str, error: io::Error| {
+        let help = match error.raw_os_error() {
+            Some(libc::EPERM) => ": it takes root, or CAP_NET_ADMIN",
+            Some(libc::EBUSY) => ": another program has it",
+            Some(libc::EINVAL) => ": there is another kind of interface of this name",
+            Some(libc::ENOENT | libc::ENODEV) => ": there is no /dev/net/tun: modprobe tun",
+            _ => "",
+        };
+        format!("linux: interface {name} of port {}: {doing}: {error}{help}", port.number)
+    };
+    let file = tap::open(name).map_err(|e| failed("make it", e))?;
+    interface::set_mac(name, port.mac).map_err(|e| failed("set its address", e))?;
+    let mtu = port.mtu_bytes.unwrap_or(MTU);
+    interface::set_mtu(name, mtu).map_err(|e| failed("set its MTU", e))?;
+    forward(name);
+    tap::set_carrier(&file, port.up).map_err(|e| failed("set its carrier", e))?;
+    interface::set_up(name).map_err(|e| failed("set it up", e))?;
+    let found = interface::look_up(name).map_err(|e| failed("look it up", e))?;
+    let (index, worker) = (found.index, port.worker);
+    Ok(Tap { name: name.to_owned(), index, worker, carrier: port.up, file })
+}
+
+/// Lets the kernel forward what comes in by this interface: without that it sends no ICMP errors for packets in transit.
+fn forward(name: &str) {
+    for family in ["ipv4", "ipv6"] {
+        // A namespace without IPv6 has no such file.
+        let _ = std::fs::write(format!("/proc/sys/net/{family}/conf/{name}/forwarding"), "1");
+    }
+}
+
+/// IPv6 forwards in a whole namespace or not at all (Documentation/networking/ip-sysctl.rst). What the user should know.
+pub(super) fn ipv6_notice() -> Option<String> {
+    let on = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/forwarding").ok()?;
+    (on.trim() == "0").then(|| {
+        "linux: IPv6 forwarding is off in this namespace, so the kernel answers no expired hop limit and finds no IPv6 neighbour for \
+         packets in transit: sysctl -w net.ipv6.conf.all.forwarding=1"
+            .to_owned()
+    })
+}

@@ -1,0 +1,110 @@
+//! One flush into the tables: what is new before what names it, and what goes behind what named it.
+
+use crate::control::{Control, ControlError, Entity, Mode, Update, WriteError};
+
+use super::kernel::Prefix;
+
+/// Updates of one flush, by the order in which they are done.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    members: Vec<Update>,
+    groups: Vec<Update>,
+    hops: Vec<Update>,
+    /// Interfaces, addresses, routes; each with its prefix, where it is a route's.
+    entries: Vec<(Update, Option<Prefix>)>,
+    drop_hops: Vec<Update>,
+    drop_groups: Vec<Update>,
+    drop_members: Vec<Update>,
+}
+
+/// What became of a flush.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Routes that are not in the table.
+    pub(super) refused: Vec<Prefix>,
+    /// How many updates were refused, those of routes too.
+    pub(super) failures: u64,
+    /// Why the first one was.
+    pub(super) why: Option<String>,
+}
+
+fn upsert(is_known: bool, entity: Entity) -> Update {
+    if is_known { Update::Modify(entity) } else { Update::Insert(entity) }
+}
+
+impl Writes {
+    pub(super) fn upsert_member(&mut self, is_known: bool, member: Entity) {
+        self.members.push(upsert(is_known, member));
+    }
+
+    pub(super) fn upsert_group(&mut self, is_known: bool, group: Entity) {
+        self.groups.push(upsert(is_known, group));
+    }
+
+    pub(super) fn insert_hop(&mut self, entry: Entity) {
+        self.hops.push(Update::Insert(entry));
+    }
+
+    pub(super) fn modify_hop(&mut self, entry: Entity) {
+        self.hops.push(Update::Modify(entry));
+    }
+
+    pub(super) fn drop_hop(&mut self, entry: Entity) {
+        self.drop_hops.push(Update::Delete(entry));
+    }
+
+    pub(super) fn drop_group(&mut self, group: Entity) {
+        self.drop_groups.push(Update::Delete(group));
+    }
+
+    pub(super) fn drop_member(&mut self, member: Entity) {
+        self.drop_members.push(Update::Delete(member));
+    }
+
+    pub(super) fn entry(&mut self, update: Update, prefix: Option<Prefix>) {
+        self.entries.push((update, prefix));
+    }
+
+    /// Does them all.
+    pub(super) fn done_by(self, control: &Control) -> Written {
+        let plain = |updates: Vec<Update>| updates.into_iter().map(|update| (update, None));
+        // What goes makes room for what comes, in tables that are full.
+        let (gone, come): (Vec<_>, Vec<_>) =
+            self.entries.into_iter().partition(|(update, _)| matches!(update, Update::Delete(_)));
+        let first = plain(self.members).chain(plain(self.groups)).chain(plain(self.hops));
+        let last =
+            plain(self.drop_hops).chain(plain(self.drop_groups)).chain(plain(self.drop_members));
+        let all = first.chain(gone).chain(come).chain(last);
+        let (updates, places): (Vec<Update>, Vec<Option<Prefix>>) = all.unzip();
+        let mut written = Written::default();
+        if updates.is_empty() {
+            return written;
+        }
+        let Err(WriteError { results }) = control.write(&updates, Mode::Continue) else {
+            return written;
+        };
+        for ((update, prefix), result) in updates.into_iter().zip(places).zip(results) {
+            let Err(error) = result.or_else(|error| again(control, update, error)) else {
+                continue;
+            };
+            written.failures += 1;
+            written.why.get_or_insert_with(|| error.to_string());
+            written.refused.extend(prefix);
+        }
+        written
+    }
+}
+
+/// An entry that somebody else put there, or took away, is as the kernel wants it in the end.
+fn again(control: &Control, update: Update, error: ControlError) -> Result<(), ControlError> {
+    match (update, error) {
+        (Update::Insert(entity), ControlError::AlreadyExists(_)) => {
+            control.write_one(Update::Modify(entity))
+        }
+        (Update::Modify(entity), ControlError::NotFound(_)) => {
+            control.write_one(Update::Insert(entity))
+        }
+        (Update::Delete(_), ControlError::NotFound(_)) => Ok(()),
+        (_, error) => Err(error),
+    }
+}
