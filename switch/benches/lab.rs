@@ -32,7 +32,7 @@ fn lab(senders: usize, ack_every: u32) -> Lab {
     let loader = Loader::in_memory([(path.as_path(), text)], LIBRARIES);
     let (mut scenario, _) = scenario::read(&path, &loader).expect("the scenario reads");
     scenario.sample = STEP;
-    scenario.host.ack_every = ack_every;
+    scenario.host.ack_every = Some(ack_every);
     let options = Options { engine: EngineKind::Auto, seed: None };
     Lab::new(Arc::new(scenario), options).expect("the lab builds")
 }

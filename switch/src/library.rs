@@ -1,4 +1,4 @@
-//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios.
+//! The files of `programs/` inside the binary: header libraries, programs with entries and tests, scenarios, rate controls.
 //!
 //! Data only; `build.rs` lists them. A file on the disk of the same name comes first, so nothing here hides what a user wrote.
 
@@ -40,6 +40,17 @@ pub fn scenarios() -> Vec<&'static str> {
     names("lab/", ".yaml")
 }
 
+/// Names of the rate controls inside the binary.
+pub fn rate_controls() -> Vec<&'static str> {
+    names("rate_control/", ".yaml")
+}
+
+/// The text of the rate control of this name.
+pub fn rate_control(name: &str) -> Option<&'static str> {
+    let file = format!("rate_control/{name}.yaml");
+    LIBRARIES.iter().find(|(known, _)| *known == file).map(|(_, text)| *text)
+}
+
 fn names(before: &str, behind: &str) -> Vec<&'static str> {
     let all =
         LIBRARIES.iter().filter_map(|(name, _)| name.strip_prefix(before)?.strip_suffix(behind));
@@ -58,6 +69,17 @@ pub fn files_of(program: &str) -> Vec<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roce::rp::program::Program;
+
+    #[test]
+    fn every_rate_control_is_right_and_has_the_name_of_its_file() {
+        assert!(rate_controls().len() >= 5);
+        for name in rate_controls() {
+            let text = rate_control(name).unwrap_or_default();
+            let program = Program::parse(name, text).unwrap_or_else(|found| panic!("{found}"));
+            assert_eq!(program.name(), name);
+        }
+    }
 
     #[test]
     fn libraries_programs_and_scenarios_are_inside() {

@@ -2,7 +2,8 @@
 //!
 //! `NAME.yaml` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
 //! rendering. `BLESS=1 cargo test -p wireyard-tests errors` writes the renderings anew: read the
-//! difference before you commit it. A file that begins with `lab:` is a scenario.
+//! difference before you commit it. A file that begins with `lab:` is a scenario, with
+//! `rate_control:` a rate control.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::{codes, render};
 use wireyard_pipeline::entries;
 use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
+use wireyard_switch::roce::rp::program::Program;
 
 const FOLDER: &str = "data/errors";
 const HEADERS: &str = "../programs/headers";
@@ -35,6 +37,14 @@ fn findings(path: &Path) -> String {
             Err(rejected) => rejected.to_string(),
             Ok(_) => String::new(),
         };
+    }
+    let text = fs::read_to_string(path).unwrap_or_default();
+    if text.starts_with("rate_control:") {
+        let name = path.display().to_string();
+        return Program::parse(&name, &text)
+            .err()
+            .map(|found| found.to_string())
+            .unwrap_or_default();
     }
     let parsed = match parse_program(path, &loader) {
         Err(rejected) => return rejected.to_string(),

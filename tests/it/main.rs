@@ -52,6 +52,7 @@ mod pages;
 mod ports;
 mod programs;
 mod queues;
+mod rate_control;
 mod record;
 mod replay;
 mod rig;

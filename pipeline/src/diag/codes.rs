@@ -133,6 +133,7 @@ codes! {
     STATE = "E0142", "more state than is allowed";
     CANNOT_LEARN = "E0150", "a table that packets cannot insert entries into";
     SCENARIO = "E0200", "a scenario that cannot be run";
+    RATE_CONTROL = "E0210", "a rate control that cannot be run";
     UNREACHABLE_CODE = "W0100", "a statement that is never reached";
     UNREACHABLE_STATE = "W0101", "a parser state that is never reached";
     NEVER_VALID = "W0102", "a header that nothing makes valid";

@@ -350,6 +350,8 @@ pub enum SchemaKind {
     Program,
     /// entries.yaml.
     Entries,
+    /// A rate control.
+    RateControl,
     /// A scenario of the laboratory.
     Scenario,
     /// switch.yaml.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes, counted, json};
-use wireyard_pipeline::source::Loader;
+use wireyard_pipeline::source::{Loader, PROGRAM_BYTES_MAX};
 
 use super::args::{CheckArgs, MacControl};
 use super::load::{device, show};
@@ -13,6 +13,7 @@ use crate::config::qos::{PROCESS_DELAY, Report};
 use crate::config::room::Room;
 use crate::library::LIBRARIES;
 use crate::program::{self, DeviceOptions, Place};
+use crate::roce::rp::program::Program;
 
 pub(super) fn run(args: &CheckArgs) -> Status {
     let checked = match (&args.program, &args.config) {
@@ -62,7 +63,29 @@ fn queues_of(config: &SwitchConfig) -> Option<Result<Box<Report>, Box<Report>>> 
     config.queues(&[]).map(|queues| queues.map(|qos| Box::new(qos.report)))
 }
 
+/// A rate control, if the file is one: its key stands at the beginning of a line.
+fn check_rate_control(path: &Path) -> Option<Result<Checked, Failure>> {
+    let read = Loader::new(Vec::new(), LIBRARIES).read(path, PROGRAM_BYTES_MAX).ok()?;
+    let text = String::from_utf8(read).ok()?;
+    if !text.lines().any(|line| line.starts_with("rate_control:")) {
+        return None;
+    }
+    let parsed = Program::parse(&path.display().to_string(), &text);
+    Some(match parsed {
+        Ok(program) => {
+            let (name, parameters) = (program.name(), program.parameters().len());
+            let summary = format!("rate control {name}: {}", counted(parameters, "parameter"));
+            let (warnings, files) = (Diagnostics::new(), Files::new());
+            Ok(Checked { summary, warnings, files, queues: None, room: None })
+        }
+        Err(rejected) => Err(Failure::Rejected(Box::new(rejected))),
+    })
+}
+
 fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
+    if let Some(checked) = check_rate_control(program) {
+        return checked;
+    }
     let place = Place {
         program: program.to_owned(),
         include: args.include.clone(),

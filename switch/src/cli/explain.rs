@@ -5,6 +5,7 @@ use wireyard_pipeline::schema;
 
 use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
 use super::{Status, complain, print, print_json};
+use crate::roce::rp::program::RATE_CONTROL;
 
 pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
@@ -43,6 +44,7 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
         SchemaKind::Scenario => {
             schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
         }
+        SchemaKind::RateControl => schema::root(&RATE_CONTROL, "Wireyard rate control"),
         SchemaKind::Switch => schema::root(&crate::config::SWITCH, "Wireyard switch configuration"),
     });
     Status::Success

@@ -362,8 +362,13 @@ impl EndPointPort {
             return;
         }
         let packet = &mut received.packet;
+        let owes_cnps = received.mark.is_some() && {
+            packet.headers.bth.fecn = true;
+            self.end.qp(packet.headers.bth.dest_qp).is_none_or(|qp| qp.owes_cnps())
+        };
         let (bth, deth) = (&packet.headers.bth, packet.headers.deth());
-        let answered = received.mark.filter(|_| self.np.is_some());
+        // Where the sender's rate control asks for it, the acknowledgement says it instead.
+        let answered = received.mark.filter(|_| self.np.is_some() && owes_cnps);
         if (answered.is_some() || deth.is_some())
             && let Ok((from, marked)) = self.frames.transport.marked(self.config.link, frame)
         {

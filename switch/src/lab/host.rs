@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
@@ -30,6 +31,7 @@ use crate::roce::memory::{Access, Synthetic};
 use crate::roce::np::{NpConfig, Pacing, WindowEnd};
 use crate::roce::opcode::Service;
 use crate::roce::qp::{PathMtu, QpConfig};
+use crate::roce::rp::program::{Instance, Program, Sender};
 use crate::roce::rp::{RateAlgorithm, RateState, dcqcn};
 use crate::roce::verbs::{Remote, Sge};
 use crate::tm::{FlowControlFrame, PfcFrame};
@@ -295,8 +297,11 @@ fn notification(setup: &HostSetup, rate: BitsPerSec) -> NpConfig {
 /// Least time between two CNPs: the scenario's, the preset's, the paper's.
 pub fn cnp_interval(setup: &HostSetup, rate: BitsPerSec) -> Span {
     let line = setup.dilation.undone(rate).get() as f64;
-    let preset = dcqcn::preset::by_name(&setup.rate_control, line).ok();
-    let usual = preset.map_or(NpConfig::default().interval, |preset| preset.cnp_interval);
+    let usual = match &setup.rate_program {
+        Some(program) => program.notification().cnp_interval,
+        None => dcqcn::preset::by_name(&setup.rate_control, line)
+            .map_or(NpConfig::default().interval, |preset| preset.cnp_interval),
+    };
     setup.cnp_interval.or(setup.dilation.span(usual)).unwrap_or(Span::MAX)
 }
 
@@ -305,6 +310,10 @@ pub fn rate_control(
     setup: &HostSetup,
     rate: BitsPerSec,
 ) -> Result<(RateAlgorithm, Option<dcqcn::DcqcnParams>), String> {
+    if let Some(program) = &setup.rate_program {
+        let instance = rate_program(setup, program, rate)?;
+        return Ok((RateAlgorithm::Program(Arc::new(instance)), None));
+    }
     let line = rate.get() as f64;
     if setup.rate_control == "fixed" {
         let fixed = RateAlgorithm::fixed(line).map_err(|error| error.to_string())?;
@@ -320,6 +329,26 @@ pub fn rate_control(
     let parameters = parameters.dilated(setup.dilation).ok_or("periods that are too long")?;
     let profile = parameters.clone().profile().map_err(|error| error.to_string())?;
     Ok((RateAlgorithm::Dcqcn(profile), Some(parameters)))
+}
+
+/// A program with the parameters that are written, for a sender on a link of this rate.
+pub fn rate_program(
+    setup: &HostSetup,
+    program: &Arc<Program>,
+    rate: BitsPerSec,
+) -> Result<Instance, String> {
+    let sender = Sender {
+        line_rate_bps: rate.get(),
+        packet_bytes: setup.path_mtu.get() as u32,
+        dilation: setup.dilation,
+    };
+    let mut given = Vec::new();
+    for (name, written) in &setup.parameters {
+        let parameter = program.parameters().iter().find(|known| known.name == *name);
+        let parameter = parameter.ok_or_else(|| format!("there is no parameter {name}"))?;
+        given.push((name.clone(), parameter.parse(&written.to_string())?));
+    }
+    Instance::new(program, &sender, &given).map_err(|error| error.to_string())
 }
 
 /// Connects the two hosts of a flow and gives the sender its work.
@@ -338,7 +367,7 @@ pub(super) fn connect(
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
     let fcs = if there.encap.is_infiniband() { 0 } else { 4 };
     let queue_pair = QpConfig {
-        ack_every: setup.ack_every,
+        ack_every: setup.acks_every(),
         sq_depth: (spec.window as usize).max(128),
         frame_overhead_bytes: there.encap.overhead_bytes(there.vlan.is_some()) + fcs,
         ..QpConfig::new(algorithm)

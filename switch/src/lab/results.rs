@@ -17,6 +17,7 @@ use super::scenario::Scenario;
 use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
+use crate::roce::rp::program::Marks;
 
 /// What one needs to know of a run besides its measurements.
 #[derive(Clone, Debug)]
@@ -170,8 +171,28 @@ fn parameters_in_force(report: &mut Report, lab: &Lab) {
     let fabric = &scenario.fabric;
     let link = fabric.hosts().find_map(|host| fabric.nodes[host].links.first());
     let Some(rate) = link.map(|link| fabric.links[*link].setup.rate) else { return };
-    let Ok((_, Some(parameters))) = super::host::rate_control(&scenario.host, rate) else { return };
     let interval = super::host::cnp_interval(&scenario.host, rate);
+    if let Some(program) = &scenario.host.rate_program {
+        let Ok(of) = super::host::rate_program(&scenario.host, program, rate) else { return };
+        let values: Vec<String> =
+            of.values().map(|(parameter, value)| format!("{} {value}", parameter.name)).collect();
+        report.fact("reaction point", values.join(", "));
+        let marks = match program.notification().marks {
+            Marks::Cnp => {
+                let interval = Unit::Seconds.show(interval.as_ps() as f64 / 1e12);
+                format!("a CNP of a flow every {interval} at most")
+            }
+            Marks::Ack => "marks come back as BECN of acknowledgements".to_owned(),
+            Marks::Nowhere => "marks do not come back".to_owned(),
+        };
+        let packets = scenario.host.acks_every();
+        report.fact(
+            "notification point",
+            format!("{marks}, an acknowledgement for {packets} packets"),
+        );
+        return;
+    }
+    let Ok((_, Some(parameters))) = super::host::rate_control(&scenario.host, rate) else { return };
     let values = parameters.values().map(|(name, value)| format!("{name} {}", digits(value, 6)));
     let values: Vec<String> = values.collect();
     let interval = Unit::Seconds.show(interval.as_ps() as f64 / 1e12);

@@ -10,6 +10,7 @@ mod flow_file;
 mod flows;
 mod hosts;
 mod quantity;
+mod rate_control;
 mod read;
 mod shapes;
 mod topology;
@@ -27,6 +28,7 @@ use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::Setting;
+use crate::roce::rp::program::Program;
 use crate::units::{Bytes, Dilation, Probability};
 
 pub use read::read;
@@ -98,8 +100,10 @@ pub struct HostSetup {
     pub program: Option<PathBuf>,
     /// Its queues; those of the lab when absent.
     pub qos: Option<QosConfig>,
-    /// Rate control: `fixed` or a preset.
+    /// Rate control: `fixed`, a preset, or a program.
     pub rate_control: String,
+    /// The program, where it is one.
+    pub rate_program: Option<Arc<Program>>,
     /// Parameters that differ from the preset.
     pub parameters: Vec<(String, Setting)>,
     /// Least time between two CNPs; that of the preset when absent.
@@ -116,8 +120,8 @@ pub struct HostSetup {
     pub data_pcp: u8,
     /// Whether data says that it can be marked.
     pub ecn: bool,
-    /// An acknowledgement is asked for with every so many packets.
-    pub ack_every: u32,
+    /// An acknowledgement is asked for with every so many packets; as rate control says when absent.
+    pub ack_every: Option<u32>,
     /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
     pub ack_timeout: u8,
     /// Where rate control is written, or what else decides it.
@@ -134,6 +138,12 @@ impl HostSetup {
         self.transport == Transport::Infiniband
     }
 
+    /// Packets for each acknowledgement.
+    pub fn acks_every(&self) -> u32 {
+        let usual = self.rate_program.as_ref().map_or(64, |of| of.notification().ack_every);
+        self.ack_every.unwrap_or(usual)
+    }
+
     /// A full packet of data, without check sequence.
     pub fn frame(&self) -> Bytes {
         let encap = match self.transport {
@@ -146,11 +156,22 @@ impl HostSetup {
     }
 }
 
+/// A rate control with what is said of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateSetup {
+    /// `fixed`, a preset, or a program.
+    pub name: String,
+    /// The program, where it is one.
+    pub program: Option<Arc<Program>>,
+    /// Parameters that are written.
+    pub parameters: Vec<(String, Setting)>,
+}
+
 /// What a flow has that its host has otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowSetup {
     /// Rate control and the parameters that differ from the preset.
-    pub rate_control: Option<(String, Vec<(String, Setting)>)>,
+    pub rate_control: Option<RateSetup>,
     /// DSCP of its data.
     pub dscp: Option<u8>,
     /// Whether its data says that it can be marked.
@@ -351,9 +372,10 @@ impl Scenario {
         let host = self.host_of(flow.from);
         let Some(own) = &flow.own else { return Cow::Borrowed(host) };
         let mut setup = host.clone();
-        if let Some((control, parameters)) = &own.rate_control {
-            setup.rate_control.clone_from(control);
-            setup.parameters.clone_from(parameters);
+        if let Some(control) = &own.rate_control {
+            setup.rate_control.clone_from(&control.name);
+            setup.rate_program.clone_from(&control.program);
+            setup.parameters.clone_from(&control.parameters);
         }
         setup.data_dscp = own.dscp.unwrap_or(setup.data_dscp);
         setup.ecn = own.ecn.unwrap_or(setup.ecn);

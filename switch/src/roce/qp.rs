@@ -25,6 +25,7 @@ use super::psn::Psn;
 use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
 use super::responder::Responder;
 use super::rp::pacer::Pacer;
+use super::rp::program::Marks;
 use super::rp::{RateAlgorithm, RateControl, RateState};
 use super::verbs::{Completion, Status};
 
@@ -40,6 +41,8 @@ pub(super) struct Link {
     pub(super) qkey: u32,
     pub(super) access: Access,
     pub(super) min_rnr_timer: u8,
+    /// Marks of data go back as BECN of acknowledgements.
+    pub(super) echo: bool,
 }
 
 /// The parts of a queue pair that both halves work on.
@@ -66,6 +69,8 @@ pub struct QueuePair {
     requester: Requester,
     responder: Responder,
     rate: Box<dyn RateControl>,
+    /// Rate control has a window.
+    windowed: bool,
     pacer: Pacer,
     /// READ responses and requests share the pace in turns.
     response_turn: bool,
@@ -86,7 +91,9 @@ impl QueuePair {
             qkey: 0,
             access: Access::NONE,
             min_rnr_timer: 0,
+            echo: config.rate.marks() == Marks::Ack,
         };
+        let rate = config.rate.start();
         QueuePair {
             link,
             state: QpState::Reset,
@@ -98,7 +105,8 @@ impl QueuePair {
             algorithm: config.rate.clone(),
             requester: Requester::new(),
             responder: Responder::new(),
-            rate: config.rate.start(),
+            windowed: rate.window_bytes().is_some(),
+            rate,
             pacer: Pacer::new(config.rate.gap()),
             response_turn: false,
             cq: VecDeque::new(),
@@ -193,8 +201,23 @@ impl QueuePair {
             timeout: attrs.timeout.and_then(aeth::ack_timeout),
             ack_every: self.ack_every,
             max_outstanding: self.max_outstanding,
+            every_round_trip: matches!(self.algorithm, RateAlgorithm::Program(_)),
         };
         self.requester.start(Psn::new(attrs.sq_psn.unwrap_or(0)), limits);
+        self.follow_window();
+    }
+
+    /// Keeps the requester within the window of rate control: a packet may leave while less than the window is under way.
+    fn follow_window(&mut self) {
+        if let Some(bytes) = self.rate.window_bytes() {
+            let packets = bytes.div_ceil(self.link.mtu.bytes().max(1).into());
+            self.requester.set_window(u32::try_from(packets).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Marks of data go back as CNPs, and not as BECN of acknowledgements or not at all.
+    pub fn owes_cnps(&self) -> bool {
+        self.algorithm.marks() == Marks::Cnp
     }
 
     fn change_limits(&mut self, attrs: &Attrs) {
@@ -226,7 +249,7 @@ impl QueuePair {
         if bth.opcode == CNP_ROCEV2 || bth.opcode == CNP_NATIVE {
             return self.on_cnp(now);
         }
-        if bth.becn {
+        if bth.becn && !self.link.echo {
             self.on_cnp(now);
         }
         let Some(op) = Op::decode(bth.opcode).filter(|op| self.accepts(op, packet)) else {
@@ -315,6 +338,9 @@ impl QueuePair {
         if before != after {
             self.pacer.on_rate_change(now, before, after);
         }
+        if self.windowed {
+            self.follow_window();
+        }
     }
 
     /// Applies timers that ended at or before `now`. [`Self::poll_data`] does it too.
@@ -325,15 +351,17 @@ impl QueuePair {
         if self.requester.timer_deadline() > now {
             return;
         }
+        let before = self.rate.rate_bps();
         let (requester, _, mut ctx) = self.halves(false);
         if let Err(Failed(status)) = requester.on_time(now, &mut ctx) {
             self.fail(status);
         }
+        self.follow_rate(now, before);
     }
 
     /// Since when it could send a request and has none; `None` while it has one.
     pub fn idle_since(&self) -> Option<Time> {
-        (!self.requester.has_packet(self.state)).then(|| self.pacer.due())
+        (!self.requester.has_request(self.state, false)).then(|| self.pacer.due())
     }
 
     /// The next packet that may leave at `now`, if any: [`Self::poll_ack`], else [`Self::poll_data`].
@@ -425,7 +453,9 @@ impl QueuePair {
         let timers = self.requester.timer_deadline();
         let waiting = self.responder.has_response() || self.requester.has_packet(self.state);
         if !waiting {
-            return timers;
+            // While the window is full, a change of it may let a packet go.
+            let opens = self.windowed && self.requester.has_request(self.state, false);
+            return if opens { timers.min(self.rate.next_deadline()) } else { timers };
         }
         // While a packet waits for its pace, a change of rate may bring it forward.
         timers.min(self.pacer.due()).min(self.rate.next_deadline())

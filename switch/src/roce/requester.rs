@@ -69,6 +69,8 @@ pub(super) struct Limits {
     pub(super) timeout: Option<Span>,
     pub(super) ack_every: u32,
     pub(super) max_outstanding: u32,
+    /// Rate control wants the round trip of every packet that asks for an acknowledgement.
+    pub(super) every_round_trip: bool,
 }
 
 /// The sending half of a queue pair.
@@ -98,8 +100,12 @@ pub(super) struct Requester {
     rnr_left: u8,
     /// An implied NAK was acted upon at this `una`; once is enough until there is progress.
     implied_nak_done: bool,
-    /// Departure of a packet whose acknowledgement gives a round-trip sample.
-    probe: Option<(Psn, Time)>,
+    /// Departures of packets whose acknowledgement gives a round-trip sample.
+    probes: VecDeque<(Psn, Time)>,
+    /// Packets acknowledged since the connection began.
+    acked: u64,
+    /// Packets that rate control lets be without an acknowledgement.
+    window: u32,
 }
 
 impl Requester {
@@ -120,7 +126,9 @@ impl Requester {
             retries_left: 0,
             rnr_left: 0,
             implied_nak_done: false,
-            probe: None,
+            probes: VecDeque::new(),
+            acked: 0,
+            window: MAX_OUTSTANDING,
         }
     }
 
@@ -134,6 +142,7 @@ impl Requester {
             asked_end: sq_psn,
             retries_left: limits.retry_count,
             rnr_left: limits.rnr_retry,
+            window: self.window,
             ..Requester::new()
         };
     }
@@ -159,8 +168,23 @@ impl Requester {
         self.timer.min(rnr)
     }
 
+    /// Sets what rate control lets be without an acknowledgement.
+    pub(super) fn set_window(&mut self, packets: u32) {
+        self.window = packets.clamp(1, MAX_OUTSTANDING);
+    }
+
+    /// The window is full, and an acknowledgement will open it: where nobody was asked for one, one more packet asks.
+    fn window_is_full(&self, outstanding: u32) -> bool {
+        outstanding >= self.window && self.asked_end.ahead_of(self.una) > 0
+    }
+
     /// True if a request could leave now, pacing aside.
     pub(super) fn has_packet(&self, state: QpState) -> bool {
+        self.has_request(state, true)
+    }
+
+    /// The same; `windowed` is false to ask whether there is one at all, whatever rate control says.
+    pub(super) fn has_request(&self, state: QpState, windowed: bool) -> bool {
         if self.rnr_until != Time::ZERO {
             return false;
         }
@@ -171,6 +195,9 @@ impl Requester {
             return false;
         }
         let outstanding = psn.ahead_of(self.una).max(0) as u32;
+        if windowed && self.window_is_full(outstanding) {
+            return false;
+        }
         if wqe.needs_response {
             return self.rd_in_flight < self.limits.max_rd_atomic
                 && outstanding + wqe.packets <= MAX_OUTSTANDING
@@ -207,7 +234,7 @@ impl Requester {
         self.since_ack_req += 1;
         let ask = last
             || self.since_ack_req >= self.limits.ack_every
-            || outstanding >= self.limits.max_outstanding;
+            || outstanding >= self.limits.max_outstanding.min(self.window);
         if ask {
             self.since_ack_req = 0;
         }
@@ -219,8 +246,9 @@ impl Requester {
         let end = if answered { wqe.end() } else { psn.plus(1) };
         if end.ahead_of(self.sent_end) > 0 {
             self.sent_end = end;
-            if ack_req && !answered && self.probe.is_none() {
-                self.probe = Some((psn, now));
+            // One at a time, where nobody needs the round trip of every one.
+            if ack_req && !answered && (self.limits.every_round_trip || self.probes.is_empty()) {
+                self.probes.push_back((psn, now));
             }
         }
         if ack_req || answered {
@@ -251,7 +279,7 @@ impl Requester {
         self.current_packet = self.front_progress();
         self.since_ack_req = 0;
         self.timer = Time::MAX;
-        self.probe = None;
+        self.probes.clear();
     }
 
     /// Packets of the front request that are acknowledged.

@@ -51,6 +51,8 @@ pub(super) struct Responder {
     msn: u32,
     /// A sequence or RNR NAK is out: silent until the expected packet comes.
     nak_sent: bool,
+    /// A packet since the last acknowledgement was marked, and the sender wants to hear of it so.
+    marked: bool,
     /// UC: the rest of a broken message is dropped.
     skipping: bool,
     rq: VecDeque<RecvWr>,
@@ -68,6 +70,7 @@ impl Responder {
             newest: Psn::default(),
             msn: 0,
             nak_sent: false,
+            marked: false,
             skipping: false,
             rq: VecDeque::new(),
             incoming: None,
@@ -127,6 +130,7 @@ impl Responder {
             ctx.counters.steps_back += 1;
         }
         self.newest = psn;
+        self.marked |= packet.headers.bth.fecn && ctx.link.echo;
         if ahead > 0 {
             ctx.counters.out_of_sequence += 1;
             if !self.nak_sent {

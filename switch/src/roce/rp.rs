@@ -1,20 +1,21 @@
 //! The reaction point: how fast a queue pair may send.
 //!
 //! [`RateControl`] is one question ("which rate now?") and the events that may change the answer.
-//! One file per algorithm: [`fixed`] and [`dcqcn`]; the acknowledgement event is there so that
-//! algorithms that live on round-trip times or mark fractions (TIMELY, DCTCP) fit beside them.
+//! [`fixed`] and [`dcqcn`] are written in Rust, every other one is a YAML file that [`program`] runs.
 //! [`pacer`] turns the rate into departure instants.
 //!
 //! Rates are bits per second in `f64`, and only `+ - x /` and comparisons are used on them, so a trace
 //! is the same on every machine.
 
 use std::fmt;
+use std::sync::Arc;
 
 use wireyard_tables::time::{Span, Time};
 
 pub mod dcqcn;
 pub mod fixed;
 pub mod pacer;
+pub mod program;
 
 use dcqcn::Profile;
 
@@ -27,6 +28,10 @@ pub struct AckSample {
     pub round_trip: Option<Span>,
     /// The acknowledgement carried BECN.
     pub becn: bool,
+    /// Packets acknowledged since the connection began, these included.
+    pub acked: u64,
+    /// Packets sent since then, each counted once.
+    pub sent: u64,
 }
 
 /// What an observer may plot.
@@ -54,6 +59,14 @@ pub trait RateControl: fmt::Debug + Send {
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
     fn on_ack(&mut self, _now: Time, _sample: &AckSample) {}
+    /// A sequence error was told: packets go again.
+    fn on_nack(&mut self, _now: Time) {}
+    /// No acknowledgement came in time.
+    fn on_timeout(&mut self, _now: Time) {}
+    /// Payload that may be without an acknowledgement; `None` is no such limit.
+    fn window_bytes(&self) -> Option<u64> {
+        None
+    }
     /// When the rate may next change by itself; [`Time::MAX`] for never.
     fn next_deadline(&self) -> Time;
     /// Applies what was due up to and including `now`.
@@ -69,6 +82,8 @@ pub enum RateAlgorithm {
     Fixed(f64),
     /// DCQCN with checked parameters.
     Dcqcn(Profile),
+    /// A program with its parameters.
+    Program(Arc<program::Instance>),
 }
 
 impl RateAlgorithm {
@@ -98,7 +113,7 @@ impl RateAlgorithm {
     /// What becomes of a gap between two packets while the rate changes.
     pub(super) fn gap(&self) -> pacer::Gap {
         match self {
-            RateAlgorithm::Fixed(_) => pacer::Gap::Rest,
+            RateAlgorithm::Fixed(_) | RateAlgorithm::Program(_) => pacer::Gap::Rest,
             RateAlgorithm::Dcqcn(profile) => profile.pacing_gap,
         }
     }
@@ -108,6 +123,15 @@ impl RateAlgorithm {
         match self {
             RateAlgorithm::Fixed(rate_bps) => Box::new(fixed::Fixed::new(*rate_bps)),
             RateAlgorithm::Dcqcn(profile) => Box::new(dcqcn::Dcqcn::new(profile)),
+            RateAlgorithm::Program(instance) => Box::new(instance.start()),
+        }
+    }
+
+    /// How marks come back to the sender.
+    pub fn marks(&self) -> program::Marks {
+        match self {
+            RateAlgorithm::Program(instance) => instance.program().notification().marks,
+            _ => program::Marks::Cnp,
         }
     }
 }

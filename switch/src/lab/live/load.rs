@@ -26,7 +26,7 @@ fn frames_per_second(scenario: &Scenario) -> f64 {
     }
     let payload = scenario.host.path_mtu.get();
     let bits = 8.0 * (payload + AROUND_PAYLOAD_BYTES) as f64;
-    let acknowledged = 1.0 + 1.0 / f64::from(scenario.host.ack_every);
+    let acknowledged = 1.0 + 1.0 / f64::from(scenario.host.acks_every());
     let frames = |way: &Vec<(usize, usize)>| {
         let share = |&(link, side): &(usize, usize)| {
             fabric.links[link].setup.rate.get() as f64 / f64::from(flows[link][side])

@@ -12,7 +12,8 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flow_file::{self, Sheets};
 use super::quantity::{bounded, instant, size, span};
-use super::{Draw, FlowSetup, FlowSpec, hosts, shapes};
+use super::rate_control::Controls;
+use super::{Draw, FlowSetup, FlowSpec, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::tm::random::Stream;
 use crate::units::Bytes;
@@ -43,6 +44,8 @@ pub(super) struct Context<'a> {
     /// Files of flows that it names.
     pub(super) sheets: &'a Sheets,
     pub(super) files: &'a Files,
+    /// Rate controls that it names.
+    pub(super) controls: &'a Controls,
 }
 
 /// Reads `flows`, and which of them are drawn.
@@ -115,7 +118,11 @@ fn reachable(decoder: &mut Decoder<'_>, flow: &FlowSpec, fabric: &Fabric, found:
 }
 
 /// What the flows of one item have in common.
-fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
+fn common(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+) -> Option<FlowSpec> {
     let total = match fields.get("size") {
         Some(node) => Some(size(decoder, node, "a flow")?),
         None => None,
@@ -157,21 +164,24 @@ fn common(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<FlowSpec> {
         None if rounds > 1 => 1,
         None => WINDOW,
     };
-    let own = own(decoder, fields)?;
+    let own = own(decoder, fields, context)?;
     let span = fields.span;
     Some(FlowSpec { from: 0, to: 0, size: total, message, start, rounds, window, own, span })
 }
 
 /// What a flow has of its own.
-fn own(decoder: &mut Decoder<'_>, fields: &Fields<'_>) -> Option<Option<Arc<FlowSetup>>> {
+fn own(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    context: &Context<'_>,
+) -> Option<Option<Arc<FlowSetup>>> {
     let mut own = FlowSetup::default();
     if let Some(node) = fields.get("rate_control") {
-        let control = hosts::rate_control(decoder, node)?;
-        let parameters = match fields.get("parameters") {
-            Some(node) => hosts::parameters(decoder, node, &control),
-            None => Vec::new(),
-        };
-        own.rate_control = Some((control, parameters));
+        let mut control = context.controls.named(decoder, node)?;
+        if let Some(node) = fields.get("parameters") {
+            control.read_parameters(decoder, node);
+        }
+        own.rate_control = Some(control);
     } else if fields.get("parameters").is_some() {
         decoder.needs(fields, "parameters", "rate_control");
         return None;
@@ -191,7 +201,7 @@ fn pattern(
     context: &Context<'_>,
     index: u64,
 ) -> Option<(Vec<FlowSpec>, Option<Draw>)> {
-    let common = common(decoder, fields)?;
+    let common = common(decoder, fields, context)?;
     let pattern = match fields.get("pattern") {
         Some(node) => decoder.choice(node, shapes::PATTERNS)?.value,
         None => "each".to_owned(),
@@ -348,7 +358,7 @@ fn from_file(
         decoder.exclude(fields, "file", other);
         return None;
     }
-    let common = common(decoder, fields)?;
+    let common = common(decoder, fields, context)?;
     match context.sheets.at(file.span)? {
         Ok(id) => {
             let sheet = (*id, context.files[*id].text.as_str());

@@ -10,11 +10,10 @@ use wireyard_pipeline::source::node::Node;
 
 use super::quantity::{bounded, quantity, span};
 use super::read::Reader;
-use super::{CnpPer, HostSetup, Scenario, Transport, flows, shapes};
+use super::{CnpPer, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
 use crate::roce::qp::PathMtu;
-use crate::roce::rp::dcqcn::{CHOICES, PARAMS, ParamInfo, Setting, preset};
 use crate::units::{Bytes, Dilation};
 
 /// Reads `host`; without it, what hosts are where nothing is said.
@@ -28,6 +27,7 @@ pub(super) fn read(
         program: None,
         qos: None,
         rate_control: "dcqcn".to_owned(),
+        rate_program: None,
         parameters: Vec::new(),
         cnp_interval: None,
         cnp_per: CnpPer::default(),
@@ -36,7 +36,7 @@ pub(super) fn read(
         cnp_dscp: 48,
         data_pcp: 3,
         ecn: true,
-        ack_every: 64,
+        ack_every: None,
         ack_timeout: 14,
         rate_span: None,
         qos_span: None,
@@ -89,19 +89,23 @@ fn fill(
         setup.ack_timeout = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
     }
     if let Some(node) = fields.get("ack_every") {
-        setup.ack_every =
-            bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))? as u32;
+        let found = bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))?;
+        setup.ack_every = Some(found as u32);
     }
     if let Some(node) = fields.get("qos") {
         setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
         setup.qos_span = fields.place("qos");
     }
     if let Some(node) = fields.get("rate_control") {
-        setup.rate_control = rate_control(decoder, node)?;
+        let control = reader.controls.named(decoder, node)?;
+        (setup.rate_control, setup.rate_program) = (control.name, control.program);
         setup.parameters.clear();
     }
     if let Some(node) = fields.get("parameters") {
-        setup.parameters = parameters(decoder, node, &setup.rate_control);
+        let (name, program) = (setup.rate_control.clone(), setup.rate_program.clone());
+        let mut control = RateSetup { name, program, parameters: Vec::new() };
+        control.read_parameters(decoder, node);
+        setup.parameters = control.parameters;
     }
     let written = fields.place("parameters").or(fields.place("rate_control"));
     setup.rate_span = written.or(setup.rate_span);
@@ -206,88 +210,4 @@ fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
         return None;
     }
     Some(found)
-}
-
-pub(super) fn rate_control(decoder: &mut Decoder<'_>, node: &Node) -> Option<String> {
-    let name = decoder.word(node)?;
-    let known = || preset::NAMES.iter().copied().chain(["fixed"]);
-    if known().all(|preset| preset != name.value) {
-        let names: Vec<&str> = known().collect();
-        decoder
-            .diagnostics
-            .error(
-                codes::UNKNOWN_CHOICE,
-                name.span,
-                format!("there is no rate control `{}`", name.value),
-            )
-            .note(format!("there are {}", names.join(", ")))
-            .did_you_mean(&name.value, known());
-        return None;
-    }
-    Some(name.value)
-}
-
-/// Settings of a rate control, by name: those that it uses.
-pub(super) fn parameters(
-    decoder: &mut Decoder<'_>,
-    node: &Node,
-    control: &str,
-) -> Vec<(String, Setting)> {
-    // Which law it has does not depend on the rate.
-    let preset = preset::by_name(control, 1e9).ok();
-    let pairs = decoder.pairs(node, "parameters by name").unwrap_or_default();
-    let written = pairs.iter().find(|(key, _)| key.scalar.text == "law").and_then(|(_, value)| {
-        let word = decoder.word(value)?.value;
-        let mut params = preset.clone()?.rp;
-        params.apply("law", &Setting::Word(word)).ok()?;
-        Some(params.law)
-    });
-    let law = written.or(preset.map(|preset| preset.rp.law));
-    let numbers = PARAMS.iter().filter(|p| law.is_some_and(|law| p.is_of(law))).map(|p| p.name);
-    let words = CHOICES.iter().filter(|c| law.is_some_and(|law| c.is_of(law))).map(|c| c.name);
-    let used: Vec<&str> = numbers.chain(words).collect();
-    let has = match law {
-        Some(_) => format!("`{control}` has {}", used.join(", ")),
-        None => "hosts send at the rate of their link: make `rate` of the link lower".to_owned(),
-    };
-    let known = || PARAMS.iter().map(|p| p.name).chain(CHOICES.iter().map(|c| c.name));
-    let mut found = Vec::new();
-    for (key, value) in pairs {
-        let name = key.scalar.text.clone();
-        if known().all(|known| known != name) {
-            decoder
-                .diagnostics
-                .error(codes::UNKNOWN_KEY, key.span, format!("there is no parameter `{name}`"))
-                .note(has.clone())
-                .did_you_mean(&name, known());
-            continue;
-        }
-        if !used.contains(&name.as_str()) {
-            let message = format!("`{control}` does not use `{name}`");
-            decoder.diagnostics.error(codes::SCENARIO, key.span, message).note(has.clone());
-            continue;
-        }
-        let setting = match PARAMS.iter().find(|param| param.name == name) {
-            Some(param) => number(decoder, value, param),
-            None => word(decoder, value, &name),
-        };
-        found.extend(setting.map(|setting| (name, setting)));
-    }
-    found
-}
-
-fn number(decoder: &mut Decoder<'_>, node: &Node, param: &ParamInfo) -> Option<Setting> {
-    let number = decoder.real(node)?;
-    let (low, high) = param.range;
-    if number.value < low || number.value > high {
-        let message = format!("{}: {} is not from {low} to {high}", param.name, number.value);
-        decoder.diagnostics.error(codes::SCENARIO, number.span, message);
-        return None;
-    }
-    Some(Setting::Number(number.value))
-}
-
-fn word(decoder: &mut Decoder<'_>, node: &Node, name: &str) -> Option<Setting> {
-    let info = CHOICES.iter().find(|info| info.name == name)?;
-    decoder.choice(node, info.values).map(|word| Setting::Word(word.value))
 }

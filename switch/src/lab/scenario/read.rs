@@ -11,6 +11,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::flow_file::Sheets;
 use super::quantity::{bounded, positive_span, span};
+use super::rate_control::Controls;
 use super::{
     CaptureSpec, Expect, HostSetup, SCENARIO, Scenario, SwitchSetup, faults, flows, hosts, shapes,
     topology,
@@ -39,7 +40,8 @@ pub fn read(path: &Path, loader: &Loader) -> Result<(Scenario, Files), Rejected>
     let scenario = node.and_then(|node| {
         let folder = path.parent().unwrap_or(Path::new(""));
         let sheets = Sheets::read(&node, folder, loader, &mut files);
-        let reader = Reader { path, files: &files, sheets };
+        let controls = Controls::read(&node, folder, loader, &mut files, &mut found);
+        let reader = Reader { path, files: &files, sheets, controls };
         reader.scenario(&mut Decoder::new(&files, &mut found), &node)
     });
     match scenario {
@@ -52,6 +54,7 @@ pub(super) struct Reader<'a> {
     path: &'a Path,
     files: &'a Files,
     sheets: Sheets,
+    pub(super) controls: Controls,
 }
 
 impl Reader<'_> {
@@ -106,6 +109,7 @@ impl Reader<'_> {
             end: duration.map_or(Time::MAX, |duration| Time::ZERO + duration),
             sheets: &self.sheets,
             files: self.files,
+            controls: &self.controls,
         };
         let flows = fields.get("flows").map(|node| flows::read(decoder, node, &context));
         let faults = match fields.get("faults") {

@@ -170,7 +170,7 @@ macro_rules! host_keys {
         &[
             $($first,)*
             key("qos", QOS, "Its queues, as in switch.yaml."),
-            key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset; `dcqcn` when absent."),
+            key("rate_control", Shape::Name, "`fixed`, a preset, or a program by name or path; `dcqcn` when absent."),
             key("parameters", PARAMETERS, "Parameters that differ from the preset."),
             key(
                 "cnp_interval",
@@ -244,7 +244,7 @@ pub(super) static FLOW: MapShape = MapShape {
         key("stagger", Shape::Text, "Each next flow starts this much later."),
         key("rounds", Shape::Count, "So many rounds, each after the last has completed."),
         key("window", Shape::Count, "Messages under way at a time; 2 when absent."),
-        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset, instead of the host's."),
+        key("rate_control", Shape::Name, "`fixed`, a preset or a program, instead of the host's."),
         key("parameters", PARAMETERS, "Parameters that differ from this preset."),
         key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
         key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),

@@ -39,6 +39,7 @@ impl Requester {
             Syndrome::Nak(NakCode::PsnSequence) => {
                 ctx.counters.sequence_naks_received += 1;
                 self.acknowledge(now, psn, ctx);
+                ctx.rate.on_nack(now);
                 self.retry(ctx)
             }
             Syndrome::Nak(code) => {
@@ -65,6 +66,7 @@ impl Requester {
             return Ok(());
         }
         ctx.counters.timeouts += 1;
+        ctx.rate.on_timeout(now);
         self.retry(ctx)
     }
 
@@ -145,14 +147,20 @@ impl Requester {
         } else {
             self.timer = Time::MAX;
         }
-        let round_trip = match self.probe {
-            Some((psn, sent)) if psn.ahead_of(self.una) < 0 => {
-                self.probe = None;
-                Some(now.since(sent))
+        // Of several, the newest that is acknowledged.
+        let mut round_trip = None;
+        while let Some((psn, sent)) = self.probes.front().copied() {
+            if psn.ahead_of(self.una) >= 0 {
+                break;
             }
-            _ => None,
-        };
-        ctx.rate.on_ack(now, &AckSample { packets, round_trip, becn: ctx.becn });
+            self.probes.pop_front();
+            round_trip = Some(now.since(sent));
+        }
+        self.acked += u64::from(packets);
+        let sent = self.acked + self.sent_end.ahead_of(self.una).max(0) as u64;
+        let (becn, acked) = (ctx.becn, self.acked);
+        let sample = AckSample { packets, round_trip, becn, acked, sent };
+        ctx.rate.on_ack(now, &sample);
     }
 
     /// Completes and pops requests that lie wholly before `una`; keeps the send position.

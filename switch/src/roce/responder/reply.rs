@@ -15,7 +15,7 @@ use super::Responder;
 /// An answer that has not left.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
-    Ack { psn: Psn, syndrome: Syndrome, msn: u32 },
+    Ack { psn: Psn, syndrome: Syndrome, msn: u32, becn: bool },
     Atomic { psn: Psn, old: u64, msn: u32, repeat: bool },
     Read { next: Psn, sent: u32, packets: u32, reth: Reth, msn: u32, repeat: bool },
 }
@@ -59,8 +59,14 @@ impl Reply {
 impl Responder {
     /// Acknowledges everything before the expected PSN.
     pub(super) fn reply_ack(&mut self) {
-        let ack =
-            Reply::Ack { psn: self.expected.minus(1), syndrome: Syndrome::Ack, msn: self.msn };
+        // What an acknowledgement says that has not left, the one in its place says too.
+        let marked = std::mem::take(&mut self.marked);
+        let becn = match self.replies.back() {
+            Some(Reply::Ack { becn, .. }) => marked | becn,
+            _ => marked,
+        };
+        let (psn, msn) = (self.expected.minus(1), self.msn);
+        let ack = Reply::Ack { psn, syndrome: Syndrome::Ack, msn, becn };
         match self.replies.back_mut() {
             Some(last @ Reply::Ack { syndrome: Syndrome::Ack, .. }) => *last = ack,
             // A NAK for the packet still expected acknowledges as much; an older one is overtaken.
@@ -71,12 +77,13 @@ impl Responder {
     }
 
     pub(super) fn reply_nak(&mut self, psn: Psn, code: NakCode) {
-        self.replies.push_back(Reply::Ack { psn, syndrome: Syndrome::Nak(code), msn: self.msn });
+        let (syndrome, msn) = (Syndrome::Nak(code), self.msn);
+        self.replies.push_back(Reply::Ack { psn, syndrome, msn, becn: false });
     }
 
     pub(super) fn reply_rnr(&mut self, psn: Psn, timer: u8) {
         let syndrome = Syndrome::RnrNak(timer);
-        self.replies.push_back(Reply::Ack { psn, syndrome, msn: self.msn });
+        self.replies.push_back(Reply::Ack { psn, syndrome, msn: self.msn, becn: false });
     }
 
     pub(super) fn reply_atomic(&mut self, psn: Psn, old: u64, repeat: bool) {
@@ -135,8 +142,9 @@ impl Responder {
             return None;
         }
         match self.replies.pop_front()? {
-            Reply::Ack { psn, syndrome, msn } => {
+            Reply::Ack { psn, syndrome, msn, becn } => {
                 let mut packet = answer(link, Kind::Ack, Position::Only, psn)?;
+                packet.headers.bth.becn = becn;
                 packet.headers.leading = Leading::Aeth(Aeth { syndrome: syndrome.encode(), msn });
                 Some(packet)
             }

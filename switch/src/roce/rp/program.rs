@@ -1,0 +1,409 @@
+//! Rate controls as programs: one YAML file in the language of the pipeline, run for each queue pair.
+//!
+//! A program declares parameters with units, state with widths, and statements for what happens: a CNP, an acknowledgement
+//! with its round-trip time and echo of marks, a NACK, a timeout, timers and byte counters of its own. It sets
+//! `std.rate` and `std.window`. [`Program::parse`] checks it, with everything that is wrong at its place; [`Instance`] is a
+//! program with the parameters of a host; [`Machine`] is one queue pair.
+//!
+//! It is interpreted: events are per CNP and per acknowledgement, not per byte. Every value is an exact integer with a known
+//! range and binary point, so that a run is the same on every machine. The language is described in
+//! `programs/rate_control/README.md`.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::ast::Name;
+use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, codes};
+use wireyard_pipeline::source::decode::{self, Decoder};
+use wireyard_pipeline::source::node::Node;
+use wireyard_tables::time::Span;
+
+mod check;
+mod code;
+mod expr;
+mod machine;
+mod parameter;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use machine::Machine;
+pub use parameter::{Parameter, Unit};
+pub use read::RATE_CONTROL;
+
+use check::{Compiler, Scope, Slot, SlotKind};
+use code::{LINE, Op, PACKET, Reg};
+use expr::Value;
+use read::Declared;
+
+use super::ParamError;
+use crate::units::Dilation;
+
+/// Most timers and byte counters of a program.
+const TIMERS_MAX: usize = 16;
+
+/// Where the marks of the data come back to the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// As CNPs of the notification point.
+    #[default]
+    Cnp,
+    /// As BECN of the acknowledgement, which InfiniBand knows and RoCEv2 does not: one bit for all packets that it
+    /// acknowledges.
+    Ack,
+    /// Not at all.
+    Nowhere,
+}
+
+/// What a program asks of the receiver and of acknowledgements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// Where marks come back.
+    pub marks: Marks,
+    /// Least time between two CNPs.
+    pub cnp_interval: Span,
+    /// Packets for each acknowledgement.
+    pub ack_every: u32,
+}
+
+/// Code by what happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Events {
+    start: Option<u32>,
+    cnp: Option<u32>,
+    ack: Option<u32>,
+    nack: Option<u32>,
+    timeout: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Timer {
+    code: u32,
+    /// It may change rate or window, so somebody must be there when it ends.
+    sets_rate: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StateSlot {
+    name: String,
+    reg: Reg,
+    fraction: u8,
+}
+
+/// What plots show: register and bits of fraction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shows {
+    target: Option<(Reg, u8)>,
+    estimate: Option<(Reg, u8)>,
+}
+
+/// A checked program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    name: String,
+    notification: Notification,
+    parameters: Vec<Parameter>,
+    state: Vec<StateSlot>,
+    frame: Vec<i128>,
+    code: Vec<Op>,
+    events: Events,
+    timers: Vec<Timer>,
+    counters: Vec<u32>,
+    sets_window: bool,
+    shows: Shows,
+}
+
+impl Program {
+    /// Reads a program from the text of its file.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its places.
+    pub fn parse(file: &str, text: &str) -> Result<Program, Rejected> {
+        let (mut files, mut found) = (Files::new(), Diagnostics::new());
+        let program = Program::parse_into(file, text, &mut files, &mut found);
+        match program {
+            Some(program) if !found.has_errors() => Ok(program),
+            _ => Err(Rejected { diagnostics: found, files }),
+        }
+    }
+
+    /// The same with the files and findings of something that uses it; `None` has been reported.
+    pub fn parse_into(
+        file: &str,
+        text: &str,
+        files: &mut Files,
+        found: &mut Diagnostics,
+    ) -> Option<Program> {
+        let before = found.counts().0;
+        let node = decode::from_text(file, text, files, found)?;
+        let program = Program::decode(&mut Decoder::new(files, found), &node);
+        program.filter(|_| found.counts().0 == before)
+    }
+
+    fn decode(decoder: &mut Decoder<'_>, node: &Node) -> Option<Program> {
+        let declared = read::file(decoder, node)?;
+        compile(decoder, &declared)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it asks of the receiver.
+    pub fn notification(&self) -> Notification {
+        self.notification
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+}
+
+/// A program with its parameters, for one sender.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    program: Arc<Program>,
+    /// What the registers of a queue pair hold at first.
+    frame: Box<[i128]>,
+}
+
+/// What a sender is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    /// Rate of its link, bit/s.
+    pub line_rate_bps: u64,
+    /// Payload of a full packet.
+    pub packet_bytes: u32,
+    /// How much slower everything is than it is written.
+    pub dilation: Dilation,
+}
+
+impl Instance {
+    /// A program for a sender with these parameters by name, in the least unit, and the defaults of the others.
+    ///
+    /// # Errors
+    /// A parameter that there is not, or that does not fit.
+    pub fn new(
+        program: &Arc<Program>,
+        sender: &Sender,
+        given: &[(String, i128)],
+    ) -> Result<Instance, ParamError> {
+        let mut frame = program.frame.clone();
+        let factor = i128::from(sender.dilation.get());
+        // Defaults are about the fast link; what stays in the registers is about this one.
+        frame[usize::from(LINE)] = i128::from(sender.line_rate_bps.max(1)) * factor;
+        frame[usize::from(PACKET)] = sender.packet_bytes.max(1).into();
+        for parameter in &program.parameters {
+            match given.iter().find(|(name, _)| *name == parameter.name) {
+                Some((_, value)) => frame[usize::from(parameter.reg)] = *value,
+                None => {
+                    if let Some(at) = parameter.default {
+                        machine::run_plain(&mut frame, &program.code, at);
+                    }
+                }
+            }
+        }
+        for parameter in &program.parameters {
+            let value = &mut frame[usize::from(parameter.reg)];
+            match parameter.unit {
+                Unit::Time => *value *= factor,
+                Unit::Rate => *value /= factor,
+                _ => {}
+            }
+            if *value < parameter.low || *value > parameter.high {
+                let least = parameter.show(parameter.low);
+                let expected = format!("{least} to {}", parameter.show(parameter.high));
+                let found = format!("{} {}", parameter.name, parameter.show(*value));
+                return Err(ParamError::new("parameter", found, expected));
+            }
+        }
+        frame[usize::from(LINE)] = sender.line_rate_bps.max(1).into();
+        Ok(Instance { program: Arc::clone(program), frame: frame.into_boxed_slice() })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The parameters in force, with their units.
+    pub fn values(&self) -> impl Iterator<Item = (&Parameter, String)> {
+        self.program.parameters.iter().map(|of| (of, of.show(self.frame[usize::from(of.reg)])))
+    }
+
+    /// A new queue pair.
+    pub fn start(self: &Arc<Self>) -> Machine {
+        Machine::new(self)
+    }
+}
+
+fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
+    let mut compiler = Compiler::new(decoder, &declared.controls);
+    let parameters = parameters(&mut compiler, declared);
+    let state = state(&mut compiler, declared);
+    compiler.timers = declared.timers.iter().map(|(name, _)| name.clone()).collect();
+    compiler.counters = declared.counters.iter().map(|(name, _)| name.clone()).collect();
+    let twice = compiler
+        .counters
+        .iter()
+        .find(|name| compiler.timers.iter().any(|timer| timer.value == name.value));
+    if let Some(name) = twice.cloned() {
+        let message = format!("`{}` is a timer and a byte counter", name.value);
+        compiler.decoder.diagnostics.error(codes::TWICE, name.span, message);
+    }
+    if let Some((name, _)) = declared.timers.iter().chain(&declared.counters).nth(TIMERS_MAX) {
+        let message = format!("more than {TIMERS_MAX} timers and byte counters");
+        compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
+    }
+    let (mut sets_rate, mut sets_window) = (false, false);
+    let [start, cnp, ack, nack, timeout] =
+        events(&mut compiler, declared, &mut sets_rate, &mut sets_window);
+    let mut timers = Vec::new();
+    for (_, block) in &declared.timers {
+        let code = compiler.handler(block, Scope::default());
+        let sets = compiler.sets_rate || compiler.sets_window;
+        (sets_rate, sets_window) =
+            (sets_rate | compiler.sets_rate, sets_window | compiler.sets_window);
+        timers.push(Timer { code, sets_rate: sets });
+    }
+    let mut counters = Vec::new();
+    for (_, block) in &declared.counters {
+        counters.push(compiler.handler(block, Scope::default()));
+        (sets_rate, sets_window) =
+            (sets_rate | compiler.sets_rate, sets_window | compiler.sets_window);
+    }
+    if !sets_rate && !sets_window {
+        let message = "nothing here sets `std.rate` or `std.window`: it would control nothing";
+        compiler.decoder.diagnostics.error(codes::RATE_CONTROL, declared.on_span, message);
+    }
+    let shows = Shows {
+        target: shown(&mut compiler, declared.target.as_ref()),
+        estimate: shown(&mut compiler, declared.estimate.as_ref()),
+    };
+    let marks = match declared.marks.as_deref() {
+        Some("ack") => Marks::Ack,
+        Some("none") => Marks::Nowhere,
+        _ => Marks::Cnp,
+    };
+    let ack_every = declared.ack_every.unwrap_or(if ack.is_some() { 1 } else { 64 });
+    Some(Program {
+        name: declared.name.value.clone(),
+        notification: Notification {
+            marks,
+            cnp_interval: declared.cnp_interval.unwrap_or(Span::from_us(50)),
+            ack_every,
+        },
+        parameters: parameters?,
+        state: state?,
+        frame: compiler.frame,
+        code: compiler.code,
+        events: Events { start, cnp, ack, nack, timeout },
+        timers,
+        counters,
+        sets_window,
+        shows,
+    })
+}
+
+/// Parameters, and the code of those whose default is worked out.
+fn parameters(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Vec<Parameter>> {
+    let mut found = Vec::new();
+    for (name, of) in &declared.parameters {
+        let first = match of.default {
+            parameter::Default::Value(value) => value,
+            parameter::Default::Expression(_) => of.low,
+        };
+        let reg = compiler.register(first, name.span)?;
+        let value =
+            Value { at: reg, low: of.low, high: of.high, fraction: of.fraction, truth: false };
+        let mut default = None;
+        if let parameter::Default::Expression(expr) = &of.default {
+            compiler.scope = Scope { fixed: true, ..Scope::default() };
+            default = Some(compiler.here());
+            let worked_out = compiler.expr(expr);
+            if let Some(worked_out) = worked_out {
+                compiler.store(value, worked_out, of.span);
+            }
+            compiler.push(Op::End);
+        }
+        compiler.declare(name, Slot { value, kind: SlotKind::Parameter });
+        found.push(Parameter {
+            name: name.value.clone(),
+            unit: of.unit,
+            fraction: of.fraction,
+            doc: of.doc.clone(),
+            low: of.low,
+            high: of.high,
+            reg,
+            default,
+        });
+    }
+    Some(found)
+}
+
+fn state(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Vec<StateSlot>> {
+    let mut found = Vec::new();
+    for (name, of) in &declared.state {
+        let at = compiler.register(0, name.span)?;
+        let (low, high) = match of.signed {
+            true => (-(1 << (of.bits - 1)), (1 << (of.bits - 1)) - 1),
+            false => (0, (1 << of.bits) - 1),
+        };
+        let value = Value { at, low, high, fraction: of.fraction, truth: false };
+        compiler.declare(name, Slot { value, kind: SlotKind::State });
+        found.push(StateSlot { name: name.value.clone(), reg: at, fraction: of.fraction });
+    }
+    Some(found)
+}
+
+/// Code of `on`, in its order.
+fn events(
+    compiler: &mut Compiler<'_, '_>,
+    declared: &Declared,
+    sets_rate: &mut bool,
+    sets_window: &mut bool,
+) -> [Option<u32>; 5] {
+    let mut found = [None; 5];
+    for (index, block) in declared.events.iter().enumerate() {
+        let ack = index == 2;
+        let nothing = Vec::new();
+        let first = match index {
+            // What state is at first comes before what the program says.
+            0 => Some(starts(compiler, declared)),
+            _ => None,
+        };
+        if block.is_none() && first.is_none() {
+            continue;
+        }
+        let block = block.as_ref().unwrap_or(&nothing);
+        let at = compiler.handler(block, Scope { ack, ..Scope::default() });
+        *sets_rate |= compiler.sets_rate && index > 0;
+        *sets_window |= compiler.sets_window;
+        found[index] = Some(first.unwrap_or(at));
+    }
+    found
+}
+
+/// Code that gives state its first values, and goes on with what follows.
+fn starts(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> u32 {
+    let at = compiler.here();
+    compiler.scope = Scope::default();
+    for (name, of) in &declared.state {
+        let Some(start) = &of.start else { continue };
+        let value = compiler.expr(start);
+        let to = compiler.slots.get(&name.value).map(|slot| slot.value);
+        if let (Some(value), Some(to)) = (value, to) {
+            compiler.store(to, value, start.span);
+        }
+    }
+    at
+}
+
+/// State that plots show.
+fn shown(compiler: &mut Compiler<'_, '_>, name: Option<&Name>) -> Option<(Reg, u8)> {
+    let name = name?;
+    compiler.scope = Scope::default();
+    let found = compiler.read(name)?;
+    Some((found.at, found.fraction))
+}

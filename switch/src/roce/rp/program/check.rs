@@ -1,0 +1,355 @@
+//! Declarations and statements to code: names, ranges of what is stored, timers that cannot stand still.
+
+use std::collections::BTreeMap;
+
+use wireyard_pipeline::ast::{AstExpr, Name, Path, Sp, StmtKind};
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::ir::SourceSpan;
+use wireyard_pipeline::source::decode::Decoder;
+
+use super::code::{KNOWN, Op, Place, RATE, Reg, WINDOW};
+use super::expr::Value;
+use super::read::{Block, Statement};
+
+/// What a function found that reports what it does not find.
+pub(super) type Found<T> = Option<T>;
+
+/// Most registers of a program.
+const REGISTERS_MAX: usize = 4096;
+/// Most operations of a program.
+const CODE_MAX: usize = 16_384;
+/// The shortest timer, in nanoseconds, and the shortest byte counter.
+pub(super) const LEAST_NS: i128 = 100;
+pub(super) const LEAST_BYTES: i128 = 64;
+
+/// Something with a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) value: Value,
+    pub(super) kind: SlotKind,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotKind {
+    Known(Place),
+    Parameter,
+    State,
+    Local,
+}
+
+/// Where code runs: which names it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) ack: bool,
+    /// A default: before there is a queue pair.
+    pub(super) fixed: bool,
+}
+
+/// A program that is being made.
+pub(super) struct Compiler<'c, 'd> {
+    /// Blocks for `call`.
+    pub(super) controls: &'c [(Name, Block)],
+    /// Those that are being written.
+    calls: Vec<String>,
+    pub(super) decoder: &'c mut Decoder<'d>,
+    pub(super) slots: BTreeMap<String, Slot>,
+    /// What registers hold at first.
+    pub(super) frame: Vec<i128>,
+    pub(super) code: Vec<Op>,
+    pub(super) timers: Vec<Name>,
+    pub(super) counters: Vec<Name>,
+    pub(super) scope: Scope,
+    /// What the code at hand sets.
+    pub(super) sets_rate: bool,
+    pub(super) sets_window: bool,
+}
+
+impl<'c, 'd> Compiler<'c, 'd> {
+    pub(super) fn new(decoder: &'c mut Decoder<'d>, controls: &'c [(Name, Block)]) -> Self {
+        let slots = KNOWN.iter().zip(0..).map(|(known, at)| {
+            let value = Value { at, low: known.low, high: known.high, fraction: 0, truth: false };
+            (known.name.to_owned(), Slot { value, kind: SlotKind::Known(known.place) })
+        });
+        Compiler {
+            controls,
+            calls: Vec::new(),
+            decoder,
+            slots: slots.collect(),
+            frame: KNOWN.iter().map(|known| known.low).collect(),
+            code: Vec::new(),
+            timers: Vec::new(),
+            counters: Vec::new(),
+            scope: Scope::default(),
+            sets_rate: false,
+            sets_window: false,
+        }
+    }
+
+    /// Declares a name of the program.
+    pub(super) fn declare(&mut self, name: &Name, slot: Slot) -> Found<()> {
+        if matches!(name.value.as_str(), "std" | "ack") {
+            let message = format!("`{}` is a word of the language", name.value);
+            self.decoder.diagnostics.error(codes::RESERVED, name.span, message);
+            return None;
+        }
+        if self.slots.insert(name.value.clone(), slot).is_some() {
+            let message = format!("`{}` is declared twice", name.value);
+            self.decoder.diagnostics.error(codes::TWICE, name.span, message);
+            return None;
+        }
+        Some(())
+    }
+
+    /// A register that holds this at first.
+    pub(super) fn register(&mut self, value: i128, span: SourceSpan) -> Found<Reg> {
+        if self.frame.len() >= REGISTERS_MAX || self.code.len() >= CODE_MAX {
+            let message = "this is more code than a rate control may have";
+            self.decoder.diagnostics.error(codes::TOO_DEEP, span, message);
+            return None;
+        }
+        self.frame.push(value);
+        Some(self.frame.len() as Reg - 1)
+    }
+
+    pub(super) fn push(&mut self, op: Op) -> usize {
+        self.code.push(op);
+        self.code.len() - 1
+    }
+
+    /// Where the next operation will be.
+    pub(super) fn here(&self) -> u32 {
+        self.code.len() as u32
+    }
+
+    /// What a name stands for, where this code runs.
+    pub(super) fn read(&mut self, name: &Name) -> Found<Value> {
+        let Some(slot) = self.slots.get(&name.value).copied() else {
+            let message = format!("there is no `{}`", name.value);
+            let known: Vec<&str> = self.slots.keys().map(String::as_str).collect();
+            let error = self.decoder.diagnostics.error(codes::UNKNOWN, name.span, message);
+            error.did_you_mean(&name.value, known.iter().copied());
+            if error.fixes.is_empty() {
+                error.note(format!("there are {}", known.join(", ")));
+            }
+            return None;
+        };
+        let scope = self.scope;
+        let (fits, where_) = match slot.kind {
+            SlotKind::Known(Place::Fixed) | SlotKind::Parameter => (true, ""),
+            SlotKind::Known(Place::Always | Place::Set) | SlotKind::State | SlotKind::Local => {
+                (!scope.fixed, "when a queue pair is at work, not in a default")
+            }
+            SlotKind::Known(Place::Ack) => (scope.ack, "in `on: ack`"),
+        };
+        if !fits {
+            let message = format!("`{}` is known {where_}", name.value);
+            self.decoder.diagnostics.error(codes::WRONG_PLACE, name.span, message);
+            return None;
+        }
+        Some(slot.value)
+    }
+
+    /// Code of its own, with its end; where it begins.
+    pub(super) fn handler(&mut self, block: &Block, scope: Scope) -> u32 {
+        let at = self.here();
+        self.scope = scope;
+        (self.sets_rate, self.sets_window) = (false, false);
+        self.block(block);
+        self.push(Op::End);
+        at
+    }
+
+    /// Statements, and the names of `let` in them, which end with them.
+    fn block(&mut self, block: &Block) {
+        let mut locals = Vec::new();
+        for statement in block {
+            if let Some(local) = self.statement(statement) {
+                locals.push(local);
+            }
+        }
+        for local in locals {
+            self.slots.remove(&local);
+        }
+    }
+
+    /// A statement; the name that it declares.
+    fn statement(&mut self, statement: &Statement) -> Option<String> {
+        match statement {
+            Statement::If { condition, then, or } => {
+                let condition = self.truth(condition);
+                let skip = self.push(Op::End);
+                self.block(then);
+                if or.is_empty() {
+                    self.patch(skip, condition, self.here());
+                    return None;
+                }
+                let over = self.push(Op::End);
+                self.patch(skip, condition, self.here());
+                self.block(or);
+                self.code[over] = Op::Jump(self.here());
+                None
+            }
+            Statement::Call(name) => {
+                self.call_control(name);
+                None
+            }
+            Statement::Plain(kind, span) => self.plain(kind, *span),
+        }
+    }
+
+    /// A block in the place of its call: what it may do is what may be done here.
+    fn call_control(&mut self, name: &Name) -> Found<()> {
+        let controls = self.controls;
+        let Some((_, block)) = controls.iter().find(|(known, _)| known.value == name.value) else {
+            let message = format!("there is no block `{}` in `controls`", name.value);
+            let known = controls.iter().map(|(name, _)| name.value.as_str());
+            let of = &mut self.decoder.diagnostics;
+            of.error(codes::UNKNOWN, name.span, message).did_you_mean(&name.value, known);
+            return None;
+        };
+        if self.calls.contains(&name.value) {
+            let message = format!("`{}` calls itself", name.value);
+            self.decoder.diagnostics.error(codes::RECURSION, name.span, message);
+            return None;
+        }
+        self.calls.push(name.value.clone());
+        self.block(block);
+        self.calls.pop();
+        Some(())
+    }
+
+    fn patch(&mut self, at: usize, condition: Found<Value>, to: u32) {
+        if let Some(condition) = condition {
+            self.code[at] = Op::Unless(condition.at, to);
+        }
+    }
+
+    fn plain(&mut self, kind: &StmtKind, span: SourceSpan) -> Option<String> {
+        match kind {
+            StmtKind::Let(name, value) => {
+                let found = self.expr(value)?;
+                let slot = Slot { value: found, kind: SlotKind::Local };
+                // The register of a name is not that of the local: a later assignment must not change it.
+                let at = self.register(0, span)?;
+                self.push(Op::Copy(at, found.at));
+                let slot = Slot { value: Value { at, ..slot.value }, ..slot };
+                self.declare(name, slot)?;
+                Some(name.value.clone())
+            }
+            StmtKind::Assign(target, None, value) => {
+                let found = self.expr(value);
+                self.assign(target, found?, value.span);
+                None
+            }
+            StmtKind::Call(name, arguments) => {
+                self.procedure(name, arguments, span);
+                None
+            }
+            _ => self
+                .no(span, "a rate control has assignments, `let`, `arm`, `stop`, `if` and `call`"),
+        }
+    }
+
+    fn assign(&mut self, target: &Sp<Path>, value: Value, span: SourceSpan) -> Found<()> {
+        let Some(name) = target.value.plain() else {
+            return self.no(target.span, "there are no arrays");
+        };
+        let to = self.read(&Sp::new(name.clone(), target.span))?;
+        match self.slots.get(&name).map(|slot| slot.kind) {
+            Some(SlotKind::State | SlotKind::Known(Place::Set)) => {}
+            _ => {
+                let message = format!("`{name}` cannot be set");
+                let of = &mut self.decoder.diagnostics;
+                of.error(codes::NOT_ASSIGNABLE, target.span, message)
+                    .note("`state`, `std.rate` and `std.window` can");
+                return None;
+            }
+        }
+        self.sets_rate |= to.at == RATE;
+        self.sets_window |= to.at == WINDOW;
+        self.store(to, value, span)
+    }
+
+    /// Stores a value: at the fraction of the place, rounded down, and at its bounds where it does not fit.
+    pub(super) fn store(&mut self, to: Value, value: Value, span: SourceSpan) -> Found<()> {
+        let mut value = self.with_fraction(span, value, to.fraction)?;
+        if value.low < to.low {
+            let least = self.literal(to.low, to.fraction, span)?;
+            let at = self.register(0, span)?;
+            self.push(Op::Max(at, value.at, least.at));
+            value.at = at;
+        }
+        if value.high > to.high {
+            let most = self.literal(to.high, to.fraction, span)?;
+            let at = self.register(0, span)?;
+            self.push(Op::Min(at, value.at, most.at));
+            value.at = at;
+        }
+        self.push(Op::Copy(to.at, value.at));
+        Some(())
+    }
+
+    /// `arm(name, after)` and `stop(name)`.
+    fn procedure(&mut self, name: &Name, arguments: &[AstExpr], span: SourceSpan) -> Found<()> {
+        let arms = match (name.value.as_str(), arguments.len()) {
+            ("arm", 2) => true,
+            ("stop", 1) => false,
+            _ => {
+                let message = format!("there is no statement `{}(..)` with these", name.value);
+                let of = &mut self.decoder.diagnostics;
+                of.error(codes::ARGUMENTS, span, message)
+                    .note("there are `arm(timer, after)` and `stop(timer)`");
+                return None;
+            }
+        };
+        let of = single(&arguments[0]);
+        let place = |list: &[Name]| {
+            let found = of.and_then(|of| list.iter().position(|name| name.value == of.value));
+            found.map(|index| index as u8)
+        };
+        let (timer, counter) = (place(&self.timers), place(&self.counters));
+        if timer.or(counter).is_none() {
+            let names: Vec<&str> =
+                self.timers.iter().chain(&self.counters).map(|name| name.value.as_str()).collect();
+            let message = "this is no timer and no byte counter";
+            let note = format!("there are {}", names.join(", "));
+            let of = &mut self.decoder.diagnostics;
+            of.error(codes::UNKNOWN, arguments[0].span, message).note(note);
+            return None;
+        }
+        if !arms {
+            self.push(timer.map_or(Op::StopCount(counter.unwrap_or(0)), Op::Stop));
+            return Some(());
+        }
+        let found = self.expr(&arguments[1])?;
+        let value = self.with_fraction(arguments[1].span, found, 0)?;
+        let (least, what) = match timer {
+            Some(_) => (
+                LEAST_NS,
+                "a timer that starts itself again must let time go by: it needs 100 ns or more",
+            ),
+            None => (LEAST_BYTES, "a byte counter needs 64 bytes or more"),
+        };
+        if value.low < least {
+            let message = format!("this can be {}, and {what}", value.low);
+            let of = &mut self.decoder.diagnostics;
+            of.error(codes::RATE_CONTROL, arguments[1].span, message)
+                .help(format!("write `max(x, {least})`, or give the parameter a `min`"));
+            return None;
+        }
+        self.push(match timer {
+            Some(timer) => Op::Arm(timer, value.at),
+            None => Op::Count(counter.unwrap_or(0), value.at),
+        });
+        Some(())
+    }
+}
+
+/// The name that an expression is.
+fn single(expr: &AstExpr) -> Option<&Name> {
+    match &expr.value {
+        wireyard_pipeline::ast::Ast::Path(path) => path.single(),
+        _ => None,
+    }
+}

@@ -1,0 +1,293 @@
+//! `NAME.yaml` of a rate control to declarations: what the keys are and what stands behind them.
+
+use wireyard_pipeline::ast::{AstExpr, Name, Named, StmtKind};
+use wireyard_pipeline::diag::codes;
+use wireyard_pipeline::ir::SourceSpan;
+use wireyard_pipeline::source::decode::{Decoder, Fields};
+use wireyard_pipeline::source::node::{Node, NodeKind};
+use wireyard_pipeline::source::shape::{MapShape, Shape, key, needed};
+use wireyard_pipeline::syntax;
+use wireyard_tables::time::Span;
+
+use super::parameter::{self, Unit};
+use crate::units::Interval;
+
+const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
+const VALUE: Shape = Shape::Either(&[Shape::Real, Shape::Text]);
+
+/// Where the marks of the receiver's data come back.
+pub(super) const MARKS: &[&str] = &["cnp", "ack", "none"];
+
+/// A rate control.
+pub static RATE_CONTROL: MapShape = MapShape {
+    name: "rate_control",
+    what: "a rate control",
+    keys: &[
+        needed("rate_control", Shape::Name, "Its name."),
+        key("doc", Shape::Text, "What it is and where it is from."),
+        key("notification", Shape::Map(&NOTIFICATION), "What it asks of the receiver."),
+        key("parameters", Shape::MapOf(&Shape::Map(&PARAMETER)), "Its parameters."),
+        key(
+            "state",
+            Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Map(&STATE)])),
+            "What it keeps for each queue pair: bits, or more.",
+        ),
+        needed("on", Shape::Map(&EVENTS), "Statements by what happens."),
+        key("timers", Shape::MapOf(&STATEMENTS), "Timers, and what happens when one ends."),
+        key("bytes", Shape::MapOf(&STATEMENTS), "Byte counters of what leaves, likewise."),
+        key("controls", Shape::MapOf(&STATEMENTS), "Blocks for `call`."),
+        key("shows", Shape::Map(&SHOWS), "State that plots show."),
+    ],
+};
+
+static NOTIFICATION: MapShape = MapShape {
+    name: "rate_control_notification",
+    what: "`notification`",
+    keys: &[
+        key(
+            "marks",
+            Shape::Choice(MARKS),
+            "Marks come back as CNPs (the usual), in the ACK, or not.",
+        ),
+        key("cnp_interval", Shape::Text, "Least time between two CNPs; 50 us."),
+        key(
+            "ack_every",
+            Shape::Count,
+            "Packets for each acknowledgement; 1 with `on: ack`, else 64.",
+        ),
+    ],
+};
+
+pub(super) static PARAMETER: MapShape = MapShape {
+    name: "rate_control_parameter",
+    what: "a parameter",
+    keys: &[
+        needed("unit", Shape::Choice(Unit::NAMES), "What it is counted in."),
+        needed("default", VALUE, "A quantity with its unit, or an expression."),
+        key("min", VALUE, "The least that it can be."),
+        key("max", VALUE, "The most that it can be."),
+        key("fraction", Shape::Count, "Bits of fraction of a number."),
+        key("doc", Shape::Text, "What it is."),
+    ],
+};
+
+static STATE: MapShape = MapShape {
+    name: "rate_control_state",
+    what: "a state",
+    keys: &[
+        needed("bits", Shape::Count, "Its width, 1 to 64."),
+        key("signed", Shape::Flag, "It can be below zero."),
+        key("fraction", Shape::Count, "Bits of fraction, of these."),
+        key("start", VALUE, "What it is at first; 0."),
+    ],
+};
+
+static EVENTS: MapShape = MapShape {
+    name: "rate_control_events",
+    what: "`on`",
+    keys: &[
+        key("start", STATEMENTS, "A queue pair begins."),
+        key("cnp", STATEMENTS, "A CNP came."),
+        key("ack", STATEMENTS, "Packets were acknowledged."),
+        key("nack", STATEMENTS, "A sequence error: packets go again."),
+        key("timeout", STATEMENTS, "No acknowledgement came in time."),
+    ],
+};
+
+static SHOWS: MapShape = MapShape {
+    name: "rate_control_shows",
+    what: "`shows`",
+    keys: &[
+        key("target", Shape::Name, "A rate beside the sending rate."),
+        key("estimate", Shape::Name, "An estimate of congestion."),
+    ],
+};
+
+static IF: MapShape = MapShape {
+    name: "rate_control_if",
+    what: "an `if`",
+    keys: &[
+        needed("if", Shape::Expression, "The condition."),
+        needed("then", STATEMENTS, "Statements when it holds."),
+        key("else", STATEMENTS, "Statements when it does not."),
+    ],
+};
+
+static CALL: MapShape = MapShape {
+    name: "rate_control_call",
+    what: "a `call`",
+    keys: &[needed("call", Shape::Name, "The block of `controls` to run.")],
+};
+
+/// Statements in order.
+pub(super) type Block = Vec<Statement>;
+
+/// A statement.
+#[derive(Debug)]
+pub(super) enum Statement {
+    If { condition: AstExpr, then: Block, or: Block },
+    Call(Name),
+    Plain(StmtKind, SourceSpan),
+}
+
+/// A state as it is declared.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) bits: u8,
+    pub(super) signed: bool,
+    pub(super) fraction: u8,
+    pub(super) start: Option<AstExpr>,
+}
+
+/// A rate control as it is declared.
+#[derive(Debug)]
+pub(super) struct Declared {
+    pub(super) name: Name,
+    pub(super) on_span: SourceSpan,
+    pub(super) marks: Option<String>,
+    pub(super) cnp_interval: Option<Span>,
+    pub(super) ack_every: Option<u32>,
+    pub(super) parameters: Named<parameter::Declared>,
+    pub(super) state: Named<State>,
+    /// `start`, `cnp`, `ack`, `nack`, `timeout`.
+    pub(super) events: [Option<Block>; 5],
+    pub(super) timers: Named<Block>,
+    pub(super) counters: Named<Block>,
+    pub(super) controls: Named<Block>,
+    pub(super) target: Option<Name>,
+    pub(super) estimate: Option<Name>,
+}
+
+/// Reads a file.
+pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
+    let fields = decoder.map(node, &RATE_CONTROL)?;
+    let name = fields.get("rate_control").and_then(|node| decoder.name(node));
+    let parameters = named(decoder, &fields, "parameters", parameter::declared);
+    let state = named(decoder, &fields, "state", state);
+    let block = |decoder: &mut Decoder<'_>, node: &Node| Some(statements(decoder, node));
+    let timers = named(decoder, &fields, "timers", block);
+    let counters = named(decoder, &fields, "bytes", block);
+    let controls = named(decoder, &fields, "controls", block);
+    let on = fields.get("on");
+    let events = on.and_then(|node| decoder.map(node, &EVENTS));
+    let events = events.map(|of| {
+        ["start", "cnp", "ack", "nack", "timeout"]
+            .map(|name| of.get(name).map(|node| statements(decoder, node)))
+    });
+    let (mut marks, mut cnp_interval, mut ack_every) = (None, None, None);
+    if let Some(of) = fields.get("notification").and_then(|node| decoder.map(node, &NOTIFICATION)) {
+        marks = of.get("marks").and_then(|node| decoder.choice(node, MARKS)).map(|name| name.value);
+        cnp_interval = of.get("cnp_interval").and_then(|node| interval(decoder, node));
+        ack_every = of.get("ack_every").and_then(|node| bounded(decoder, node, (1, 1 << 20)));
+    }
+    let shows = fields.get("shows").and_then(|node| decoder.map(node, &SHOWS));
+    let mut shown = |key: &str| {
+        let node = shows.as_ref()?.get(key)?;
+        decoder.name(node)
+    };
+    let (target, estimate) = (shown("target"), shown("estimate"));
+    Some(Declared {
+        name: name?,
+        on_span: fields.place("on").unwrap_or(fields.span),
+        marks,
+        cnp_interval,
+        ack_every,
+        parameters,
+        state,
+        events: events?,
+        timers,
+        counters,
+        controls,
+        target,
+        estimate,
+    })
+}
+
+fn named<T>(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    name: &str,
+    mut read: impl FnMut(&mut Decoder<'_>, &Node) -> Option<T>,
+) -> Named<T> {
+    let Some(node) = fields.get(name) else { return Vec::new() };
+    decoder.named(node, &format!("`{name}`"), |decoder, _, node| read(decoder, node))
+}
+
+fn interval(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
+    let text = decoder.scalar(node, "a time")?.text;
+    match text.parse::<Interval>() {
+        Ok(found) => Some(found.span()),
+        Err(error) => {
+            decoder.diagnostics.error(codes::BAD_NUMBER, node.span, error.to_string());
+            None
+        }
+    }
+}
+
+/// A count within bounds.
+pub(super) fn bounded(decoder: &mut Decoder<'_>, node: &Node, range: (u64, u64)) -> Option<u32> {
+    let found = decoder.count(node)?;
+    if found.value < range.0 || found.value > range.1 {
+        let message = format!("{}: expected {} to {}", found.value, range.0, range.1);
+        decoder.diagnostics.error(codes::BAD_WIDTH, node.span, message);
+        return None;
+    }
+    Some(found.value as u32)
+}
+
+fn state(decoder: &mut Decoder<'_>, node: &Node) -> Option<State> {
+    if matches!(node.kind, NodeKind::Scalar(_)) {
+        let bits = bounded(decoder, node, (1, 64))? as u8;
+        return Some(State { bits, signed: false, fraction: 0, start: None });
+    }
+    let fields = decoder.map(node, &STATE)?;
+    let bits = bounded(decoder, fields.get("bits")?, (1, 64))? as u8;
+    let most = u64::from(bits.min(super::expr::FRACTION_MAX));
+    let fraction = match fields.get("fraction") {
+        Some(node) => bounded(decoder, node, (0, most))? as u8,
+        None => 0,
+    };
+    let signed = match fields.get("signed") {
+        Some(node) => decoder.flag(node)?,
+        None => false,
+    };
+    let start = match fields.get("start") {
+        Some(node) => Some(decoder.expression(node)?),
+        None => None,
+    };
+    Some(State { bits, signed, fraction, start })
+}
+
+fn statements(decoder: &mut Decoder<'_>, node: &Node) -> Block {
+    decoder.each(node, "a statement", statement)
+}
+
+fn statement(decoder: &mut Decoder<'_>, node: &Node) -> Option<Statement> {
+    let map = match &node.kind {
+        NodeKind::Scalar(_) => {
+            let kind = decoder.read(node, "a statement", syntax::statement)?;
+            return Some(Statement::Plain(kind, node.span));
+        }
+        NodeKind::Map(map) => map,
+        _ => return decoder.wrong(node, "a statement"),
+    };
+    let has = |name: &str| map.pairs.iter().any(|(key, _)| key.scalar.text == name);
+    if has("if") {
+        let fields = decoder.map(node, &IF)?;
+        let condition = fields.get("if").and_then(|node| decoder.expression(node));
+        let mut under =
+            |key: &str| fields.get(key).map(|node| statements(decoder, node)).unwrap_or_default();
+        let (then, or) = (under("then"), under("else"));
+        return Some(Statement::If { condition: condition?, then, or });
+    }
+    if has("call") {
+        let fields = decoder.map(node, &CALL)?;
+        return decoder.name(fields.get("call")?).map(Statement::Call);
+    }
+    if !decoder.torn(node) {
+        let span = map.pairs.first().map_or(node.span, |(key, _)| key.span);
+        let message = "a statement that is a map has the key `if` or `call`";
+        decoder.diagnostics.error(codes::UNKNOWN_STATEMENT, span, message);
+    }
+    None
+}

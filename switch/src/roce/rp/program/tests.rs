@@ -1,0 +1,272 @@
+use super::*;
+use crate::roce::rp::dcqcn::{Dcqcn, preset};
+use crate::roce::rp::{AckSample, RateControl};
+use proptest::prelude::*;
+use wireyard_tables::time::Time;
+
+fn us(n: u64) -> Time {
+    Time::ZERO + Span::from_us(n)
+}
+
+fn sender(line: u64) -> Sender {
+    Sender { line_rate_bps: line, packet_bytes: 1000, dilation: Dilation::ONE }
+}
+
+fn machine(text: &str, line: u64) -> Machine {
+    let program = Program::parse("test.yaml", text).unwrap_or_else(|found| panic!("{found}"));
+    Arc::new(Instance::new(&Arc::new(program), &sender(line), &[]).unwrap()).start()
+}
+
+fn library(name: &str) -> &'static str {
+    crate::library::rate_control(name).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    Program::parse("test.yaml", text).unwrap_err().to_string()
+}
+
+fn ack(rtt_us: u64, packets: u32, marked: bool, acked: u64, sent: u64) -> AckSample {
+    let round_trip = Some(Span::from_us(rtt_us));
+    AckSample { packets, round_trip, becn: marked, acked, sent }
+}
+
+/// A program with these statements on an acknowledgement.
+fn with(state: &str, statements: &str) -> String {
+    format!("rate_control: t\nstate: {state}\non: {{ ack: [ {statements}, std.rate = 5 ] }}\n")
+}
+
+/// What `x` is after one acknowledgement of 3 packets with a round trip of 10 us.
+fn value(state: &str, statements: &str) -> f64 {
+    let mut machine = machine(&with(state, statements), 1_000_000);
+    machine.on_ack(us(100), &ack(10, 3, true, 3, 7));
+    machine.value("x").unwrap()
+}
+
+#[test]
+fn arithmetic_is_exact_and_rounds_down_where_it_is_stored() {
+    let x = "{ x: 32 }";
+    assert_eq!(value(x, "x = ack.rtt_ns * 3 - 1"), 29_999.0);
+    assert_eq!(value(x, "'x = div(10000, ack.packets)'"), 3333.0);
+    assert_eq!(value(x, "x = 7 |-| 9"), 0.0);
+    assert_eq!(value("{ x: { bits: 8, signed: true } }", "x = 7 - 9"), -2.0);
+    assert_eq!(value("{ x: { bits: 8, signed: true } }", "x = 7 - 900"), -128.0, "at its bound");
+    assert_eq!(value("{ x: 4 }", "x = ack.rtt_ns"), 15.0, "at its bound");
+    let half = "{ x: { bits: 16, fraction: 8 } }";
+    assert_eq!(value(half, "'x = div(1, ack.packets, 16)'"), 85.0 / 256.0, "0.333 in 8 bits");
+    assert_eq!(value(half, "'x = fixed(div(7, 2, 4), 0) * div(1, 4, 2)'"), 0.75);
+    assert_eq!(value(half, "'x = sqrt(div(9, 4, 8))'"), 1.5);
+    assert_eq!(
+        value("{ x: { bits: 16, fraction: 8, signed: true } }", "'x = 0 - div(1, 3, 16)'"),
+        -86.0 / 256.0
+    );
+    assert_eq!(value(x, "'x = clamp(ack.rtt_ns, 5, 50) + max(1, 2, 3) + min(4, 3)'"), 56.0);
+    assert_eq!(value(x, "'x = ack.marked == 3 && !(std.acked > std.sent) ? 1 : 2'"), 1.0);
+    assert_eq!(value("{ x: 8, y: { bits: 8, start: 3 } }", "x = y + 1 << 2"), 16.0);
+    assert_eq!(value(x, "x = std.now_ns >> 1"), 50_000.0);
+}
+
+#[test]
+fn statements_choose_call_and_forget_their_locals() {
+    let text = "rate_control: t
+state: { x: 32, y: 32 }
+on:
+  ack:
+    - let a = ack.packets
+    - if: a == 3
+      then: [ let a2 = a + 1, x = a2 ]
+      else: [ x = 100 ]
+    - { call: more }
+    - std.rate = 9
+controls:
+  more: [ let a2 = 5, y = y + a2 ]
+";
+    let mut machine = machine(text, 1_000_000);
+    machine.on_ack(us(1), &ack(10, 3, false, 3, 3));
+    assert_eq!((machine.value("x"), machine.value("y")), (Some(4.0), Some(5.0)));
+    machine.on_ack(us(2), &ack(10, 4, false, 7, 7));
+    assert_eq!((machine.value("x"), machine.value("y")), (Some(100.0), Some(10.0)));
+    assert_eq!(machine.rate_bps(), 9.0);
+}
+
+#[test]
+fn timers_and_byte_counters_end_when_they_should() {
+    let text = "rate_control: t
+state: { fired: 32, counted: 32 }
+on: { cnp: [ 'arm(slow, 1500)', 'arm(each_kb, 1000)', std.rate = 1000 ] }
+timers: { slow: [ fired = fired + 1, 'arm(slow, 1000)', std.rate = std.rate + 1 ] }
+bytes: { each_kb: [ counted = counted + 1, 'arm(each_kb, 1000)' ] }
+";
+    let mut machine = machine(text, 1_000_000);
+    assert_eq!(machine.next_deadline(), Time::MAX);
+    machine.on_cnp(us(10));
+    assert_eq!(machine.next_deadline(), Time::from_ns(11_500));
+    machine.on_bytes_sent(us(11), 999);
+    assert_eq!(machine.value("counted"), Some(0.0));
+    machine.on_bytes_sent(us(11), 2002);
+    assert_eq!(machine.value("counted"), Some(3.0), "what is over counts");
+    machine.poll(us(20));
+    assert_eq!((machine.value("fired"), machine.rate_bps()), (Some(9.0), 1009.0));
+    assert_eq!(machine.next_deadline(), Time::from_ns(20_500));
+}
+
+#[test]
+fn rates_stay_between_one_bit_and_the_line() {
+    let text =
+        "rate_control: t\non: { cnp: [ std.rate = 0 ], ack: [ std.rate = std.line_rate * 3 ] }\n";
+    let mut machine = machine(text, 500);
+    machine.on_cnp(us(1));
+    assert_eq!(machine.rate_bps(), 1.0);
+    machine.on_ack(us(2), &ack(1, 1, false, 1, 1));
+    assert_eq!(machine.rate_bps(), 500.0);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_at_its_place() {
+    let zero = refusal(&with("{ x: 8, y: 8 }", "'x = div(ack.packets, y)'"));
+    assert!(zero.contains("E0210") && zero.contains("this divisor can be 0 or less"), "{zero}");
+    let never = refusal(&with("{ x: 8 }", "'x = div(ack.packets, 0)'"));
+    assert!(never.contains("is never above 0"), "{never}");
+    let wide = refusal(&with("{ x: 64 }", "x = x * x * x"));
+    assert!(wide.contains("more than 125 bits"), "{wide}");
+    let nothing = refusal("rate_control: t\nstate: { x: 8 }\non: { ack: [ x = 1 ] }\n");
+    assert!(nothing.contains("it would control nothing"), "{nothing}");
+    let standing = refusal(
+        "rate_control: t\non: { cnp: [ std.rate = 1, 'arm(again, 1000)' ] }\ntimers: { again: [ 'arm(again, 0)' ] }\n",
+    );
+    assert!(standing.contains("must let time go by"), "{standing}");
+    let itself = refusal(
+        "rate_control: t\non: { cnp: [ { call: a }, std.rate = 1 ] }\ncontrols: { a: [ { call: a } ] }\n",
+    );
+    assert!(itself.contains("calls itself"), "{itself}");
+    for (statement, said) in [
+        ("y = 1", "there is no `y`"),
+        ("std.line_rate = 1", "cannot be set"),
+        ("x = x == 1", "x"),
+        ("x = 8w3", "no width"),
+        ("x = ipv4", "there is no `ipv4`"),
+        ("drop x", "a rate control has assignments"),
+        ("'arm(x, 5)'", "no timer"),
+        ("{ if: x, then: [ x = 1 ] }", "a condition is a comparison"),
+        ("'x = mod(x, 3)'", "there is no function `mod`"),
+    ] {
+        match Program::parse("t", &with("{ x: 8 }", statement)) {
+            Err(found) => assert!(found.to_string().contains(said), "{statement}: {found}"),
+            Ok(_) => assert_eq!(statement, "x = x == 1", "a comparison is 0 or 1"),
+        }
+    }
+}
+
+#[test]
+fn parameters_have_units_bounds_and_follow_the_link() {
+    let text = "rate_control: t
+parameters:
+  period: { unit: ns, default: 55 us, min: 1 us, max: 10 ms }
+  step: { unit: bit/s, default: 'div(std.line_rate, 20)' }
+  share: { unit: number, fraction: 16, default: 1/256 }
+on: { cnp: [ std.rate = step ] }
+";
+    let program = Arc::new(Program::parse("t", text).unwrap());
+    let shown = |sender: &Sender, given: &[(String, i128)]| {
+        let of = Instance::new(&program, sender, given)?;
+        Ok::<_, ParamError>(of.values().map(|(_, value)| value).collect::<Vec<_>>().join(", "))
+    };
+    let usual = sender(100_000_000_000);
+    assert_eq!(shown(&usual, &[]).unwrap(), "55000 ns, 5 Gbit/s, 0.00390625");
+    // Ten times slower: times are longer, rates lower, and what comes of the line rate is still a twentieth of it.
+    let slow =
+        Sender { dilation: Dilation::new(10).unwrap(), line_rate_bps: 10_000_000_000, ..usual };
+    assert_eq!(shown(&slow, &[]).unwrap(), "550000 ns, 500 Mbit/s, 0.00390625");
+    let period = &program.parameters()[0];
+    assert_eq!(period.parse("2 us"), Ok(2000));
+    let refused = period.parse("20 ms").unwrap_err();
+    assert!(refused.contains("is not from"), "{refused}");
+    assert!(period.parse("7").is_err(), "no unit");
+    let given = [("period".to_owned(), 5_000_000)];
+    assert!(shown(&slow, &given).is_err(), "50 ms is beyond its bound");
+}
+
+/// Program and Rust side by side, with the largest difference of rate and target as a part of the line rate, and of alpha.
+fn dcqcn_beside_rust(events: &[(u8, u64, u64)], line: u64) -> (f64, f64) {
+    let mut program = machine(library("dcqcn"), line);
+    let mut rust =
+        Dcqcn::new(&preset::by_name("dcqcn", line as f64).unwrap().rp.profile().unwrap());
+    let (mut rates, mut alphas) = (0.0_f64, 0.0_f64);
+    let mut now = us(1);
+    for (kind, gap_ns, bytes) in events {
+        now += Span::from_ns(*gap_ns);
+        match kind {
+            0 => (program.on_cnp(now), rust.on_cnp(now)),
+            1 => (program.on_bytes_sent(now, *bytes), rust.on_bytes_sent(now, *bytes)),
+            _ => (program.poll(now), rust.poll(now)),
+        };
+        // Each brings itself up to date when somebody looks.
+        program.poll(now);
+        rust.poll(now);
+        let (a, b) = (program.state(), rust.state());
+        let part = |a: f64, b: f64| (a - b).abs() / line as f64;
+        rates = rates.max(part(a.rate_bps, b.rate_bps)).max(part(a.target_bps, b.target_bps));
+        alphas = alphas.max((a.dcqcn_alpha - b.dcqcn_alpha).abs());
+    }
+    (rates, alphas)
+}
+
+/// The rounding that is stated: rates to a part in 10^8 of the line rate, alpha to 10^-7.
+#[test]
+fn dcqcn_as_a_program_is_dcqcn_in_rust() {
+    // The CNPs of the golden traces, with timers and the byte counter between them.
+    let golden = [(0, 9_000, 0), (0, 50_000, 0), (0, 50_000, 0), (0, 50_000, 0)];
+    let later = (0..40).map(|n| if n % 3 == 0 { (1, 20_000, 4_000_000) } else { (2, 20_000, 0) });
+    let events: Vec<_> = golden.into_iter().chain(later).collect();
+    let (rates, alphas) = dcqcn_beside_rust(&events, 40_000_000_000);
+    assert!(rates < 1e-8 && alphas < 1e-7, "{rates} {alphas}");
+    let event = (0_u8..3, 1_u64..100_000, 1_u64..4_000_000);
+    let line = prop::sample::select(vec![10_000_000_000_u64, 100_000_000_000, 400_000_000_000]);
+    proptest!(ProptestConfig::with_cases(200), |(events in prop::collection::vec(event, 1..200), line in line)| {
+        // A CNP at least every 600 us: near the line rate one rounds up, the other waits for the last bit of a float.
+        let mut with_cnps = Vec::new();
+        for (n, event) in events.iter().enumerate() {
+            with_cnps.push(*event);
+            if n % 6 == 0 {
+                with_cnps.push((0, 1000, 0));
+            }
+        }
+        let (rates, alphas) = dcqcn_beside_rust(&with_cnps, line);
+        prop_assert!(rates < 1e-8 && alphas < 1e-7, "{rates} {alphas}");
+    });
+}
+
+#[test]
+fn dctcp_cuts_by_the_share_of_marks_once_a_window() {
+    let mut rp = machine(library("dctcp"), 10_000_000_000);
+    assert_eq!(rp.window_bytes(), Some(10_000));
+    rp.on_ack(us(100), &ack(100, 10, false, 10, 20));
+    assert_eq!(rp.window_bytes(), Some(20_000), "slow start");
+    // Alpha after the first window: 1 - 1/16; the second window is marked throughout, then alpha is 15/16 + 1/256 ...
+    assert_eq!(rp.value("alpha"), Some(15.0 / 16.0));
+    rp.on_ack(us(200), &ack(100, 10, true, 20, 40));
+    let alpha = 15.0 / 16.0 * 15.0 / 16.0 + 1.0 / 16.0;
+    assert!((rp.value("alpha").unwrap() - alpha).abs() < 1e-5);
+    let window = 20_000.0 * (1.0 - alpha / 2.0);
+    assert!((rp.window_bytes().unwrap() as f64 - window).abs() < 2.0);
+    rp.on_ack(us(210), &ack(100, 1, true, 21, 40));
+    assert!((rp.window_bytes().unwrap() as f64 - window).abs() < 2.0, "once in a window");
+    rp.on_ack(us(220), &ack(100, 4, false, 25, 40));
+    let grown = window + 4.0 * 1000.0 * 1000.0 / window;
+    assert!((rp.window_bytes().unwrap() as f64 - grown).abs() < 2.0);
+}
+
+#[test]
+fn timely_follows_the_gradient_between_its_thresholds() {
+    let mut rp = machine(library("timely"), 10_000_000_000);
+    let mut tell = |rtt: u64| {
+        rp.on_ack(us(1), &ack(rtt, 16, false, 16, 16));
+        rp.rate_bps()
+    };
+    assert_eq!(tell(100), 10e9);
+    // A difference of 20 us in minRTT of 20 us, weight 0.875: gradient 0.875, rate (1 - 0.8 x 0.875).
+    let cut = tell(120);
+    assert!((cut / (10e9 * (1.0 - 0.8 * 0.875)) - 1.0).abs() < 1e-4, "{cut}");
+    assert_eq!(tell(40), cut + 10e6, "below T_low");
+    let high = (cut + 10e6) * (1.0 - 0.8 * (1.0 - 500.0 / 1000.0));
+    assert!((tell(1000) / high - 1.0).abs() < 1e-4, "above T_high");
+}

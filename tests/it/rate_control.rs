@@ -1,0 +1,130 @@
+//! Rate controls as programs: schemes of papers in the laboratory, the tutorial as it is written, settings of hosts and flows.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use wireyard_tests::binary::run;
+use wireyard_tests::workspace_root;
+
+use crate::lab::{figure, lab, scenario};
+
+#[track_caller]
+fn report(path: &str) -> Value {
+    let ended = lab(&[path, "--json"]);
+    ended.expect(0, &[]);
+    serde_json::from_str(&ended.out).expect("JSON")
+}
+
+/// The model of section 3.3 of DCTCP, the fixed point of patched TIMELY, the target delay of Swift.
+#[test]
+fn queues_are_those_of_the_papers() {
+    let of = |name: &str| report(&format!("programs/lab/{name}.yaml"));
+    // What the scenario says must hold, its status says: within 10 %.
+    let dctcp = of("dctcp");
+    assert_eq!(figure(&dctcp, "flows.cnps"), 0.0, "marks come back in acknowledgements");
+    assert!(figure(&dctcp, "bottleneck.marked") > 0.0);
+    let swift = of("swift");
+    assert!(figure(&swift, "bottleneck.queue_mean") > 0.0);
+    assert!(swift["facts"].to_string().contains("an acknowledgement for 1 packets"));
+}
+
+/// The blocks of the tutorial that begin with these words.
+fn block(page: &str, begins: &str) -> String {
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.starts_with(begins)).collect()
+}
+
+#[test]
+fn the_tutorial_runs_as_it_is_written() {
+    let page = fs::read_to_string(workspace_root().join("programs/rate_control/README.md"))
+        .expect("the page");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = block(&page, "rate_control: halving");
+    assert!(program.lines().count() <= 40, "the page says that 40 lines are enough");
+    fs::write(folder.path().join("halving.yaml"), program).expect("writes");
+    let two = folder.path().join("two.yaml");
+    fs::write(&two, block(&page, "lab: two")).expect("writes");
+    let report = report(&two.display().to_string());
+    assert!(figure(&report, "bottleneck.marked") > 10.0, "it was marked, and went on");
+    assert_eq!(figure(&report, "flows.cnps"), 0.0);
+    let facts = report["facts"].to_string();
+    assert!(facts.contains("step 50 Mbit/s, least 100 Mbit/s"), "{facts}");
+}
+
+const MIXED: &str = "
+lab: mixed
+duration: 2 ms
+link: { rate: 10 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { incast: { senders: 4 } }
+switch: { qos: { preset: onyx_roce } }
+host: { rate_control: slow.yaml }
+hosts: [ { of: h2, rate_control: slow.yaml, parameters: { speed: 2 Gbit/s } } ]
+flows:
+  - { from: [h1, h2], to: sink }
+  - { from: h3, to: sink, rate_control: slow.yaml, parameters: { speed: 500 Mbit/s } }
+  - { from: h4, to: sink, rate_control: window.yaml }
+";
+
+/// Sends at the rate that it is told after the first acknowledgement.
+const SLOW: &str = "rate_control: slow
+parameters: { speed: { unit: bit/s, default: 1 Gbit/s, min: 1 Mbit/s } }
+on: { start: [ std.rate = speed ], ack: [ std.rate = speed ] }
+";
+
+/// Two packets in a round trip.
+const WINDOW: &str = "rate_control: window
+notification: { ack_every: 1 }
+on: { start: [ std.window = 2 * std.packet_bytes ] }
+";
+
+fn mixed(folder: &Path, slow: &str) -> String {
+    fs::write(folder.join("slow.yaml"), slow).expect("writes");
+    fs::write(folder.join("window.yaml"), WINDOW).expect("writes");
+    scenario(folder, MIXED)
+}
+
+#[test]
+fn hosts_and_flows_have_rate_controls_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = report(&mixed(folder.path(), SLOW));
+    let rate = |host: &str| figure(&report, &format!("flow.{host}.sink.throughput"));
+    // Payload is 1024 of 1086 bytes that are paced.
+    for (host, speed) in [("h1", 1e9), ("h2", 2e9), ("h3", 0.5e9)] {
+        let payload = speed * 1024.0 / 1086.0;
+        assert!((rate(host) / payload - 1.0).abs() < 0.02, "{host}: {}", rate(host));
+    }
+    // Two packets of 1024 B in a round trip of 4 us of links and four times a packet or acknowledgement on 10 Gbit/s.
+    let round_trip = 4e-6 + 2.0 * (1106.0 + 86.0) * 8.0 / 10e9;
+    let expected = 2.0 * 1024.0 * 8.0 / round_trip;
+    assert!(rate("h4") < expected && rate("h4") > 0.75 * expected, "{} of {expected}", rate("h4"));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zero = SLOW.replace("on: {", "on: { cnp: [ \"std.rate = div(speed, std.rate - 1)\" ],");
+    let refused = |text: &str, said: &[&str]| {
+        let ended = lab(&["--check", &mixed(folder.path(), text)]);
+        ended.expect(2, said);
+    };
+    refused(&zero, &["E0210", "slow.yaml:3:", "this divisor can be 0 or less"]);
+    refused(&SLOW.replace("speed:", "pace:"), &["there is no `speed`", "slow.yaml"]);
+    let other = MIXED.replace("speed: 2 Gbit/s", "sped: 2 Gbit/s");
+    fs::write(folder.path().join("slow.yaml"), SLOW).expect("writes");
+    let path = scenario(folder.path(), &other);
+    lab(&["--check", &path]).expect(2, &["there is no parameter `sped`", "speed"]);
+    let path = scenario(folder.path(), &MIXED.replace("2 Gbit/s }", "2 ms }"));
+    lab(&["--check", &path]).expect(2, &["scenario.yaml"]);
+    let path = scenario(folder.path(), &MIXED.replace("window.yaml", "no/such.yaml"));
+    lab(&["--check", &path]).expect(2, &["no/such.yaml", "there is no such file"]);
+    let path = scenario(folder.path(), &MIXED.replace("window.yaml", "timly"));
+    lab(&["--check", &path]).expect(2, &["there is no rate control `timly`", "timely"]);
+    let slow = folder.path().join("slow.yaml").display().to_string();
+    run(&["check", &slow]).shows(&["rate control slow: 1 parameter"]);
+    fs::write(&slow, zero).expect("writes");
+    let ended = run(&["check", &slow]);
+    let said = ended.expect(1, &[]).out.clone() + &ended.err;
+    assert!(said.contains("E0210") && said.contains("slow.yaml:3:"), "{said}");
+    run(&["schema", "rate-control"]).shows(&["rate_control_parameter"]);
+}
