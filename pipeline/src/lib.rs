@@ -93,6 +93,7 @@ pub mod ids;
 pub mod interp;
 pub mod ir;
 pub mod jit;
+pub mod p4;
 pub mod packet;
 pub mod passes;
 mod phv;

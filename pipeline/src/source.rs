@@ -10,6 +10,7 @@ mod entries;
 mod include;
 mod load;
 pub mod node;
+mod p4;
 mod program;
 pub mod shape;
 mod yaml;
@@ -74,9 +75,17 @@ pub(crate) fn declared_in(
 
 /// Reads a program and what it includes. Every error of every file is in what is rejected.
 pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
+    if p4::is_p4(path) {
+        return p4::program(path, loader);
+    }
     let mut reading = include::Reading::new(path, loader);
     reading.program(path);
     reading.finish()
+}
+
+/// Reads and checks a P4-16 program of any architecture, without making a program of it that can run.
+pub fn check_p4(path: &Path, loader: &Loader) -> Result<(), Rejected> {
+    p4::check(path, loader).map(|_| ())
 }
 
 /// Reads an entries file. Its text is added to `files`, those of the program, so that a later error

@@ -1,6 +1,6 @@
 //! Every bad program under `data/errors` says exactly what its `.stderr` file holds.
 //!
-//! `NAME.yaml` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
+//! `NAME.yaml` or `NAME.p4` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
 //! rendering. `BLESS=1 cargo test -p wireyard-tests errors` writes the renderings anew: read the
 //! difference before you commit it. A file that begins with `lab:` is a scenario.
 
@@ -21,7 +21,8 @@ fn programs() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| {
         let name = path.to_string_lossy();
-        path.is_file() && name.ends_with(".yaml") && !name.ends_with(".entries.yaml")
+        let is_program = name.ends_with(".yaml") && !name.ends_with(".entries.yaml");
+        path.is_file() && (is_program || name.ends_with(".p4"))
     });
     paths.sort();
     paths
@@ -91,7 +92,8 @@ fn every_rendering_has_its_program() {
     for entry in fs::read_dir(FOLDER).expect("the folder of bad programs") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "stderr") {
-            assert!(path.with_extension("yaml").exists(), "{} is left over", path.display());
+            let has = |extension: &str| path.with_extension(extension).exists();
+            assert!(has("yaml") || has("p4"), "{} is left over", path.display());
         }
     }
 }

@@ -44,6 +44,7 @@ mod many_ports;
 mod metrics;
 mod mutations;
 mod notification;
+mod p4;
 mod p4runtime;
 mod p4runtime_fuzz;
 mod packets;

@@ -88,6 +88,10 @@ codes! {
     UNKNOWN_STATEMENT = "E0019", "a map that is no statement";
     CONFLICTING_KEYS = "E0020", "keys that exclude each other";
     NOT_IN_LIBRARY = "E0021", "a key that only a program may have, in a library";
+    P4_SYNTAX = "E0022", "P4 text that cannot be read";
+    P4_PREPROCESSOR = "E0023", "a preprocessor line that cannot be followed";
+    P4_TYPE = "E0024", "P4 types that do not fit";
+    P4_UNSUPPORTED = "E0025", "something of P4 that is not supported";
     UNKNOWN = "E0100", "a name that is not declared";
     TWICE = "E0101", "something declared or listed twice";
     RESERVED = "E0102", "a word of the language used as a name";

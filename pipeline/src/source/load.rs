@@ -24,6 +24,8 @@ pub struct Loader {
     folders: Vec<PathBuf>,
     /// Name and text. A library has a plain name (`ethernet`), any other file a path (`l2_switch/program.yaml`).
     pub(super) embedded: &'static [(&'static str, &'static str)],
+    /// Macros of P4 programs.
+    defines: Vec<(String, String)>,
     /// Instead of the disk.
     memory: Option<BTreeMap<PathBuf, Vec<u8>>>,
 }
@@ -53,7 +55,7 @@ impl Loader {
     /// Files from the disk; libraries also from these folders, then from the embedded ones (name
     /// and text).
     pub fn new(folders: Vec<PathBuf>, embedded: &'static [(&'static str, &'static str)]) -> Self {
-        Loader { folders, embedded, memory: None }
+        Loader { folders, embedded, defines: Vec::new(), memory: None }
     }
 
     /// Files from memory only (path and bytes).
@@ -62,7 +64,23 @@ impl Loader {
         embedded: &'static [(&'static str, &'static str)],
     ) -> Self {
         let files = files.into_iter().map(|(path, bytes)| (path.into(), bytes.into()));
-        Loader { folders: Vec::new(), embedded, memory: Some(files.collect()) }
+        let memory = Some(files.collect());
+        Loader { folders: Vec::new(), embedded, defines: Vec::new(), memory }
+    }
+
+    /// With macros for P4 programs, name and value.
+    pub fn with_defines(self, defines: Vec<(String, String)>) -> Self {
+        Loader { defines, ..self }
+    }
+
+    /// Macros for P4 programs.
+    pub(super) fn defines(&self) -> &[(String, String)] {
+        &self.defines
+    }
+
+    /// The folders that are searched.
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
     }
 
     /// The bytes of a file of at most so many.

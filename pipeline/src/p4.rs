@@ -1,0 +1,65 @@
+//! P4-16 as a second language of programs: source text to the project's own syntax tree.
+//!
+//! The stages: [`preprocess`] makes one list of tokens of a program and its includes, [`parse`] a syntax tree ([`tree`]),
+//! [`types`] resolves names, infers types and reports what does not fit, [`lower`] makes the tree that YAML makes
+//! ([`crate::ast`]), with the places in the P4 text. Everything behind that tree, from the checker to the engines, knows nothing of
+//! P4: what cannot be said in the tree is an error at its place, never something near it.
+//!
+//! It reads no files: the caller gives it [`Sources`].
+
+mod lex;
+mod lower;
+mod parse;
+mod preprocess;
+mod tree;
+mod types;
+
+use crate::ast::Unit;
+use crate::diag::Diagnostics;
+use crate::ids::FileId;
+use crate::ir::SourceSpan;
+
+/// Widest value that the front end counts with, as `bit<W>`.
+const WIDTH_MAX: u32 = 2048 * 32;
+/// Most files that include one another.
+const INCLUDE_LEVELS_MAX: usize = 16;
+
+/// Where the text of files comes from.
+pub trait Sources {
+    /// Finds a file that `#include` names; `system` for `<name>`. What is wrong is reported.
+    fn include(
+        &mut self,
+        name: &str,
+        system: bool,
+        at: SourceSpan,
+        report: &mut Diagnostics,
+    ) -> Option<(FileId, String)>;
+
+    /// A part of a file that was given.
+    fn text(&self, span: SourceSpan) -> &str;
+}
+
+/// A program that was read and checked, before it is lowered.
+pub struct Checked(types::Checked);
+
+/// Reads and checks a program. `None`: the errors are in `report`.
+pub fn check(
+    file: FileId,
+    text: &str,
+    defines: &[(String, String)],
+    sources: &mut dyn Sources,
+    report: &mut Diagnostics,
+) -> Option<Checked> {
+    let before = report.counts().0;
+    let tokens = preprocess::Preprocessor::new(sources, report, defines).run(file, text);
+    let tree = parse::program(tokens, report);
+    let checked = types::check(tree, report);
+    (report.counts().0 == before).then_some(Checked(checked))
+}
+
+/// The project's syntax tree of a program. `None`: the errors are in `report`.
+pub fn lower(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
+    let before = report.counts().0;
+    let unit = lower::program(&checked.0, name, report);
+    unit.filter(|_| report.counts().0 == before)
+}

@@ -1,0 +1,255 @@
+//! Tokens of P4-16, with nom: words, numbers with their widths, strings and signs.
+//!
+//! The preprocessor works on tokens, so a token knows whether it begins a line and whether blanks stand before it. `>` is
+//! always a sign of its own, since `>>` may close two lists of type arguments; the expression parser joins neighbours.
+
+use std::rc::Rc;
+
+use nom::branch::alt;
+use nom::bytes::complete::{is_not, tag, take_until, take_while, take_while1};
+use nom::character::complete::{char, one_of};
+use nom::combinator::{map, opt, recognize};
+use nom::sequence::{pair, preceded};
+use nom::{IResult, Parser as _};
+use num_bigint::BigInt;
+
+use crate::diag::{Diagnostics, codes};
+use crate::ids::FileId;
+use crate::ir::SourceSpan;
+
+/// Most digits of a number.
+const DIGITS_MAX: usize = 4096;
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tok {
+    /// A name or a keyword.
+    Word(Rc<str>),
+    /// A number; its width and whether it is signed, when written.
+    Number(Rc<Number>),
+    /// A string, without its quotes.
+    Text(Rc<str>),
+    /// An operator, a bracket, `@`, `#`.
+    Sign(&'static str),
+    /// Behind the last one.
+    End,
+}
+
+/// A number as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Number {
+    /// Value.
+    pub(super) value: BigInt,
+    /// `8w`: 8, unsigned; `8s`: 8, signed.
+    pub(super) width: Option<(u32, bool)>,
+}
+
+/// A token at its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) tok: Tok,
+    pub(super) span: SourceSpan,
+    /// It is the first of its line.
+    pub(super) first: bool,
+    /// Blanks or a comment stand before it.
+    pub(super) spaced: bool,
+}
+
+impl Token {
+    /// True for this sign.
+    pub(super) fn is(&self, sign: &str) -> bool {
+        matches!(self.tok, Tok::Sign(found) if found == sign)
+    }
+
+    /// True for this word.
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        matches!(&self.tok, Tok::Word(found) if **found == *word)
+    }
+
+    /// The word.
+    pub(super) fn word(&self) -> Option<&Rc<str>> {
+        if let Tok::Word(word) = &self.tok { Some(word) } else { None }
+    }
+}
+
+/// Signs, longer ones before their beginnings.
+const SIGNS: &[&str] = &[
+    "|+|=", "|-|=", "&&&", "|+|", "|-|", "<<=", "...", "==", "!=", "<=", ">=", "<<", "&&", "||",
+    "++", "..", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "##", "+", "-", "*", "/", "%", "!",
+    "~", "<", ">", "&", "|", "^", "?", ":", "(", ")", "[", "]", "{", "}", ",", "=", ".", ";", "@",
+    "#", "'", "$", "`", "\\",
+];
+
+type Lexed<'a, T> = IResult<&'a str, T>;
+
+/// All tokens of a file, without one for its end.
+pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<Token> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    let (mut first, mut spaced) = (true, false);
+    loop {
+        let (behind, newline, blank) = blanks(rest);
+        if let Some(open) = behind.strip_prefix("/*") {
+            let start = (text.len() - behind.len()) as u32;
+            let span = SourceSpan { file, start, end: start + 2 };
+            report
+                .error(codes::P4_SYNTAX, span, "this comment has no end")
+                .help("end it with `*/`");
+            let _ = open;
+            return found;
+        }
+        first |= newline;
+        spaced |= blank;
+        rest = behind;
+        if rest.is_empty() {
+            return found;
+        }
+        let start = text.len() - rest.len();
+        let (behind, tok) = match token(rest) {
+            Ok(read) => read,
+            Err(_) => {
+                let c = rest.chars().next().unwrap_or(' ');
+                let end = start + c.len_utf8();
+                let span = SourceSpan { file, start: start as u32, end: end as u32 };
+                let text = match c {
+                    '"' => "this string has no end on its line".to_owned(),
+                    c => format!("unexpected character `{}`", c.escape_debug()),
+                };
+                report.error(codes::P4_SYNTAX, span, text);
+                rest = rest.get(c.len_utf8()..).unwrap_or_default();
+                continue;
+            }
+        };
+        let end = text.len() - behind.len();
+        let span = SourceSpan { file, start: start as u32, end: end as u32 };
+        found.push(Token { tok: checked(tok, span, report), span, first, spaced });
+        (first, spaced) = (false, false);
+        rest = behind;
+    }
+}
+
+/// Skips blanks and comments; whether a line ended in them, and whether there were any. An open comment is left.
+fn blanks(mut rest: &str) -> (&str, bool, bool) {
+    let (whole, mut newline) = (rest.len(), false);
+    loop {
+        let before = rest.len();
+        let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\u{c}']);
+        rest = trimmed;
+        if let Some(behind) = rest.strip_prefix("\\\n").or_else(|| rest.strip_prefix("\\\r\n")) {
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix('\n') {
+            newline = true;
+            rest = behind;
+        } else if rest.starts_with("//") {
+            rest = rest.find('\n').and_then(|at| rest.get(at..)).unwrap_or_default();
+        } else if let Some(open) = rest.strip_prefix("/*")
+            && let Ok((behind, inner)) = take_until::<_, _, nom::error::Error<&str>>("*/")(open)
+        {
+            newline |= inner.contains('\n');
+            rest = behind.get(2..).unwrap_or_default();
+        }
+        if rest.len() == before {
+            return (rest, newline, rest.len() != whole);
+        }
+    }
+}
+
+/// What was read before its value is looked at.
+enum Raw<'a> {
+    Word(&'a str),
+    Digits { width: Option<(&'a str, char)>, radix: u32, digits: &'a str },
+    Text(String),
+    Sign(&'static str),
+}
+
+fn token(rest: &str) -> Lexed<'_, Raw<'_>> {
+    alt((number, map(word, Raw::Word), map(string, Raw::Text), map(sign, Raw::Sign))).parse(rest)
+}
+
+fn word(rest: &str) -> Lexed<'_, &str> {
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    recognize(pair(take_while1(begins), take_while(goes_on))).parse(rest)
+}
+
+fn number(rest: &str) -> Lexed<'_, Raw<'_>> {
+    let width = |rest| pair(digits(10), one_of("ws")).parse(rest);
+    let (rest, width) = opt(width).parse(rest)?;
+    let marked = |letters: &'static str, radix: u32| {
+        move |rest| {
+            let (rest, _) = pair(char('0'), one_of(letters)).parse(rest)?;
+            digits(radix)(rest).map(|(rest, digits)| (rest, (radix, digits)))
+        }
+    };
+    let plain = map(digits(10), |digits| (10, digits));
+    let mut value =
+        alt((marked("xX", 16), marked("bB", 2), marked("oO", 8), marked("dD", 10), plain));
+    let (rest, (radix, digits)) = value.parse(rest)?;
+    Ok((rest, Raw::Digits { width, radix, digits }))
+}
+
+/// Digits and `_` behind them.
+fn digits(radix: u32) -> impl Fn(&str) -> Lexed<'_, &str> {
+    move |rest| {
+        let digit = |c: char| c.is_digit(radix);
+        let any = |c: char| digit(c) || c == '_';
+        if radix != 10 {
+            return nom::combinator::verify(take_while1(any), |text: &str| text.contains(digit))
+                .parse(rest);
+        }
+        recognize(pair(take_while1(digit), take_while(any))).parse(rest)
+    }
+}
+
+fn string(rest: &str) -> Lexed<'_, String> {
+    let (mut rest, _) = char('"')(rest)?;
+    let mut text = String::new();
+    loop {
+        let (behind, plain) = opt(is_not("\"\\\n")).parse(rest)?;
+        text.push_str(plain.unwrap_or_default());
+        let escaped = |rest| preceded(char('\\'), nom::character::complete::anychar).parse(rest);
+        let (behind, end) = alt((map(escaped, Some), map(char('"'), |_| None))).parse(behind)?;
+        rest = behind;
+        match end {
+            Some('n') => text.push('\n'),
+            Some('t') => text.push('\t'),
+            Some(c) => text.push(c),
+            None => return Ok((rest, text)),
+        }
+    }
+}
+
+fn sign(rest: &str) -> Lexed<'_, &'static str> {
+    for known in SIGNS {
+        if let Ok((rest, _)) = tag::<_, _, nom::error::Error<&str>>(*known)(rest) {
+            return Ok((rest, known));
+        }
+    }
+    Err(nom::Err::Error(nom::error::Error::new(rest, nom::error::ErrorKind::Tag)))
+}
+
+/// The value of a number, with what is wrong about it.
+fn checked(raw: Raw<'_>, span: SourceSpan, report: &mut Diagnostics) -> Tok {
+    let (width, radix, digits) = match raw {
+        Raw::Word(word) => return Tok::Word(word.into()),
+        Raw::Text(text) => return Tok::Text(text.into()),
+        Raw::Sign(sign) => return Tok::Sign(sign),
+        Raw::Digits { width, radix, digits } => (width, radix, digits),
+    };
+    let plain: String = digits.chars().filter(|c| *c != '_').collect();
+    if plain.len() > DIGITS_MAX {
+        let text = format!("a number has at most {DIGITS_MAX} digits");
+        report.error(codes::LIMIT, span, text);
+        return Tok::Number(Number { value: BigInt::ZERO, width: None }.into());
+    }
+    let value = BigInt::parse_bytes(plain.as_bytes(), radix).unwrap_or_default();
+    let width = width.and_then(|(bits, kind)| match bits.replace('_', "").parse::<u32>() {
+        Ok(bits) if bits <= super::WIDTH_MAX => Some((bits, kind == 's')),
+        _ => {
+            let text = format!("a width of {bits} bits is too much: at most {}", super::WIDTH_MAX);
+            report.error(codes::LIMIT, span, text);
+            None
+        }
+    });
+    Tok::Number(Number { value, width }.into())
+}

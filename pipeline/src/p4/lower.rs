@@ -1,0 +1,197 @@
+//! Lowering: from the checked program to the tree that YAML makes.
+//!
+//! It walks the blocks of the architecture as a packet would, with an environment that says what each name stands for:
+//! structs become metadata fields of their own, headers instances, parameters the storage of their arguments. Functions, directly
+//! called actions and sub-parsers are inlined, controls become blocks of `controls`. Values that are known are put in place.
+
+mod action;
+mod arch;
+mod assign;
+mod build;
+mod call;
+mod env;
+mod expr;
+mod externs;
+mod hash;
+mod names;
+mod operate;
+mod parser;
+mod psa;
+mod scan;
+mod stmt;
+mod storage;
+mod table;
+mod v1model;
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::tree::*;
+use super::types::{Checked, Type};
+use crate::ast::{self, Unit};
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::ir::SourceSpan;
+use env::{Env, Val};
+use names::Names;
+
+/// Deepest nesting of calls and blocks that are inlined.
+const DEPTH_MAX: usize = 64;
+/// Most statements that are made.
+const STATEMENTS_MAX: usize = 200_000;
+
+/// The place of a program without declarations.
+const NOWHERE: SourceSpan = SourceSpan { file: crate::ids::FileId(0), start: 0, end: 0 };
+
+/// Where statements go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Parser,
+    Control,
+    Action,
+}
+
+/// What `return` means here.
+#[derive(Clone, Debug)]
+enum Return {
+    /// The language's own `return`.
+    Native,
+    /// This bit of metadata says that the rest is not run.
+    Flag(ast::AstExpr),
+}
+
+/// What is made so far.
+struct Lower<'a> {
+    checked: &'a Checked,
+    report: &'a mut Diagnostics,
+    unit: Unit,
+    names: Names,
+    env: Env,
+    root: Env,
+    /// Statements of the block that is being made.
+    out: Vec<ast::Stmt>,
+    place: Place,
+    /// What `return` does, innermost last.
+    returns: Vec<Return>,
+    /// Statements before an `exit`, which ends the pass.
+    epilogue: Vec<ast::Stmt>,
+    /// Types in place of type parameters.
+    types: Vec<(u32, Type)>,
+    /// Header types by declaration and text.
+    headers: HashMap<String, String>,
+    /// Actions and tables that are made, by declaration and environment.
+    actions: HashMap<String, String>,
+    tables: HashMap<String, String>,
+    controls: HashMap<String, (String, usize)>,
+    errors: BTreeMap<Rc<str>, String>,
+    /// States of the parser, and the one that is being made.
+    states: ast::Named<ast::StateDecl>,
+    state: parser::Current,
+    arch: arch::Arch,
+    /// Instances that leave, in order.
+    emits: Vec<ast::Name>,
+    /// Metadata with the lists of fields that it is in, and the lists that clones keep (`None`: nothing).
+    listed: Vec<(String, Vec<u128>)>,
+    clones: std::collections::BTreeSet<Option<u128>>,
+    /// `checksum_error` of the standard metadata.
+    sum_error: Option<ast::AstExpr>,
+    depth: usize,
+    statements: usize,
+    span: SourceSpan,
+}
+
+/// The tree of a program.
+pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
+    let root = env::root();
+    let span = checked.decls.first().map_or(NOWHERE, |decl| decl.name.span);
+    let mut lower = Lower {
+        checked,
+        report,
+        unit: Unit::default(),
+        names: Names::new(),
+        env: root.clone(),
+        root,
+        out: Vec::new(),
+        place: Place::Control,
+        returns: vec![Return::Native],
+        epilogue: Vec::new(),
+        types: Vec::new(),
+        headers: HashMap::new(),
+        actions: HashMap::new(),
+        tables: HashMap::new(),
+        controls: HashMap::new(),
+        errors: BTreeMap::new(),
+        states: Vec::new(),
+        state: parser::Current::new(span),
+        arch: arch::Arch::V1model,
+        emits: Vec::new(),
+        listed: Vec::new(),
+        clones: std::collections::BTreeSet::new(),
+        sum_error: None,
+        depth: 0,
+        statements: 0,
+        span,
+    };
+    lower.unit.name = Some(ast::Sp::new(names::plain(name), span));
+    lower.main()?;
+    Some(lower.unit)
+}
+
+impl Lower<'_> {
+    /// Something of P4 that cannot be said in the language.
+    fn unsupported(&mut self, span: SourceSpan, text: impl Into<String>) -> &mut Diagnostic {
+        self.report.error(codes::P4_UNSUPPORTED, span, text)
+    }
+
+    /// The type of an expression, with types in place of type parameters.
+    fn type_of(&self, expr: &Expr) -> Type {
+        let ty = self.checked.types.get(expr.id as usize).cloned().unwrap_or(Type::Any);
+        self.concrete(&ty)
+    }
+
+    fn concrete(&self, ty: &Type) -> Type {
+        if self.types.is_empty() { ty.clone() } else { super::types::with_types(ty, &self.types) }
+    }
+
+    /// The type of a declared variable or parameter.
+    fn declared(&self, id: u32) -> Type {
+        let ty = self.checked.declared.get(&id).cloned().unwrap_or(Type::Any);
+        self.concrete(&ty)
+    }
+
+    /// Adds a statement.
+    fn push(&mut self, kind: ast::StmtKind, span: SourceSpan) {
+        self.statements += 1;
+        if self.statements == STATEMENTS_MAX {
+            let text = format!("this program becomes more than {STATEMENTS_MAX} statements");
+            self.report.error(codes::LIMIT, span, text);
+        }
+        if self.statements < STATEMENTS_MAX {
+            self.out.push(ast::Stmt { kind, span });
+        }
+    }
+
+    /// The statements that `inner` makes, apart.
+    fn apart<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> (T, Vec<ast::Stmt>) {
+        let outer = std::mem::take(&mut self.out);
+        let value = inner(self);
+        (value, std::mem::replace(&mut self.out, outer))
+    }
+
+    /// Runs `inner` in a scope of its own, or reports that there are too many in each other.
+    fn inlined<T>(&mut self, span: SourceSpan, inner: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth >= DEPTH_MAX {
+            let text = format!("calls are nested deeper than {DEPTH_MAX} levels");
+            self.report.error(codes::RECURSION, span, text).help("does something call itself?");
+            return None;
+        }
+        self.depth += 1;
+        let value = inner(self);
+        self.depth -= 1;
+        Some(value)
+    }
+
+    /// Binds a name in the innermost scope.
+    fn bind(&self, id: u32, value: Val) {
+        self.env.bind(id, value);
+    }
+}

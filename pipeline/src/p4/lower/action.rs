@@ -1,0 +1,155 @@
+//! Actions of tables.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::CallInfo;
+use super::env::{Env, Val};
+use super::{Lower, Place, Return};
+use crate::ast::{self, Sp, TypeRef};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    /// The action of the tree for one that a table lists, with the arguments that the list gives.
+    pub(super) fn table_action(
+        &mut self,
+        decl: &Rc<Decl>,
+        env: &Env,
+        info: Option<&CallInfo>,
+        args: &[Arg],
+        table: &str,
+        span: SourceSpan,
+    ) -> Option<String> {
+        let DeclKind::Action { params, body } = &decl.kind else { return None };
+        let directed: Vec<Param> =
+            params.iter().filter(|param| param.direction != Direction::None).cloned().collect();
+        let key = if directed.is_empty() {
+            format!("{} {}", decl.id, env.key())
+        } else {
+            format!("{} {} {table}", decl.id, env.key())
+        };
+        if let Some(known) = self.actions.get(&key) {
+            return Some(known.clone());
+        }
+        let wanted = decl.name.value.clone();
+        let name = self.names.fresh(&wanted, env.prefix());
+        self.actions.insert(key, name.clone());
+        let scope = env.inner("");
+        let mut made = Vec::new();
+        for param in params.iter().filter(|param| param.direction == Direction::None) {
+            let ty = self.declared(param.id);
+            let value = self.parameter(&param.name, &ty, &mut made);
+            scope.bind(param.id, value);
+        }
+        let outer_place = std::mem::replace(&mut self.place, Place::Action);
+        let outer_returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
+        let (_, statements) = self.apart(|lower| {
+            let copies = match info {
+                Some(info) if !directed.is_empty() => {
+                    lower.bind_arguments(&scope, &directed, info, args, Vec::new())
+                }
+                _ => Vec::new(),
+            };
+            if !copies.is_empty() {
+                lower.unsupported(
+                    span,
+                    "arguments of a table's action that are copied back are not supported",
+                );
+            }
+            let outer = std::mem::replace(&mut lower.env, scope);
+            lower.inlined(span, |lower| lower.block(&body.statements));
+            lower.env = outer;
+        });
+        self.place = outer_place;
+        self.returns = outer_returns;
+        let action = ast::ActionDecl { params: made, body: statements };
+        self.unit.actions.push((Sp::new(name.clone(), decl.name.span), action));
+        Some(name)
+    }
+
+    /// A parameter that entries give; a struct is one for each field.
+    fn parameter(
+        &mut self,
+        name: &Ident,
+        ty: &super::super::types::Type,
+        made: &mut ast::Named<TypeRef>,
+    ) -> Val {
+        use super::super::types::Type;
+        let span = name.span;
+        match ty {
+            Type::Struct(of) if of.kind == StructKind::Struct => {
+                let fields: Vec<(Rc<str>, Val)> = of
+                    .fields
+                    .iter()
+                    .map(|(field, ty)| {
+                        let inner = Sp::new(format!("{}_{field}", name.value).into(), span);
+                        (field.clone(), self.parameter(&inner, ty, made))
+                    })
+                    .collect();
+                Val::Struct(Rc::new(fields))
+            }
+            Type::Struct(_) => {
+                self.unsupported(span, "a header as data of an action is not supported");
+                Val::Nothing
+            }
+            ty => {
+                let bits = self.bits(ty, span);
+                if bits == 0 {
+                    return Val::Nothing;
+                }
+                let clashes =
+                    self.unit.instances.iter().any(|(known, _)| *known.value == *name.value);
+                let plain = super::names::plain(&name.value);
+                let is_word = super::names::is_reserved(&plain);
+                let name = if clashes || is_word { format!("{plain}_") } else { plain };
+                made.push((
+                    Sp::new(name.clone(), span),
+                    TypeRef::Bits(Sp::new(u64::from(bits), span)),
+                ));
+                Val::Scalar(super::build::named(&[&name], span))
+            }
+        }
+    }
+
+    /// The tree's action for one that a table lists by its declaration.
+    pub(super) fn listed_action(
+        &mut self,
+        table: &Rc<Decl>,
+        env: &Env,
+        action: &Rc<Decl>,
+    ) -> Option<String> {
+        let DeclKind::Table(inner) = &table.kind else { return None };
+        let found = inner.actions.iter().find(|one| {
+            self.checked.calls.get(&one.action.id).is_some_and(|info| {
+                matches!(&info.callee, super::super::types::Callee::Decl(known) if known.id == action.id)
+            })
+        })?;
+        let found = found.clone();
+        let name = self.table_name(table, env)?;
+        self.action_in_list(&found, env, &name)
+    }
+
+    /// The tree's action for one in the list of a table.
+    pub(super) fn action_in_list(
+        &mut self,
+        one: &ActionRef,
+        env: &Env,
+        table: &str,
+    ) -> Option<String> {
+        let info = self.checked.calls.get(&one.action.id).cloned()?;
+        let super::super::types::Callee::Decl(decl) = &info.callee else { return None };
+        let decl = decl.clone();
+        let args = match &*one.action.kind {
+            ExprKind::Call { args, .. } => args.clone(),
+            _ => Vec::new(),
+        };
+        let outer = std::mem::replace(&mut self.env, env.clone());
+        let at = match self.declared_value(&decl) {
+            Val::Action(at) => at,
+            _ => self.root.clone(),
+        };
+        let name = self.table_action(&decl, &at, Some(&info), &args, table, one.action.span);
+        self.env = outer;
+        name
+    }
+}

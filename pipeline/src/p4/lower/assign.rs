@@ -1,0 +1,198 @@
+//! Assignments, part by part.
+
+use std::rc::Rc;
+
+use super::super::types::Type;
+use super::Lower;
+use super::build::{known, number};
+use super::env::{Header, Val};
+use super::storage::part;
+use crate::ast::{Ast, AstExpr, Path, PathPart, Sp, StmtKind};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    /// `place = value` for one number.
+    pub(super) fn set(&mut self, place: &AstExpr, value: AstExpr, span: SourceSpan) {
+        match &place.value {
+            Ast::Path(path) => {
+                let to = Sp::new(path.clone(), place.span);
+                self.push(StmtKind::Assign(to, None, value), span);
+            }
+            Ast::Slice { value: of, high, low } => match &of.value {
+                Ast::Path(path) => {
+                    let to = Sp::new(path.clone(), of.span);
+                    let bounds = ((**high).clone(), (**low).clone());
+                    self.push(StmtKind::Assign(to, Some(bounds), value), span);
+                }
+                Ast::Slice { value: inner, low: below, .. } => {
+                    let base = known(below).unwrap_or(0);
+                    let bound =
+                        |bit: &AstExpr| Box::new(number(known(bit).unwrap_or(0) + base, 0, span));
+                    let merged =
+                        Ast::Slice { value: inner.clone(), high: bound(high), low: bound(low) };
+                    self.set(&Sp::new(merged, place.span), value, span);
+                }
+                _ => self.not_written(span),
+            },
+            _ => self.not_written(span),
+        }
+    }
+
+    fn not_written(&mut self, span: SourceSpan) {
+        self.unsupported(span, "this cannot be written")
+            .note("the device sets it, or it is computed when it is read");
+    }
+
+    /// `to = from` for values of one type.
+    pub(super) fn assign(&mut self, to: &Val, from: &Val, ty: &Type, span: SourceSpan) {
+        match (to, from) {
+            (Val::Scalar(place), Val::Scalar(value)) => {
+                let bits = match &value.value {
+                    Ast::Number { bits: None, .. } => self.bits(ty, span),
+                    _ => 0,
+                };
+                let value = match known(value) {
+                    Some(known) if bits > 0 => number(known, bits, value.span),
+                    _ => value.clone(),
+                };
+                self.set(place, value, span);
+            }
+            (Val::Scalar(place), Val::Applied(hit)) => self.set(place, hit.clone(), span),
+            (Val::Struct(fields), Val::Struct(values)) => {
+                let hazard = values.len() > 1 && self.overlap(to, from);
+                let kept = if hazard { self.keep_all(from, ty) } else { from.clone() };
+                let values = if let Val::Struct(values) = &kept { values } else { values };
+                self.assign_parts(fields, values, ty, span);
+            }
+            (Val::Header(header), Val::Header(other)) => {
+                if header.path != other.path {
+                    let to = Sp::new(header.path.clone(), span);
+                    let value = Sp::new(Ast::Path(other.path.clone()), span);
+                    self.push(StmtKind::Assign(to, None, value), span);
+                }
+            }
+            (Val::Header(header), Val::Literal(None)) => {
+                self.procedure("set_invalid", header, span)
+            }
+            (Val::Header(header), Val::Literal(Some(values)) | Val::Struct(values)) => {
+                self.header_literal(header, values, span);
+            }
+            (Val::Union(members), Val::Union(others)) => {
+                for ((_, member), (_, other)) in members.iter().zip(others.iter()) {
+                    self.assign(member, other, ty, span);
+                }
+            }
+            (Val::Union(_), Val::Literal(None)) => self.invalidate(to, span),
+            (Val::Stack(stack), Val::Stack(other)) => {
+                for at in 0..stack.size {
+                    let index = || number(u128::from(at), 0, span);
+                    let (left, right) =
+                        (self.element(stack, index(), span), self.element(other, index(), span));
+                    let of = stack.of.clone();
+                    self.assign(&left, &right, &of, span);
+                }
+            }
+            (Val::Stack(stack), Val::Struct(values)) => {
+                for (at, (_, value)) in values.iter().enumerate() {
+                    let left = self.element(stack, number(at as u128, 0, span), span);
+                    let of = stack.of.clone();
+                    self.assign(&left, value, &of, span);
+                }
+            }
+            (Val::Nothing, _) | (_, Val::Nothing) => {}
+            _ => {
+                self.unsupported(span, "this assignment is not supported");
+            }
+        }
+    }
+
+    /// Fields by their names, or else in their order.
+    fn assign_parts(
+        &mut self,
+        fields: &[(Rc<str>, Val)],
+        values: &[(Rc<str>, Val)],
+        ty: &Type,
+        span: SourceSpan,
+    ) {
+        for (at, (name, field)) in fields.iter().enumerate() {
+            let found = values.iter().find(|(known, _)| known == name).or_else(|| values.get(at));
+            let Some((_, value)) = found else { continue };
+            let of = part(ty, name).unwrap_or(Type::Any);
+            self.assign(field, value, &of, span);
+        }
+    }
+
+    fn header_literal(&mut self, header: &Rc<Header>, values: &[(Rc<str>, Val)], span: SourceSpan) {
+        let ty = Type::Struct(header.ty.clone());
+        let whole = Val::Header(header.clone());
+        let given = Val::Struct(Rc::new(values.to_vec()));
+        let given = if self.overlap(&whole, &given) { self.keep_all(&given, &ty) } else { given };
+        self.procedure("set_valid", header, span);
+        let Val::Struct(values) = &given else { return };
+        let fields = self.header_fields(header, span);
+        self.assign_parts(&fields, values, &ty, span);
+    }
+
+    /// Whether writing one value may change the other.
+    pub(super) fn overlap(&self, a: &Val, b: &Val) -> bool {
+        let mut written = Vec::new();
+        roots(a, &mut written);
+        let mut read = Vec::new();
+        roots(b, &mut read);
+        written.iter().any(|name| read.contains(name))
+    }
+}
+
+/// Storage that a value is made of: the first names of paths, of metadata the second too.
+fn roots(value: &Val, found: &mut Vec<String>) {
+    match value {
+        Val::Scalar(scalar) => in_expr(scalar, found),
+        Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
+            fields.iter().for_each(|(_, value)| roots(value, found));
+        }
+        Val::Header(header) => in_path(&header.path, found),
+        Val::Stack(stack) => {
+            found.push(stack.name.clone());
+            stack.elements.iter().for_each(|value| roots(value, found));
+        }
+        _ => {}
+    }
+}
+
+fn in_path(path: &Path, found: &mut Vec<String>) {
+    let name = |at: usize| match path.parts.get(at) {
+        Some(PathPart::Name(name)) => name.value.as_str(),
+        _ => "",
+    };
+    match name(0) {
+        space @ ("meta" | "std") => found.push(format!("{space}.{}", name(1))),
+        first => found.push(first.to_owned()),
+    }
+    for part in &path.parts {
+        if let PathPart::Index(index) = part {
+            in_expr(index, found);
+        }
+    }
+}
+
+fn in_expr(expr: &AstExpr, found: &mut Vec<String>) {
+    match &expr.value {
+        Ast::Path(path) => in_path(path, found),
+        Ast::Unary(_, value)
+        | Ast::Named(_, value)
+        | Ast::Cast(_, value)
+        | Ast::Signed(value)
+        | Ast::Slice { value, .. } => {
+            in_expr(value, found);
+        }
+        Ast::Binary(_, left, right) => {
+            in_expr(left, found);
+            in_expr(right, found);
+        }
+        Ast::Mux(condition, then, other) => {
+            [condition, then, other].into_iter().for_each(|part| in_expr(part, found));
+        }
+        Ast::Call(_, args) => args.iter().for_each(|arg| in_expr(arg, found)),
+        Ast::Number { .. } | Ast::Bool(_) => {}
+    }
+}

@@ -1,0 +1,539 @@
+//! Calls: functions and actions are inlined, controls become blocks, methods what the language has for them.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{CallInfo, Callee, Type};
+use super::build::{binary, known, number};
+use super::env::{BlockVal, Val};
+use super::stmt::returns;
+use super::{Lower, Place, Return};
+use crate::ast::{self, Ast, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::ir::SourceSpan;
+
+/// The result of the function that is inlined, as a name in its scope.
+pub(super) const RESULT: u32 = u32::MAX;
+
+/// A value to be copied back behind a call.
+type CopyOut = (Val, Val, Type);
+
+impl Lower<'_> {
+    pub(super) fn call(&mut self, expr: &Expr, callee: &Expr, args: &[Arg]) -> Val {
+        let Some(info) = self.checked.calls.get(&expr.id).cloned() else { return Val::Nothing };
+        match &info.callee {
+            Callee::Constructor => self.construct(expr, &info, args),
+            Callee::Builtin => self.builtin(callee, args, expr.span),
+            Callee::Apply => self.apply(callee, &info, args, expr.span),
+            Callee::Method(decl, at) => {
+                let ExprKind::Member(of, _) = &*callee.kind else { return Val::Nothing };
+                let object = self.eval(of);
+                self.method(expr, &object, decl, *at, &info, args)
+            }
+            Callee::Decl(decl) => match &decl.kind {
+                DeclKind::Function(function) if function.body.is_none() => {
+                    self.external(expr, decl, &info, args)
+                }
+                DeclKind::Function(function) => {
+                    let types: Vec<(u32, Type)> =
+                        info.types.iter().map(|(var, ty)| (*var, self.concrete(ty))).collect();
+                    let outer = self.types.len();
+                    let scope = self.root.inner("");
+                    let copies =
+                        self.bind_arguments(&scope, &function.params, &info, args, types.clone());
+                    self.types.extend(types);
+                    let value = self.function(decl, function, scope, expr.span);
+                    self.types.truncate(outer);
+                    self.copy_out(copies, expr.span);
+                    value
+                }
+                DeclKind::Action { params, body } => {
+                    self.call_action(decl, params, body, &info, args, expr.span);
+                    Val::Nothing
+                }
+                _ => Val::Nothing,
+            },
+        }
+    }
+
+    fn function(
+        &mut self,
+        decl: &Rc<Decl>,
+        function: &FunctionDecl,
+        scope: super::env::Env,
+        span: SourceSpan,
+    ) -> Val {
+        let Some(body) = &function.body else { return Val::Nothing };
+        let (last, before) = match body.statements.split_last() {
+            Some((Stmt { kind: StmtKind::Return(last), .. }, before)) if !returns(before) => {
+                (last.clone(), before)
+            }
+            _ => {
+                let result = match &function.result.value {
+                    TypeKind::Void => Type::Void,
+                    _ => self.result_type(body),
+                };
+                return self.function_with_flag(body, &result, scope, span);
+            }
+        };
+        let outer = std::mem::replace(&mut self.env, scope);
+        let value = self.inlined(span, |lower| {
+            lower.block(before);
+            last.map_or(Val::Nothing, |last| {
+                let ty = lower.type_of(&last);
+                let value = lower.eval(&last);
+                match &value {
+                    // What the function changes behind must not change what it gave.
+                    Val::Scalar(scalar)
+                        if !matches!(scalar.value, Ast::Number { .. })
+                            && lower.place != Place::Parser =>
+                    {
+                        let bits = lower.bits(&ty, last.span);
+                        Val::Scalar(if bits > 0 {
+                            lower.keep(scalar.clone(), bits)
+                        } else {
+                            scalar.clone()
+                        })
+                    }
+                    _ => value,
+                }
+            })
+        });
+        self.env = outer;
+        let _ = decl;
+        value.unwrap_or(Val::Nothing)
+    }
+
+    /// The type of what a body returns.
+    fn result_type(&self, body: &Block) -> Type {
+        fn find<'t>(statements: &'t [Stmt]) -> Option<&'t Expr> {
+            statements.iter().find_map(|one| match &one.kind {
+                StmtKind::Return(value) => value.as_ref(),
+                StmtKind::Block(block) => find(&block.statements),
+                StmtKind::If(_, then, other) => find(std::slice::from_ref(then))
+                    .or_else(|| other.as_ref().and_then(|other| find(std::slice::from_ref(other)))),
+                StmtKind::Switch(_, cases) => cases
+                    .iter()
+                    .filter_map(|case| case.body.as_ref())
+                    .find_map(|body| find(&body.statements)),
+                _ => None,
+            })
+        }
+        find(&body.statements).map_or(Type::Void, |value| self.type_of(value))
+    }
+
+    /// A function that returns in the middle: a bit says that the rest is not run.
+    fn function_with_flag(
+        &mut self,
+        body: &Block,
+        result: &Type,
+        scope: super::env::Env,
+        span: SourceSpan,
+    ) -> Val {
+        if self.place == Place::Parser && returns(&body.statements) {
+            self.unsupported(span, "a function with several `return` in a parser is not supported");
+            return Val::Nothing;
+        }
+        let place = match result {
+            Type::Void => Val::Nothing,
+            ty => self.storage(ty, "result", span),
+        };
+        scope.bind(RESULT, place.clone());
+        self.with_flag(body, scope, span);
+        place
+    }
+
+    fn with_flag(&mut self, body: &Block, scope: super::env::Env, span: SourceSpan) {
+        let flag = if returns(&body.statements) {
+            let flag = self.new_meta("returned", 1, span);
+            self.set(&flag, number(0, 1, span), span);
+            Some(flag)
+        } else {
+            None
+        };
+        let outer = std::mem::replace(&mut self.env, scope);
+        self.inlined(span, |lower| {
+            if let Some(flag) = flag {
+                lower.returns.push(Return::Flag(flag));
+                lower.block(&body.statements);
+                lower.returns.pop();
+            } else {
+                lower.block(&body.statements);
+            }
+        });
+        self.env = outer;
+    }
+
+    /// An action that is called by a statement.
+    fn call_action(
+        &mut self,
+        decl: &Rc<Decl>,
+        params: &[Param],
+        body: &Block,
+        info: &CallInfo,
+        args: &[Arg],
+        span: SourceSpan,
+    ) {
+        let env = match self.declared_value(decl) {
+            Val::Action(env) => env,
+            _ => self.root.clone(),
+        };
+        let scope = env.inner("");
+        let copies = self.bind_arguments(&scope, params, info, args, Vec::new());
+        self.with_flag(body, scope, span);
+        self.copy_out(copies, span);
+    }
+
+    /// Parameters of an inlined call: what is written is written in place where that cannot be told from copying.
+    pub(super) fn bind_arguments(
+        &mut self,
+        scope: &super::env::Env,
+        params: &[Param],
+        info: &CallInfo,
+        args: &[Arg],
+        types: Vec<(u32, Type)>,
+    ) -> Vec<CopyOut> {
+        let values: Vec<Option<(Val, Type)>> = params
+            .iter()
+            .zip(&info.order)
+            .map(|(param, at)| {
+                let arg = at
+                    .and_then(|at| args.get(at))
+                    .map(|arg| &arg.value)
+                    .or(param.default.as_ref())?;
+                let ty = self.declared(param.id);
+                let ty = super::super::types::with_types(&ty, &types);
+                Some((self.eval_as(arg, &ty), ty))
+            })
+            .collect();
+        let mut copies = Vec::new();
+        for (at, (param, value)) in params.iter().zip(&values).enumerate() {
+            let Some((value, ty)) = value else {
+                scope.bind(param.id, Val::Nothing);
+                continue;
+            };
+            let span = param.name.span;
+            let shared = values.iter().enumerate().any(|(other, one)| {
+                other != at && one.as_ref().is_some_and(|(one, _)| self.overlap(value, one))
+            });
+            let writes = params
+                .iter()
+                .any(|param| matches!(param.direction, Direction::Out | Direction::InOut));
+            match param.direction {
+                Direction::None | Direction::In => {
+                    let kept = self.kept_argument(param, value, ty, shared, writes);
+                    scope.bind(param.id, kept);
+                }
+                Direction::Out | Direction::InOut => {
+                    let simple = match value {
+                        Val::Scalar(place) => {
+                            matches!(&place.value, Ast::Path(path) if path.plain().is_some())
+                        }
+                        _ => true,
+                    };
+                    if simple && !shared {
+                        if param.direction == Direction::Out {
+                            self.invalidate(value, span);
+                        }
+                        scope.bind(param.id, value.clone());
+                        continue;
+                    }
+                    let copy = self.storage(ty, &param.name.value, span);
+                    if param.direction == Direction::InOut {
+                        self.assign(&copy, value, ty, span);
+                    } else {
+                        self.invalidate(&copy, span);
+                    }
+                    scope.bind(param.id, copy.clone());
+                    copies.push((value.clone(), copy, ty.clone()));
+                }
+            }
+        }
+        copies
+    }
+
+    /// An argument that is only read: as it is now, also where the call changes what it is made of.
+    fn kept_argument(
+        &mut self,
+        param: &Param,
+        value: &Val,
+        ty: &Type,
+        shared: bool,
+        writes: bool,
+    ) -> Val {
+        let is_scalar = matches!(value, Val::Scalar(_));
+        if matches!(value, Val::Packet | Val::Object(_) | Val::Block(_) | Val::Text(_)) {
+            return value.clone();
+        }
+        if is_scalar && self.place != Place::Parser {
+            return self.keep_all(value, ty);
+        }
+        if !shared || is_scalar && !writes {
+            return value.clone();
+        }
+        let span = param.name.span;
+        let copy = self.storage(ty, &param.name.value, span);
+        self.assign(&copy, value, ty, span);
+        copy
+    }
+
+    fn copy_out(&mut self, copies: Vec<CopyOut>, span: SourceSpan) {
+        for (place, copy, ty) in copies {
+            self.assign(&place, &copy, &ty, span);
+        }
+    }
+
+    /// An argument; a number without a width takes that of the parameter.
+    pub(super) fn eval_as(&mut self, arg: &Expr, ty: &Type) -> Val {
+        let value = self.eval(arg);
+        match &value {
+            Val::Scalar(scalar) if matches!(scalar.value, Ast::Number { bits: None, .. }) => {
+                let bits = self.bits(ty, arg.span);
+                match (known(scalar), bits) {
+                    (Some(value), 1..) => Val::Scalar(number(value, bits, arg.span)),
+                    _ => value,
+                }
+            }
+            _ => value,
+        }
+    }
+
+    /// `T(args)`.
+    fn construct(&mut self, expr: &Expr, info: &CallInfo, args: &[Arg]) -> Val {
+        let ty = self.type_of(expr);
+        self.instantiate(&ty, "", &[], info, args, expr.span)
+    }
+
+    /// An instance that is declared.
+    pub(super) fn instance(&mut self, decl: &Rc<Decl>, args: &[Arg]) -> Val {
+        let ty = self.declared(decl.id);
+        let Some(info) = self.checked.calls.get(&(u32::MAX - decl.id)).cloned() else {
+            return Val::Nothing;
+        };
+        self.instantiate(
+            &ty,
+            &decl.name.value.clone(),
+            &decl.annotations.clone(),
+            &info,
+            args,
+            decl.name.span,
+        )
+    }
+
+    fn instantiate(
+        &mut self,
+        ty: &Type,
+        name: &str,
+        annotations: &[Annotation],
+        info: &CallInfo,
+        args: &[Arg],
+        span: SourceSpan,
+    ) -> Val {
+        let values: Vec<Val> = info
+            .order
+            .iter()
+            .map(|at| {
+                at.and_then(|at| args.get(at)).map_or(Val::Nothing, |arg| self.eval(&arg.value))
+            })
+            .collect();
+        match ty {
+            Type::Parser(decl, _) | Type::Control(decl, _) | Type::Package(decl, _) => {
+                let name: Rc<str> =
+                    if name.is_empty() { decl.name.value.clone() } else { name.into() };
+                let env = self.root.clone();
+                Val::Block(Rc::new(BlockVal { decl: decl.clone(), name, args: values, env }))
+            }
+            Type::Extern(decl, types) => {
+                let types = types.iter().map(|ty| self.concrete(ty)).collect();
+                self.new_object(decl, Rc::new(types), values, name, annotations, span)
+            }
+            _ => Val::Nothing,
+        }
+    }
+
+    /// `apply` of a table, parser or control.
+    fn apply(&mut self, callee: &Expr, info: &CallInfo, args: &[Arg], span: SourceSpan) -> Val {
+        let ExprKind::Member(of, _) = &*callee.kind else { return Val::Nothing };
+        let block = match self.type_of(of) {
+            // `C.apply(..)`: an instance of its own.
+            Type::Name(ty) => match &*ty {
+                Type::Parser(decl, _) | Type::Control(decl, _) => {
+                    let name = decl.name.value.clone();
+                    let env = self.root.clone();
+                    Val::Block(Rc::new(BlockVal {
+                        decl: decl.clone(),
+                        name,
+                        args: Vec::new(),
+                        env,
+                    }))
+                }
+                _ => Val::Nothing,
+            },
+            _ => self.eval(of),
+        };
+        match &block {
+            Val::Table(decl, env) => self.apply_table(decl, env, span),
+            Val::Block(block) => {
+                match &block.decl.kind {
+                    DeclKind::Control(control) => {
+                        let scope = self.block_scope(block, &control.constructor);
+                        let copies =
+                            self.bind_arguments(&scope, &control.params, info, args, Vec::new());
+                        self.call_control(block, control, scope, span);
+                        self.copy_out(copies, span);
+                    }
+                    DeclKind::Parser(parser) => {
+                        let scope = self.block_scope(block, &parser.constructor);
+                        let copies =
+                            self.bind_arguments(&scope, &parser.params, info, args, Vec::new());
+                        self.call_parser(block, parser, scope, span);
+                        self.copy_out(copies, span);
+                    }
+                    _ => {}
+                }
+                Val::Nothing
+            }
+            _ => Val::Nothing,
+        }
+    }
+
+    /// The scope of a block, with its constructor's arguments.
+    pub(super) fn block_scope(
+        &mut self,
+        block: &BlockVal,
+        constructor: &[Param],
+    ) -> super::env::Env {
+        let scope = block.env.inner(&block.name);
+        for (at, param) in constructor.iter().enumerate() {
+            let value = match block.args.get(at) {
+                Some(Val::Nothing) | None => {
+                    param.default.as_ref().map_or(Val::Nothing, |value| self.eval(value))
+                }
+                Some(value) => value.clone(),
+            };
+            let ty = self.declared(param.id);
+            let value = match &value {
+                Val::Scalar(scalar) => match known(scalar) {
+                    Some(known) => {
+                        let bits = self.bits(&ty, scalar.span);
+                        Val::Scalar(number(known, bits, scalar.span))
+                    }
+                    None => value,
+                },
+                _ => value,
+            };
+            scope.bind(param.id, value);
+        }
+        scope
+    }
+
+    /// A control that is applied: a block of its own, which is made once for one instance.
+    fn call_control(
+        &mut self,
+        block: &Rc<BlockVal>,
+        control: &ControlDecl,
+        scope: super::env::Env,
+        span: SourceSpan,
+    ) {
+        let key = format!("{}", Rc::as_ptr(block) as usize);
+        let has_tables = control
+            .locals
+            .iter()
+            .any(|local| matches!(local.kind, DeclKind::Table(_) | DeclKind::Instance { .. }));
+        if let Some((_, times)) = self.controls.get_mut(&key) {
+            *times += 1;
+            if has_tables {
+                let text = format!(
+                    "`{}` is applied at two places; with tables or state of its own that is not supported",
+                    block.name
+                );
+                self.unsupported(span, text).help("instantiate it twice");
+                return;
+            }
+        }
+        let name = self.names.fresh(&block.name, self.env.clone().prefix());
+        self.controls.insert(key, (name.clone(), 1));
+        let outer = std::mem::replace(&mut self.env, scope);
+        let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
+        let made = self.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1);
+        self.returns = returns;
+        self.env = outer;
+        let Some(made) = made else { return };
+        self.unit.controls.push((Sp::new(name.clone(), block.decl.name.span), plain_control(made)));
+        self.push(Made::CallControl(Sp::new(name, span), Vec::new()), span);
+    }
+
+    /// What a control declares and does.
+    pub(super) fn control_body(&mut self, control: &ControlDecl) {
+        for local in &control.locals {
+            self.local(local);
+        }
+        if let Some(body) = &control.body {
+            self.block(&body.statements);
+        }
+    }
+
+    /// Methods of headers, stacks and unions.
+    fn builtin(&mut self, callee: &Expr, args: &[Arg], span: SourceSpan) -> Val {
+        let ExprKind::Member(of, name) = &*callee.kind else { return Val::Nothing };
+        let value = self.eval(of);
+        match (&value, &*name.value) {
+            (Val::Header(header), "isValid") => Val::Scalar(self.is_valid(header, span)),
+            (Val::Union(members), "isValid") => {
+                let mut any: Option<AstExpr> = None;
+                for (_, member) in members.iter() {
+                    let Val::Header(header) = member else { continue };
+                    let valid = self.is_valid(header, span);
+                    any = Some(match any {
+                        Some(any) => binary(AstBin::LogicalOr, any, valid, span),
+                        None => valid,
+                    });
+                }
+                Val::Scalar(any.unwrap_or_else(|| number(0, 1, span)))
+            }
+            (Val::Literal(fields), "isValid") => {
+                Val::Scalar(number(u128::from(fields.is_some()), 1, span))
+            }
+            (Val::Header(header), "setValid") => {
+                self.procedure("set_valid", header, span);
+                Val::Nothing
+            }
+            (Val::Header(header), "setInvalid") => {
+                self.procedure("set_invalid", header, span);
+                Val::Nothing
+            }
+            (Val::Stack(stack), "push_front" | "pop_front") => {
+                if !stack.elements.is_empty() {
+                    self.unsupported(span, "a stack of unions does not move");
+                    return Val::Nothing;
+                }
+                let by = args.first().map_or(1, |arg| self.known_number(&arg.value));
+                let procedure = if &*name.value == "push_front" { "push" } else { "pop" };
+                let args = vec![super::build::named(&[&stack.name], span), number(by, 0, span)];
+                self.push(Made::Call(Sp::new(procedure.to_owned(), span), args), span);
+                Val::Nothing
+            }
+            _ => {
+                self.unsupported(span, format!("`{}` is not supported here", name.value));
+                Val::Nothing
+            }
+        }
+    }
+
+    /// An expression of the tree as a statement's right side with an effect, into new metadata.
+    pub(super) fn effect(&mut self, value: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
+        let name = self.names.fresh("value", "");
+        let _ = bits;
+        self.push(Made::Let(Sp::new(name.clone(), span), value), span);
+        super::build::named(&[&name], span)
+    }
+
+    /// A statement `name(args)`.
+    pub(super) fn run(&mut self, name: &str, args: Vec<ast::AstExpr>, span: SourceSpan) {
+        self.push(Made::Call(Sp::new(name.to_owned(), span), args), span);
+    }
+}
+
+/// A block of `controls` without parameters.
+pub(super) fn plain_control(body: Vec<ast::Stmt>) -> ast::ControlDecl {
+    ast::ControlDecl { params: Vec::new(), body }
+}

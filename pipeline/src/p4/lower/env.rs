@@ -1,0 +1,122 @@
+//! What names stand for.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{StructType, Type};
+use crate::ast::{AstExpr, Path};
+
+/// A value, or a place that holds one.
+#[derive(Clone, Debug)]
+pub(super) enum Val {
+    /// One number; a path where it can be written.
+    Scalar(AstExpr),
+    /// A struct or tuple.
+    Struct(Rc<Vec<(Rc<str>, Val)>>),
+    Header(Rc<Header>),
+    /// A header that is written down: its fields, or none for an invalid one.
+    Literal(Option<Rc<Vec<(Rc<str>, Val)>>>),
+    Union(Rc<Vec<(Rc<str>, Val)>>),
+    Stack(Rc<Stack>),
+    Text(Rc<str>),
+    Object(Rc<Object>),
+    Block(Rc<BlockVal>),
+    /// An action: the scope that it is declared in.
+    Action(Env),
+    /// A table, with the scope that it is declared in.
+    Table(Rc<Decl>, Env),
+    /// What `apply` of this table gave, in two bits: hit, and nothing else is asked.
+    Applied(AstExpr),
+    /// The packet.
+    Packet,
+    Nothing,
+}
+
+/// A header: an instance, or an element of a stack.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub(super) path: Path,
+    pub(super) ty: Rc<StructType>,
+}
+
+/// A stack of headers.
+#[derive(Clone, Debug)]
+pub(super) struct Stack {
+    pub(super) name: String,
+    pub(super) of: Type,
+    pub(super) size: u32,
+    /// Elements of a stack of unions, one by one.
+    pub(super) elements: Vec<Val>,
+}
+
+/// An instance of an extern.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    /// Its name in the tree, if it has one there.
+    pub(super) name: String,
+    pub(super) decl: Rc<Decl>,
+    pub(super) types: Rc<Vec<Type>>,
+    pub(super) args: Vec<Val>,
+}
+
+/// A parser or control with its constructor's arguments.
+#[derive(Debug)]
+pub(super) struct BlockVal {
+    pub(super) decl: Rc<Decl>,
+    pub(super) name: Rc<str>,
+    pub(super) args: Vec<Val>,
+    pub(super) env: Env,
+}
+
+/// A scope.
+#[derive(Debug)]
+pub(super) struct Scope {
+    map: RefCell<HashMap<u32, Val>>,
+    parent: Option<Env>,
+    /// Names of the blocks around, for names that are taken.
+    pub(super) prefix: String,
+}
+
+/// A scope with those around it.
+#[derive(Clone, Debug)]
+pub(super) struct Env(Rc<Scope>);
+
+/// The scope of the program.
+pub(super) fn root() -> Env {
+    Env(Rc::new(Scope { map: RefCell::default(), parent: None, prefix: String::new() }))
+}
+
+impl Env {
+    /// A scope inside this one.
+    pub(super) fn inner(&self, prefix: &str) -> Env {
+        let prefix = if prefix.is_empty() { self.0.prefix.clone() } else { prefix.to_owned() };
+        Env(Rc::new(Scope { map: RefCell::default(), parent: Some(self.clone()), prefix }))
+    }
+
+    pub(super) fn bind(&self, id: u32, value: Val) {
+        self.0.map.borrow_mut().insert(id, value);
+    }
+
+    /// What a declaration or parameter stands for.
+    pub(super) fn find(&self, id: u32) -> Option<Val> {
+        let mut scope = Some(self);
+        while let Some(env) = scope {
+            if let Some(found) = env.0.map.borrow().get(&id) {
+                return Some(found.clone());
+            }
+            scope = env.0.parent.as_ref();
+        }
+        None
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
+    /// A number that is this scope's as long as it lives.
+    pub(super) fn key(&self) -> usize {
+        Rc::as_ptr(&self.0) as usize
+    }
+}

@@ -1,0 +1,450 @@
+//! Expressions.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{Const, Def, Type};
+use super::build::{binary, call, cast, known, mux, named, not, number, path, slice, unsigned};
+use super::env::{Header, Val};
+use super::{Lower, Place};
+use crate::ast::{AstBin, AstExpr, PathPart, Sp, StmtKind};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    /// A value that is one number.
+    pub(super) fn scalar(&mut self, expr: &Expr) -> AstExpr {
+        match self.eval(expr) {
+            Val::Scalar(value) => value,
+            Val::Applied(hit) => hit,
+            Val::Nothing => number(0, 1, expr.span),
+            _ => {
+                self.unsupported(expr.span, "this is not one number");
+                number(0, 1, expr.span)
+            }
+        }
+    }
+
+    /// The value of an expression; where it can be written, its place.
+    pub(super) fn eval(&mut self, expr: &Expr) -> Val {
+        let ty = self.type_of(expr);
+        if let Some(value) = self.checked.consts.get(&expr.id).cloned() {
+            return self.constant(&value, &ty, expr.span);
+        }
+        match &*expr.kind {
+            ExprKind::Name(name, _) => self.name(expr, name),
+            ExprKind::Member(of, name) => self.member(expr, of, name),
+            ExprKind::Index(of, index) => self.index(of, index),
+            ExprKind::Slice(of, high, low) => {
+                let value = self.scalar(of);
+                let (high, low) = (self.known_number(high), self.known_number(low));
+                Val::Scalar(slice(value, high as u32, low as u32, expr.span))
+            }
+            ExprKind::PlusSlice(of, base, width) => self.plus_slice(expr, of, base, width),
+            ExprKind::Call { callee, args, .. } => self.call(expr, callee, args),
+            ExprKind::Unary(operator, operand) => {
+                Val::Scalar(self.unary(*operator, operand, expr.span))
+            }
+            ExprKind::Binary(operator, left, right) => {
+                Val::Scalar(self.binary(expr, *operator, left, right))
+            }
+            ExprKind::Mux(condition, then, other) => self.mux(expr, condition, then, other),
+            ExprKind::Cast(_, value) => self.cast(expr, value),
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => self.list(&ty, items, expr.span),
+            ExprKind::Record(fields, _) => self.record(&ty, fields, expr.span),
+            ExprKind::Invalid => Val::Literal(None),
+            ExprKind::Text(text) => Val::Text(text.clone()),
+            ExprKind::Dots => self.default_value(&ty, expr.span),
+            ExprKind::Any => self.unused(&ty, expr.span),
+            _ => {
+                self.unsupported(expr.span, "this expression is not supported here");
+                Val::Nothing
+            }
+        }
+    }
+
+    /// Storage for an `out` argument `_`.
+    fn unused(&mut self, ty: &Type, span: SourceSpan) -> Val {
+        self.storage(ty, "unused", span)
+    }
+
+    /// A number that the checker knows.
+    pub(super) fn known_number(&mut self, expr: &Expr) -> u128 {
+        if let Some(Const::Int(value)) = self.checked.consts.get(&expr.id) {
+            return u128::try_from(value).unwrap_or(0);
+        }
+        match self.eval(expr) {
+            Val::Scalar(value) => match known(&value) {
+                Some(value) => value,
+                None => {
+                    self.unsupported(expr.span, "this must be known when the program is compiled");
+                    0
+                }
+            },
+            _ => 0,
+        }
+    }
+
+    pub(super) fn constant(&mut self, value: &Const, ty: &Type, span: SourceSpan) -> Val {
+        match value {
+            Const::Int(value) => {
+                let bits = match ty.base() {
+                    Type::Bit(bits) | Type::Int(bits) => *bits,
+                    Type::Bool => 1,
+                    _ => 0,
+                };
+                if bits == 0 && !matches!(ty.base(), Type::Integer | Type::Any) {
+                    return Val::Nothing;
+                }
+                match unsigned(value, bits.max(1)) {
+                    Some(value) => Val::Scalar(number(value, bits, span)),
+                    None => {
+                        let text = format!("the number {value} has more than 128 bits");
+                        self.unsupported(span, text);
+                        Val::Scalar(number(0, bits.min(128), span))
+                    }
+                }
+            }
+            Const::Bool(value) => Val::Scalar(number(u128::from(*value), 1, span)),
+            Const::Text(text) => Val::Text(text.clone()),
+            Const::Error(name) => Val::Scalar(self.error_value(name, span)),
+            Const::Enum(decl, name) => {
+                let found = match ty {
+                    Type::Enum(known, _) if known.id == *decl => match &known.kind {
+                        DeclKind::Enum(_, members) => {
+                            members.iter().position(|(member, _)| member.value == *name)
+                        }
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                Val::Scalar(number(found.unwrap_or(0) as u128, 8, span))
+            }
+        }
+    }
+
+    /// Zero of a type, as `...` means.
+    pub(super) fn default_value(&mut self, ty: &Type, span: SourceSpan) -> Val {
+        match ty {
+            Type::Struct(of) if of.kind == StructKind::Struct => {
+                let fields =
+                    of.fields.iter().map(|(name, ty)| (name.clone(), self.default_value(ty, span)));
+                Val::Struct(Rc::new(fields.collect()))
+            }
+            Type::Struct(_) => Val::Literal(None),
+            Type::Tuple(parts) => {
+                let parts = parts
+                    .iter()
+                    .enumerate()
+                    .map(|(at, ty)| (at.to_string().into(), self.default_value(ty, span)));
+                Val::Struct(Rc::new(parts.collect()))
+            }
+            Type::Stack(of, size) => {
+                let parts =
+                    (0..*size).map(|at| (at.to_string().into(), self.default_value(of, span)));
+                Val::Struct(Rc::new(parts.collect()))
+            }
+            Type::Error => Val::Scalar(named(&["error", "none"], span)),
+            other => {
+                let bits = self.bits(other, span);
+                Val::Scalar(number(0, bits, span))
+            }
+        }
+    }
+
+    fn name(&mut self, expr: &Expr, name: &Ident) -> Val {
+        match self.checked.defs.get(&expr.id).cloned() {
+            Some(Def::Param(id)) => self.env.find(id).unwrap_or(Val::Nothing),
+            Some(Def::Decl(decl)) => self.declared_value(&decl),
+            _ => {
+                self.unsupported(expr.span, format!("`{}` is not supported here", name.value));
+                Val::Nothing
+            }
+        }
+    }
+
+    /// What a declaration stands for.
+    pub(super) fn declared_value(&mut self, decl: &Rc<Decl>) -> Val {
+        if let Some(found) = self.env.find(decl.id) {
+            return found;
+        }
+        match &decl.kind {
+            DeclKind::Const(_, value) => self.eval(value),
+            DeclKind::Action { .. } => Val::Action(self.root.clone()),
+            DeclKind::Instance { args, .. } => {
+                let outer = std::mem::replace(&mut self.env, self.root.clone());
+                let value = self.instance(decl, args);
+                self.root.bind(decl.id, value.clone());
+                self.env = outer;
+                value
+            }
+            _ => Val::Nothing,
+        }
+    }
+
+    fn member(&mut self, expr: &Expr, of: &Expr, name: &Ident) -> Val {
+        let value = self.eval(of);
+        match &value {
+            Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
+                let found = fields.iter().find(|(known, _)| *known == name.value);
+                found.map_or(Val::Nothing, |(_, value)| value.clone())
+            }
+            Val::Header(header) => {
+                let found =
+                    header.ty.fields.iter().find(|(known, _)| *known == name.value).cloned();
+                let Some((_, ty)) = found else { return Val::Nothing };
+                self.header_part(header, &name.value, &ty, expr.span)
+            }
+            Val::Literal(None) => {
+                let ty = self.type_of(expr);
+                self.default_value(&ty, expr.span)
+            }
+            Val::Stack(stack) => {
+                let Type::Struct(ty) = &stack.of else { return Val::Nothing };
+                if !stack.elements.is_empty() {
+                    self.unsupported(
+                        expr.span,
+                        "`next` and `last` of a stack of unions are not supported",
+                    );
+                    return Val::Nothing;
+                }
+                let plain = path(&[&stack.name], expr.span);
+                match &*name.value {
+                    "next" => Val::Header(Rc::new(Header { path: plain, ty: ty.clone() })),
+                    "last" => {
+                        let path = path(&[&stack.name, "last"], expr.span);
+                        Val::Header(Rc::new(Header { path, ty: ty.clone() }))
+                    }
+                    _ => {
+                        let depth = named(&[&stack.name, "depth"], expr.span);
+                        Val::Scalar(binary(AstBin::Sub, depth, number(1, 32, expr.span), expr.span))
+                    }
+                }
+            }
+            Val::Applied(hit) => match &*name.value {
+                "hit" => Val::Scalar(hit.clone()),
+                "miss" => Val::Scalar(not(hit.clone())),
+                _ => {
+                    self.unsupported(expr.span, "`action_run` stands in `switch` only");
+                    Val::Nothing
+                }
+            },
+            _ => Val::Nothing,
+        }
+    }
+
+    fn index(&mut self, of: &Expr, index: &Expr) -> Val {
+        let value = self.eval(of);
+        let at = self.scalar(index);
+        match &value {
+            Val::Stack(stack) => {
+                let at = if known(&at).is_none() && self.out_of_path(&at) {
+                    self.keep(at, 32)
+                } else {
+                    at
+                };
+                self.element(&stack.clone(), at, index.span)
+            }
+            Val::Struct(fields) => {
+                let found = known(&at).and_then(|at| fields.get(at as usize));
+                found.map_or(Val::Nothing, |(_, value)| value.clone())
+            }
+            _ => Val::Nothing,
+        }
+    }
+
+    /// An index that is an expression of its own is kept first, since it may be written many times.
+    fn out_of_path(&self, at: &AstExpr) -> bool {
+        !matches!(at.value, crate::ast::Ast::Path(_)) && self.place != Place::Parser
+    }
+
+    fn plus_slice(&mut self, expr: &Expr, of: &Expr, base: &Expr, width: &Expr) -> Val {
+        let value = self.scalar(of);
+        let width = self.known_number(width) as u32;
+        let base = self.scalar(base);
+        if let Some(low) = known(&base) {
+            return Val::Scalar(slice(value, low as u32 + width - 1, low as u32, expr.span));
+        }
+        let moved = binary(AstBin::Shr, value, base, expr.span);
+        Val::Scalar(slice(moved, width - 1, 0, expr.span))
+    }
+
+    fn mux(&mut self, expr: &Expr, condition: &Expr, then: &Expr, other: &Expr) -> Val {
+        let condition = self.scalar(condition);
+        if let Some(holds) = known(&condition) {
+            return self.eval(if holds != 0 { then } else { other });
+        }
+        let (a, before_a) = self.apart(|lower| lower.eval(then));
+        let (b, before_b) = self.apart(|lower| lower.eval(other));
+        let ty = self.type_of(expr);
+        if before_a.is_empty()
+            && before_b.is_empty()
+            && let (Val::Scalar(a), Val::Scalar(b)) = (&a, &b)
+        {
+            return Val::Scalar(mux(condition, a.clone(), b.clone(), expr.span));
+        }
+        if self.place == Place::Parser {
+            self.unsupported(expr.span, "this choice is not supported in a parser");
+            return Val::Nothing;
+        }
+        let to = self.storage(&ty, "chosen", expr.span);
+        let ((), then) = self.apart(|lower| {
+            lower.out = before_a;
+            lower.assign(&to, &a, &ty, expr.span);
+        });
+        let ((), other) = self.apart(|lower| {
+            lower.out = before_b;
+            lower.assign(&to, &b, &ty, expr.span);
+        });
+        self.push(StmtKind::If(condition, then, other), expr.span);
+        to
+    }
+
+    fn cast(&mut self, expr: &Expr, value: &Expr) -> Val {
+        let to = self.type_of(expr);
+        let from = self.type_of(value);
+        let inner = self.eval(value);
+        let scalar = match &inner {
+            Val::Scalar(scalar) => scalar.clone(),
+            // A struct with one field.
+            Val::Struct(fields)
+                if fields.len() == 1 && !matches!(to, Type::Struct(_) | Type::Tuple(_)) =>
+            {
+                match &fields[0].1 {
+                    Val::Scalar(scalar) => scalar.clone(),
+                    _ => return inner,
+                }
+            }
+            _ => return inner,
+        };
+        Val::Scalar(self.convert(scalar, &from, &to, expr.span))
+    }
+
+    /// A number in the width of another type.
+    pub(super) fn convert(
+        &mut self,
+        value: AstExpr,
+        from: &Type,
+        to: &Type,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let (a, b) = (self.bits(from, span), self.bits(to, span));
+        if a == b || b == 0 {
+            return value;
+        }
+        if a == 0 {
+            return match known(&value) {
+                Some(number_value) => cast(b, number(number_value, 128, span)),
+                None => cast(b, value),
+            };
+        }
+        if matches!(from.base(), Type::Int(_)) && b > a {
+            return self.extended(value, a, b, span);
+        }
+        cast(b, value)
+    }
+
+    /// A signed number in a larger width.
+    pub(super) fn extended(
+        &mut self,
+        value: AstExpr,
+        from: u32,
+        to: u32,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let value = if matches!(value.value, crate::ast::Ast::Path(_)) {
+            value
+        } else {
+            self.keep(value, from)
+        };
+        if let Some(value) = known(&value) {
+            let negative = value >> (from - 1) & 1 == 1;
+            let ones = if to >= 128 { u128::MAX } else { (1 << to) - 1 };
+            let high = if negative { ones & !((1 << from) - 1) } else { 0 };
+            return number(value | high, to, span);
+        }
+        let sign = slice(value.clone(), from - 1, from - 1, span);
+        let more = to - from;
+        let ones = if more >= 128 { u128::MAX } else { (1 << more) - 1 };
+        let negative = binary(AstBin::Eq, sign, number(1, 1, span), span);
+        let high = mux(negative, number(ones, more, span), number(0, more, span), span);
+        binary(AstBin::Concat, high, value, span)
+    }
+
+    fn list(&mut self, ty: &Type, items: &[Expr], span: SourceSpan) -> Val {
+        let values: Vec<Val> = items.iter().map(|item| self.eval(item)).collect();
+        let names: Vec<(Rc<str>, Type)> = match ty {
+            Type::Struct(of) => of.fields.clone(),
+            Type::Tuple(parts) | Type::Listed(parts, _) => parts
+                .iter()
+                .enumerate()
+                .map(|(at, ty)| (at.to_string().into(), ty.clone()))
+                .collect(),
+            Type::Stack(of, size) => {
+                (0..*size).map(|at| (at.to_string().into(), (**of).clone())).collect()
+            }
+            _ => (0..values.len()).map(|at| (at.to_string().into(), Type::Any)).collect(),
+        };
+        let mut values = values.into_iter();
+        let fields = names.iter().map(|(name, ty)| {
+            (name.clone(), values.next().unwrap_or_else(|| self.default_value(ty, span)))
+        });
+        let fields = Rc::new(fields.collect());
+        if ty.is_header() { Val::Literal(Some(fields)) } else { Val::Struct(fields) }
+    }
+
+    fn record(&mut self, ty: &Type, given: &[(Ident, Expr)], span: SourceSpan) -> Val {
+        let values: Vec<(Rc<str>, Val)> =
+            given.iter().map(|(name, value)| (name.value.clone(), self.eval(value))).collect();
+        let Type::Struct(of) = ty else { return Val::Struct(Rc::new(values)) };
+        let fields = of.fields.iter().map(|(name, ty)| {
+            let found =
+                values.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            (name.clone(), found.unwrap_or_else(|| self.default_value(ty, span)))
+        });
+        let fields = Rc::new(fields.collect());
+        if ty.is_header() { Val::Literal(Some(fields)) } else { Val::Struct(fields) }
+    }
+
+    /// `lookahead<T>()`: the bits from here on, part by part.
+    pub(super) fn lookahead(&mut self, ty: &Type, at: &mut u32, span: SourceSpan) -> Val {
+        match ty {
+            Type::New(_, base) => self.lookahead(base, at, span),
+            Type::Struct(of) if of.kind != StructKind::Union => {
+                let parts =
+                    of.fields.iter().map(|(name, ty)| (name.clone(), self.lookahead(ty, at, span)));
+                let fields = Rc::new(parts.collect());
+                if ty.is_header() { Val::Literal(Some(fields)) } else { Val::Struct(fields) }
+            }
+            Type::Tuple(parts) => {
+                let parts = parts
+                    .iter()
+                    .enumerate()
+                    .map(|(n, ty)| (n.to_string().into(), self.lookahead(ty, at, span)));
+                Val::Struct(Rc::new(parts.collect()))
+            }
+            other => {
+                let bits = self.bits(other, span);
+                if bits > 128 {
+                    self.unsupported(
+                        span,
+                        format!("`lookahead` of {bits} bits at once: at most 128"),
+                    );
+                }
+                let args = vec![
+                    number(u128::from(bits.min(128)), 0, span),
+                    number(u128::from(*at), 0, span),
+                ];
+                *at += bits;
+                Val::Scalar(call("lookahead", args, span))
+            }
+        }
+    }
+
+    /// A path of names only, for the tree.
+    pub(super) fn plain_path(header: &Header) -> Option<String> {
+        match header.path.parts.first() {
+            Some(PathPart::Name(Sp { value, .. })) => Some(value.clone()),
+            _ => None,
+        }
+    }
+}

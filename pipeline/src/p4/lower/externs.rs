@@ -1,0 +1,353 @@
+//! Externs: objects with state, functions of the architectures.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{CallInfo, Type};
+use super::build::{cast, known, named, number, path};
+use super::env::{Object, Val};
+use super::{Lower, Place};
+use crate::ast::{self, Ast, AstExpr, PathPart, Sp, StmtKind as Made};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    /// An instance of an extern, with what the tree declares for it.
+    pub(super) fn new_object(
+        &mut self,
+        decl: &Rc<Decl>,
+        types: Rc<Vec<Type>>,
+        args: Vec<Val>,
+        name: &str,
+        annotations: &[Annotation],
+        span: SourceSpan,
+    ) -> Val {
+        let size = |at: usize| match args.get(at) {
+            Some(Val::Scalar(size)) => known(size).unwrap_or(1).clamp(1, 1 << 24) as u64,
+            _ => 1,
+        };
+        let _ = annotations;
+        let wanted = if name.is_empty() { &*decl.name.value } else { name };
+        let kind = &*decl.name.value;
+        let made = match kind {
+            "counter" | "Counter" | "meter" | "Meter" | "register" | "Register" => {
+                self.names.fresh(wanted, self.env.clone().prefix())
+            }
+            _ => wanted.to_owned(),
+        };
+        let declared = Sp::new(made.clone(), span);
+        let object =
+            Object { name: made, decl: decl.clone(), types: types.clone(), args: args.clone() };
+        match kind {
+            "counter" | "Counter" => {
+                let size = Sp::new(size(0), span);
+                self.unit.counters.push((declared, ast::CounterDecl { size }));
+            }
+            "meter" | "Meter" => {
+                let packets = self.counts_packets(&object);
+                let size = Sp::new(size(0), span);
+                self.unit
+                    .meters
+                    .push((declared, ast::MeterDecl { size, two_rates: true, packets }));
+            }
+            "register" | "Register" => {
+                let bits = match types.first() {
+                    Some(ty) => self.bits(ty, span),
+                    None => 1,
+                };
+                let cell = ast::TypeRef::Bits(Sp::new(u64::from(bits), span));
+                let cells = vec![(Sp::new("value".to_owned(), span), cell)];
+                self.unit
+                    .registers
+                    .push((declared, ast::RegisterDecl { cells, size: Sp::new(size(0), span) }));
+            }
+            _ => {}
+        }
+        Val::Object(Rc::new(object))
+    }
+
+    /// Whether a meter or its type counts packets: the first member of `MeterType` in both architectures.
+    pub(super) fn counts_packets(&self, object: &Object) -> bool {
+        let at = if object.decl.name.value.to_ascii_lowercase().contains("direct") { 0 } else { 1 };
+        matches!(object.args.get(at), Some(Val::Scalar(kind)) if known(kind) == Some(0))
+    }
+
+    /// A method of an extern.
+    pub(super) fn method(
+        &mut self,
+        expr: &Expr,
+        object: &Val,
+        decl: &Rc<Decl>,
+        at: usize,
+        info: &CallInfo,
+        args: &[Arg],
+    ) -> Val {
+        let DeclKind::Extern(external) = &decl.kind else { return Val::Nothing };
+        let Some(method) = external.methods.get(at) else { return Val::Nothing };
+        let ordered: Vec<Arg> =
+            info.order.iter().filter_map(|at| at.and_then(|at| args.get(at))).cloned().collect();
+        let span = expr.span;
+        match (&*decl.name.value, object) {
+            ("packet_in", _) => self.packet_in(expr, &method.name.value, &ordered),
+            ("packet_out", _) => {
+                if let Some(arg) = ordered.first() {
+                    let value = self.eval(&arg.value);
+                    self.emit(&value, span);
+                }
+                Val::Nothing
+            }
+            (kind, Val::Object(object)) => {
+                let object = object.clone();
+                self.object_method(expr, kind, &object, &method.name.value, &ordered)
+            }
+            _ => {
+                let text =
+                    format!("`{}` of `{}` is not supported", method.name.value, decl.name.value);
+                self.unsupported(span, text);
+                Val::Nothing
+            }
+        }
+    }
+
+    fn object_method(
+        &mut self,
+        expr: &Expr,
+        kind: &str,
+        object: &Rc<Object>,
+        name: &str,
+        args: &[Arg],
+    ) -> Val {
+        let span = expr.span;
+        match (kind, name) {
+            ("counter" | "Counter", "count") => {
+                let Some(arg) = args.first() else { return Val::Nothing };
+                let index = self.index_value(&arg.value);
+                self.run("count", vec![named(&[&object.name], span), index], span);
+                Val::Nothing
+            }
+            ("direct_counter" | "DirectCounter", "count") => Val::Nothing,
+            ("register", "read") => {
+                let [to, index] = args else { return Val::Nothing };
+                let value = self.cell(object, &index.value, span);
+                let ty = object.types.first().cloned().unwrap_or(Type::Any);
+                let value = self.effect(value, 0, span);
+                let place = self.eval(&to.value);
+                self.assign(&place, &Val::Scalar(value), &ty, span);
+                Val::Nothing
+            }
+            ("register", "write") | ("Register", "write") => {
+                let [index, value] = args else { return Val::Nothing };
+                let ty = object.types.first().cloned().unwrap_or(Type::Any);
+                let place = self.cell(object, &index.value, span);
+                let value = self.eval_as(&value.value, &ty);
+                self.assign(&Val::Scalar(place), &value, &ty, span);
+                Val::Nothing
+            }
+            ("Register", "read") => {
+                let Some(index) = args.first() else { return Val::Nothing };
+                let value = self.cell(object, &index.value, span);
+                Val::Scalar(self.effect(value, 0, span))
+            }
+            ("meter", "execute_meter") => {
+                let [index, to] = args else { return Val::Nothing };
+                let index = self.index_value(&index.value);
+                let color =
+                    super::build::call("execute", vec![named(&[&object.name], span), index], span);
+                let color = self.effect(color, 2, span);
+                self.color(&to.value, color, span);
+                Val::Nothing
+            }
+            ("direct_meter", "read") => {
+                let Some(to) = args.first() else { return Val::Nothing };
+                self.color(&to.value, named(&["std", "color"], span), span);
+                Val::Nothing
+            }
+            ("Checksum16", "get") => {
+                let Some(data) = args.first() else { return Val::Nothing };
+                let ty = self.type_of(&data.value);
+                let value = self.eval(&data.value);
+                let fields = self.fields(&value, &ty, span);
+                Val::Scalar(self.hashed("csum16", &fields, span).0)
+            }
+            ("Hash", "get_hash") => self.psa_hash(expr, object, args),
+            _ => {
+                let text = format!("`{name}` of the extern `{kind}` is not supported");
+                self.unsupported(span, text);
+                Val::Nothing
+            }
+        }
+    }
+
+    /// A colour in the width of where it goes.
+    fn color(&mut self, to: &Expr, color: AstExpr, span: SourceSpan) {
+        let ty = self.type_of(to);
+        let bits = self.bits(&ty, span);
+        let place = self.eval(to);
+        let value = if bits == 2 { color } else { cast(bits, color) };
+        self.assign(&place, &Val::Scalar(value), &ty, span);
+    }
+
+    fn index_value(&mut self, index: &Expr) -> AstExpr {
+        let value = self.scalar(index);
+        match known(&value) {
+            Some(value) => number(value, 32, index.span),
+            None => value,
+        }
+    }
+
+    /// `register[index]`.
+    fn cell(&mut self, object: &Object, index: &Expr, span: SourceSpan) -> AstExpr {
+        let mut path = path(&[&object.name], span);
+        let index = self.index_value(index);
+        path.parts.push(PathPart::Index(index));
+        Sp::new(Ast::Path(path), span)
+    }
+
+    fn psa_hash(&mut self, expr: &Expr, object: &Rc<Object>, args: &[Arg]) -> Val {
+        let span = expr.span;
+        let Some(algorithm) = object.args.first().and_then(|value| self.algorithm(value, span))
+        else {
+            return Val::Nothing;
+        };
+        let to = object.types.first().cloned().unwrap_or(Type::Bit(32));
+        let bits = self.bits(&to, span);
+        let data = if args.len() == 3 { &args[1] } else { &args[0] };
+        let ty = self.type_of(&data.value);
+        let value = self.eval(&data.value);
+        let fields = self.fields(&value, &ty, span);
+        let hash = self.hashed(algorithm, &fields, span);
+        if let [base, _, max] = args {
+            let ty = self.type_of(&base.value);
+            let width = self.bits(&ty, span);
+            let (base, max) = (self.scalar(&base.value), self.scalar(&max.value));
+            return Val::Scalar(self.hash_range(hash, (base, width), (max, width), bits, span));
+        }
+        Val::Scalar(if hash.1 == bits { hash.0 } else { cast(bits, hash.0) })
+    }
+
+    /// An extern function.
+    pub(super) fn external(
+        &mut self,
+        expr: &Expr,
+        decl: &Rc<Decl>,
+        info: &CallInfo,
+        args: &[Arg],
+    ) -> Val {
+        let ordered: Vec<Arg> =
+            info.order.iter().filter_map(|at| at.and_then(|at| args.get(at))).cloned().collect();
+        let span = expr.span;
+        match &*decl.name.value {
+            "verify" => {
+                let [condition, error] = ordered.as_slice() else { return Val::Nothing };
+                let (condition, error) = (self.scalar(&condition.value), self.scalar(&error.value));
+                self.run("verify", vec![condition, error], span);
+                Val::Nothing
+            }
+            "static_assert" | "assert" | "assume" | "log_msg" => Val::Scalar(number(1, 1, span)),
+            name => self.v1model_function(expr, name, &ordered, info),
+        }
+    }
+
+    /// Headers leave in the order of `emit`.
+    fn emit(&mut self, value: &Val, span: SourceSpan) {
+        match value {
+            Val::Header(header) => {
+                let Some(name) = Self::plain_path(header) else { return };
+                if header.path.parts.len() > 1 {
+                    self.unsupported(span, "`emit` of one element of a stack is not supported");
+                    return;
+                }
+                self.emit_name(name, span);
+            }
+            Val::Stack(stack) if stack.elements.is_empty() => {
+                self.emit_name(stack.name.clone(), span)
+            }
+            Val::Stack(stack) => stack.elements.clone().iter().for_each(|one| self.emit(one, span)),
+            Val::Struct(fields) | Val::Union(fields) => {
+                fields.clone().iter().for_each(|(_, value)| self.emit(value, span));
+            }
+            Val::Nothing => {}
+            _ => {
+                self.unsupported(span, "`emit` takes a header of the packet");
+            }
+        }
+    }
+
+    fn emit_name(&mut self, name: String, span: SourceSpan) {
+        if self.emits.iter().any(|known| known.value == name) {
+            self.unsupported(span, format!("`{name}` is emitted twice"));
+            return;
+        }
+        self.emits.push(Sp::new(name, span));
+    }
+
+    /// A digest of these fields.
+    pub(super) fn digest(&mut self, value: &Val, ty: &Type, wanted: &str, span: SourceSpan) {
+        let mut fields = Vec::new();
+        self.digest_fields(value, ty, "", span, &mut fields);
+        let name = self.names.fresh(wanted, "");
+        self.unit.digests.push((Sp::new(name.clone(), span), fields));
+        self.run("digest", vec![named(&[&name], span)], span);
+    }
+
+    fn digest_fields(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        name: &str,
+        span: SourceSpan,
+        into: &mut ast::Named<AstExpr>,
+    ) {
+        match value {
+            Val::Scalar(scalar) => {
+                let mut name =
+                    if name.is_empty() { "value".to_owned() } else { super::names::field(name) };
+                while into.iter().any(|(known, _)| known.value == name) {
+                    name.push('_');
+                }
+                let value = if self.place == Place::Action {
+                    self.outside_action(scalar.clone(), ty, span)
+                } else {
+                    scalar.clone()
+                };
+                into.push((Sp::new(name, span), value));
+            }
+            Val::Struct(fields) | Val::Literal(Some(fields)) => {
+                for (field, value) in fields.clone().iter() {
+                    let of = super::storage::part(ty, field).unwrap_or(Type::Any);
+                    let name = if field.starts_with(|c: char| c.is_ascii_digit()) {
+                        format!("f{field}")
+                    } else {
+                        field.to_string()
+                    };
+                    self.digest_fields(value, &of, &name, span, into);
+                }
+            }
+            Val::Header(header) => {
+                let whole = Type::Struct(header.ty.clone());
+                for (field, value) in self.header_fields(header, span) {
+                    let of = super::storage::part(&whole, &field).unwrap_or(Type::Any);
+                    self.digest_fields(&value, &of, &field, span, into);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A value that an action knows, kept where a digest finds it.
+    fn outside_action(&mut self, value: AstExpr, ty: &Type, span: SourceSpan) -> AstExpr {
+        if known(&value).is_some() {
+            return value;
+        }
+        let bits = self.bits(ty, span);
+        let place = self.new_meta("digest", bits.max(1), span);
+        self.push(Made::Assign(place_path(&place), None, value), span);
+        place
+    }
+}
+
+fn place_path(place: &AstExpr) -> Sp<ast::Path> {
+    match &place.value {
+        Ast::Path(path) => Sp::new(path.clone(), place.span),
+        _ => Sp::new(ast::Path { parts: Vec::new() }, place.span),
+    }
+}

@@ -1,0 +1,178 @@
+//! Hashes and checksums over lists of fields, which P4 joins bit by bit and the language in whole bytes.
+
+use super::super::types::Type;
+use super::Lower;
+use super::arch::Arch;
+use super::build::{binary, call, cast, known, named, number, slice};
+use super::env::Val;
+use crate::ast::{AstBin, AstExpr};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    /// The hash of the language that a member of the architecture's enum means.
+    pub(super) fn algorithm(&mut self, value: &Val, span: SourceSpan) -> Option<&'static str> {
+        let number = match value {
+            Val::Scalar(scalar) => known(scalar)?,
+            _ => return None,
+        };
+        let names: &[&str] = match self.arch {
+            Arch::V1model => &["crc32", "", "crc16", "", "", "identity", "csum16", "xor16"],
+            Arch::Psa => &["identity", "crc32", "", "crc16", "", "csum16", "crc32"],
+        };
+        match names.get(number as usize) {
+            Some(&"") | None => {
+                self.unsupported(span, "this hash algorithm is not supported")
+                    .note("there are crc16, crc32, csum16, xor16 and identity");
+                None
+            }
+            Some(name) => Some(name),
+        }
+    }
+
+    /// All numbers of a value with their widths.
+    pub(super) fn fields(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        span: SourceSpan,
+    ) -> Vec<(AstExpr, u32)> {
+        let mut found = Vec::new();
+        self.fields_into(value, ty, span, &mut found);
+        found
+    }
+
+    fn fields_into(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        span: SourceSpan,
+        into: &mut Vec<(AstExpr, u32)>,
+    ) {
+        match value {
+            Val::Scalar(scalar) => {
+                if matches!(ty, Type::Varbit(_)) {
+                    self.unsupported(span, "a varbit field in a hash or checksum is not supported");
+                    return;
+                }
+                let bits = self.bits(ty, span);
+                if bits == 0 {
+                    self.unsupported(span, "a number without a width in a hash or checksum");
+                    return;
+                }
+                into.push((scalar.clone(), bits));
+            }
+            Val::Struct(fields) | Val::Literal(Some(fields)) => {
+                for (name, value) in fields.clone().iter() {
+                    let of = super::storage::part(ty, name).unwrap_or(Type::Any);
+                    self.fields_into(value, &of, span, into);
+                }
+            }
+            Val::Header(header) => {
+                let whole = Type::Struct(header.ty.clone());
+                for (name, value) in self.header_fields(header, span) {
+                    let of = super::storage::part(&whole, &name).unwrap_or(Type::Any);
+                    self.fields_into(&value, &of, span, into);
+                }
+            }
+            _ => {
+                self.unsupported(span, "this cannot be hashed");
+            }
+        }
+    }
+
+    /// The fields joined, in pieces of whole bytes; zeros fill the last one.
+    pub(super) fn pieces(&mut self, fields: &[(AstExpr, u32)], span: SourceSpan) -> Vec<AstExpr> {
+        let mut pieces = Vec::new();
+        let mut piece: Option<(AstExpr, u32)> = None;
+        for (value, bits) in fields {
+            if *bits > 128 {
+                self.unsupported(
+                    span,
+                    format!("a field of {bits} bits in a hash or checksum: at most 128"),
+                );
+                continue;
+            }
+            let mut left = *bits;
+            while left > 0 {
+                let room = 128 - piece.as_ref().map_or(0, |(_, bits)| *bits);
+                let take = left.min(room);
+                let part = if take == *bits {
+                    value.clone()
+                } else {
+                    slice(value.clone(), left - 1, left - take, span)
+                };
+                let (joined, total) = match piece.take() {
+                    Some((before, width)) => {
+                        (binary(AstBin::Concat, before, part, span), width + take)
+                    }
+                    None => (part, take),
+                };
+                left -= take;
+                if total.is_multiple_of(8) {
+                    pieces.push(joined);
+                } else {
+                    piece = Some((joined, total));
+                }
+            }
+        }
+        if let Some((last, bits)) = piece {
+            let fill = bits.next_multiple_of(8) - bits;
+            pieces.push(binary(AstBin::Concat, last, number(0, fill, span), span));
+        }
+        pieces
+    }
+
+    /// The hash of fields, and its width.
+    pub(super) fn hashed(
+        &mut self,
+        algorithm: &str,
+        fields: &[(AstExpr, u32)],
+        span: SourceSpan,
+    ) -> (AstExpr, u32) {
+        let pieces = self.pieces(fields, span);
+        let bits = match algorithm {
+            "crc32" => 32,
+            "identity" => 64,
+            _ => 16,
+        };
+        if pieces.is_empty() {
+            let nothing = match algorithm {
+                "csum16" => 0xffff,
+                _ => 0,
+            };
+            return (number(nothing, bits, span), bits);
+        }
+        let mut args = vec![named(&[algorithm], span)];
+        args.extend(pieces);
+        (call("hash", args, span), bits)
+    }
+
+    /// `base + hash % max` in the width of a type.
+    pub(super) fn hash_range(
+        &mut self,
+        hash: (AstExpr, u32),
+        base: (AstExpr, u32),
+        max: (AstExpr, u32),
+        to: u32,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let width = [hash.1, base.1, max.1, to].into_iter().max().unwrap_or(64).clamp(1, 128);
+        let wide =
+            |value: AstExpr, bits: u32| if bits == width { value } else { cast(width, value) };
+        let hash = wide(hash.0, hash.1);
+        let rest = match known(&max.0) {
+            Some(max) if max.is_power_of_two() => {
+                binary(AstBin::And, hash, number(max - 1, width, span), span)
+            }
+            Some(0) => number(0, width, span),
+            Some(max) => binary(AstBin::Rem, hash, number(max, width, span), span),
+            None => binary(AstBin::Rem, hash, wide(max.0, max.1), span),
+        };
+        let sum = match known(&base.0) {
+            Some(0) => rest,
+            Some(base) => binary(AstBin::Add, number(base, width, span), rest, span),
+            None => binary(AstBin::Add, wide(base.0, base.1), rest, span),
+        };
+        if to == width { sum } else { cast(to, sum) }
+    }
+}

@@ -1,0 +1,305 @@
+//! Operators: signed numbers, structs and conditions whose sides do something are made of simpler ones.
+
+use super::super::tree::*;
+use super::super::types::Type;
+use super::build::{binary, cast, known, mux, not, number, slice, unary};
+use super::env::Val;
+use super::{Lower, Place};
+use crate::ast::{Ast, AstBin, AstExpr, AstUn, Sp, StmtKind};
+use crate::ir::SourceSpan;
+
+impl Lower<'_> {
+    pub(super) fn unary(&mut self, operator: Unary, operand: &Expr, span: SourceSpan) -> AstExpr {
+        let value = self.scalar(operand);
+        match operator {
+            Unary::Not => match known(&value) {
+                Some(value) => number(u128::from(value == 0), 1, span),
+                None => unary(AstUn::Not, value, span),
+            },
+            Unary::Complement => unary(AstUn::Complement, value, span),
+            Unary::Minus => unary(AstUn::Negate, value, span),
+            Unary::Plus => value,
+        }
+    }
+
+    pub(super) fn binary(&mut self, expr: &Expr, op: Binary, left: &Expr, right: &Expr) -> AstExpr {
+        let span = expr.span;
+        if matches!(op, Binary::LogicalAnd | Binary::LogicalOr) {
+            return self.logical(op, left, right, span);
+        }
+        let left_ty = self.type_of(left);
+        let a = self.eval(left);
+        let (b, before) = self.apart(|lower| lower.eval(right));
+        let a = if before.is_empty() { a } else { self.keep_all(&a, &left_ty) };
+        self.out.extend(before);
+        if matches!(op, Binary::Eq | Binary::Ne) {
+            let equal = self.equal(&a, &b, &left_ty, span);
+            return if op == Binary::Eq { equal } else { not(equal) };
+        }
+        let (Val::Scalar(a), Val::Scalar(b)) = (a, b) else {
+            self.unsupported(span, "this operator is not supported here");
+            return number(0, 1, span);
+        };
+        let ty = if matches!(op, Binary::Shl | Binary::Shr | Binary::Concat) {
+            left_ty
+        } else {
+            self.wider(left_ty, right)
+        };
+        self.operate(op, a, b, &ty, span)
+    }
+
+    /// The type of the side that has a width.
+    fn wider(&self, left: Type, right: &Expr) -> Type {
+        if matches!(left, Type::Integer) { self.type_of(right) } else { left }
+    }
+
+    /// An operator on two numbers; `ty` is the type of the left one.
+    pub(super) fn operate(
+        &mut self,
+        op: Binary,
+        a: AstExpr,
+        b: AstExpr,
+        ty: &Type,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let bits = self.bits(ty, span);
+        let is_signed = matches!(ty.base(), Type::Int(_));
+        if let Some(value) = self.calculated(op, &a, &b, ty, span) {
+            return value;
+        }
+        let compare = |op: AstBin, a: AstExpr, b: AstExpr| {
+            if is_signed {
+                let signed =
+                    |value: AstExpr| Sp::new(Ast::Signed(Box::new(value.clone())), value.span);
+                binary(op, signed(a), signed(b), span)
+            } else {
+                binary(op, a, b, span)
+            }
+        };
+        match op {
+            Binary::Add => binary(AstBin::Add, a, b, span),
+            Binary::Sub => binary(AstBin::Sub, a, b, span),
+            Binary::Mul => binary(AstBin::Mul, a, b, span),
+            Binary::And => binary(AstBin::And, a, b, span),
+            Binary::Or => binary(AstBin::Or, a, b, span),
+            Binary::Xor => binary(AstBin::Xor, a, b, span),
+            Binary::Concat => binary(AstBin::Concat, a, b, span),
+            Binary::Mod => binary(AstBin::Rem, a, b, span),
+            Binary::Div => self.divide(a, b, span),
+            Binary::Shl => binary(AstBin::Shl, a, b, span),
+            Binary::Shr if is_signed => self.shift_signed(a, b, bits, span),
+            Binary::Shr => binary(AstBin::Shr, a, b, span),
+            Binary::SatAdd | Binary::SatSub if is_signed => self.saturate(op, a, b, bits, span),
+            Binary::SatAdd => binary(AstBin::SatAdd, a, b, span),
+            Binary::SatSub => binary(AstBin::SatSub, a, b, span),
+            Binary::Lt => compare(AstBin::Lt, a, b),
+            Binary::Le => compare(AstBin::Le, a, b),
+            Binary::Gt => compare(AstBin::Gt, a, b),
+            Binary::Ge => compare(AstBin::Ge, a, b),
+            Binary::Eq => binary(AstBin::Eq, a, b, span),
+            Binary::Ne => binary(AstBin::Ne, a, b, span),
+            Binary::LogicalAnd => binary(AstBin::LogicalAnd, a, b, span),
+            Binary::LogicalOr => binary(AstBin::LogicalOr, a, b, span),
+        }
+    }
+
+    /// The value, where both sides are known.
+    fn calculated(
+        &mut self,
+        op: Binary,
+        a: &AstExpr,
+        b: &AstExpr,
+        ty: &Type,
+        span: SourceSpan,
+    ) -> Option<AstExpr> {
+        let (x, y) = (known(a)?, known(b)?);
+        if self.bits(ty, span) == 0 || op == Binary::Concat {
+            return None;
+        }
+        let back = |value: u128| super::super::types::wrapped(&value.into(), ty);
+        let is_shift = matches!(op, Binary::Shl | Binary::Shr);
+        let right = if is_shift { y.into() } else { back(y) };
+        let Some(value) = super::super::types::calculate(op, &back(x), &right, ty) else {
+            if matches!(op, Binary::Div | Binary::Mod) {
+                self.report.error(crate::diag::codes::P4_TYPE, span, "division by zero");
+            }
+            return None;
+        };
+        let compares = matches!(op, Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge);
+        match self.constant(&value, if compares { &Type::Bool } else { ty }, span) {
+            Val::Scalar(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn divide(&mut self, a: AstExpr, b: AstExpr, span: SourceSpan) -> AstExpr {
+        match known(&b) {
+            Some(by) if by.is_power_of_two() => {
+                binary(AstBin::Shr, a, number(u128::from(by.trailing_zeros()), 32, span), span)
+            }
+            _ => {
+                self.unsupported(span, "division by anything but a constant power of two")
+                    .note("there is no division in the data plane");
+                a
+            }
+        }
+    }
+
+    /// A shift that keeps the sign.
+    fn shift_signed(&mut self, a: AstExpr, by: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
+        let a = if self.place == Place::Parser { a } else { self.keep(a, bits) };
+        let sign = binary(
+            AstBin::Eq,
+            slice(a.clone(), bits - 1, bits - 1, span),
+            number(1, 1, span),
+            span,
+        );
+        let complement = |value: AstExpr| unary(AstUn::Complement, value, span);
+        let negative = complement(binary(AstBin::Shr, complement(a.clone()), by.clone(), span));
+        mux(sign, negative, binary(AstBin::Shr, a, by, span), span)
+    }
+
+    /// Saturating addition of signed numbers, in one bit more.
+    fn saturate(
+        &mut self,
+        op: Binary,
+        a: AstExpr,
+        b: AstExpr,
+        bits: u32,
+        span: SourceSpan,
+    ) -> AstExpr {
+        if bits >= 128 {
+            self.unsupported(span, "saturating arithmetic on 128 signed bits");
+            return a;
+        }
+        let a = self.extended(a, bits, bits + 1, span);
+        let b = self.extended(b, bits, bits + 1, span);
+        let op = if op == Binary::SatAdd { AstBin::Add } else { AstBin::Sub };
+        let sum = binary(op, a, b, span);
+        let sum = self.keep(sum, bits + 1);
+        let top = || slice(sum.clone(), bits, bits - 1, span);
+        let is = |value: u128| binary(AstBin::Eq, top(), number(value, 2, span), span);
+        let most = number((1 << (bits - 1)) - 1, bits, span);
+        let least = number(1 << (bits - 1), bits, span);
+        let exact = slice(sum.clone(), bits - 1, 0, span);
+        mux(is(0b01), most, mux(is(0b10), least, exact, span), span)
+    }
+
+    fn logical(&mut self, op: Binary, left: &Expr, right: &Expr, span: SourceSpan) -> AstExpr {
+        let a = self.scalar(left);
+        let is_and = op == Binary::LogicalAnd;
+        if let Some(value) = known(&a) {
+            return if (value != 0) == is_and {
+                self.scalar(right)
+            } else {
+                number(u128::from(!is_and), 1, span)
+            };
+        }
+        let (b, before) = self.apart(|lower| lower.scalar(right));
+        if before.is_empty() {
+            let op = if is_and { AstBin::LogicalAnd } else { AstBin::LogicalOr };
+            return match known(&b) {
+                Some(value) if (value != 0) == is_and => a,
+                _ => binary(op, a, b, span),
+            };
+        }
+        // The right side does something, so it runs only where its value is asked for.
+        let result = self.new_meta("condition", 1, span);
+        self.set(&result, a, span);
+        let ((), then) = self.apart(|lower| {
+            lower.out = before;
+            lower.set(&result, b, span);
+        });
+        let condition = if is_and { result.clone() } else { not(result.clone()) };
+        self.push(StmtKind::If(condition, then, Vec::new()), span);
+        result
+    }
+
+    /// Whether two values are equal, part by part.
+    pub(super) fn equal(&mut self, a: &Val, b: &Val, ty: &Type, span: SourceSpan) -> AstExpr {
+        let truth = |value: bool| number(u128::from(value), 1, span);
+        match (a, b) {
+            (Val::Scalar(a), Val::Scalar(b)) => match (known(a), known(b)) {
+                (Some(x), Some(y)) => truth(x == y),
+                (None, Some(_))
+                    if matches!(&b.value, Ast::Number { bits: None, .. })
+                        && self.bits(ty, span) > 0 =>
+                {
+                    let bits = self.bits(ty, span);
+                    binary(AstBin::Eq, a.clone(), cast(bits, b.clone()), span)
+                }
+                _ => binary(AstBin::Eq, a.clone(), b.clone(), span),
+            },
+            (Val::Struct(x), Val::Struct(y)) | (Val::Union(x), Val::Union(y)) => {
+                self.all_equal(x, y, ty, span)
+            }
+            (Val::Header(x), Val::Header(y)) => {
+                let (left, right) = (self.is_valid(x, span), self.is_valid(y, span));
+                let (x, y) = (self.header_fields(x, span), self.header_fields(y, span));
+                let same = self.all_equal(&x, &y, ty, span);
+                let both = binary(AstBin::LogicalAnd, left.clone(), right.clone(), span);
+                let none = binary(AstBin::LogicalAnd, not(left), not(right), span);
+                let both = binary(AstBin::LogicalAnd, both, same, span);
+                binary(AstBin::LogicalOr, none, both, span)
+            }
+            (Val::Header(x), Val::Literal(fields)) | (Val::Literal(fields), Val::Header(x)) => {
+                let valid = self.is_valid(x, span);
+                match fields {
+                    None => not(valid),
+                    Some(fields) => {
+                        let x = self.header_fields(x, span);
+                        let same = self.all_equal(&x, fields, ty, span);
+                        binary(AstBin::LogicalAnd, valid, same, span)
+                    }
+                }
+            }
+            (Val::Literal(None), Val::Literal(None)) => truth(true),
+            (Val::Literal(Some(x)), Val::Literal(Some(y))) => self.all_equal(x, y, ty, span),
+            (Val::Literal(_), Val::Literal(_)) => truth(false),
+            (Val::Stack(x), Val::Stack(y)) => {
+                let mut all = truth(true);
+                for at in 0..x.size.min(y.size) {
+                    let index = || number(u128::from(at), 0, span);
+                    let (left, right) =
+                        (self.element(x, index(), span), self.element(y, index(), span));
+                    let of = x.of.clone();
+                    let same = self.equal(&left, &right, &of, span);
+                    all = both(all, same, span);
+                }
+                all
+            }
+            (Val::Nothing, _) | (_, Val::Nothing) => truth(true),
+            _ => {
+                self.unsupported(span, "these cannot be compared");
+                truth(false)
+            }
+        }
+    }
+
+    fn all_equal(
+        &mut self,
+        a: &[(std::rc::Rc<str>, Val)],
+        b: &[(std::rc::Rc<str>, Val)],
+        ty: &Type,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let mut all = number(1, 1, span);
+        for (at, (name, left)) in a.iter().enumerate() {
+            let found = b.iter().find(|(known, _)| known == name).or_else(|| b.get(at));
+            let Some((_, right)) = found else { continue };
+            let of = super::storage::part(ty, name).unwrap_or(Type::Any);
+            let same = self.equal(left, right, &of, span);
+            all = both(all, same, span);
+        }
+        all
+    }
+}
+
+/// `a && b`, without what is known to hold.
+pub(super) fn both(a: AstExpr, b: AstExpr, span: SourceSpan) -> AstExpr {
+    match (known(&a), known(&b)) {
+        (Some(1), _) => b,
+        (_, Some(1)) => a,
+        _ => binary(AstBin::LogicalAnd, a, b, span),
+    }
+}

@@ -1,0 +1,375 @@
+//! Parsers: states of the tree, with sub-parsers and conditions as states of their own.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::Type;
+use super::build::{known, number};
+use super::env::{BlockVal, Env, Val};
+use super::names::plain;
+use super::{Lower, Place};
+use crate::ast::{self, CaseDecl, NextDecl, PatternDecl, Sp, StateDecl};
+use crate::ir::SourceSpan;
+
+/// Most states.
+const STATES_MAX: usize = 1024;
+
+/// The state that is being made, and the names that are taken.
+#[derive(Debug)]
+pub(super) struct Current {
+    name: String,
+    span: SourceSpan,
+    taken: HashSet<String>,
+}
+
+impl Current {
+    /// No state yet.
+    pub(super) fn new(span: SourceSpan) -> Self {
+        Current { name: String::new(), span, taken: HashSet::new() }
+    }
+}
+
+impl Lower<'_> {
+    /// A name for a state.
+    fn state_name(&mut self, wanted: &str, prefix: &str) -> String {
+        let wanted = plain(wanted);
+        let mut name = if prefix.is_empty() { wanted } else { format!("{prefix}_{wanted}") };
+        while matches!(name.as_str(), "accept" | "reject") || !self.state.taken.insert(name.clone())
+        {
+            name.push('_');
+        }
+        name
+    }
+
+    fn begin_state(&mut self, name: String, span: SourceSpan) {
+        self.state.name = name;
+        self.state.span = span;
+    }
+
+    fn end_state(&mut self, next: NextDecl) {
+        let span = self.state.span;
+        let statements = std::mem::take(&mut self.out);
+        let decl = StateDecl {
+            extract: Vec::new(),
+            verify: Vec::new(),
+            statements,
+            extract_at: Vec::new(),
+            body_end: None,
+            call: None,
+            next,
+            span,
+        };
+        let name = std::mem::take(&mut self.state.name);
+        if self.states.len() > STATES_MAX {
+            self.unsupported(span, format!("a parser has at most {STATES_MAX} states"));
+            return;
+        }
+        self.states.push((Sp::new(name, span), decl));
+    }
+
+    /// The parser of the program.
+    pub(super) fn main_parser(&mut self, parser: &ParserDecl, scope: Env) {
+        let outer = std::mem::replace(&mut self.place, Place::Parser);
+        self.state.taken.insert("start".to_owned());
+        self.parser_states(parser, scope, "", "start".to_owned(), "accept");
+        self.place = outer;
+        let mut states = std::mem::take(&mut self.states);
+        for (_, state) in &mut states {
+            leading_extracts(state);
+        }
+        self.unit.parser = states;
+    }
+
+    /// The states of a parser; its `start` gets the name `first`, its `accept` is the state `accept`.
+    fn parser_states(
+        &mut self,
+        parser: &ParserDecl,
+        scope: Env,
+        prefix: &str,
+        first: String,
+        accept: &str,
+    ) {
+        let states = parser.states.clone().unwrap_or_default();
+        let outer = std::mem::replace(&mut self.env, scope);
+        let span = states.first().map_or(self.span, |state| state.name.span);
+        self.begin_state(first.clone(), span);
+        for local in &parser.locals {
+            if let DeclKind::ValueSet(_, size) = &local.kind {
+                self.value_set(local, size);
+            } else {
+                self.local(local);
+            }
+        }
+        let mut names: HashMap<Rc<str>, String> = HashMap::new();
+        names.insert("accept".into(), accept.to_owned());
+        names.insert("reject".into(), "reject".to_owned());
+        let loops = states.iter().any(|state| goes_to(state, "start"));
+        let has_locals = !self.out.is_empty() && loops;
+        let start = if has_locals { self.state_name("begin", prefix) } else { first };
+        names.insert("start".into(), start.clone());
+        if has_locals {
+            self.end_state(NextDecl::To(Some(Sp::new(start, span))));
+        }
+        let (mut ordered, rest): (Vec<&State>, Vec<&State>) =
+            states.iter().partition(|state| &*state.name.value == "start");
+        ordered.extend(rest);
+        for state in &ordered {
+            if &*state.name.value != "start" {
+                let name = self.state_name(&state.name.value, prefix);
+                names.insert(state.name.value.clone(), name);
+            }
+        }
+        for state in ordered {
+            let name = names.get(&state.name.value).cloned().unwrap_or_default();
+            self.begin_state(name, state.name.span);
+            self.block(&state.body.statements);
+            let next = self.next(&state.next, &names);
+            self.end_state(next);
+        }
+        self.env = outer;
+    }
+
+    fn value_set(&mut self, decl: &Rc<Decl>, size: &Expr) {
+        let ty = self.declared(decl.id);
+        let span = decl.name.span;
+        let one = match &ty {
+            Type::Tuple(parts) if parts.len() == 1 => parts[0].clone(),
+            Type::Struct(of) if of.fields.len() == 1 => of.fields[0].1.clone(),
+            other => other.clone(),
+        };
+        if matches!(one, Type::Struct(_) | Type::Tuple(_)) {
+            self.unsupported(span, "a value set of several keys is not supported");
+            return;
+        }
+        let bits = self.bits(&one, span);
+        let size = self.known_number(size) as u64;
+        let name = self.names.fresh(&decl.name.value, "");
+        let ty = ast::TypeRef::Bits(Sp::new(u64::from(bits), span));
+        let set = ast::ValueSetDecl { ty, size: Sp::new(size, span), values: Vec::new() };
+        self.unit.value_sets.push((Sp::new(name.clone(), span), set));
+        self.bind(decl.id, Val::Text(name.into()));
+    }
+
+    fn next(&mut self, next: &Transition, names: &HashMap<Rc<str>, String>) -> NextDecl {
+        let target =
+            |to: &Ident| Sp::new(names.get(&to.value).cloned().unwrap_or_default(), to.span);
+        match next {
+            Transition::None => NextDecl::To(Some(Sp::new("reject".to_owned(), self.span))),
+            Transition::To(to) => NextDecl::To(Some(target(to))),
+            Transition::Select(select) => {
+                let mut keys = Vec::new();
+                let mut types = Vec::new();
+                for key in &select.keys {
+                    let ty = self.type_of(key);
+                    let value = self.eval(key);
+                    self.select_key(&value, &ty, key, &mut keys, &mut types);
+                }
+                let (mut cases, mut default) = (Vec::new(), None);
+                for (set, to) in &select.cases {
+                    if default.is_some() {
+                        break;
+                    }
+                    let patterns = self.case(set, &types);
+                    let Some(patterns) = patterns else {
+                        default = Some(target(to));
+                        continue;
+                    };
+                    cases.push(CaseDecl { patterns, to: target(to), span: set.span });
+                }
+                NextDecl::Select { keys, cases, default }
+            }
+        }
+    }
+
+    fn select_key(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        key: &Expr,
+        keys: &mut Vec<ast::AstExpr>,
+        types: &mut Vec<Type>,
+    ) {
+        match value {
+            Val::Scalar(scalar) => {
+                let bits = self.bits(ty, key.span);
+                keys.push(match known(scalar) {
+                    Some(value) => number(value, if bits == 0 { 128 } else { bits }, key.span),
+                    None => scalar.clone(),
+                });
+                types.push(if bits == 0 { Type::Bit(128) } else { ty.clone() });
+            }
+            Val::Struct(fields) => {
+                for (name, value) in fields.clone().iter() {
+                    let of = super::storage::part(ty, name).unwrap_or(Type::Any);
+                    self.select_key(value, &of, key, keys, types);
+                }
+            }
+            _ => {
+                self.unsupported(key.span, "`select` cannot look at this");
+            }
+        }
+    }
+
+    /// The patterns of a case; `None`: everything.
+    fn case(&mut self, set: &Expr, types: &[Type]) -> Option<Vec<Sp<PatternDecl>>> {
+        let mut items = Vec::new();
+        flatten(set, &mut items);
+        if items.len() == 1 && matches!(&*items[0].kind, ExprKind::Any) {
+            return None;
+        }
+        let mut patterns = Vec::new();
+        for (at, ty) in types.iter().enumerate() {
+            let Some(item) = items.get(at) else { continue };
+            let pattern = match &*item.kind {
+                ExprKind::Name(..) if matches!(self.type_of(item), Type::Set(_)) => {
+                    match self.eval(item) {
+                        Val::Text(name) => PatternDecl::Set(Sp::new(name.to_string(), item.span)),
+                        _ => PatternDecl::Any,
+                    }
+                }
+                _ => self.pattern(item, ty).unwrap_or(PatternDecl::Any),
+            };
+            patterns.push(Sp::new(pattern, item.span));
+        }
+        if patterns.iter().all(|pattern| pattern.value == PatternDecl::Any) {
+            return None;
+        }
+        Some(patterns)
+    }
+
+    /// A sub-parser that is applied in a state: its states, and a state for what follows.
+    pub(super) fn call_parser(
+        &mut self,
+        block: &Rc<BlockVal>,
+        parser: &ParserDecl,
+        scope: Env,
+        span: SourceSpan,
+    ) {
+        if self.place != Place::Parser {
+            return;
+        }
+        let prefix = self.state.name.clone();
+        let first = self.state_name(&block.name, &prefix);
+        let behind = self.state_name("behind", &first);
+        self.end_state(NextDecl::To(Some(Sp::new(first.clone(), span))));
+        let inner = first.clone();
+        self.inlined(span, |lower| lower.parser_states(parser, scope, &inner, first, &behind));
+        self.begin_state(behind, span);
+    }
+
+    /// `if` in a state: states for both branches and for what follows.
+    pub(super) fn parser_if(
+        &mut self,
+        condition: &Expr,
+        then: &Stmt,
+        other: &Stmt,
+        span: SourceSpan,
+    ) {
+        let value = self.scalar(condition);
+        if let Some(value) = known(&value) {
+            self.scoped(if value != 0 { then } else { other });
+            return;
+        }
+        let prefix = self.state.name.clone();
+        let yes = self.state_name("then", &prefix);
+        let no = self.state_name("else", &prefix);
+        let join = self.state_name("join", &prefix);
+        let one = Sp::new(PatternDecl::Value(number(1, 1, span)), span);
+        let case = CaseDecl { patterns: vec![one], to: Sp::new(yes.clone(), span), span };
+        let default = Some(Sp::new(no.clone(), span));
+        self.end_state(NextDecl::Select { keys: vec![value], cases: vec![case], default });
+        for (name, branch) in [(yes, then), (no, other)] {
+            self.begin_state(name, branch.span);
+            self.scoped(branch);
+            self.end_state(NextDecl::To(Some(Sp::new(join.clone(), span))));
+        }
+        self.begin_state(join, span);
+    }
+
+    /// Methods of `packet_in`.
+    pub(super) fn packet_in(&mut self, expr: &Expr, name: &str, args: &[Arg]) -> Val {
+        let span = expr.span;
+        match name {
+            "extract" => {
+                let Some(arg) = args.first() else { return Val::Nothing };
+                self.extract(&arg.value, args.get(1).map(|arg| &arg.value), span);
+                Val::Nothing
+            }
+            "lookahead" => {
+                let ty = self.type_of(expr);
+                self.lookahead(&ty, &mut 0, span)
+            }
+            "advance" => {
+                if let Some(arg) = args.first() {
+                    let bits = self.scalar(&arg.value);
+                    self.run("advance", vec![bits], span);
+                }
+                Val::Nothing
+            }
+            _ => Val::Scalar(super::build::named(&["std", "packet_length"], span)),
+        }
+    }
+
+    fn extract(&mut self, header: &Expr, length: Option<&Expr>, span: SourceSpan) {
+        if matches!(&*header.kind, ExprKind::Any) {
+            let ty = self.type_of(header);
+            match ty.bits() {
+                Some(bits) => self.run("advance", vec![number(u128::from(bits), 32, span)], span),
+                None => {
+                    self.unsupported(span, "a header of unknown size cannot be skipped");
+                }
+            }
+            return;
+        }
+        let Val::Header(found) = self.eval(header) else {
+            self.unsupported(header.span, "`extract` takes a header");
+            return;
+        };
+        if found.path.parts.iter().any(|part| matches!(part, ast::PathPart::Index(_))) {
+            self.unsupported(header.span, "`extract` into a numbered element of a stack")
+                .help("extract `stack.next`");
+            return;
+        }
+        let mut args = vec![Sp::new(ast::Ast::Path(found.path.clone()), header.span)];
+        if let Some(length) = length {
+            args.push(self.scalar(length));
+        }
+        self.run("extract", args, span);
+    }
+}
+
+/// Whether a state goes to the one of this name.
+fn goes_to(state: &State, name: &str) -> bool {
+    match &state.next {
+        Transition::None => false,
+        Transition::To(to) => &*to.value == name,
+        Transition::Select(select) => select.cases.iter().any(|(_, to)| &*to.value == name),
+    }
+}
+
+fn flatten(set: &Expr, into: &mut Vec<Expr>) {
+    match &*set.kind {
+        ExprKind::Tuple(items) | ExprKind::List(items, _) => {
+            items.iter().for_each(|item| flatten(item, into))
+        }
+        _ => into.push(set.clone()),
+    }
+}
+
+/// Extractions at the beginning of a state, as `extract:` says them.
+fn leading_extracts(state: &mut StateDecl) {
+    let count = state
+        .statements
+        .iter()
+        .take_while(|one| matches!(&one.kind, ast::StmtKind::Call(name, args) if name.value == "extract" && args.len() == 1))
+        .count();
+    for statement in state.statements.drain(..count) {
+        let ast::StmtKind::Call(_, args) = statement.kind else { continue };
+        if let Some(Sp { value: ast::Ast::Path(path), span }) = args.into_iter().next()
+            && let Some(name) = path.plain()
+        {
+            state.extract.push(Sp::new(name, span));
+        }
+    }
+}

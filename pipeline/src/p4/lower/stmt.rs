@@ -1,0 +1,448 @@
+//! Statements.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{Def, Type};
+use super::build::{cast, known, not, number};
+use super::env::Val;
+use super::{Lower, Place, Return};
+use crate::ast::{self, ApplyStmt, AstExpr, Sp};
+use crate::ir::SourceSpan;
+
+/// Most turns of a loop.
+const TURNS_MAX: u128 = 1024;
+
+/// Whether a `return` (or `break`, `continue`) may run in this statement.
+fn may_leave(statement: &Stmt, wanted: fn(&StmtKind) -> bool) -> bool {
+    let all = |statements: &[Stmt]| statements.iter().any(|one| may_leave(one, wanted));
+    match &statement.kind {
+        kind if wanted(kind) => true,
+        StmtKind::Block(block) => all(&block.statements),
+        StmtKind::If(_, then, other) => {
+            may_leave(then, wanted) || other.as_ref().is_some_and(|other| may_leave(other, wanted))
+        }
+        StmtKind::Switch(_, cases) => {
+            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
+        }
+        StmtKind::For { body, .. } | StmtKind::ForIn(_, _, body) => may_leave(body, wanted),
+        _ => false,
+    }
+}
+
+/// A `return` somewhere in these statements.
+pub(super) fn returns(statements: &[Stmt]) -> bool {
+    statements.iter().any(|one| may_leave(one, |kind| matches!(kind, StmtKind::Return(_))))
+}
+
+impl Lower<'_> {
+    /// Statements in a scope.
+    pub(super) fn block(&mut self, statements: &[Stmt]) {
+        for (at, statement) in statements.iter().enumerate() {
+            self.span = statement.span;
+            self.statement(statement);
+            let rest = statements.get(at + 1..).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
+            if matches!(statement.kind, StmtKind::Return(_) | StmtKind::Exit) {
+                return;
+            }
+            let flag = match self.returns.last() {
+                Some(Return::Flag(flag))
+                    if may_leave(statement, |kind| matches!(kind, StmtKind::Return(_))) =>
+                {
+                    flag.clone()
+                }
+                _ => continue,
+            };
+            let ((), rest) = self.apart(|lower| lower.block(rest));
+            if !rest.is_empty() {
+                self.push(ast::StmtKind::If(not(flag), rest, Vec::new()), statement.span);
+            }
+            return;
+        }
+    }
+
+    fn statement(&mut self, statement: &Stmt) {
+        let span = statement.span;
+        match &statement.kind {
+            StmtKind::Block(block) => self.block(&block.statements),
+            StmtKind::Assign(target, operator, value) => {
+                self.assignment(target, *operator, value, span)
+            }
+            StmtKind::Call(call) => {
+                self.eval(call);
+            }
+            StmtKind::If(condition, then, other) => {
+                self.conditional(condition, then, other.as_deref(), span)
+            }
+            StmtKind::Switch(value, cases) => self.switch(value, cases, span),
+            StmtKind::Return(value) => self.return_statement(value.as_ref(), span),
+            StmtKind::Exit => {
+                let epilogue = self.epilogue.clone();
+                self.out.extend(epilogue);
+                self.push(ast::StmtKind::Exit, span);
+            }
+            StmtKind::ForIn(decl, values, body) => self.for_in(decl, values, body, span),
+            StmtKind::For { .. } | StmtKind::Break | StmtKind::Continue => {
+                self.unsupported(
+                    span,
+                    "a loop whose turns are counted at run time is not supported",
+                )
+                .note("`for (T i in low..high)` with known limits is");
+            }
+            StmtKind::Declare(decl) => self.local(decl),
+        }
+    }
+
+    /// A variable or constant of a block.
+    pub(super) fn local(&mut self, decl: &Rc<Decl>) {
+        match &decl.kind {
+            DeclKind::Variable(_, value) => {
+                let ty = self.declared(decl.id);
+                let given = value.as_ref().map(|value| self.eval(value));
+                let place = self.storage(&ty, &decl.name.value, decl.name.span);
+                self.bind(decl.id, place.clone());
+                match given {
+                    Some(given) => self.assign(&place, &given, &ty, decl.name.span),
+                    None if self.place != Place::Parser => self.invalidate(&place, decl.name.span),
+                    None => {}
+                }
+            }
+            DeclKind::Instance { args, .. } => {
+                let value = self.instance(decl, args);
+                self.bind(decl.id, value);
+            }
+            DeclKind::Action { .. } => {
+                let value = Val::Action(self.env.clone());
+                self.bind(decl.id, value);
+            }
+            DeclKind::Table(_) => {
+                let value = Val::Table(decl.clone(), self.env.clone());
+                self.bind(decl.id, value);
+            }
+            _ => {}
+        }
+    }
+
+    fn assignment(
+        &mut self,
+        target: &Expr,
+        operator: Option<Binary>,
+        value: &Expr,
+        span: SourceSpan,
+    ) {
+        let ty = self.type_of(target);
+        if let ExprKind::PlusSlice(of, base, width) = &*target.kind
+            && !self.checked.consts.contains_key(&base.id)
+        {
+            self.assign_moving(of, base, width, value, span);
+            return;
+        }
+        let Some(operator) = operator else {
+            let given = self.eval(value);
+            let place = self.eval(target);
+            if let (Val::Scalar(_), Val::Scalar(inner)) = (&place, &given)
+                && known(inner).is_none()
+            {
+                let from = self.type_of(value);
+                if matches!(from, Type::Integer) {
+                    let bits = self.bits(&ty, span);
+                    self.assign(&place, &Val::Scalar(cast(bits, inner.clone())), &ty, span);
+                    return;
+                }
+            }
+            self.assign(&place, &given, &ty, span);
+            return;
+        };
+        let right = self.scalar(value);
+        let place = self.eval(target);
+        let Val::Scalar(left) = &place else { return };
+        let value = self.operate(operator, left.clone(), right, &ty, span);
+        self.set(left, value, span);
+    }
+
+    /// `x[base+:width] = value` with a computed base.
+    fn assign_moving(
+        &mut self,
+        of: &Expr,
+        base: &Expr,
+        width: &Expr,
+        value: &Expr,
+        span: SourceSpan,
+    ) {
+        let ty = self.type_of(of);
+        let bits = self.bits(&ty, span);
+        let width = self.known_number(width) as u32;
+        let value = self.scalar(value);
+        let base = self.scalar(base);
+        let Val::Scalar(place) = self.eval(of) else { return };
+        let ones = number((1u128 << width.min(127)) - 1, bits, span);
+        let mask = super::build::binary(ast::AstBin::Shl, ones, base.clone(), span);
+        let moved = super::build::binary(ast::AstBin::Shl, cast(bits, value), base, span);
+        let kept = super::build::binary(
+            ast::AstBin::And,
+            place.clone(),
+            super::build::unary(ast::AstUn::Complement, mask, span),
+            span,
+        );
+        self.set(&place, super::build::binary(ast::AstBin::Or, kept, moved, span), span);
+    }
+
+    fn conditional(
+        &mut self,
+        condition: &Expr,
+        then: &Stmt,
+        other: Option<&Stmt>,
+        span: SourceSpan,
+    ) {
+        let no = || Stmt { kind: StmtKind::Block(Block { statements: Vec::new() }), span };
+        let nothing = no();
+        let other = other.unwrap_or(&nothing);
+        if self.place == Place::Parser {
+            self.parser_if(condition, then, other, span);
+            return;
+        }
+        // `if (table.apply().hit)` is the language's own.
+        if let Some((table, hits)) = self.applied_directly(condition) {
+            let Some(name) = self.applied_table(&table) else { return };
+            let (then, other) = if hits { (then, other) } else { (other, then) };
+            let ((), hit) = self.apart(|lower| lower.scoped(then));
+            let ((), miss) = self.apart(|lower| lower.scoped(other));
+            let apply = ApplyStmt { table: Sp::new(name, span), hit, miss, actions: Vec::new() };
+            self.push(ast::StmtKind::Apply(apply), span);
+            return;
+        }
+        let condition = self.scalar(condition);
+        if let Some(value) = known(&condition) {
+            self.scoped(if value != 0 { then } else { other });
+            return;
+        }
+        let ((), then) = self.apart(|lower| lower.scoped(then));
+        let ((), other) = self.apart(|lower| lower.scoped(other));
+        if !then.is_empty() || !other.is_empty() {
+            self.push(ast::StmtKind::If(condition, then, other), span);
+        }
+    }
+
+    pub(super) fn scoped(&mut self, statement: &Stmt) {
+        self.block(std::slice::from_ref(statement));
+    }
+
+    /// `t.apply().hit`, `!t.apply().hit`, and so on: the table, and whether the condition is a hit.
+    fn applied_directly(&mut self, condition: &Expr) -> Option<(Expr, bool)> {
+        match &*condition.kind {
+            ExprKind::Unary(Unary::Not, inner) => {
+                self.applied_directly(inner).map(|(table, hits)| (table, !hits))
+            }
+            ExprKind::Member(of, name) if matches!(&*name.value, "hit" | "miss") => {
+                let ExprKind::Call { callee, .. } = &*of.kind else { return None };
+                let ExprKind::Member(table, _) = &*callee.kind else { return None };
+                matches!(self.type_of(table), Type::Table(_))
+                    .then(|| (table.clone(), &*name.value == "hit"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The name of the table that an expression is.
+    fn applied_table(&mut self, table: &Expr) -> Option<String> {
+        match self.eval(table) {
+            Val::Table(decl, env) => self.table_name(&decl, &env),
+            _ => None,
+        }
+    }
+
+    fn switch(&mut self, value: &Expr, cases: &[SwitchCase], span: SourceSpan) {
+        if let Type::ActionRun(_) = self.type_of(value) {
+            self.switch_action(value, cases, span);
+            return;
+        }
+        let ty = self.type_of(value);
+        let scalar = self.scalar(value);
+        let (mut made, mut labels, mut default) = (Vec::new(), Vec::new(), Vec::new());
+        let mut to_default = false;
+        for case in cases {
+            match &case.label {
+                Some(label) => {
+                    let bits = self.bits(&ty, span);
+                    let mut label = self.scalar(label);
+                    if let (Some(value), true) = (known(&label), bits > 0) {
+                        label = number(value, bits, label.span);
+                    }
+                    labels.push(label);
+                }
+                None => to_default = true,
+            }
+            let Some(body) = &case.body else { continue };
+            let ((), body) = self.apart(|lower| lower.block(&body.statements));
+            if to_default {
+                default = body;
+                labels.clear();
+            } else {
+                made.push((std::mem::take(&mut labels), body));
+            }
+        }
+        if matches!(ty, Type::Error) {
+            self.switch_error(scalar, made, default, span);
+            return;
+        }
+        self.push(ast::StmtKind::Switch(scalar, made, default), span);
+    }
+
+    /// Errors have no numbers in the text, so they are compared one by one.
+    fn switch_error(
+        &mut self,
+        value: AstExpr,
+        cases: Vec<(Vec<AstExpr>, Vec<ast::Stmt>)>,
+        default: Vec<ast::Stmt>,
+        span: SourceSpan,
+    ) {
+        let mut other = default;
+        for (labels, body) in cases.into_iter().rev() {
+            let mut condition = number(0, 1, span);
+            for label in labels {
+                let same = super::build::binary(ast::AstBin::Eq, value.clone(), label, span);
+                condition = match known(&condition) {
+                    Some(_) => same,
+                    None => super::build::binary(ast::AstBin::LogicalOr, condition, same, span),
+                };
+            }
+            other = vec![ast::Stmt { kind: ast::StmtKind::If(condition, body, other), span }];
+        }
+        self.out.extend(other);
+    }
+
+    fn switch_action(&mut self, value: &Expr, cases: &[SwitchCase], span: SourceSpan) {
+        let table = match &*value.kind {
+            ExprKind::Member(of, _) => match &*of.kind {
+                ExprKind::Call { callee, .. } => match &*callee.kind {
+                    ExprKind::Member(table, _) => Some(table.clone()),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(table) = table else {
+            self.unsupported(
+                span,
+                "`switch` on the action needs `table.apply().action_run` itself",
+            );
+            return;
+        };
+        let Val::Table(decl, env) = self.eval(&table) else { return };
+        let Some(name) = self.table_name(&decl, &env) else { return };
+        let (mut actions, mut labels, mut default) = (Vec::new(), Vec::new(), None);
+        let mut to_default = false;
+        for case in cases {
+            match &case.label {
+                Some(label) => {
+                    if let Some(Def::Decl(action)) = self.checked.defs.get(&label.id).cloned()
+                        && let Some(action) = self.listed_action(&decl, &env, &action)
+                    {
+                        labels.push(Sp::new(action, label.span));
+                    }
+                }
+                None => to_default = true,
+            }
+            let Some(body) = &case.body else { continue };
+            let ((), body) = self.apart(|lower| lower.block(&body.statements));
+            if to_default {
+                default = Some(body);
+                labels.clear();
+            } else if !labels.is_empty() {
+                actions.push((std::mem::take(&mut labels), body));
+            }
+        }
+        if let Some(body) = default {
+            actions.push((vec![Sp::new("default".to_owned(), span)], body));
+        }
+        let apply =
+            ApplyStmt { table: Sp::new(name, span), hit: Vec::new(), miss: Vec::new(), actions };
+        self.push(ast::StmtKind::Apply(apply), span);
+    }
+
+    fn return_statement(&mut self, value: Option<&Expr>, span: SourceSpan) {
+        match self.returns.last().cloned() {
+            Some(Return::Flag(flag)) => {
+                if let Some(value) = value {
+                    let ty = self.type_of(value);
+                    let given = self.eval(value);
+                    if let Some(place) = self.env.find(super::call::RESULT) {
+                        self.assign(&place, &given, &ty, span);
+                    }
+                }
+                self.set(&flag, number(1, 1, span), span);
+            }
+            _ => self.push(ast::StmtKind::Return, span),
+        }
+    }
+
+    /// A loop over known values, turn by turn.
+    fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
+        let leaves = may_leave(body, |kind| matches!(kind, StmtKind::Break | StmtKind::Continue));
+        if leaves {
+            self.unsupported(span, "`break` and `continue` are not supported");
+            return;
+        }
+        let ty = self.declared(decl.id);
+        let bits = self.bits(&ty, span);
+        let turns: Vec<Val> = match &*values.kind {
+            ExprKind::Range(low, high) => {
+                let (low, high) = (self.scalar(low), self.scalar(high));
+                let (Some(low), Some(high)) = (known(&low), known(&high)) else {
+                    self.unsupported(
+                        span,
+                        "the limits of a loop must be known when the program is compiled",
+                    );
+                    return;
+                };
+                if high >= low && high - low >= TURNS_MAX {
+                    self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+                    return;
+                }
+                (low..=high).map(|value| Val::Scalar(number(value, bits, span))).collect()
+            }
+            _ => match self.eval(values) {
+                Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
+                Val::Stack(stack) => (0..stack.size)
+                    .map(|at| self.element(&stack, number(u128::from(at), 0, span), span))
+                    .collect(),
+                _ => Vec::new(),
+            },
+        };
+        let writes = writes_to(body, &decl.name.value);
+        for turn in turns {
+            let value = if writes {
+                let place = self.storage(&ty, &decl.name.value, span);
+                self.assign(&place, &turn, &ty, span);
+                place
+            } else {
+                turn
+            };
+            self.bind(decl.id, value);
+            self.scoped(body);
+        }
+    }
+}
+
+/// Whether a statement may write the variable of this name.
+fn writes_to(statement: &Stmt, name: &str) -> bool {
+    let is =
+        |target: &Expr| matches!(&*target.kind, ExprKind::Name(known, _) if *known.value == *name);
+    match &statement.kind {
+        StmtKind::Assign(target, ..) => is(target),
+        StmtKind::Call(_) => true,
+        StmtKind::Block(block) => block.statements.iter().any(|one| writes_to(one, name)),
+        StmtKind::If(_, then, other) => {
+            writes_to(then, name) || other.as_ref().is_some_and(|other| writes_to(other, name))
+        }
+        StmtKind::Switch(_, cases) => cases
+            .iter()
+            .filter_map(|case| case.body.as_ref())
+            .any(|body| body.statements.iter().any(|one| writes_to(one, name))),
+        _ => false,
+    }
+}

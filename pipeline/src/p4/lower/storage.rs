@@ -1,0 +1,360 @@
+//! Where values are: metadata for numbers, instances for headers.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{StructType, Type};
+use super::Lower;
+use super::build::{named, path};
+use super::env::{Header, Stack, Val};
+use super::names;
+use crate::ast::{self, FieldDecl, HeaderDecl, InstanceDecl, PathPart, Sp, StmtKind, TypeRef};
+use crate::ir::SourceSpan;
+
+/// The type of a part of a struct or tuple.
+pub(super) fn part(ty: &Type, name: &str) -> Option<Type> {
+    match ty {
+        Type::Struct(of) => {
+            of.fields.iter().find(|(known, _)| **known == *name).map(|(_, ty)| ty.clone())
+        }
+        Type::Tuple(parts) | Type::Listed(parts, _) => {
+            name.parse::<usize>().ok().and_then(|at| parts.get(at)).cloned()
+        }
+        Type::Record(fields, _) => {
+            fields.iter().find(|(known, _)| **known == *name).map(|(_, ty)| ty.clone())
+        }
+        Type::New(_, base) => part(base, name),
+        _ => None,
+    }
+}
+
+impl Lower<'_> {
+    /// Bits of a number of this type; what has none is reported.
+    pub(super) fn bits(&mut self, ty: &Type, span: SourceSpan) -> u32 {
+        match ty {
+            Type::Bit(bits) | Type::Int(bits) => *bits,
+            Type::Bool => 1,
+            Type::Error => 8,
+            Type::Enum(_, Some(base)) | Type::New(_, base) => self.bits(base, span),
+            Type::Enum(..) => 8,
+            Type::Integer | Type::Any => 0,
+            other => {
+                self.unsupported(span, format!("{other} is not one number"));
+                1
+            }
+        }
+    }
+
+    /// New storage for a value of this type. `wanted` names it.
+    pub(super) fn storage(&mut self, ty: &Type, wanted: &str, span: SourceSpan) -> Val {
+        match ty {
+            Type::New(_, base) => self.storage(base, wanted, span),
+            Type::Struct(of) => match of.kind {
+                StructKind::Struct => {
+                    let fields = of.fields.iter().map(|(name, ty)| {
+                        let inner = match ty {
+                            Type::Struct(_) | Type::Stack(..) if wanted.is_empty() => {
+                                name.to_string()
+                            }
+                            Type::Struct(of) if of.kind != StructKind::Struct => name.to_string(),
+                            Type::Stack(..) => name.to_string(),
+                            _ if wanted.is_empty() => name.to_string(),
+                            _ => format!("{wanted}_{name}"),
+                        };
+                        let value = self.storage(ty, &inner, span);
+                        self.note_lists(of, name, &value);
+                        (name.clone(), value)
+                    });
+                    Val::Struct(Rc::new(fields.collect()))
+                }
+                StructKind::Header => Val::Header(Rc::new(self.new_header(of, wanted, span))),
+                StructKind::Union => self.new_union(of, wanted, span),
+            },
+            Type::Tuple(parts) => {
+                let fields = parts.iter().enumerate().map(|(at, ty)| {
+                    (at.to_string().into(), self.storage(ty, &format!("{wanted}_{at}"), span))
+                });
+                Val::Struct(Rc::new(fields.collect()))
+            }
+            Type::Stack(of, size) => self.new_stack(of, *size, wanted, span),
+            Type::Varbit(_) => {
+                self.unsupported(span, "a varbit outside of a header is not supported");
+                Val::Nothing
+            }
+            Type::Extern(..) => Val::Packet,
+            other => {
+                let bits = self.bits(other, span);
+                if bits == 0 {
+                    return Val::Nothing;
+                }
+                if bits > 128 {
+                    self.unsupported(
+                        span,
+                        format!("a variable of {bits} bits: at most 128 outside of headers"),
+                    );
+                }
+                Val::Scalar(self.new_meta(wanted, bits.min(128), span))
+            }
+        }
+    }
+
+    /// Notes the lists that `@field_list(1, 2)` puts a field into.
+    fn note_lists(&mut self, of: &StructType, name: &str, value: &Val) {
+        let DeclKind::Struct(inner) = &of.decl.kind else { return };
+        let field = inner.fields.iter().find(|field| *field.name.value == *name);
+        let Some(list) = field.and_then(|field| annotation(&field.annotations, "field_list"))
+        else {
+            return;
+        };
+        let numbers: Vec<u128> = list
+            .args
+            .iter()
+            .filter_map(|arg| match &*arg.value.kind {
+                ExprKind::Number(value, _) => u128::try_from(value).ok(),
+                _ => None,
+            })
+            .collect();
+        if numbers.is_empty() {
+            let span = list.name.span;
+            self.unsupported(span, "`@field_list` takes numbers: `@field_list(1, 2)`");
+        }
+        let mut parts = Vec::new();
+        self.flat(value, &mut parts);
+        for part in parts {
+            if let ast::Ast::Path(path) = &part.value
+                && let Some(PathPart::Name(name)) = path.parts.get(1)
+            {
+                self.listed.push((name.value.clone(), numbers.clone()));
+            }
+        }
+    }
+
+    fn new_union(&mut self, of: &Rc<StructType>, wanted: &str, span: SourceSpan) -> Val {
+        let mut members = Vec::new();
+        let mut list = Vec::new();
+        for (name, ty) in &of.fields {
+            let Type::Struct(inner) = ty else { continue };
+            let header = self.new_header(inner, &format!("{wanted}_{name}"), span);
+            if let Some(PathPart::Name(name)) = header.path.parts.first() {
+                list.push(name.clone());
+            }
+            members.push((name.clone(), Val::Header(Rc::new(header))));
+        }
+        if list.len() > 1 {
+            let name = self.names.fresh(wanted, "");
+            self.unit.unions.push((Sp::new(name, span), list));
+        }
+        Val::Union(Rc::new(members))
+    }
+
+    fn new_stack(&mut self, of: &Rc<Type>, size: u32, wanted: &str, span: SourceSpan) -> Val {
+        match &**of {
+            Type::Struct(inner) if inner.kind == StructKind::Header => {
+                let header = self.header_type(inner, span);
+                let name = self.names.fresh(wanted, self.env.clone().prefix());
+                let stack = Some(Sp::new(u64::from(size), span));
+                let decl = InstanceDecl { header: Sp::new(header, span), stack };
+                self.unit.instances.push((Sp::new(name.clone(), span), decl));
+                Val::Stack(Rc::new(Stack { name, of: (**of).clone(), size, elements: Vec::new() }))
+            }
+            Type::Struct(inner) => {
+                let inner = inner.clone();
+                let elements = (0..size)
+                    .map(|at| self.new_union(&inner, &format!("{wanted}_{at}"), span))
+                    .collect();
+                let of = (**of).clone();
+                Val::Stack(Rc::new(Stack { name: wanted.to_owned(), of, size, elements }))
+            }
+            _ => Val::Nothing,
+        }
+    }
+
+    fn new_header(&mut self, of: &Rc<StructType>, wanted: &str, span: SourceSpan) -> Header {
+        let header = self.header_type(of, span);
+        let name = self.names.fresh(wanted, self.env.clone().prefix());
+        let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
+        self.unit.instances.push((Sp::new(name.clone(), span), decl));
+        Header { path: path(&[&name], span), ty: of.clone() }
+    }
+
+    /// The header type of the tree.
+    fn header_type(&mut self, of: &Rc<StructType>, span: SourceSpan) -> String {
+        let key = format!("{}{}", of.decl.id, Type::Struct(of.clone()));
+        if let Some(known) = self.headers.get(&key) {
+            return known.clone();
+        }
+        let name = self.names.fresh(&of.decl.name.value, "");
+        let mut fields = Vec::new();
+        let at = of.decl.name.span;
+        for (field, ty) in &of.fields {
+            self.header_field(&names::field(field), ty, at, &mut fields);
+        }
+        let controller = annotation(&of.decl.annotations, "controller_header").and_then(|one| {
+            match &*one.text {
+                "packet_in" => Some(crate::ir::ControllerHeader::PacketIn),
+                "packet_out" => Some(crate::ir::ControllerHeader::PacketOut),
+                _ => None,
+            }
+        });
+        let controller = controller.map(|which| Sp::new(which, at));
+        let decl = HeaderDecl { fields, bytes: None, word: None, controller };
+        self.unit.headers.push((Sp::new(name.clone(), at), decl));
+        self.headers.insert(key, name.clone());
+        let _ = span;
+        name
+    }
+
+    fn header_field(
+        &mut self,
+        name: &str,
+        ty: &Type,
+        span: SourceSpan,
+        fields: &mut ast::Named<FieldDecl>,
+    ) {
+        let decl = match ty {
+            Type::Struct(of) => {
+                for (inner, ty) in &of.fields {
+                    self.header_field(&format!("{name}_{}", names::field(inner)), ty, span, fields);
+                }
+                return;
+            }
+            Type::Varbit(bits) => {
+                FieldDecl::Variable { max_bits: Sp::new(u64::from(*bits), span), length: None }
+            }
+            ty => {
+                let bits = self.bits(ty, span);
+                if bits == 0 {
+                    return;
+                }
+                FieldDecl::Bits(TypeRef::Bits(Sp::new(u64::from(bits), span)))
+            }
+        };
+        fields.push((Sp::new(name.to_owned(), span), decl));
+    }
+
+    /// A field of a header.
+    pub(super) fn header_part(
+        &mut self,
+        header: &Header,
+        name: &str,
+        ty: &Type,
+        span: SourceSpan,
+    ) -> Val {
+        self.header_path(header, names::field(name), ty, span)
+    }
+
+    fn header_path(&mut self, header: &Header, name: String, ty: &Type, span: SourceSpan) -> Val {
+        if let Type::Struct(of) = ty {
+            let fields = of.fields.iter().map(|(inner, ty)| {
+                let name = format!("{name}_{}", names::field(inner));
+                (inner.clone(), self.header_path(header, name, ty, span))
+            });
+            return Val::Struct(Rc::new(fields.collect()));
+        }
+        if matches!(ty.unwrapped(), Type::Bit(0)) {
+            return Val::Nothing;
+        }
+        let mut path = header.path.clone();
+        path.parts.push(PathPart::Name(Sp::new(name, span)));
+        Val::Scalar(Sp::new(ast::Ast::Path(path), span))
+    }
+
+    /// All fields of a header.
+    pub(super) fn header_fields(
+        &mut self,
+        header: &Header,
+        span: SourceSpan,
+    ) -> Vec<(Rc<str>, Val)> {
+        let ty = header.ty.clone();
+        let parts = ty.fields.iter();
+        parts.map(|(name, ty)| (name.clone(), self.header_part(header, name, ty, span))).collect()
+    }
+
+    /// An element of a stack.
+    pub(super) fn element(&mut self, stack: &Stack, at: ast::AstExpr, span: SourceSpan) -> Val {
+        if !stack.elements.is_empty() {
+            let found = super::build::known(&at).and_then(|at| stack.elements.get(at as usize));
+            return found.cloned().unwrap_or_else(|| {
+                self.unsupported(span, "a computed index of a stack of unions is not supported");
+                Val::Nothing
+            });
+        }
+        let Type::Struct(ty) = &stack.of else { return Val::Nothing };
+        let mut path = path(&[&stack.name], span);
+        let at = match super::build::known(&at) {
+            Some(value) => super::build::number(value, 0, span),
+            None => at,
+        };
+        path.parts.push(PathPart::Index(at));
+        Val::Header(Rc::new(Header { path, ty: ty.clone() }))
+    }
+
+    /// Every header in a value.
+    pub(super) fn headers_in(&mut self, value: &Val) -> Vec<Rc<Header>> {
+        match value {
+            Val::Header(header) => vec![header.clone()],
+            Val::Struct(fields) | Val::Union(fields) => {
+                fields.clone().iter().flat_map(|(_, value)| self.headers_in(value)).collect()
+            }
+            Val::Stack(stack) => {
+                let span = self.span;
+                let all: Vec<Val> = (0..stack.size)
+                    .map(|at| {
+                        self.element(stack, super::build::number(u128::from(at), 0, span), span)
+                    })
+                    .collect();
+                all.iter().flat_map(|value| self.headers_in(value)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Makes every header in a value invalid, as `out` parameters and new variables begin.
+    pub(super) fn invalidate(&mut self, value: &Val, span: SourceSpan) {
+        for header in self.headers_in(value) {
+            self.procedure("set_invalid", &header, span);
+        }
+    }
+
+    /// `set_valid(h)`, `set_invalid(h)`.
+    pub(super) fn procedure(&mut self, name: &str, header: &Header, span: SourceSpan) {
+        let arg = Sp::new(ast::Ast::Path(header.path.clone()), span);
+        self.push(StmtKind::Call(Sp::new(name.to_owned(), span), vec![arg]), span);
+    }
+
+    /// `h.valid`.
+    pub(super) fn is_valid(&self, header: &Header, span: SourceSpan) -> ast::AstExpr {
+        let mut path = header.path.clone();
+        path.parts.push(PathPart::Name(Sp::new("valid".to_owned(), span)));
+        Sp::new(ast::Ast::Path(path), span)
+    }
+
+    /// An error of the parser by its name in P4.
+    pub(super) fn error_name(&mut self, name: &Rc<str>, span: SourceSpan) -> String {
+        let known = match &**name {
+            "NoError" => "none",
+            "PacketTooShort" => "packet_too_short",
+            "NoMatch" => "no_match",
+            "StackOutOfBounds" => "stack_overflow",
+            "HeaderTooShort" => "header_length",
+            "ParserTimeout" => "too_many_states",
+            _ => "",
+        };
+        if !known.is_empty() {
+            return known.to_owned();
+        }
+        if let Some(found) = self.errors.get(name) {
+            return found.clone();
+        }
+        let fresh = names::plain(name);
+        self.unit.errors.push(Sp::new(fresh.clone(), span));
+        self.errors.insert(name.clone(), fresh.clone());
+        fresh
+    }
+
+    /// `error.name`.
+    pub(super) fn error_value(&mut self, name: &Rc<str>, span: SourceSpan) -> ast::AstExpr {
+        let name = self.error_name(name, span);
+        named(&["error", &name], span)
+    }
+}

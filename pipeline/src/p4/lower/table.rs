@@ -1,0 +1,364 @@
+//! Tables.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{Callee, Const, Type};
+use super::Lower;
+use super::build::{call, known, named, number};
+use super::env::{Env, Val};
+use crate::ast::{
+    self, ApplyStmt, AstExpr, EntryDecl, KeyDecl, PatternDecl, Sp, StmtKind as Made,
+    TableDecl as Table,
+};
+use crate::ir::SourceSpan;
+
+/// Priority of the first entry, counted down.
+const PRIORITY_MAX: u64 = 1 << 24;
+
+impl Lower<'_> {
+    /// `t.apply()`, whose result is whether it hit.
+    pub(super) fn apply_table(&mut self, decl: &Rc<Decl>, env: &Env, span: SourceSpan) -> Val {
+        let Some(name) = self.table_name(decl, env) else { return Val::Nothing };
+        let table = Sp::new(name, span);
+        if !self.asks_hit(span) {
+            let apply = ApplyStmt { table, hit: Vec::new(), miss: Vec::new(), actions: Vec::new() };
+            self.push(Made::Apply(apply), span);
+            return Val::Applied(number(0, 1, span));
+        }
+        let hit = self.new_meta("hit", 1, span);
+        let ((), yes) = self.apart(|lower| lower.set(&hit, number(1, 1, span), span));
+        let ((), no) = self.apart(|lower| lower.set(&hit, number(0, 1, span), span));
+        let apply = ApplyStmt { table, hit: yes, miss: no, actions: Vec::new() };
+        self.push(Made::Apply(apply), span);
+        Val::Applied(hit)
+    }
+
+    /// Whether the statement around asks for more than the application.
+    fn asks_hit(&self, span: SourceSpan) -> bool {
+        // A statement `t.apply();` is the call and its `;`.
+        !(self.span.start == span.start
+            && self.span.end <= span.end + 1
+            && self.span.file == span.file)
+    }
+
+    /// The table of the tree for a declared one.
+    pub(super) fn table_name(&mut self, decl: &Rc<Decl>, env: &Env) -> Option<String> {
+        let key = format!("{} {}", decl.id, env.key());
+        if let Some(known) = self.tables.get(&key) {
+            return Some(known.clone());
+        }
+        let DeclKind::Table(table) = &decl.kind else { return None };
+        let name = self.names.fresh(&decl.name.value, env.prefix());
+        self.tables.insert(key, name.clone());
+        let outer = std::mem::replace(&mut self.env, env.clone());
+        let span = std::mem::replace(&mut self.span, decl.name.span);
+        let mut made = Table {
+            key: Vec::new(),
+            actions: Vec::new(),
+            default: None,
+            const_default: table.const_default,
+            size: None,
+            entries: Vec::new(),
+            const_entries: table.entries.as_ref().is_some_and(|entries| entries.is_const),
+            counters: false,
+            meter: None,
+            idle_timeout_ms: None,
+            removes_idle: false,
+            selector: None,
+        };
+        self.table_keys(table, &mut made);
+        for one in &table.actions {
+            if let Some(action) = self.action_in_list(one, env, &name) {
+                made.actions.push(Sp::new(action, one.action.span));
+            }
+        }
+        self.default_action(table, env, &name, &mut made);
+        self.table_properties(table, &mut made);
+        if let Some(entries) = &table.entries {
+            self.table_entries(table, entries, env, &name, &mut made);
+        }
+        self.span = span;
+        self.env = outer;
+        self.unit.tables.push((Sp::new(name.clone(), decl.name.span), made));
+        Some(name)
+    }
+
+    fn table_keys(&mut self, table: &TableDecl, made: &mut Table) {
+        let mut names: Vec<String> = Vec::new();
+        for key in &table.keys {
+            let ((value, before), ty) =
+                (self.apart(|lower| lower.scalar(&key.value)), self.type_of(&key.value));
+            if !before.is_empty() {
+                self.unsupported(
+                    key.value.span,
+                    "a key that does something, or is computed in several steps",
+                )
+                .help("compute it into a variable before `apply`");
+            }
+            let bits = self.bits(&ty, key.value.span);
+            let value = match (known(&value), bits) {
+                (Some(known), 1..) => number(known, bits, value.span),
+                _ => value,
+            };
+            let value = if matches!(value.value, ast::Ast::Number { .. }) {
+                // A key is computed: a constant one is kept in metadata that is never written.
+                self.unsupported(key.value.span, "a constant as a key is not supported");
+                value
+            } else {
+                value
+            };
+            let name = match annotation(&key.annotations, "name").and_then(|one| one.args.first()) {
+                Some(arg) => match &*arg.value.kind {
+                    ExprKind::Text(text) => text.to_string(),
+                    _ => shown(&key.value),
+                },
+                None => shown(&key.value),
+            };
+            let mut unique = name.clone();
+            while names.contains(&unique) {
+                unique.push('_');
+            }
+            names.push(unique.clone());
+            let name = Some(Sp::new(unique, key.value.span));
+            let kind = Sp::new(key.kind.value.to_string(), key.kind.span);
+            made.key.push(KeyDecl { value, name, kind });
+        }
+    }
+
+    fn default_action(&mut self, table: &TableDecl, env: &Env, name: &str, made: &mut Table) {
+        match &table.default {
+            Some(default) => {
+                let listed = self.action_call(table, default, env, name);
+                made.default = listed;
+            }
+            None => made.default = Some(named(&["nop"], self.span)),
+        }
+    }
+
+    /// `action(args)` of an entry or the default.
+    fn action_call(
+        &mut self,
+        table: &TableDecl,
+        action: &Expr,
+        env: &Env,
+        name: &str,
+    ) -> Option<AstExpr> {
+        let info = self.checked.calls.get(&action.id).cloned()?;
+        let Callee::Decl(decl) = &info.callee else { return None };
+        let listed = table.actions.iter().find(|one| {
+            self.checked.calls.get(&one.action.id).is_some_and(
+                |known| matches!(&known.callee, Callee::Decl(known) if known.id == decl.id),
+            )
+        });
+        let action_name = match listed {
+            Some(listed) => self.action_in_list(&listed.clone(), env, name)?,
+            None => return None,
+        };
+        let DeclKind::Action { params, .. } = &decl.kind else { return None };
+        let args = match &*action.kind {
+            ExprKind::Call { args, .. } => args.clone(),
+            _ => Vec::new(),
+        };
+        let mut values = Vec::new();
+        for (param, at) in params.iter().zip(&info.order) {
+            if param.direction != Direction::None {
+                continue;
+            }
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            let ty = self.declared(param.id);
+            let value = self.eval_as(&arg.value, &ty);
+            self.flat(&value, &mut values);
+        }
+        if values.is_empty() {
+            return Some(named(&[&action_name], action.span));
+        }
+        Some(call(&action_name, values, action.span))
+    }
+
+    /// All numbers of a value in order.
+    pub(super) fn flat(&mut self, value: &Val, into: &mut Vec<AstExpr>) {
+        match value {
+            Val::Scalar(scalar) => into.push(scalar.clone()),
+            Val::Struct(fields) | Val::Literal(Some(fields)) => {
+                fields.clone().iter().for_each(|(_, value)| self.flat(value, into));
+            }
+            _ => {}
+        }
+    }
+
+    fn table_properties(&mut self, table: &TableDecl, made: &mut Table) {
+        for (name, value, _) in &table.properties {
+            match &*name.value {
+                "size" => {
+                    let size = self.known_number(value).clamp(1, 1 << 24) as u64;
+                    made.size = Some(Sp::new(size, value.span));
+                }
+                "counters" | "psa_direct_counter" => made.counters = true,
+                "meters" | "psa_direct_meter" => {
+                    let object = self.eval(value);
+                    let packets =
+                        matches!(&object, Val::Object(object) if self.counts_packets(object));
+                    let size = Sp::new(1, value.span);
+                    made.meter = Some(ast::MeterDecl { size, two_rates: true, packets });
+                }
+                "implementation" | "psa_implementation" => self.implementation(value, made),
+                "support_timeout"
+                | "psa_idle_timeout"
+                | "largest_priority_wins"
+                | "priority_delta"
+                | "default_action"
+                | "requires_versioning" => {}
+                _ => {}
+            }
+        }
+        let fixed = made.entries.len() as u64;
+        if made.size.as_ref().is_some_and(|size| size.value < fixed) {
+            made.size = Some(Sp::new(fixed, self.span));
+        }
+    }
+
+    fn implementation(&mut self, value: &Expr, made: &mut Table) {
+        let Val::Object(object) = self.eval(value) else { return };
+        if !object.decl.name.value.to_ascii_lowercase().contains("selector") {
+            return;
+        }
+        let hash = object
+            .args
+            .first()
+            .and_then(|value| self.algorithm(value, value_span(value, self.span)));
+        let size = match object.args.get(1) {
+            Some(Val::Scalar(size)) => {
+                known(size).map(|size| Sp::new(size.clamp(1, 1 << 16) as u64, value.span))
+            }
+            _ => None,
+        };
+        let hash = Sp::new(hash.unwrap_or("crc16").to_owned(), value.span);
+        made.selector = Some(ast::SelectorDecl { hash, members: size.clone(), groups: size });
+    }
+
+    fn table_entries(
+        &mut self,
+        table: &TableDecl,
+        entries: &Entries,
+        env: &Env,
+        name: &str,
+        made: &mut Table,
+    ) {
+        let ordered = table
+            .keys
+            .iter()
+            .any(|key| matches!(&*key.kind.value, "ternary" | "range" | "optional"));
+        let flag = |wanted: &str| {
+            table
+                .properties
+                .iter()
+                .find(|(name, ..)| *name.value == *wanted)
+                .map(|(_, value, _)| value.clone())
+        };
+        let smallest = flag("largest_priority_wins")
+            .is_some_and(|value| self.checked.consts.get(&value.id) == Some(&Const::Bool(false)));
+        let delta = flag("priority_delta").map_or(1, |value| self.known_number(&value) as u64);
+        let mut next = if smallest { 1 } else { entries.list.len() as u64 * delta.max(1) };
+        if entries.list.len() as u64 > PRIORITY_MAX {
+            self.unsupported(entries.span, "too many entries");
+            return;
+        }
+        for entry in &entries.list {
+            let sets = match &*entry.keys.kind {
+                ExprKind::Tuple(items) => items.clone(),
+                ExprKind::List(items, _) if table.keys.len() == items.len() => items.clone(),
+                _ => vec![entry.keys.clone()],
+            };
+            let mut matches = Vec::new();
+            for ((key, set), known_key) in table.keys.iter().zip(&sets).zip(made.key.clone()) {
+                let Some(key_name) = known_key.name else { continue };
+                if let Some(pattern) = self.entry_pattern(key, set) {
+                    matches.push((key_name, Sp::new(pattern, set.span)));
+                }
+            }
+            let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
+            let place = given.unwrap_or(next);
+            next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
+            let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
+            let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };
+            made.entries.push(EntryDecl {
+                matches,
+                action,
+                priority: ordered.then(|| Sp::new(priority.min(PRIORITY_MAX), entry.keys.span)),
+                idle_timeout_ms: None,
+                meter: None,
+                span: entry.keys.span,
+            });
+        }
+    }
+
+    /// What an entry says of a key; `None`: anything.
+    fn entry_pattern(&mut self, key: &Key, set: &Expr) -> Option<PatternDecl> {
+        let ty = self.type_of(&key.value);
+        let bits = self.bits(&ty, set.span);
+        let pattern = self.pattern(set, &ty)?;
+        let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+        Some(match (&*key.kind.value, pattern) {
+            ("lpm", PatternDecl::Mask(value, mask)) => {
+                let mask = known(&mask).unwrap_or(0) & all;
+                PatternDecl::Prefix(value, Sp::new(u64::from(mask.count_ones()), set.span))
+            }
+            ("exact" | "optional", PatternDecl::Mask(value, mask))
+                if known(&mask).is_some_and(|mask| mask & all == all) =>
+            {
+                PatternDecl::Value(value)
+            }
+            (_, pattern) => pattern,
+        })
+    }
+
+    /// A set of values of a case or an entry; `None`: anything.
+    pub(super) fn pattern(&mut self, set: &Expr, ty: &Type) -> Option<PatternDecl> {
+        let bits = self.bits(ty, set.span);
+        let sized = |lower: &mut Self, expr: &Expr| {
+            let value = lower.scalar(expr);
+            match known(&value) {
+                Some(value) => {
+                    let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+                    number(value & all, bits, expr.span)
+                }
+                None => value,
+            }
+        };
+        match &*set.kind {
+            ExprKind::Any => None,
+            ExprKind::Mask(value, mask) => {
+                let (value, mask) = (sized(self, value), sized(self, mask));
+                Some(PatternDecl::Mask(value, mask))
+            }
+            ExprKind::Range(low, high) => {
+                let (low, high) = (sized(self, low), sized(self, high));
+                Some(PatternDecl::Range(low, high))
+            }
+            _ => Some(PatternDecl::Value(sized(self, set))),
+        }
+    }
+}
+
+fn value_span(value: &Val, otherwise: SourceSpan) -> SourceSpan {
+    if let Val::Scalar(scalar) = value { scalar.span } else { otherwise }
+}
+
+/// An expression as it is written, for the name of a key.
+pub(super) fn shown(expr: &Expr) -> String {
+    match &*expr.kind {
+        ExprKind::Name(name, _) => name.value.to_string(),
+        ExprKind::Member(of, name) => format!("{}.{}", shown(of), name.value),
+        ExprKind::Index(of, index) => format!("{}[{}]", shown(of), shown(index)),
+        ExprKind::Number(value, _) => value.to_string(),
+        ExprKind::Slice(of, high, low) => format!("{}[{}:{}]", shown(of), shown(high), shown(low)),
+        ExprKind::Call { callee, .. } => match &*callee.kind {
+            ExprKind::Member(of, name) if &*name.value == "isValid" => {
+                format!("{}.$valid$", shown(of))
+            }
+            _ => format!("{}()", shown(callee)),
+        },
+        _ => "key".to_owned(),
+    }
+}

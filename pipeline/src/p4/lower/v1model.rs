@@ -1,0 +1,335 @@
+//! v1model: what its blocks become, its metadata and its functions.
+//!
+//! Ingress: verification of checksums, the control, then what bmv2 does with `egress_spec`. Egress: the control, the computation of
+//! checksums, the statements of the deparser. `exit` ends the control only, so what follows it is put before each `exit`.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{CallInfo, Type};
+use super::build::{binary, call, cast, known, mux, named, number};
+use super::env::{BlockVal, Val};
+use super::operate::both;
+use super::stmt::returns;
+use super::{Lower, Place, Return};
+use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::ir::SourceSpan;
+
+/// The port that means drop.
+const DROP_PORT: u128 = 511;
+
+impl Lower<'_> {
+    pub(super) fn v1model(&mut self, main: &Rc<BlockVal>) -> Option<()> {
+        let blocks: Vec<Rc<BlockVal>> =
+            (0..6).map(|at| self.block_at(main, at)).collect::<Option<Vec<_>>>()?;
+        let DeclKind::Parser(parser) = &blocks[0].decl.kind else { return None };
+        let types: Vec<Type> = parser.params.iter().map(|param| self.declared(param.id)).collect();
+        let span = blocks[0].decl.name.span;
+        self.span = span;
+        let hdr = self.storage(types.get(1)?, "", span);
+        let meta = self.storage(types.get(2)?, "", span);
+        let spec = self.new_meta("egress_spec", 9, span);
+        let error = self.new_meta("checksum_error", 1, span);
+        self.sum_error = Some(error.clone());
+        let ingress = self.standard(types.get(3)?, &spec, &error, false, span);
+        let scope = self.block_scope(&blocks[0], &parser.constructor);
+        let values = [Val::Packet, hdr.clone(), meta.clone(), ingress.clone()];
+        bind_all(&scope, &parser.params, &values);
+        self.main_parser(parser, scope);
+        let ((), verify) =
+            self.apart(|lower| lower.v1_block(&blocks[1], &[hdr.clone(), meta.clone()]));
+        self.epilogue = self.ingress_end(&spec, span);
+        let ((), mut body) =
+            self.apart(|lower| lower.v1_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
+        let mut statements = verify;
+        statements.append(&mut body);
+        statements.append(&mut self.epilogue);
+        self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
+        self.v1_egress(&blocks, &hdr, &meta, types.get(3)?, &error, span);
+        Some(())
+    }
+
+    fn v1_egress(
+        &mut self,
+        blocks: &[Rc<BlockVal>],
+        hdr: &Val,
+        meta: &Val,
+        standard: &Type,
+        error: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let spec = self.new_meta("egress_spec", 9, span);
+        let egress = self.standard(standard, &spec, error, true, span);
+        let ((), computed) =
+            self.apart(|lower| lower.v1_block(&blocks[4], &[hdr.clone(), meta.clone()]));
+        let ((), left) =
+            self.apart(|lower| lower.v1_block(&blocks[5], &[Val::Packet, hdr.clone()]));
+        let drops = {
+            let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
+            let drop = ast::Stmt { kind: Made::Drop(None), span };
+            ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span }
+        };
+        self.epilogue = vec![drops];
+        self.epilogue.extend(computed);
+        self.epilogue.extend(left);
+        let ((), mut body) =
+            self.apart(|lower| lower.v1_block(&blocks[3], &[hdr.clone(), meta.clone(), egress]));
+        let mut seen = super::scan::Mentions::default();
+        seen.statements(&self.unit, &body);
+        let Some(name) = plain_meta(&spec) else { return };
+        let mut end = std::mem::take(&mut self.epilogue);
+        if !seen.written.contains(&name) {
+            end.remove(0);
+        }
+        body.append(&mut end);
+        if !body.is_empty() {
+            self.unit.egress = Some(Sp::new(body, blocks[3].decl.name.span));
+        }
+    }
+
+    /// A control of the architecture: in place, or as a block of its own if it returns.
+    fn v1_block(&mut self, block: &Rc<BlockVal>, values: &[Val]) {
+        let DeclKind::Control(control) = &block.decl.kind else { return };
+        let scope = self.block_scope(block, &control.constructor);
+        bind_all(&scope, &control.params, values);
+        let outer = std::mem::replace(&mut self.env, scope);
+        let outer_place = std::mem::replace(&mut self.place, Place::Control);
+        self.returns = vec![Return::Native];
+        let has_return = control.body.as_ref().is_some_and(|body| returns(&body.statements));
+        let ((), made) = self.apart(|lower| lower.control_body(control));
+        if has_return {
+            let name = self.names.fresh(&block.name, "");
+            let span = block.decl.name.span;
+            self.unit
+                .controls
+                .push((Sp::new(name.clone(), span), super::call::plain_control(made)));
+            self.push(Made::CallControl(Sp::new(name, span), Vec::new()), span);
+        } else {
+            self.out.extend(made);
+        }
+        self.place = outer_place;
+        self.env = outer;
+    }
+
+    /// Behind ingress: multicast, else drop, else the port.
+    fn ingress_end(&mut self, spec: &AstExpr, span: SourceSpan) -> Vec<ast::Stmt> {
+        let group = named(&["std", "multicast_group"], span);
+        let no_group = binary(AstBin::Eq, group, number(0, 16, span), span);
+        let dropped = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
+        let drop = ast::Stmt { kind: Made::Drop(None), span };
+        let condition = both(dropped, no_group, span);
+        let port = super::build::path(&["std", "egress_port"], span);
+        vec![
+            ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span },
+            ast::Stmt {
+                kind: Made::Assign(Sp::new(port, span), None, cast(16, spec.clone())),
+                span,
+            },
+        ]
+    }
+
+    /// `standard_metadata`, in ingress or in egress.
+    fn standard(
+        &mut self,
+        ty: &Type,
+        spec: &AstExpr,
+        error: &AstExpr,
+        egress: bool,
+        span: SourceSpan,
+    ) -> Val {
+        let Type::Struct(of) = ty else { return Val::Nothing };
+        let std = |name: &str| named(&["std", name], span);
+        let path = |name: &str| named(&["path", name], span);
+        let fields = of.fields.iter().map(|(name, _)| {
+            let value = match &**name {
+                "ingress_port" => cast(9, std("ingress_port")),
+                "egress_spec" => spec.clone(),
+                "egress_port" if egress => cast(9, std("egress_port")),
+                "egress_port" => number(0, 9, span),
+                "instance_type" => {
+                    let kinds = [
+                        ("clone_ingress", 1),
+                        ("clone_egress", 2),
+                        ("recirculate", 4),
+                        ("multicast", 5),
+                        ("resubmit", 6),
+                    ];
+                    kinds.into_iter().fold(number(0, 32, span), |other, (kind, value)| {
+                        let is = binary(AstBin::Eq, std("packet_path"), path(kind), span);
+                        mux(is, number(value, 32, span), other, span)
+                    })
+                }
+                "packet_length" => std("packet_length"),
+                "enq_timestamp" => cast(32, std("enqueue_ns")),
+                "enq_qdepth" => cast(19, std("enqueue_depth_bytes")),
+                "deq_timedelta" => {
+                    cast(32, binary(AstBin::Sub, std("dequeue_ns"), std("enqueue_ns"), span))
+                }
+                "deq_qdepth" => cast(19, std("dequeue_depth_bytes")),
+                "ingress_global_timestamp" => cast(48, std("ingress_ns")),
+                "egress_global_timestamp" => cast(48, std("now_ns")),
+                "mcast_grp" => std("multicast_group"),
+                "egress_rid" => std("instance"),
+                "checksum_error" => error.clone(),
+                "parser_error" => std("parser_error"),
+                "priority" => std("traffic_class"),
+                _ => number(0, 1, span),
+            };
+            (name.clone(), Val::Scalar(value))
+        });
+        Val::Struct(Rc::new(fields.collect()))
+    }
+
+    /// A function of v1model.
+    pub(super) fn v1model_function(
+        &mut self,
+        expr: &Expr,
+        name: &str,
+        args: &[Arg],
+        info: &CallInfo,
+    ) -> Val {
+        let span = expr.span;
+        let _ = info;
+        match (name, args) {
+            ("mark_to_drop", [standard]) => self.mark_to_drop(&standard.value, span),
+            ("random", [to, low, high]) => {
+                let ty = self.type_of(&to.value);
+                let (low, high) = (self.eval_as(&low.value, &ty), self.eval_as(&high.value, &ty));
+                let (Val::Scalar(low), Val::Scalar(high)) = (low, high) else {
+                    return Val::Nothing;
+                };
+                let value = self.effect(call("random", vec![low, high], span), 0, span);
+                let place = self.eval(&to.value);
+                self.assign(&place, &Val::Scalar(value), &ty, span);
+            }
+            ("hash", [to, algorithm, base, data, max]) => {
+                self.v1_hash([to, algorithm, base, data, max], span)
+            }
+            ("verify_checksum", [condition, data, field, algorithm]) => {
+                self.v1_checksum([condition, data, field, algorithm], true, span);
+            }
+            ("update_checksum", [condition, data, field, algorithm]) => {
+                self.v1_checksum([condition, data, field, algorithm], false, span);
+            }
+            ("truncate", [length]) => {
+                let bytes = self.scalar(&length.value);
+                self.run("truncate", vec![bytes], span);
+            }
+            ("digest", [_, data]) => {
+                let ty = self.type_of(&data.value);
+                let value = self.eval(&data.value);
+                let wanted = match &ty {
+                    Type::Struct(of) => of.decl.name.value.to_string(),
+                    _ => "message".to_owned(),
+                };
+                self.digest(&value, &ty, &wanted, span);
+            }
+            ("clone_preserving_field_list", [_, session, list]) => {
+                let ty = self.type_of(&session.value);
+                let session = self.eval_as(&session.value, &ty);
+                let list = self.known_number(&list.value);
+                if let Val::Scalar(session) = session {
+                    self.clones.insert(Some(list));
+                    self.run("clone", vec![cast(16, session)], span);
+                }
+            }
+            ("clone", [_, session]) => {
+                let ty = self.type_of(&session.value);
+                let session = self.eval_as(&session.value, &ty);
+                if let Val::Scalar(session) = session {
+                    self.clones.insert(None);
+                    self.run("clone", vec![cast(16, session)], span);
+                }
+            }
+            _ => {
+                let text = format!("the extern function `{name}` is not supported");
+                self.unsupported(span, text);
+            }
+        }
+        Val::Nothing
+    }
+
+    fn mark_to_drop(&mut self, standard: &Expr, span: SourceSpan) {
+        let Val::Struct(fields) = self.eval(standard) else { return };
+        let find = |name: &str| {
+            fields.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
+        };
+        if let Some(Val::Scalar(spec)) = find("egress_spec") {
+            self.set(&spec, number(DROP_PORT, 9, span), span);
+        }
+        // In egress the group is decided long ago.
+        let in_ingress =
+            matches!(find("egress_port"), Some(Val::Scalar(port)) if known(&port).is_some());
+        if let (true, Some(Val::Scalar(group))) = (in_ingress, find("mcast_grp")) {
+            self.set(&group, number(0, 16, span), span);
+        }
+    }
+
+    fn v1_hash(&mut self, [to, algorithm, base, data, max]: [&Arg; 5], span: SourceSpan) {
+        let value = self.eval(&algorithm.value);
+        let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
+        let ty = self.type_of(&data.value);
+        let value = self.eval(&data.value);
+        let fields = self.fields(&value, &ty, span);
+        let hash = self.hashed(algorithm, &fields, span);
+        let to_ty = self.type_of(&to.value);
+        let to_bits = self.bits(&to_ty, span);
+        let side = |lower: &mut Self, arg: &Arg| {
+            let ty = lower.type_of(&arg.value);
+            let bits = lower.bits(&ty, span);
+            (lower.scalar(&arg.value), bits)
+        };
+        let (base, max) = (side(self, base), side(self, max));
+        let value = self.hash_range(hash, base, max, to_bits, span);
+        let place = self.eval(&to.value);
+        self.assign(&place, &Val::Scalar(value), &to_ty, span);
+    }
+
+    fn v1_checksum(
+        &mut self,
+        [condition, data, field, algorithm]: [&Arg; 4],
+        verify: bool,
+        span: SourceSpan,
+    ) {
+        let value = self.eval(&algorithm.value);
+        let Some(algorithm) = self.algorithm(&value, algorithm.value.span) else { return };
+        let condition = self.scalar(&condition.value);
+        let ty = self.type_of(&data.value);
+        let ((), made) = self.apart(|lower| {
+            let value = lower.eval(&data.value);
+            let fields = lower.fields(&value, &ty, span);
+            let (sum, bits) = lower.hashed(algorithm, &fields, span);
+            let to = lower.type_of(&field.value);
+            let width = lower.bits(&to, span);
+            let sum = if bits == width { sum } else { cast(width, sum) };
+            let place = lower.eval(&field.value);
+            if !verify {
+                lower.assign(&place, &Val::Scalar(sum), &to, span);
+                return;
+            }
+            let Val::Scalar(place) = place else { return };
+            let differs = binary(AstBin::Ne, place, sum, span);
+            let Some(error) = lower.sum_error.clone() else { return };
+            let ((), set) = lower.apart(|lower| lower.set(&error, number(1, 1, span), span));
+            lower.push(Made::If(differs, set, Vec::new()), span);
+        });
+        match known(&condition) {
+            Some(0) => {}
+            Some(_) => self.out.extend(made),
+            None => self.push(Made::If(condition, made, Vec::new()), span),
+        }
+    }
+}
+
+fn bind_all(scope: &super::env::Env, params: &[Param], values: &[Val]) {
+    for (param, value) in params.iter().zip(values) {
+        scope.bind(param.id, value.clone());
+    }
+}
+
+fn plain_meta(place: &AstExpr) -> Option<String> {
+    match &place.value {
+        ast::Ast::Path(path) => path.plain()?.strip_prefix("meta.").map(str::to_owned),
+        _ => None,
+    }
+}

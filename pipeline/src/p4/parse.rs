@@ -1,0 +1,409 @@
+//! From tokens to the syntax tree: recursive descent, with precedence climbing for expressions.
+//!
+//! P4's grammar asks whether a name is a type, so the parser keeps the scopes of type names, and nothing else of them. After an
+//! error it goes on behind the statement or declaration, so that all errors of a file are seen at once. Nesting is
+//! bounded.
+
+mod decl;
+mod expr;
+mod stmt;
+mod table;
+mod types;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::lex::{Tok, Token};
+use super::tree::*;
+use crate::ast::Sp;
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::ir::SourceSpan;
+
+/// Deepest nesting of expressions, types and statements together.
+const DEPTH_MAX: usize = 200;
+
+/// It is reported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed;
+
+type Read<T> = Result<T, Failed>;
+
+/// Words that are no names.
+const KEYWORDS: &[&str] = &[
+    "abstract",
+    "action",
+    "bit",
+    "bool",
+    "const",
+    "control",
+    "default",
+    "else",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "match_kind",
+    "package",
+    "parser",
+    "out",
+    "return",
+    "select",
+    "string",
+    "struct",
+    "switch",
+    "table",
+    "this",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "varbit",
+    "value_set",
+    "void",
+    "_",
+    "break",
+    "continue",
+];
+
+/// Reads tokens; the last one is [`Tok::End`].
+pub(super) struct Parser<'r> {
+    tokens: Vec<Token>,
+    at: usize,
+    report: &'r mut Diagnostics,
+    /// Names of each scope, and whether each is a type.
+    scopes: Vec<HashMap<Rc<str>, bool>>,
+    expressions: u32,
+    declarations: u32,
+    depth: usize,
+}
+
+/// A program as it was read, with the numbers of its expressions and declarations.
+pub(super) struct Tree {
+    pub(super) decls: Vec<Rc<Decl>>,
+    pub(super) expressions: u32,
+}
+
+/// Reads a program.
+pub(super) fn program(tokens: Vec<Token>, report: &mut Diagnostics) -> Tree {
+    let scopes = vec![HashMap::new()];
+    let mut parser =
+        Parser { tokens, at: 0, report, scopes, expressions: 0, declarations: 0, depth: 0 };
+    let mut decls = Vec::new();
+    while !parser.peek_is_end() {
+        let before = parser.at;
+        if parser.take(";") {
+            continue;
+        }
+        match parser.declaration() {
+            Ok(decl) => decls.push(decl),
+            Err(Failed) => parser.recover(before),
+        }
+    }
+    Tree { decls, expressions: parser.expressions }
+}
+
+impl Parser<'_> {
+    fn token(&self, ahead: usize) -> &Token {
+        let last = self.tokens.len().saturating_sub(1);
+        &self.tokens[(self.at + ahead).min(last)]
+    }
+
+    fn peek_is_end(&self) -> bool {
+        self.token(0).tok == Tok::End
+    }
+
+    fn span(&self) -> SourceSpan {
+        self.token(0).span
+    }
+
+    /// From `start` to the last token that was read.
+    fn since(&self, start: SourceSpan) -> SourceSpan {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        match last {
+            Some(last) if last.span.file == start.file && last.span.end >= start.start => {
+                SourceSpan { end: last.span.end, ..start }
+            }
+            _ => start,
+        }
+    }
+
+    fn step(&mut self) {
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+    }
+
+    fn is(&self, sign: &str) -> bool {
+        self.token(0).is(sign)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.token(0).is_word(word)
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.is(sign);
+        if found {
+            self.step();
+        }
+        found
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.step();
+        }
+        found
+    }
+
+    fn expect(&mut self, sign: &'static str) -> Read<()> {
+        if self.take(sign) {
+            return Ok(());
+        }
+        self.wanted(&format!("`{sign}`"));
+        Err(Failed)
+    }
+
+    /// Reports that something else stands here.
+    fn wanted(&mut self, what: &str) -> &mut Diagnostic {
+        let token = self.token(0).clone();
+        let found = match &token.tok {
+            Tok::Word(word) => format!("`{word}`"),
+            Tok::Number(number) => format!("the number {}", number.value),
+            Tok::Text(_) => "a string".to_owned(),
+            Tok::Sign(sign) => format!("`{sign}`"),
+            Tok::End => "the end of the program".to_owned(),
+        };
+        self.report.error(codes::P4_SYNTAX, token.span, format!("expected {what}, found {found}"))
+    }
+
+    /// A name that may be declared.
+    fn name(&mut self) -> Read<Ident> {
+        let token = self.token(0);
+        let span = token.span;
+        match token.word() {
+            Some(word) if !KEYWORDS.contains(&&**word) => {
+                let word = word.clone();
+                self.step();
+                Ok(Sp::new(word, span))
+            }
+            _ => {
+                self.wanted("a name");
+                Err(Failed)
+            }
+        }
+    }
+
+    /// A name behind a dot: keywords that name something there are allowed.
+    fn member_name(&mut self) -> Read<Ident> {
+        let token = self.token(0).clone();
+        match token.word() {
+            Some(word) => {
+                self.step();
+                Ok(Sp::new(word.clone(), token.span))
+            }
+            None => {
+                self.wanted("a name");
+                Err(Failed)
+            }
+        }
+    }
+
+    /// One level more.
+    fn deeper(&mut self) -> Read<()> {
+        if self.depth >= DEPTH_MAX {
+            let text = format!("this is nested deeper than {DEPTH_MAX} levels");
+            let span = self.span();
+            self.report.error(codes::LIMIT, span, text);
+            // Everything behind it would be wrong too.
+            self.at = self.tokens.len().saturating_sub(1);
+            return Err(Failed);
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Runs `inner` one level deeper.
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.deeper()?;
+        let read = inner(self);
+        self.depth -= 1;
+        read
+    }
+
+    fn open_scope(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    fn close_scope(&mut self) {
+        self.scopes.pop();
+    }
+
+    fn declare(&mut self, name: &Ident, is_type: bool) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name.value.clone(), is_type);
+        }
+    }
+
+    /// Whether this name is a type here.
+    fn is_type_name(&self, name: &str) -> bool {
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
+        found.copied().unwrap_or(false)
+    }
+
+    fn expr(&mut self, kind: ExprKind, span: SourceSpan) -> Expr {
+        let id = self.expressions;
+        self.expressions += 1;
+        Expr { kind: Rc::new(kind), span, id }
+    }
+
+    fn decl(&mut self, annotations: Annotations, name: Ident, kind: DeclKind) -> Rc<Decl> {
+        let id = self.declarations;
+        self.declarations += 1;
+        Rc::new(Decl { annotations, name, kind, id })
+    }
+
+    /// Items with commas between them, up to a closing sign, which is read; one comma may stand before it.
+    fn list<T>(
+        &mut self,
+        close: &'static str,
+        mut item: impl FnMut(&mut Self) -> Read<T>,
+    ) -> Read<Vec<T>> {
+        let mut items = Vec::new();
+        loop {
+            if self.take(close) {
+                return Ok(items);
+            }
+            items.push(item(self)?);
+            if !self.take(",") {
+                self.expect(close)?;
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Goes on behind the declaration or statement that was begun at `before`.
+    fn recover(&mut self, before: usize) {
+        self.at = self.at.max(before);
+        let mut depth = 0usize;
+        // Brackets that were opened before the error.
+        for token in self.tokens.get(before..self.at).unwrap_or_default() {
+            if token.is("{") {
+                depth += 1;
+            } else if token.is("}") {
+                depth = depth.saturating_sub(1);
+            }
+        }
+        while !self.peek_is_end() {
+            let token = self.token(0).clone();
+            if token.is("{") {
+                depth += 1;
+            } else if token.is("}") {
+                if depth == 0 {
+                    if self.at == before {
+                        self.step();
+                    }
+                    return;
+                }
+                depth -= 1;
+                if depth == 0 {
+                    self.step();
+                    return;
+                }
+            } else if token.is(";") && depth == 0 {
+                self.step();
+                return;
+            }
+            self.step();
+        }
+    }
+
+    /// Annotations before a declaration.
+    fn annotations(&mut self) -> Read<Annotations> {
+        let mut found = Vec::new();
+        while self.take("@") {
+            let name = self.member_name()?;
+            let mut annotation =
+                Annotation { name, args: Vec::new(), text: "".into(), structured: false };
+            if self.is("(") {
+                let from = self.at + 1;
+                annotation.text = self.raw("(", ")")?;
+                annotation.args = self.simple_arguments(from);
+            } else if self.take("[") {
+                annotation.structured = true;
+                annotation.args = self.list("]", Self::argument)?;
+                let named = annotation.args.iter().filter(|arg| arg.name.is_some()).count();
+                if named != 0 && named != annotation.args.len() {
+                    let span = annotation.name.span;
+                    let text =
+                        "an annotation has a list of values, or of names with values, not both";
+                    self.report.error(codes::P4_SYNTAX, span, text);
+                }
+            }
+            found.push(annotation);
+        }
+        Ok(found)
+    }
+
+    /// The words between brackets.
+    fn raw(&mut self, open: &'static str, close: &'static str) -> Read<Rc<str>> {
+        let start = self.span();
+        self.expect(open)?;
+        let (mut depth, mut text) = (0usize, String::new());
+        let from = self.at;
+        loop {
+            let token = self.token(0).clone();
+            match &token.tok {
+                Tok::End => {
+                    let text = "the brackets of this annotation have no end";
+                    self.report.error(codes::P4_SYNTAX, start, text);
+                    return Err(Failed);
+                }
+                Tok::Sign(sign) if *sign == open => depth += 1,
+                Tok::Sign(sign) if *sign == close && depth == 0 => break,
+                Tok::Sign(sign) if *sign == close => depth -= 1,
+                _ => {}
+            }
+            if self.at > from && token.spaced {
+                text.push(' ');
+            }
+            match &token.tok {
+                Tok::Word(word) | Tok::Text(word) => text.push_str(word),
+                Tok::Number(number) => text.push_str(&number.value.to_string()),
+                Tok::Sign(sign) => text.push_str(sign),
+                Tok::End => {}
+            }
+            self.step();
+        }
+        self.step();
+        Ok(text.into())
+    }
+
+    /// Arguments of `@name("x")` and `@id(7, 8)`: strings and numbers between commas, else none. The bracket is read.
+    fn simple_arguments(&mut self, from: usize) -> Vec<Arg> {
+        let inner = self.tokens.get(from..self.at.saturating_sub(1)).unwrap_or_default().to_vec();
+        let mut args = Vec::new();
+        for (position, token) in inner.iter().enumerate() {
+            let kind = match &token.tok {
+                Tok::Sign(",") if position % 2 == 1 => continue,
+                Tok::Text(text) if position % 2 == 0 => ExprKind::Text(text.clone()),
+                Tok::Number(number) if position % 2 == 0 => {
+                    ExprKind::Number(number.value.clone(), number.width)
+                }
+                _ => return Vec::new(),
+            };
+            let value = self.expr(kind, token.span);
+            args.push(Arg { name: None, value });
+        }
+        args
+    }
+}

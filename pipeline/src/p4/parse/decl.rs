@@ -1,0 +1,452 @@
+//! Declarations.
+
+use std::rc::Rc;
+
+use super::super::lex::Tok;
+use super::super::tree::*;
+use super::{Failed, Parser, Read};
+use crate::ast::Sp;
+
+impl Parser<'_> {
+    /// A declaration of the program.
+    pub(super) fn declaration(&mut self) -> Read<Rc<Decl>> {
+        let annotations = self.annotations()?;
+        let word = self.token(0).word().cloned();
+        match word.as_deref() {
+            Some("const") => self.constant(annotations),
+            Some("error") if self.token(1).is("{") => self.names(annotations, DeclKind::Errors),
+            Some("match_kind") if self.token(1).is("{") => {
+                self.names(annotations, DeclKind::MatchKinds)
+            }
+            Some("enum") => self.enumeration(annotations),
+            Some("typedef") => self.alias(annotations, false),
+            Some("type") if self.token(1).word().is_some() => self.alias(annotations, true),
+            Some("struct") => self.structure(annotations, StructKind::Struct),
+            Some("header") => self.structure(annotations, StructKind::Header),
+            Some("header_union") => self.structure(annotations, StructKind::Union),
+            Some("extern") => self.external(annotations),
+            Some("parser") => self.parser(annotations),
+            Some("control") => self.control(annotations),
+            Some("package") => self.package(annotations),
+            Some("action") => self.action(annotations),
+            _ => self.function_or_variable(annotations),
+        }
+    }
+
+    pub(super) fn constant(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let ty = self.ty()?;
+        let name = self.name()?;
+        self.expect("=")?;
+        let value = self.expression()?;
+        self.declare(&name, false);
+        self.expect(";")?;
+        Ok(self.decl(annotations, name, DeclKind::Const(ty, value)))
+    }
+
+    fn names(
+        &mut self,
+        annotations: Annotations,
+        kind: fn(Vec<Ident>) -> DeclKind,
+    ) -> Read<Rc<Decl>> {
+        let span = self.span();
+        self.step();
+        self.expect("{")?;
+        let names = self.list("}", |parser| {
+            parser.annotations()?;
+            parser.name()
+        })?;
+        Ok(self.decl(annotations, Sp::new("".into(), span), kind(names)))
+    }
+
+    fn enumeration(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let base = if self.at_type() && !self.token(1).is("{") { Some(self.ty()?) } else { None };
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.expect("{")?;
+        let members = self.list("}", |parser| {
+            parser.annotations()?;
+            let name = parser.name()?;
+            let value = if parser.take("=") { Some(parser.expression()?) } else { None };
+            Ok((name, value))
+        })?;
+        Ok(self.decl(annotations, name, DeclKind::Enum(base, members)))
+    }
+
+    /// `typedef T name;` and `type T name;`, also of a struct that is declared in it.
+    fn alias(&mut self, annotations: Annotations, is_new: bool) -> Read<Rc<Decl>> {
+        self.step();
+        let ty = self.ty()?;
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.expect(";")?;
+        let kind = if is_new { DeclKind::NewType(ty) } else { DeclKind::Typedef(ty) };
+        Ok(self.decl(annotations, name, kind))
+    }
+
+    fn structure(&mut self, annotations: Annotations, kind: StructKind) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.open_scope();
+        let decl = self.structure_inner(kind);
+        self.close_scope();
+        Ok(self.decl(annotations, name, DeclKind::Struct(decl?)))
+    }
+
+    fn structure_inner(&mut self, kind: StructKind) -> Read<StructDecl> {
+        let type_params = self.type_params()?;
+        self.expect("{")?;
+        let mut fields = Vec::new();
+        while !self.take("}") {
+            let annotations = self.annotations()?;
+            let ty = self.ty()?;
+            let name = self.name()?;
+            self.expect(";")?;
+            fields.push(Field { annotations, ty, name });
+        }
+        Ok(StructDecl { kind, type_params, fields })
+    }
+
+    fn external(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let is_object = self.token(0).word().is_some()
+            && (self.token(1).is("{") || self.token(1).is("<") && self.is_extern_object());
+        if !is_object {
+            return self.function(annotations, true);
+        }
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.open_scope();
+        let decl = self.external_inner(&name);
+        self.close_scope();
+        Ok(self.decl(annotations, name, DeclKind::Extern(decl?)))
+    }
+
+    /// `name<..> {`, rather than a function whose result is `name<..>`.
+    fn is_extern_object(&self) -> bool {
+        let (mut depth, mut ahead) = (0usize, 1usize);
+        loop {
+            match self.token(ahead).tok {
+                Tok::Sign("<") => depth += 1,
+                Tok::Sign(">") => depth = depth.saturating_sub(1),
+                Tok::End => return false,
+                _ => {}
+            }
+            ahead += 1;
+            if depth == 0 {
+                return self.token(ahead).is("{");
+            }
+        }
+    }
+
+    fn external_inner(&mut self, owner: &Ident) -> Read<ExternDecl> {
+        let type_params = self.type_params()?;
+        self.expect("{")?;
+        let mut methods = Vec::new();
+        while !self.take("}") {
+            self.annotations()?;
+            let is_abstract = self.take_word("abstract");
+            self.open_scope();
+            let method = self.method(owner, is_abstract);
+            self.close_scope();
+            methods.push(method?);
+            self.expect(";")?;
+        }
+        Ok(ExternDecl { type_params, methods })
+    }
+
+    fn method(&mut self, owner: &Ident, is_abstract: bool) -> Read<Method> {
+        if self.is_word(&owner.value) && self.token(1).is("(") {
+            let name = self.name()?;
+            let params = self.params()?;
+            return Ok(Method { name, is_abstract, result: None, type_params: Vec::new(), params });
+        }
+        // A type parameter may stand in the result, before it is declared.
+        let before = self.at;
+        self.skip_type();
+        let name = self.name()?;
+        let type_params = self.type_params()?;
+        let behind = self.at;
+        self.at = before;
+        let result = self.ty()?;
+        self.at = behind;
+        let params = self.params()?;
+        Ok(Method { name, is_abstract, result: Some(result), type_params, params })
+    }
+
+    /// Goes behind a type without asking what it is.
+    fn skip_type(&mut self) {
+        self.take(".");
+        self.step();
+        let mut depth = 0usize;
+        while !self.peek_is_end() {
+            if self.is("<") || self.is("[") {
+                depth += 1;
+            } else if self.is(">") || self.is("]") {
+                depth = depth.saturating_sub(1);
+            } else if depth == 0 {
+                return;
+            }
+            self.step();
+            if depth == 0 && !self.is("<") && !self.is("[") {
+                return;
+            }
+        }
+    }
+
+    /// A function, with its body unless it is an extern.
+    fn function(&mut self, annotations: Annotations, is_extern: bool) -> Read<Rc<Decl>> {
+        self.open_scope();
+        let read = self.function_inner(is_extern);
+        self.close_scope();
+        let (name, decl) = read?;
+        self.declare(&name, false);
+        Ok(self.decl(annotations, name, DeclKind::Function(decl)))
+    }
+
+    fn function_inner(&mut self, is_extern: bool) -> Read<(Ident, FunctionDecl)> {
+        let owner = Sp::new("".into(), self.span());
+        let Method { name, result, type_params, params, .. } = self.method(&owner, false)?;
+        let result = match result {
+            Some(result) => result,
+            None => return Err(Failed),
+        };
+        let body = if is_extern {
+            self.expect(";")?;
+            None
+        } else {
+            Some(self.block()?)
+        };
+        Ok((name, FunctionDecl { result, type_params, params, body }))
+    }
+
+    fn parser(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.open_scope();
+        let decl = self.parser_inner();
+        self.close_scope();
+        Ok(self.decl(annotations, name, DeclKind::Parser(decl?)))
+    }
+
+    fn parser_inner(&mut self) -> Read<ParserDecl> {
+        let type_params = self.type_params()?;
+        let params = self.params()?;
+        if self.take(";") {
+            let (constructor, locals) = (Vec::new(), Vec::new());
+            return Ok(ParserDecl { type_params, params, constructor, locals, states: None });
+        }
+        let constructor = if self.is("(") { self.params()? } else { Vec::new() };
+        self.expect("{")?;
+        let (mut locals, mut states) = (Vec::new(), Vec::new());
+        while !self.take("}") {
+            let before = self.at;
+            let annotations = self.annotations()?;
+            let read = if self.is_word("state") && self.token(1).word().is_some() {
+                self.state().map(|state| states.push(state))
+            } else {
+                self.local(annotations).map(|decl| locals.push(decl))
+            };
+            if read.is_err() {
+                self.recover(before);
+                if self.peek_is_end() {
+                    return Err(Failed);
+                }
+            }
+        }
+        Ok(ParserDecl { type_params, params, constructor, locals, states: Some(states) })
+    }
+
+    fn state(&mut self) -> Read<State> {
+        self.step();
+        let name = self.name()?;
+        self.expect("{")?;
+        self.open_scope();
+        let statements = self.statements_until(|parser| parser.is_word("transition"));
+        self.close_scope();
+        let body = Block { statements };
+        let next = if self.take_word("transition") { self.transition()? } else { Transition::None };
+        self.expect("}")?;
+        Ok(State { name, body, next })
+    }
+
+    fn transition(&mut self) -> Read<Transition> {
+        if !self.take_word("select") {
+            let name = self.name()?;
+            self.expect(";")?;
+            return Ok(Transition::To(name));
+        }
+        self.expect("(")?;
+        let keys = self.list(")", Self::expression)?;
+        self.expect("{")?;
+        let mut cases = Vec::new();
+        while !self.take("}") {
+            let set = self.keyset()?;
+            self.expect(":")?;
+            let state = self.name()?;
+            self.expect(";")?;
+            cases.push((set, state));
+        }
+        Ok(Transition::Select(Select { keys, cases }))
+    }
+
+    fn control(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.open_scope();
+        let decl = self.control_inner();
+        self.close_scope();
+        Ok(self.decl(annotations, name, DeclKind::Control(decl?)))
+    }
+
+    fn control_inner(&mut self) -> Read<ControlDecl> {
+        let type_params = self.type_params()?;
+        let params = self.params()?;
+        if self.take(";") {
+            let (constructor, locals) = (Vec::new(), Vec::new());
+            return Ok(ControlDecl { type_params, params, constructor, locals, body: None });
+        }
+        let constructor = if self.is("(") { self.params()? } else { Vec::new() };
+        self.expect("{")?;
+        let (mut locals, mut body) = (Vec::new(), None);
+        while !self.take("}") {
+            let before = self.at;
+            let annotations = self.annotations()?;
+            let read = if self.is_word("apply") {
+                self.step();
+                self.block().map(|block| body = Some(block))
+            } else {
+                self.local(annotations).map(|decl| locals.push(decl))
+            };
+            if read.is_err() {
+                self.recover(before);
+                if self.peek_is_end() {
+                    return Err(Failed);
+                }
+            }
+        }
+        if body.is_none() {
+            self.report.error(
+                crate::diag::codes::P4_SYNTAX,
+                self.tokens[self.at.saturating_sub(1)].span,
+                "a control needs `apply { .. }`",
+            );
+            return Err(Failed);
+        }
+        Ok(ControlDecl { type_params, params, constructor, locals, body })
+    }
+
+    /// What a parser or control declares for itself.
+    fn local(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        let word = self.token(0).word().cloned();
+        match word.as_deref() {
+            Some("const") => self.constant(annotations),
+            Some("action") => self.action(annotations),
+            Some("table") => self.table(annotations),
+            Some("value_set") => self.value_set(annotations),
+            _ => self.variable(annotations),
+        }
+    }
+
+    fn value_set(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        self.expect("<")?;
+        let ty = self.ty()?;
+        self.expect(">")?;
+        self.expect("(")?;
+        let size = self.expression()?;
+        self.expect(")")?;
+        let name = self.name()?;
+        self.declare(&name, false);
+        self.expect(";")?;
+        Ok(self.decl(annotations, name, DeclKind::ValueSet(ty, size)))
+    }
+
+    fn package(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.declare(&name, true);
+        self.open_scope();
+        let type_params = self.type_params();
+        let params = type_params.and_then(|types| Ok((types, self.params()?)));
+        self.close_scope();
+        let (type_params, params) = params?;
+        self.expect(";")?;
+        Ok(self.decl(annotations, name, DeclKind::Package { type_params, params }))
+    }
+
+    fn action(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.open_scope();
+        let params = self.params();
+        let body = params.and_then(|params| Ok((params, self.block()?)));
+        self.close_scope();
+        let (params, body) = body?;
+        self.declare(&name, false);
+        Ok(self.decl(annotations, name, DeclKind::Action { params, body }))
+    }
+
+    /// A function, or a variable or instance.
+    fn function_or_variable(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        let before = self.at;
+        self.skip_type();
+        let is_function =
+            self.token(0).word().is_some() && (self.token(1).is("(") || self.token(1).is("<"));
+        self.at = before;
+        if is_function {
+            return self.function(annotations, false);
+        }
+        if !self.at_type() {
+            self.wanted("a declaration");
+            return Err(Failed);
+        }
+        self.variable(annotations)
+    }
+
+    /// `T name = value;`, or the instance `T(args) name;`.
+    pub(super) fn variable(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        let decl = self.variable_without_end(annotations)?;
+        // `= { .. }` with methods needs no `;`, in old programs.
+        self.expect(";")?;
+        Ok(decl)
+    }
+
+    pub(super) fn variable_without_end(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        let ty = self.ty()?;
+        if self.take("(") {
+            let args = self.list(")", Self::argument)?;
+            let name = self.name()?;
+            let methods = if self.take("=") { self.methods()? } else { Vec::new() };
+            self.declare(&name, false);
+            return Ok(self.decl(annotations, name, DeclKind::Instance { ty, args, methods }));
+        }
+        let name = self.name()?;
+        let value = if self.take("=") { Some(self.expression()?) } else { None };
+        self.declare(&name, false);
+        Ok(self.decl(annotations, name, DeclKind::Variable(ty, value)))
+    }
+
+    /// `{ .. }` with the abstract methods of an extern.
+    fn methods(&mut self) -> Read<Vec<Rc<Decl>>> {
+        self.expect("{")?;
+        self.open_scope();
+        let mut found = Vec::new();
+        let read = loop {
+            if self.take("}") {
+                break Ok(());
+            }
+            match self.annotations().and_then(|annotations| self.function_or_variable(annotations))
+            {
+                Ok(decl) => found.push(decl),
+                Err(Failed) => break Err(Failed),
+            }
+        };
+        self.close_scope();
+        read.map(|()| found)
+    }
+}

@@ -1,0 +1,139 @@
+//! Tables.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::{Failed, Parser, Read};
+use crate::ast::Sp;
+use crate::diag::codes;
+
+impl Parser<'_> {
+    pub(super) fn table(&mut self, annotations: Annotations) -> Read<Rc<Decl>> {
+        self.step();
+        let name = self.name()?;
+        self.expect("{")?;
+        let mut table = TableDecl::default();
+        while !self.take("}") {
+            self.annotations()?;
+            let start = self.span();
+            let is_const = self.take_word("const");
+            let property = self.member_name()?;
+            match &*property.value {
+                "key" if !is_const => {
+                    if table.key_span.is_some() {
+                        let text = "a table has one `key`";
+                        self.report.error(codes::TWICE, property.span, text);
+                    }
+                    table.key_span = Some(property.span);
+                    self.keys(&mut table)?;
+                }
+                "actions" => {
+                    table.has_actions = true;
+                    self.actions(&mut table)?;
+                }
+                "entries" if self.is("=") && self.token(1).is("{") => {
+                    self.entries(&mut table, is_const, start)?;
+                }
+                "default_action" => {
+                    self.expect("=")?;
+                    table.default = Some(self.expression()?);
+                    table.const_default = is_const;
+                    self.expect(";")?;
+                }
+                _ => {
+                    self.expect("=")?;
+                    let value = self.expression()?;
+                    self.expect(";")?;
+                    table.properties.push((property, value, is_const));
+                }
+            }
+        }
+        self.declare(&name, false);
+        Ok(self.decl(annotations, name, DeclKind::Table(table)))
+    }
+
+    fn keys(&mut self, table: &mut TableDecl) -> Read<()> {
+        self.expect("=")?;
+        self.expect("{")?;
+        while !self.take("}") {
+            let value = self.expression()?;
+            self.expect(":")?;
+            let kind = self.name()?;
+            let annotations = self.annotations()?;
+            self.expect(";")?;
+            table.keys.push(Key { value, kind, annotations });
+        }
+        self.take(";");
+        Ok(())
+    }
+
+    fn actions(&mut self, table: &mut TableDecl) -> Read<()> {
+        self.expect("=")?;
+        self.expect("{")?;
+        while !self.take("}") {
+            self.annotations()?;
+            let action = self.expression()?;
+            self.expect(";")?;
+            table.actions.push(ActionRef { action });
+        }
+        self.take(";");
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        table: &mut TableDecl,
+        is_const: bool,
+        start: crate::ir::SourceSpan,
+    ) -> Read<()> {
+        self.expect("=")?;
+        self.expect("{")?;
+        let mut list = Vec::new();
+        while !self.take("}") {
+            self.take_word("const");
+            let priority = if self.is_word("priority") && self.token(1).is("=") {
+                self.step();
+                self.step();
+                let value = if self.take("(") {
+                    let value = self.expression()?;
+                    self.expect(")")?;
+                    value
+                } else {
+                    self.expression()?
+                };
+                self.expect(":")?;
+                Some(value)
+            } else {
+                None
+            };
+            let keys = self.keyset()?;
+            self.expect(":")?;
+            let action = self.action_call()?;
+            self.annotations()?;
+            self.expect(";")?;
+            list.push(Entry { priority, keys, action });
+        }
+        self.take(";");
+        if table.entries.is_some() {
+            self.report.error(codes::TWICE, start, "a table has one `entries`");
+            return Err(Failed);
+        }
+        table.entries = Some(Entries { is_const, list, span: self.since(start) });
+        Ok(())
+    }
+
+    /// `name`, `.name` or `name(args)`.
+    fn action_call(&mut self) -> Read<Expr> {
+        let start = self.span();
+        let global = self.take(".");
+        let name = self.name()?;
+        let span = self.since(start);
+        let callee = self.expr(ExprKind::Name(Sp::new(name.value, name.span), global), span);
+        if !self.take("(") {
+            return Ok(callee);
+        }
+        let args = self.list(")", Self::argument)?;
+        let span = self.since(start);
+        Ok(self.expr(ExprKind::Call { callee, types: Vec::new(), args }, span))
+    }
+}

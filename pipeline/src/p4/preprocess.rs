@@ -1,0 +1,231 @@
+//! The preprocessor: `#include`, `#define` with and without arguments, `#undef`, `#if` and its relatives, over tokens.
+//!
+//! A token that comes from a macro has the place where the macro is used. `##` and `#` of arguments are not there: no P4
+//! program of p4c's collection has them, and each is an error that says so. `#pragma` and `#line` are skipped.
+
+mod condition;
+mod expand;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::Sources;
+use super::lex::{self, Tok, Token};
+use crate::diag::{Diagnostics, codes};
+use crate::ids::FileId;
+use crate::ir::SourceSpan;
+
+/// Most tokens of a program behind its macros.
+const TOKENS_MAX: usize = 1 << 20;
+
+/// A macro.
+#[derive(Clone, Debug)]
+pub(super) struct Macro {
+    /// Names of its arguments; `None`: it is used without brackets.
+    params: Option<Vec<Rc<str>>>,
+    body: Vec<Token>,
+}
+
+/// Reads a program and what it includes into one list of tokens.
+pub(super) struct Preprocessor<'s> {
+    sources: &'s mut dyn Sources,
+    report: &'s mut Diagnostics,
+    macros: HashMap<Rc<str>, Macro>,
+    out: Vec<Token>,
+    levels: usize,
+    full: bool,
+}
+
+/// A `#if` that is open.
+struct Branch {
+    /// Its lines are read.
+    active: bool,
+    /// One of its branches was read already, or the whole lies in lines that are not.
+    done: bool,
+    span: SourceSpan,
+}
+
+impl<'s> Preprocessor<'s> {
+    /// With these macros, as `-D` gives them.
+    pub(super) fn new(
+        sources: &'s mut dyn Sources,
+        report: &'s mut Diagnostics,
+        defines: &[(String, String)],
+    ) -> Self {
+        let mut macros = HashMap::new();
+        for (name, value) in defines {
+            let body = lex::tokens(FileId(0), value, report);
+            macros.insert(name.as_str().into(), Macro { params: None, body });
+        }
+        Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, full: false }
+    }
+
+    /// The tokens, with one for the end.
+    pub(super) fn run(mut self, file: FileId, text: &str) -> Vec<Token> {
+        self.file(file, text);
+        let end = text.len() as u32;
+        let span = SourceSpan { file, start: end, end };
+        self.out.push(Token { tok: Tok::End, span, first: true, spaced: true });
+        self.out
+    }
+
+    fn file(&mut self, file: FileId, text: &str) {
+        let tokens = lex::tokens(file, text, self.report);
+        let mut branches: Vec<Branch> = Vec::new();
+        let mut rest = tokens.as_slice();
+        while !rest.is_empty() && !self.full {
+            let is_directive = |token: &Token| token.first && token.is("#");
+            if is_directive(&rest[0]) {
+                let end = rest.iter().skip(1).position(|token| token.first);
+                let (line, behind) = rest.split_at(end.map_or(rest.len(), |at| at + 1));
+                rest = behind;
+                self.directive(line, &mut branches);
+                continue;
+            }
+            let end = rest.iter().position(is_directive).unwrap_or(rest.len());
+            let (lines, behind) = rest.split_at(end);
+            rest = behind;
+            if branches.iter().all(|branch| branch.active) {
+                self.lines(lines);
+            }
+        }
+        if let Some(open) = branches.last() {
+            self.report
+                .error(codes::P4_PREPROCESSOR, open.span, "this `#if` has no `#endif`")
+                .help("put `#endif` behind the lines that it is about");
+        }
+    }
+
+    /// Lines without directives.
+    fn lines(&mut self, lines: &[Token]) {
+        let expanded = self.expand(lines);
+        if self.out.len() + expanded.len() > TOKENS_MAX {
+            if let Some(first) = lines.first() {
+                let text = format!("a program has at most {TOKENS_MAX} tokens");
+                self.report.error(codes::LIMIT, first.span, text);
+            }
+            self.full = true;
+            return;
+        }
+        self.out.extend(expanded);
+    }
+
+    fn directive(&mut self, line: &[Token], branches: &mut Vec<Branch>) {
+        let Some(word) = line.get(1) else { return };
+        let name = word.word().cloned().unwrap_or_else(|| "".into());
+        let active = branches.iter().all(|branch| branch.active);
+        let rest = line.get(2..).unwrap_or_default();
+        match &*name {
+            "if" | "ifdef" | "ifndef" => {
+                let holds = active && self.condition(&name, rest, word.span);
+                branches.push(Branch { active: holds, done: holds || !active, span: word.span });
+            }
+            "elif" | "else" | "endif" => self.alternative(&name, rest, word.span, branches),
+            _ if !active => {}
+            "include" => self.include(rest, word.span),
+            "define" => self.define(rest, word.span),
+            "undef" => {
+                if let Some(name) = rest.first().and_then(Token::word) {
+                    self.macros.remove(name);
+                }
+            }
+            "pragma" | "line" | "warning" => {}
+            "error" => {
+                let text = "the program refuses itself here, by `#error`";
+                self.report.error(codes::P4_PREPROCESSOR, word.span, text);
+            }
+            other => {
+                let text = format!("there is no directive `#{other}`");
+                let known = ["include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else"];
+                self.report
+                    .error(codes::P4_PREPROCESSOR, word.span, text)
+                    .did_you_mean(other, known.into_iter().chain(["endif", "pragma", "error"]));
+            }
+        }
+    }
+
+    fn alternative(
+        &mut self,
+        name: &str,
+        rest: &[Token],
+        span: SourceSpan,
+        branches: &mut Vec<Branch>,
+    ) {
+        let Some(mut branch) = branches.pop() else {
+            let text = format!("`#{name}` without an `#if` before it");
+            self.report.error(codes::P4_PREPROCESSOR, span, text);
+            return;
+        };
+        if name == "endif" {
+            return;
+        }
+        let holds = !branch.done && (name == "else" || self.condition("if", rest, span));
+        branch.active = holds;
+        branch.done |= holds;
+        branches.push(branch);
+    }
+
+    fn define(&mut self, rest: &[Token], span: SourceSpan) {
+        let Some(name) = rest.first().and_then(Token::word).cloned() else {
+            self.report.error(codes::P4_PREPROCESSOR, span, "`#define` needs a name");
+            return;
+        };
+        let has_params = rest.get(1).is_some_and(|open| open.is("(") && !open.spaced);
+        if !has_params {
+            let body = rest.get(1..).unwrap_or_default().to_vec();
+            self.macros.insert(name, Macro { params: None, body });
+            return;
+        }
+        let inner = rest.get(2..).unwrap_or_default();
+        let Some(close) = inner.iter().position(|token| token.is(")")) else {
+            self.report.error(
+                codes::P4_PREPROCESSOR,
+                span,
+                "the names of the arguments have no end",
+            );
+            return;
+        };
+        let (names, body) = inner.split_at(close);
+        let params = names.iter().filter_map(Token::word).cloned().collect();
+        let body = body.get(1..).unwrap_or_default().to_vec();
+        self.macros.insert(name, Macro { params: Some(params), body });
+    }
+
+    fn include(&mut self, rest: &[Token], span: SourceSpan) {
+        let rest = if rest.first().is_some_and(|token| token.word().is_some()) {
+            self.expand(rest)
+        } else {
+            rest.to_vec()
+        };
+        let (name, system) = match rest.first().map(|token| (&token.tok, token)) {
+            Some((Tok::Text(name), _)) => (name.to_string(), false),
+            Some((Tok::Sign("<"), open)) => {
+                let close = rest.iter().rposition(|token| token.is(">"));
+                let Some(close) = close.and_then(|at| rest.get(at)) else {
+                    let text = "the name of the file has no `>` behind it";
+                    self.report.error(codes::P4_PREPROCESSOR, open.span, text);
+                    return;
+                };
+                let from = SourceSpan { start: open.span.end, end: close.span.start, ..open.span };
+                (self.sources.text(from).to_owned(), true)
+            }
+            _ => {
+                let text = "`#include` needs the name of a file: `<core.p4>` or `\"mine.p4\"`";
+                self.report.error(codes::P4_PREPROCESSOR, span, text);
+                return;
+            }
+        };
+        let place = rest.first().map_or(span, |token| token.span);
+        if self.levels >= super::INCLUDE_LEVELS_MAX {
+            let text = format!("files include each other {} levels deep", self.levels);
+            self.report.error(codes::LIMIT, place, text).help("does a file include itself?");
+            return;
+        }
+        let Some((file, text)) = self.sources.include(&name, system, place, self.report) else {
+            return;
+        };
+        self.levels += 1;
+        self.file(file, &text);
+        self.levels -= 1;
+    }
+}

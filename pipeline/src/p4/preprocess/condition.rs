@@ -1,0 +1,141 @@
+//! Conditions of `#if`: integers, `defined`, and the operators of C.
+
+use num_bigint::BigInt;
+
+use super::Preprocessor;
+use crate::diag::codes;
+use crate::ir::SourceSpan;
+use crate::p4::lex::{Tok, Token};
+
+/// Deepest nesting of brackets.
+const DEPTH_MAX: usize = 64;
+
+/// Operators by strength, weakest first.
+const LEVELS: &[&[&str]] = &[
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<", "<=", ">", ">="],
+    &["+", "-"],
+    &["*"],
+];
+
+impl Preprocessor<'_> {
+    /// Whether the lines behind an `#if`, `#ifdef` or `#ifndef` are read.
+    pub(super) fn condition(&mut self, name: &str, rest: &[Token], span: SourceSpan) -> bool {
+        if name != "if" {
+            let Some(word) = rest.first().and_then(Token::word) else {
+                self.report.error(codes::P4_PREPROCESSOR, span, format!("`#{name}` needs a name"));
+                return false;
+            };
+            return self.macros.contains_key(word) == (name == "ifdef");
+        }
+        let tokens = self.with_defined(rest);
+        let tokens = self.expand(&tokens);
+        let mut reader = Reader { rest: &tokens, depth: 0 };
+        match reader.level(0) {
+            Some(value) if reader.rest.is_empty() => value != BigInt::ZERO,
+            _ => {
+                let span = reader.rest.first().map_or(span, |token| token.span);
+                self.report
+                    .error(codes::P4_PREPROCESSOR, span, "this condition cannot be read")
+                    .note("numbers, names of macros, `defined(NAME)` and the operators of C are known");
+                false
+            }
+        }
+    }
+
+    /// `defined(X)` and `defined X` as numbers, before macros are replaced.
+    fn with_defined(&self, rest: &[Token]) -> Vec<Token> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(token) = rest.get(at) {
+            at += 1;
+            if !token.is_word("defined") {
+                found.push(token.clone());
+                continue;
+            }
+            let bracket = rest.get(at).is_some_and(|token| token.is("("));
+            at += usize::from(bracket);
+            let known = rest
+                .get(at)
+                .and_then(Token::word)
+                .is_some_and(|word| self.macros.contains_key(word));
+            at += 1 + usize::from(bracket);
+            let value = BigInt::from(u8::from(known));
+            let number = crate::p4::lex::Number { value, width: None };
+            found.push(Token { tok: Tok::Number(number.into()), ..token.clone() });
+        }
+        found
+    }
+}
+
+struct Reader<'t> {
+    rest: &'t [Token],
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.rest.first().is_some_and(|token| token.is(sign));
+        if found {
+            self.rest = &self.rest[1..];
+        }
+        found
+    }
+
+    fn level(&mut self, level: usize) -> Option<BigInt> {
+        let Some(signs) = LEVELS.get(level) else { return self.operand() };
+        let mut left = self.level(level + 1)?;
+        while let Some(sign) = signs.iter().find(|sign| self.take(sign)) {
+            let right = self.level(level + 1)?;
+            let truth = |holds: bool| BigInt::from(u8::from(holds));
+            let zero = BigInt::ZERO;
+            left = match *sign {
+                "||" => truth(left != zero || right != zero),
+                "&&" => truth(left != zero && right != zero),
+                "|" => left | right,
+                "^" => left ^ right,
+                "&" => left & right,
+                "==" => truth(left == right),
+                "!=" => truth(left != right),
+                "<" => truth(left < right),
+                "<=" => truth(left <= right),
+                ">" => truth(left > right),
+                ">=" => truth(left >= right),
+                "+" => left + right,
+                "-" => left - right,
+                _ => left * right,
+            };
+        }
+        Some(left)
+    }
+
+    fn operand(&mut self) -> Option<BigInt> {
+        if self.depth >= DEPTH_MAX {
+            return None;
+        }
+        self.depth += 1;
+        let value = if self.take("!") {
+            self.operand().map(|value| BigInt::from(u8::from(value == BigInt::ZERO)))
+        } else if self.take("-") {
+            self.operand().map(|value| -value)
+        } else if self.take("(") {
+            let value = self.level(0);
+            self.take(")").then_some(value).flatten()
+        } else {
+            let first = self.rest.first()?;
+            self.rest = &self.rest[1..];
+            match &first.tok {
+                Tok::Number(number) => Some(number.value.clone()),
+                // As in C: a name that is no macro is 0.
+                Tok::Word(_) => Some(BigInt::ZERO),
+                _ => None,
+            }
+        };
+        self.depth -= 1;
+        value
+    }
+}

@@ -1,0 +1,633 @@
+//! Calls: overloads, arguments, type arguments.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::check::{Checker, Name, Place};
+use super::infer::substitute;
+use super::member::{is_size, size_limits};
+use super::{CallInfo, Callee, Const, Type};
+use crate::diag::codes;
+use crate::ir::SourceSpan;
+
+/// What a call may run, with its parameters.
+struct Candidate {
+    callee: Callee,
+    name: Rc<str>,
+    type_params: Vec<Ident>,
+    params: Vec<Param>,
+    result: Option<TypeExpr>,
+    /// Type parameters of the object around.
+    outer: Vec<(Ident, Type)>,
+}
+
+impl Checker<'_> {
+    pub(super) fn call(
+        &mut self,
+        expr: &Expr,
+        callee: &Expr,
+        types: &[TypeExpr],
+        args: &[Arg],
+    ) -> Type {
+        let types: Vec<Type> = types.iter().map(|ty| self.resolve(ty)).collect();
+        if let ExprKind::Member(of, name) = &*callee.kind {
+            self.value(callee);
+            let ty = self.noted(of);
+            return self.method(expr, of, &ty, name, types, args);
+        }
+        let called = self.value(callee);
+        match self.known(&called) {
+            Type::Any => {
+                args.iter().for_each(|arg| {
+                    self.value(&arg.value);
+                });
+                Type::Any
+            }
+            Type::Name(of) => {
+                if let Type::Extern(decl, _) = &*of
+                    && let DeclKind::Extern(inner) = &decl.kind
+                    && inner.methods.iter().any(|method| method.is_abstract)
+                {
+                    let text = format!(
+                        "`{}` has abstract methods, which an instance gives",
+                        decl.name.value
+                    );
+                    self.type_error(expr.span, text);
+                }
+                self.construct(expr, &of, types, args)
+            }
+            Type::Function(_) | Type::Action(_) => self.overloaded(expr, callee, types, args),
+            other => {
+                self.type_error(callee.span, format!("{other} cannot be called"));
+                Type::Any
+            }
+        }
+    }
+
+    /// Functions and actions of one name.
+    fn overloaded(&mut self, expr: &Expr, callee: &Expr, types: Vec<Type>, args: &[Arg]) -> Type {
+        let ExprKind::Name(name, global) = &*callee.kind else { return Type::Any };
+        let names = self.find(&name.value, *global).map(<[Name]>::to_vec).unwrap_or_default();
+        let mut candidates = Vec::new();
+        for one in names {
+            let Name::Decl(decl) = one else { continue };
+            let (type_params, params, result) = match &decl.kind {
+                DeclKind::Function(inner) => {
+                    (inner.type_params.clone(), inner.params.clone(), Some(inner.result.clone()))
+                }
+                DeclKind::Action { params, .. } => (Vec::new(), params.clone(), None),
+                _ => continue,
+            };
+            let name = decl.name.value.clone();
+            let callee = Callee::Decl(decl);
+            candidates.push(Candidate {
+                callee,
+                name,
+                type_params,
+                params,
+                result,
+                outer: Vec::new(),
+            });
+        }
+        let is_action = candidates.iter().any(|one| {
+            matches!(&one.callee, Callee::Decl(decl) if matches!(decl.kind, DeclKind::Action { .. }))
+        });
+        if is_action && matches!(self.place, Place::Parser | Place::Function(_)) {
+            let text = "an action is not called here";
+            self.error(codes::WRONG_PLACE, expr.span, text);
+        }
+        self.choose(expr, candidates, types, args)
+    }
+
+    /// The candidate that takes these arguments.
+    fn choose(
+        &mut self,
+        expr: &Expr,
+        mut candidates: Vec<Candidate>,
+        types: Vec<Type>,
+        args: &[Arg],
+    ) -> Type {
+        let several = candidates.len() > 1;
+        if several {
+            candidates.retain(|one| order(&one.params, args).is_some());
+        }
+        if candidates.is_empty() {
+            self.error(codes::ARGUMENTS, expr.span, "no declaration takes these arguments");
+            return Type::Any;
+        }
+        if candidates.len() > 1 && args.iter().any(|arg| arg.name.is_none()) {
+            // Several with the same number of parameters: P4 tells overloads apart by number and names only.
+            candidates.truncate(1);
+        }
+        let chosen = candidates.swap_remove(0);
+        self.invoke(expr, chosen, types, args)
+    }
+
+    fn invoke(&mut self, expr: &Expr, chosen: Candidate, types: Vec<Type>, args: &[Arg]) -> Type {
+        let Some(order) = order(&chosen.params, args) else {
+            self.misfit(expr.span, &chosen.name, &chosen.params, args);
+            return Type::Any;
+        };
+        if !types.is_empty() && types.len() != chosen.type_params.len() {
+            let text = format!(
+                "`{}` takes {} type arguments, not {}",
+                chosen.name,
+                chosen.type_params.len(),
+                types.len()
+            );
+            self.type_error(expr.span, text);
+            return Type::Any;
+        }
+        self.open();
+        for (name, ty) in &chosen.outer {
+            self.bind(name, Name::TypeVar(ty.clone()));
+        }
+        let vars = match &chosen.callee {
+            Callee::Decl(decl) => self.declared_vars(decl.id, &chosen.type_params),
+            _ => Vec::new(),
+        };
+        let mut with = Vec::new();
+        for (at, name) in chosen.type_params.iter().enumerate() {
+            let ty = types.get(at).cloned().unwrap_or_else(|| self.fresh());
+            self.bind(name, Name::TypeVar(ty.clone()));
+            with.push((vars.get(at).copied().unwrap_or(u32::MAX), ty));
+        }
+        let params: Vec<Type> = chosen.params.iter().map(|param| self.resolve(&param.ty)).collect();
+        let result = chosen.result.as_ref().map_or(Type::Void, |ty| self.resolve(ty));
+        self.close();
+        for ((param, ty), at) in chosen.params.iter().zip(&params).zip(&order) {
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            self.argument(param, ty, &arg.value);
+        }
+        if let Callee::Decl(decl) = &chosen.callee
+            && &*decl.name.value == "static_assert"
+        {
+            self.static_assert(expr, args);
+        }
+        self.special(expr, &chosen.callee, args, &with);
+        let info = CallInfo { callee: chosen.callee, order, types: with };
+        self.calls.insert(expr.id, info);
+        self.known(&result)
+    }
+
+    /// What the language asks of calls of its own declarations.
+    fn special(&mut self, expr: &Expr, callee: &Callee, args: &[Arg], with: &[(u32, Type)]) {
+        match callee {
+            Callee::Decl(decl) => {
+                let is_extern =
+                    matches!(&decl.kind, DeclKind::Function(inner) if inner.body.is_none());
+                let types: Vec<Type> = with.iter().map(|(_, ty)| ty.clone()).collect();
+                self.no_blocks(&types, expr.span);
+                let in_blocks = matches!(self.place, Place::Control | Place::Action);
+                if is_extern && &*decl.name.value == "verify" && in_blocks && args.len() == 2 {
+                    self.error(codes::WRONG_PLACE, expr.span, "`verify` stands in parsers");
+                }
+            }
+            Callee::Method(decl, at) => {
+                let DeclKind::Extern(inner) = &decl.kind else { return };
+                let name = inner.methods.get(*at).map(|method| method.name.value.clone());
+                if &*decl.name.value != "packet_in" || name.as_deref() != Some("extract") {
+                    return;
+                }
+                let Some(arg) = args.first() else { return };
+                let ty = self.noted(&arg.value);
+                let ty = self.known(&ty);
+                let fits =
+                    ty.is_header() || matches!(ty, Type::Any | Type::Infer(_) | Type::Var(..));
+                if !fits {
+                    self.type_error(arg.value.span, format!("`extract` takes a header, not {ty}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn static_assert(&mut self, expr: &Expr, args: &[Arg]) {
+        match args.first().and_then(|arg| self.consts.get(&arg.value.id)) {
+            Some(Const::Bool(true)) => {
+                self.consts.insert(expr.id, Const::Bool(true));
+            }
+            Some(_) => {
+                let note = match args.get(1).and_then(|arg| self.consts.get(&arg.value.id)) {
+                    Some(Const::Text(text)) => text.to_string(),
+                    _ => "the condition is false".into(),
+                };
+                self.type_error(expr.span, "`static_assert` does not hold").note(note);
+            }
+            None => {
+                let text = "`static_assert` needs a condition that is known now";
+                self.error(codes::NOT_CONSTANT, expr.span, text);
+            }
+        }
+    }
+
+    /// An argument in the place of a parameter.
+    pub(super) fn argument(&mut self, param: &Param, ty: &Type, value: &Expr) {
+        if matches!(&*value.kind, ExprKind::Any) {
+            if param.direction != Direction::Out {
+                let text = format!(
+                    "`_` stands only for an `out` parameter, and `{}` is none",
+                    param.name.value
+                );
+                self.type_error(value.span, text);
+            }
+            self.note(value, ty.clone());
+            return;
+        }
+        self.value(value);
+        match param.direction {
+            Direction::None | Direction::In => {
+                let got = self.noted(value);
+                let is_number = matches!(self.known(&got), Type::Bit(_) | Type::Int(_));
+                if !(is_number && matches!(ty, Type::Integer)) {
+                    self.fit(value, ty);
+                }
+            }
+            Direction::Out | Direction::InOut => {
+                let got = self.noted(value);
+                let got = self.known(&got);
+                self.must_be_place(value);
+                if !self.unify(&got, ty) {
+                    let want = self.known(ty);
+                    let text = format!("`{}` is {want}, not {got}", param.name.value);
+                    self.type_error(value.span, text);
+                }
+            }
+        }
+    }
+
+    pub(super) fn misfit(&mut self, span: SourceSpan, name: &str, params: &[Param], args: &[Arg]) {
+        let names: Vec<&str> = params.iter().map(|param| &*param.name.value).collect();
+        let unknown = args
+            .iter()
+            .filter_map(|arg| arg.name.as_ref())
+            .find(|arg| !names.contains(&&*arg.value));
+        if let Some(unknown) = unknown {
+            let text = format!("`{name}` has no parameter `{}`", unknown.value);
+            self.report
+                .error(codes::ARGUMENTS, unknown.span, text)
+                .did_you_mean(&unknown.value, names);
+            return;
+        }
+        let text = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
+        let help = format!("its parameters: {}", names.join(", "));
+        self.error(codes::ARGUMENTS, span, text).help(help);
+    }
+
+    fn declared_vars(&self, decl: u32, params: &[Ident]) -> Vec<u32> {
+        match self.declared.get(&decl) {
+            Some(Type::Tuple(vars)) if vars.len() == params.len() => vars
+                .iter()
+                .map(|var| if let Type::Var(id, _) = var { *id } else { u32::MAX })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// `object.name(args)`.
+    fn method(
+        &mut self,
+        expr: &Expr,
+        of: &Expr,
+        ty: &Type,
+        name: &Ident,
+        types: Vec<Type>,
+        args: &[Arg],
+    ) -> Type {
+        let ty = self.known(ty);
+        match &ty {
+            Type::Any => {
+                args.iter().for_each(|arg| {
+                    self.value(&arg.value);
+                });
+                Type::Any
+            }
+            Type::Extern(decl, outer) => {
+                let DeclKind::Extern(inner) = &decl.kind else { return Type::Any };
+                let outer: Vec<(Ident, Type)> =
+                    inner.type_params.iter().cloned().zip(outer.iter().cloned()).collect();
+                let candidates: Vec<Candidate> = inner
+                    .methods
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, method)| {
+                        method.name.value == name.value && method.result.is_some()
+                    })
+                    .map(|(at, method)| Candidate {
+                        callee: Callee::Method(decl.clone(), at),
+                        name: name.value.clone(),
+                        type_params: method.type_params.clone(),
+                        params: method.params.clone(),
+                        result: method.result.clone(),
+                        outer: outer.clone(),
+                    })
+                    .collect();
+                if candidates.is_empty() {
+                    return Type::Any;
+                }
+                self.choose(expr, candidates, types, args)
+            }
+            Type::Table(decl) if &*name.value == "apply" => {
+                self.applied(expr, args);
+                if !matches!(self.place, Place::Control) {
+                    let text = "a table is applied in the `apply` of a control";
+                    self.error(codes::WRONG_PLACE, expr.span, text);
+                }
+                Type::Applied(decl.clone())
+            }
+            Type::Parser(..) | Type::Control(..) if &*name.value == "apply" => {
+                self.apply_block(expr, &ty, args)
+            }
+            Type::Name(inner) if &*name.value == "apply" => {
+                let inner = (**inner).clone();
+                self.apply_block(expr, &inner, args)
+            }
+            _ => self.builtin(expr, of, &ty, name, args),
+        }
+    }
+
+    fn applied(&mut self, expr: &Expr, args: &[Arg]) {
+        if let Some(arg) = args.first() {
+            self.error(codes::ARGUMENTS, arg.value.span, "`apply` of a table takes no arguments");
+        }
+        let info = CallInfo { callee: Callee::Apply, order: Vec::new(), types: Vec::new() };
+        self.calls.insert(expr.id, info);
+    }
+
+    /// `apply` of a parser or control.
+    fn apply_block(&mut self, expr: &Expr, ty: &Type, args: &[Arg]) -> Type {
+        let (decl, types, is_parser) = match ty {
+            Type::Parser(decl, types) => (decl, types, true),
+            Type::Control(decl, types) => (decl, types, false),
+            _ => return Type::Any,
+        };
+        let (type_params, params) = match &decl.kind {
+            DeclKind::Parser(inner) => (&inner.type_params, &inner.params),
+            DeclKind::Control(inner) => (&inner.type_params, &inner.params),
+            _ => return Type::Any,
+        };
+        let fits = if is_parser {
+            matches!(self.place, Place::Parser)
+        } else {
+            matches!(self.place, Place::Control)
+        };
+        if !fits {
+            let text = if is_parser {
+                "a parser is applied in the states of a parser"
+            } else {
+                "a control is applied in the `apply` of a control"
+            };
+            self.error(codes::WRONG_PLACE, expr.span, text);
+        }
+        let chosen = Candidate {
+            callee: Callee::Apply,
+            name: decl.name.value.clone(),
+            type_params: Vec::new(),
+            params: params.clone(),
+            result: None,
+            outer: type_params.iter().cloned().zip(types.iter().cloned()).collect(),
+        };
+        self.invoke(expr, chosen, Vec::new(), args)
+    }
+
+    /// Methods of headers, stacks and types.
+    fn builtin(&mut self, expr: &Expr, of: &Expr, ty: &Type, name: &Ident, args: &[Arg]) -> Type {
+        let info = CallInfo { callee: Callee::Builtin, order: Vec::new(), types: Vec::new() };
+        let is_type = matches!(ty, Type::Name(_));
+        let inner = if let Type::Name(inner) = ty { (**inner).clone() } else { ty.clone() };
+        let takes = usize::from(matches!(&*name.value, "push_front" | "pop_front"));
+        let is_method = match (&inner, &*name.value) {
+            (_, size) if is_size(size) => true,
+            (Type::Struct(of), "isValid") => of.kind != StructKind::Struct && !is_type,
+            (Type::Struct(of), "setValid" | "setInvalid") => {
+                of.kind == StructKind::Header && !is_type
+            }
+            (Type::Stack(..), "push_front" | "pop_front") => !is_type,
+            _ => false,
+        };
+        if !is_method {
+            // A field, or something that was reported.
+            if !self.noted_is_any(expr) {
+                self.type_error(name.span, format!("`{}` cannot be called", name.value));
+            }
+            return Type::Any;
+        }
+        if args.len() != takes {
+            let text = format!("`{}` takes {takes} arguments, not {}", name.value, args.len());
+            self.error(codes::ARGUMENTS, expr.span, text);
+            return Type::Any;
+        }
+        self.calls.insert(expr.id, info);
+        if is_size(&name.value) {
+            return self.size_call(expr, &inner, name);
+        }
+        if &*name.value == "isValid" {
+            return Type::Bool;
+        }
+        self.must_be_place(of);
+        if let Some(arg) = args.first() {
+            self.value(&arg.value);
+            self.constant_number(&arg.value, "the number of elements");
+        }
+        Type::Void
+    }
+
+    fn noted_is_any(&self, expr: &Expr) -> bool {
+        match &*expr.kind {
+            ExprKind::Call { callee, .. } => self.noted(callee).is_any(),
+            _ => false,
+        }
+    }
+
+    fn size_call(&mut self, expr: &Expr, ty: &Type, name: &Ident) -> Type {
+        if matches!(ty, Type::Var(..) | Type::Infer(_)) {
+            return Type::Integer;
+        }
+        let Some((low, high)) = size_limits(ty) else {
+            self.type_error(name.span, format!("{ty} has no size"));
+            return Type::Any;
+        };
+        let bits = if name.value.starts_with("min") { low } else { high };
+        let value = if name.value.ends_with("Bytes") { bits.div_ceil(8) } else { bits };
+        self.consts.insert(expr.id, Const::Int(value.into()));
+        Type::Integer
+    }
+
+    /// `T(args)`: an instance.
+    pub(super) fn construct(
+        &mut self,
+        expr: &Expr,
+        ty: &Type,
+        types: Vec<Type>,
+        args: &[Arg],
+    ) -> Type {
+        let ty = match (ty, types.is_empty()) {
+            (
+                Type::Extern(decl, _)
+                | Type::Parser(decl, _)
+                | Type::Control(decl, _)
+                | Type::Package(decl, _),
+                false,
+            ) => self.type_of_decl(&decl.clone(), types, expr.span),
+            _ => ty.clone(),
+        };
+        let (params, decl, outer): (Vec<Param>, Rc<Decl>, Rc<Vec<Type>>) = match &ty {
+            Type::Extern(decl, outer) => {
+                let DeclKind::Extern(inner) = &decl.kind else { return Type::Any };
+                let mut all: Vec<&Method> =
+                    inner.methods.iter().filter(|method| method.result.is_none()).collect();
+                let any = !all.is_empty();
+                all.retain(|method| order(&method.params, args).is_some());
+                match all.first() {
+                    Some(method) => (method.params.clone(), decl.clone(), outer.clone()),
+                    None => {
+                        let text = if any {
+                            format!("no constructor of `{}` takes these arguments", decl.name.value)
+                        } else {
+                            format!("`{}` has no constructor", decl.name.value)
+                        };
+                        self.error(codes::ARGUMENTS, expr.span, text);
+                        return Type::Any;
+                    }
+                }
+            }
+            Type::Parser(decl, outer) => match &decl.kind {
+                DeclKind::Parser(inner) if inner.states.is_some() => {
+                    (inner.constructor.clone(), decl.clone(), outer.clone())
+                }
+                _ => return self.not_constructed(expr, &ty),
+            },
+            Type::Control(decl, outer) => match &decl.kind {
+                DeclKind::Control(inner) if inner.body.is_some() => {
+                    (inner.constructor.clone(), decl.clone(), outer.clone())
+                }
+                _ => return self.not_constructed(expr, &ty),
+            },
+            Type::Package(decl, outer) => match &decl.kind {
+                DeclKind::Package { params, .. } => (params.clone(), decl.clone(), outer.clone()),
+                _ => return Type::Any,
+            },
+            Type::Any => return Type::Any,
+            _ => return self.not_constructed(expr, &ty),
+        };
+        let Some(order) = order(&params, args) else {
+            self.misfit(expr.span, &decl.name.value, &params, args);
+            return Type::Any;
+        };
+        let wants = self.params_with(&decl, &params, &outer);
+        for ((param, want), at) in params.iter().zip(&wants).zip(&order) {
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            self.constructor_argument(param, want, &arg.value);
+        }
+        let info = CallInfo { callee: Callee::Constructor, order, types: Vec::new() };
+        self.calls.insert(expr.id, info);
+        self.known(&ty)
+    }
+
+    fn not_constructed(&mut self, expr: &Expr, ty: &Type) -> Type {
+        self.type_error(expr.span, format!("{ty} cannot be instantiated"));
+        Type::Any
+    }
+
+    /// The types of the parameters of a declaration with these type arguments.
+    pub(super) fn params_with(
+        &mut self,
+        decl: &Decl,
+        params: &[Param],
+        outer: &[Type],
+    ) -> Vec<Type> {
+        let names: &[Ident] = match &decl.kind {
+            DeclKind::Extern(inner) => &inner.type_params,
+            DeclKind::Parser(inner) => &inner.type_params,
+            DeclKind::Control(inner) => &inner.type_params,
+            DeclKind::Package { type_params, .. } => type_params,
+            _ => &[],
+        };
+        self.open();
+        for (name, ty) in names.iter().zip(outer) {
+            self.bind(name, Name::TypeVar(ty.clone()));
+        }
+        let types = params.iter().map(|param| self.resolve(&param.ty)).collect();
+        self.close();
+        types
+    }
+
+    /// An argument of a constructor: a block where a block type is wanted, else a value.
+    fn constructor_argument(&mut self, param: &Param, want: &Type, value: &Expr) {
+        self.value(value);
+        let got = self.noted(value);
+        let (got, wanted) = (self.known(&got), self.known(want));
+        match (&got, &wanted) {
+            (Type::Parser(..), Type::Parser(..)) | (Type::Control(..), Type::Control(..)) => {
+                if !self.block_fits(&got, &wanted) {
+                    let text = format!("`{}` does not have the parameters of {wanted}", got);
+                    self.type_error(value.span, text);
+                }
+            }
+            (_, Type::Infer(_)) => {
+                self.unify(&wanted, &got);
+            }
+            _ => {
+                self.fit(value, want);
+                let _ = param;
+            }
+        }
+    }
+
+    /// Whether a parser or control has the parameters that a type of blocks says.
+    fn block_fits(&mut self, got: &Type, want: &Type) -> bool {
+        let parts = |ty: &Type| match ty {
+            Type::Parser(decl, args) => match &decl.kind {
+                DeclKind::Parser(inner) => Some((decl.clone(), inner.params.clone(), args.clone())),
+                _ => None,
+            },
+            Type::Control(decl, args) => match &decl.kind {
+                DeclKind::Control(inner) => {
+                    Some((decl.clone(), inner.params.clone(), args.clone()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Some((a, a_params, a_args)), Some((b, b_params, b_args))) = (parts(got), parts(want))
+        else {
+            return false;
+        };
+        if a.id == b.id {
+            return self.unify_all(&a_args, &b_args);
+        }
+        if a_params.len() != b_params.len() {
+            return false;
+        }
+        let same = a_params.iter().zip(&b_params).all(|(a, b)| a.direction == b.direction);
+        let a_types = self.params_with(&a, &a_params, &a_args);
+        let b_types = self.params_with(&b, &b_params, &b_args);
+        same && self.unify_all(&a_types, &b_types)
+    }
+}
+
+/// For each parameter its argument; `None` if they do not fit by number and names.
+pub(super) fn order(params: &[Param], args: &[Arg]) -> Option<Vec<Option<usize>>> {
+    let mut order = vec![None; params.len()];
+    for (at, arg) in args.iter().enumerate() {
+        let position = match &arg.name {
+            Some(name) => params.iter().position(|param| param.name.value == name.value)?,
+            None => at,
+        };
+        let slot = order.get_mut(position)?;
+        if slot.is_some() {
+            return None;
+        }
+        *slot = Some(at);
+    }
+    let optional = |param: &Param| {
+        param.default.is_some() || annotation(&param.annotations, "optional").is_some()
+    };
+    let complete = params.iter().zip(&order).all(|(param, at)| at.is_some() || optional(param));
+    complete.then_some(order)
+}
+
+/// The parameter's type with type arguments in place.
+pub(in crate::p4) fn with_types(ty: &Type, with: &[(u32, Type)]) -> Type {
+    substitute(ty, with)
+}

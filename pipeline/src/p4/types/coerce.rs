@@ -1,0 +1,175 @@
+//! Implicit conversions: what may stand where a type is wanted.
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use super::super::tree::*;
+use super::check::Checker;
+use super::{Const, StructType, Type};
+
+impl Checker<'_> {
+    /// Checks that an expression that was typed can stand where `want` is wanted, and notes its type there.
+    pub(super) fn fit(&mut self, expr: &Expr, want: &Type) -> bool {
+        let got = self.noted(expr);
+        if self.converts(expr, &got, want) {
+            return true;
+        }
+        let (got, want) = (self.known(&got), self.known(want));
+        self.type_error(expr.span, format!("expected {want}, found {got}"));
+        false
+    }
+
+    /// As [`Checker::fit`], without the message.
+    pub(super) fn converts(&mut self, expr: &Expr, got: &Type, want: &Type) -> bool {
+        let (got, want) = (self.known(got), self.known(want));
+        if got.is_any() || want.is_any() {
+            return true;
+        }
+        let done = match (&got, &want) {
+            (Type::Integer, Type::Bit(_) | Type::Int(_)) => {
+                self.literal(expr, &want);
+                true
+            }
+            (Type::Enum(_, Some(base)), Type::Bit(_) | Type::Int(_)) => {
+                let base = (**base).clone();
+                self.unify(&base, &want)
+            }
+            (Type::Invalid, Type::Struct(ty)) => ty.kind != StructKind::Struct,
+            (Type::Listed(parts, dots), _) => self.list_converts(expr, parts, *dots, &want),
+            (Type::Record(fields, dots), Type::Struct(ty)) if ty.kind != StructKind::Union => {
+                self.record_converts(expr, fields, *dots, ty)
+            }
+            (Type::Set(inner), Type::Set(of)) => {
+                let (inner, of) = (inner.clone(), of.clone());
+                return self.converts(expr, &inner, &of);
+            }
+            _ => return self.unify(&got, &want),
+        };
+        if done {
+            self.note(expr, want);
+        }
+        done
+    }
+
+    /// A number that takes a width: it must be known, and is cut to fit.
+    fn literal(&mut self, expr: &Expr, want: &Type) {
+        if let Some(Const::Int(value)) = self.consts.get(&expr.id).cloned() {
+            let value = super::operator::wrapped(&value, want);
+            self.consts.insert(expr.id, Const::Int(value));
+        }
+        // Operands of infinite precision below take the width too where the value is not known.
+        if !self.consts.contains_key(&expr.id)
+            && let ExprKind::Mux(_, then, other) = &*expr.kind
+        {
+            self.converts(then, &Type::Integer, want);
+            self.converts(other, &Type::Integer, want);
+        }
+    }
+
+    fn list_converts(&mut self, expr: &Expr, parts: &[Type], dots: bool, want: &Type) -> bool {
+        let wants: Vec<Type> = match want {
+            Type::Tuple(types) => types.to_vec(),
+            Type::Struct(ty) if ty.kind != StructKind::Union => {
+                ty.fields.iter().map(|(_, ty)| ty.clone()).collect()
+            }
+            Type::Stack(of, size) => vec![(**of).clone(); *size as usize],
+            Type::List(of) => vec![(**of).clone(); parts.len()],
+            Type::Listed(types, _) => types.to_vec(),
+            Type::Infer(_) => {
+                let tuple = Type::Tuple(Rc::new(parts.to_vec()));
+                return self.unify(&tuple, want);
+            }
+            _ => return false,
+        };
+        let fits = parts.len() == wants.len() || dots && parts.len() < wants.len();
+        let items = match &*expr.kind {
+            ExprKind::List(items, _) | ExprKind::Tuple(items) => items.clone(),
+            _ => return fits && parts.iter().zip(&wants).all(|(got, want)| self.unify(got, want)),
+        };
+        fits && items.iter().zip(&wants).all(|(item, want)| {
+            let got = self.noted(item);
+            self.converts(item, &got, want)
+        })
+    }
+
+    fn record_converts(
+        &mut self,
+        expr: &Expr,
+        fields: &[(Rc<str>, Type)],
+        dots: bool,
+        want: &StructType,
+    ) -> bool {
+        let is_known = |name: &Rc<str>| want.fields.iter().any(|(known, _)| known == name);
+        if !fields.iter().all(|(name, _)| is_known(name)) {
+            return false;
+        }
+        if !dots && fields.len() != want.fields.len() {
+            return false;
+        }
+        let ExprKind::Record(items, _) = &*expr.kind else {
+            return fields.iter().all(|(name, got)| {
+                let of = want.fields.iter().find(|(known, _)| known == name);
+                of.is_some_and(|(_, of)| self.unify(got, of))
+            });
+        };
+        let items = items.clone();
+        items.iter().all(|(name, item)| {
+            let of = want.fields.iter().find(|(known, _)| *known == name.value);
+            let got = self.noted(item);
+            of.is_some_and(|(_, of)| self.converts(item, &got, &of.clone()))
+        })
+    }
+
+    /// Whether `(want) value` is a cast that there is. Both types are known.
+    pub(super) fn casts(&mut self, expr: &Expr, want: &Type) -> bool {
+        let got = self.noted(expr);
+        let got = self.known(&got);
+        let want = self.known(want);
+        if self.converts(expr, &got, &want) {
+            return true;
+        }
+        match (&got, &want) {
+            (Type::Bit(a), Type::Bool) => *a == 1,
+            (Type::Bool, Type::Bit(a)) => *a == 1,
+            (Type::Integer, Type::Bool) => {
+                matches!(self.consts.get(&expr.id), Some(Const::Int(value)) if *value == BigInt::ZERO || *value == BigInt::from(1))
+            }
+            (Type::Bit(_) | Type::Int(_), Type::Bit(_)) => true,
+            (Type::Int(a), Type::Int(b)) => a == b || a != b,
+            (Type::Bit(_), Type::Int(_)) => true,
+            (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
+            (Type::New(_, base), _) if !matches!(want, Type::New(..)) => {
+                let base = (**base).clone();
+                self.unify(&base, &want)
+            }
+            (_, Type::New(_, base)) => {
+                let base = (**base).clone();
+                self.converts(expr, &got, &base)
+            }
+            (Type::Enum(_, Some(base)), _) => {
+                let base = (**base).clone();
+                self.unify(&base, &want) || self.simple_cast(&base, &want)
+            }
+            (_, Type::Enum(_, Some(base))) => {
+                let base = (**base).clone();
+                self.converts(expr, &got, &base) || self.simple_cast(&got, &base)
+            }
+            // A struct with one field of the type.
+            (Type::Struct(ty), _) if ty.fields.len() == 1 && ty.kind == StructKind::Struct => {
+                matches!(&ty.fields[0].1, Type::Bit(_)) && matches!(want, Type::Bit(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Casts between numbers that are below other types.
+    fn simple_cast(&mut self, got: &Type, want: &Type) -> bool {
+        let is_number = |ty: &Type| matches!(ty.base(), Type::Bit(_) | Type::Int(_) | Type::Bool);
+        match (got.base(), want.base()) {
+            (Type::Bool, Type::Bit(1)) | (Type::Bit(1), Type::Bool) => true,
+            (Type::Bool, _) | (_, Type::Bool) => false,
+            _ => is_number(got) && is_number(want),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Names and types that are written.
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use super::super::tree::*;
+use super::check::{Checker, Name};
+use super::infer::substitute;
+use super::{Const, StructType, Type};
+use crate::diag::codes;
+use crate::ir::SourceSpan;
+
+impl Checker<'_> {
+    /// The type that is written.
+    pub(super) fn resolve(&mut self, ty: &TypeExpr) -> Type {
+        match &ty.value {
+            TypeKind::Name { name, args } => self.named_type(name, args),
+            TypeKind::Bit(width) => Type::Bit(self.width(width, 0)),
+            TypeKind::Int(width) => Type::Int(self.width(width, 1)),
+            TypeKind::Varbit(width) => Type::Varbit(self.width(width, 0)),
+            TypeKind::Bool => Type::Bool,
+            TypeKind::Integer => Type::Integer,
+            TypeKind::Error => Type::Error,
+            TypeKind::MatchKind => Type::MatchKind,
+            TypeKind::Text => Type::Text,
+            TypeKind::Void => Type::Void,
+            TypeKind::Any => self.fresh(),
+            TypeKind::Tuple(parts) => {
+                let parts: Vec<Type> = parts.iter().map(|part| self.resolve(part)).collect();
+                self.no_blocks(&parts, ty.span);
+                Type::Tuple(Rc::new(parts))
+            }
+            TypeKind::List(of) => Type::List(Rc::new(self.resolve(of))),
+            TypeKind::Stack(of, size) => self.stack(of, size),
+        }
+    }
+
+    fn stack(&mut self, of: &TypeExpr, size: &Expr) -> Type {
+        let element = self.resolve(of);
+        let number = self.constant_number(size, "the size of a stack");
+        let Some(number) = number else { return Type::Any };
+        let fits = match &element {
+            Type::Struct(_) => true,
+            Type::Any | Type::Var(..) => true,
+            // Arrays of other types are refused when they are used by a program that runs.
+            Type::Bit(_) | Type::Int(_) | Type::Bool => true,
+            _ => false,
+        };
+        if !fits {
+            let text = format!("a stack has elements of a header type, not {element}");
+            self.type_error(of.span, text);
+            return Type::Any;
+        }
+        match u32::try_from(&number) {
+            Ok(number @ 1..=65_535) => Type::Stack(Rc::new(element), number),
+            _ => {
+                self.type_error(size.span, format!("a stack cannot have {number} elements"));
+                Type::Any
+            }
+        }
+    }
+
+    /// A number of bits.
+    fn width(&mut self, width: &Expr, least: u32) -> u32 {
+        let Some(number) = self.constant_number(width, "a width") else { return 1 };
+        match u32::try_from(&number) {
+            Ok(bits) if bits >= least && bits <= crate::p4::WIDTH_MAX => bits,
+            _ => {
+                let text = format!("{number} is no width");
+                let most = crate::p4::WIDTH_MAX;
+                self.type_error(width.span, text)
+                    .note(format!("widths are {least} to {most} bits"));
+                1
+            }
+        }
+    }
+
+    /// The value of an expression that must be known now.
+    pub(super) fn constant_number(&mut self, expr: &Expr, what: &str) -> Option<BigInt> {
+        let ty = self.value(expr);
+        if ty.is_any() {
+            return None;
+        }
+        match self.consts.get(&expr.id) {
+            Some(Const::Int(value)) => Some(value.clone()),
+            _ => {
+                let text =
+                    format!("{what} must be a number that is known when the program is compiled");
+                self.error(codes::NOT_CONSTANT, expr.span, text);
+                None
+            }
+        }
+    }
+
+    fn named_type(&mut self, name: &Ident, args: &[TypeExpr]) -> Type {
+        let found = self.find(&name.value, false).and_then(|names| names.first().cloned());
+        let args: Vec<Type> = args.iter().map(|arg| self.resolve(arg)).collect();
+        match found {
+            Some(Name::TypeVar(ty)) => {
+                if !args.is_empty() {
+                    let text = format!("`{}` takes no type arguments", name.value);
+                    self.type_error(name.span, text);
+                }
+                ty
+            }
+            Some(Name::Decl(decl)) => self.type_of_decl(&decl, args, name.span),
+            Some(Name::Param(..)) => {
+                self.type_error(name.span, format!("`{}` is no type", name.value));
+                Type::Any
+            }
+            None => {
+                let text = format!("there is no type `{}`", name.value);
+                let known = self.known_names();
+                self.error(codes::UNKNOWN, name.span, text)
+                    .did_you_mean(&name.value, known.iter().map(String::as_str));
+                Type::Any
+            }
+        }
+    }
+
+    /// The type that a declaration is.
+    pub(super) fn type_of_decl(
+        &mut self,
+        decl: &Rc<Decl>,
+        args: Vec<Type>,
+        span: SourceSpan,
+    ) -> Type {
+        let params = match &decl.kind {
+            DeclKind::Struct(inner) => inner.type_params.len(),
+            DeclKind::Extern(inner) => inner.type_params.len(),
+            DeclKind::Parser(inner) => inner.type_params.len(),
+            DeclKind::Control(inner) => inner.type_params.len(),
+            DeclKind::Package { type_params, .. } => type_params.len(),
+            _ => 0,
+        };
+        if !args.is_empty() && args.len() != params {
+            let text =
+                format!("`{}` takes {params} type arguments, not {}", decl.name.value, args.len());
+            self.type_error(span, text);
+            return Type::Any;
+        }
+        if matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Extern(_)) {
+            self.no_blocks(&args, span);
+        }
+        let args = if args.is_empty() { (0..params).map(|_| self.fresh()).collect() } else { args };
+        match &decl.kind {
+            DeclKind::Struct(inner) => self.struct_type(decl, inner, args),
+            DeclKind::Extern(_) => Type::Extern(decl.clone(), Rc::new(args)),
+            DeclKind::Parser(_) => Type::Parser(decl.clone(), Rc::new(args)),
+            DeclKind::Control(_) => Type::Control(decl.clone(), Rc::new(args)),
+            DeclKind::Package { .. } => Type::Package(decl.clone(), Rc::new(args)),
+            DeclKind::Enum(..) | DeclKind::Typedef(_) | DeclKind::NewType(_) => {
+                self.declared.get(&decl.id).cloned().unwrap_or(Type::Any)
+            }
+            _ => {
+                self.type_error(span, format!("`{}` is no type", decl.name.value));
+                Type::Any
+            }
+        }
+    }
+
+    /// Parsers, controls and externs are no parts of values.
+    pub(super) fn no_blocks(&mut self, types: &[Type], span: SourceSpan) {
+        let wrong = types.iter().map(|ty| self.known(ty)).find(|ty| {
+            matches!(
+                ty,
+                Type::Parser(..)
+                    | Type::Control(..)
+                    | Type::Package(..)
+                    | Type::Extern(..)
+                    | Type::Void
+            )
+        });
+        if let Some(wrong) = wrong {
+            self.type_error(span, format!("{wrong} cannot be part of a value"));
+        }
+    }
+
+    /// A struct with its arguments: what was noted when it was declared, its parameters replaced.
+    fn struct_type(&mut self, decl: &Rc<Decl>, inner: &StructDecl, args: Vec<Type>) -> Type {
+        let Some(Type::Struct(generic)) = self.declared.get(&decl.id).cloned() else {
+            return Type::Any;
+        };
+        if inner.type_params.is_empty() {
+            return Type::Struct(generic);
+        }
+        let with: Vec<(u32, Type)> = generic
+            .args
+            .iter()
+            .zip(&args)
+            .filter_map(|(var, ty)| match var {
+                Type::Var(id, _) => Some((*id, ty.clone())),
+                _ => None,
+            })
+            .collect();
+        let fields =
+            generic.fields.iter().map(|(name, ty)| (name.clone(), substitute(ty, &with))).collect();
+        Type::Struct(Rc::new(StructType { decl: decl.clone(), kind: inner.kind, args, fields }))
+    }
+}

@@ -1,0 +1,291 @@
+//! Tables.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::call::order;
+use super::check::{Checker, Name, Place};
+use super::{CallInfo, Callee, Const, Def, Type};
+use crate::diag::codes;
+
+impl Checker<'_> {
+    pub(super) fn table(&mut self, decl: &Rc<Decl>, table: &TableDecl) {
+        if !table.has_actions {
+            let text = format!("table `{}` has no `actions`", decl.name.value);
+            self.error(codes::MISSING_KEY, decl.name.span, text);
+        }
+        let outer = std::mem::replace(&mut self.place, Place::Control);
+        let keys = self.keys(table);
+        let mut listed: Vec<(Rc<Decl>, Vec<Arg>)> = Vec::new();
+        for one in &table.actions {
+            if let Some((action, args)) = self.listed_action(&one.action) {
+                if listed.iter().any(|(known, _)| known.id == action.id) {
+                    let text = format!("`{}` is listed twice", action.name.value);
+                    self.error(codes::TWICE, one.action.span, text);
+                }
+                listed.push((action, args));
+            }
+        }
+        if let Some(default) = &table.default {
+            self.run_action(default, &listed, true, true);
+        }
+        self.properties(table);
+        if let Some(entries) = &table.entries {
+            self.entries(table, entries, &keys, &listed);
+        }
+        self.place = outer;
+        self.bind(&decl.name, Name::Decl(decl.clone()));
+    }
+
+    fn keys(&mut self, table: &TableDecl) -> Vec<Type> {
+        let mut keys = Vec::new();
+        for key in &table.keys {
+            let ty = self.value(&key.value);
+            let ty = self.known(&ty);
+            let fits = matches!(
+                ty.base(),
+                Type::Bit(_) | Type::Int(_) | Type::Bool | Type::Enum(..) | Type::Error | Type::Any
+            );
+            if !fits {
+                self.type_error(key.value.span, format!("a key cannot be {ty}"));
+            }
+            if !self.match_kinds.contains(&key.kind.value) {
+                let names: Vec<String> =
+                    self.match_kinds.iter().map(|name| name.to_string()).collect();
+                let text = format!("there is no match kind `{}`", key.kind.value);
+                self.report
+                    .error(codes::UNKNOWN, key.kind.span, text)
+                    .did_you_mean(&key.kind.value, names.iter().map(String::as_str));
+            }
+            if let Some(name) = annotation(&key.annotations, "name")
+                && !matches!(name.args.first().map(|arg| &*arg.value.kind), Some(ExprKind::Text(_)))
+            {
+                self.error(
+                    codes::P4_SYNTAX,
+                    name.name.span,
+                    "`@name` needs a string: `@name(\"x\")`",
+                );
+            }
+            keys.push(if fits { ty } else { Type::Any });
+        }
+        keys
+    }
+
+    /// An action in the list, with the arguments for its parameters with directions.
+    fn listed_action(&mut self, action: &Expr) -> Option<(Rc<Decl>, Vec<Arg>)> {
+        let (callee, args) = match &*action.kind {
+            ExprKind::Call { callee, args, .. } => (callee.clone(), args.clone()),
+            _ => (action.clone(), Vec::new()),
+        };
+        let ty = self.value(&callee);
+        let decl = match self.known(&ty) {
+            Type::Action(decl) => decl,
+            Type::Any => return None,
+            other => {
+                self.type_error(callee.span, format!("{other} is no action"));
+                return None;
+            }
+        };
+        let DeclKind::Action { params, .. } = &decl.kind else { return None };
+        let directed: Vec<Param> =
+            params.iter().filter(|param| param.direction != Direction::None).cloned().collect();
+        let Some(found) = order(&directed, &args) else {
+            let text = format!(
+                "`{}` takes {} arguments here: those with a direction",
+                decl.name.value,
+                directed.len()
+            );
+            self.error(codes::ARGUMENTS, action.span, text);
+            return None;
+        };
+        for (param, at) in directed.iter().zip(&found) {
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
+            self.argument(param, &want, &arg.value);
+        }
+        let info = CallInfo { callee: Callee::Decl(decl.clone()), order: found, types: Vec::new() };
+        self.calls.insert(action.id, info);
+        Some((decl, args))
+    }
+
+    /// The action of an entry or of the default.
+    fn run_action(
+        &mut self,
+        action: &Expr,
+        listed: &[(Rc<Decl>, Vec<Arg>)],
+        must_list: bool,
+        is_default: bool,
+    ) {
+        let (callee, args) = match &*action.kind {
+            ExprKind::Call { callee, args, .. } => (callee.clone(), args.clone()),
+            _ => (action.clone(), Vec::new()),
+        };
+        let ty = self.value(&callee);
+        let decl = match self.known(&ty) {
+            Type::Action(decl) => decl,
+            Type::Any => return,
+            other => {
+                self.type_error(callee.span, format!("{other} is no action"));
+                return;
+            }
+        };
+        let found = listed.iter().find(|(known, _)| known.id == decl.id);
+        if found.is_none() && must_list {
+            let text = format!("`{}` is not in the `actions` of the table", decl.name.value);
+            self.error(codes::NOT_LISTED, action.span, text);
+            return;
+        }
+        let DeclKind::Action { params, .. } = &decl.kind else { return };
+        let directed = params.iter().filter(|param| param.direction != Direction::None).count();
+        let data: Vec<Param> = params.iter().skip(directed).cloned().collect();
+        // The list gives what has a direction; an entry may say it again.
+        let (params, skipped) = if args.len() == params.len() && directed > 0 {
+            (params.clone(), 0)
+        } else {
+            (data, directed)
+        };
+        let Some(found) = order(&params, &args) else {
+            let text = format!(
+                "`{}` takes {} arguments here, not {}",
+                decl.name.value,
+                params.len(),
+                args.len()
+            );
+            self.error(codes::ARGUMENTS, action.span, text);
+            return;
+        };
+        for (param, at) in params.iter().zip(&found) {
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
+            if param.direction != Direction::None {
+                self.argument(param, &want, &arg.value);
+                continue;
+            }
+            let fits = self.value_as(&arg.value, &want);
+            let known = self.consts.contains_key(&arg.value.id)
+                || matches!(
+                    &*arg.value.kind,
+                    ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid
+                );
+            if fits && !known && !is_default {
+                let text = "an argument of an entry must be known when the program is compiled";
+                self.error(codes::NOT_CONSTANT, arg.value.span, text);
+            }
+        }
+        let mut all = vec![None; skipped];
+        all.extend(found);
+        let info = CallInfo { callee: Callee::Decl(decl.clone()), order: all, types: Vec::new() };
+        self.calls.insert(action.id, info);
+        self.defs.insert(action.id, Def::Decl(decl));
+    }
+
+    fn properties(&mut self, table: &TableDecl) {
+        let mut seen: Vec<&str> = Vec::new();
+        for (name, value, _) in &table.properties {
+            if seen.contains(&&*name.value) {
+                let text = format!("`{}` is given twice", name.value);
+                self.error(codes::TWICE, name.span, text);
+            }
+            seen.push(&name.value);
+            self.value(value);
+            let ty = self.noted(value);
+            let ty = self.known(&ty);
+            match &*name.value {
+                "size" => {
+                    let is_param = matches!(self.defs.get(&value.id), Some(Def::Param(_)));
+                    if !is_param {
+                        self.constant_number(value, "the size of a table");
+                    }
+                }
+                "largest_priority_wins" if !matches!(ty, Type::Bool | Type::Any) => {
+                    self.type_error(value.span, "`largest_priority_wins` is true or false");
+                }
+                "priority_delta" => {
+                    if let Some(delta) = self.constant_number(value, "`priority_delta`")
+                        && delta.sign() != num_bigint::Sign::Plus
+                    {
+                        self.type_error(value.span, "`priority_delta` is a positive number");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn entries(
+        &mut self,
+        table: &TableDecl,
+        entries: &Entries,
+        keys: &[Type],
+        listed: &[(Rc<Decl>, Vec<Arg>)],
+    ) {
+        if table.key_span.is_none() {
+            self.type_error(entries.span, "a table without `key` has no entries");
+            return;
+        }
+        for entry in &entries.list {
+            self.keyset(&entry.keys, keys);
+            let sets = match &*entry.keys.kind {
+                ExprKind::Tuple(items) => items.clone(),
+                ExprKind::List(items, _) if items.len() == table.keys.len() => items.clone(),
+                _ => vec![entry.keys.clone()],
+            };
+            for (key, set) in table.keys.iter().zip(&sets) {
+                self.entry_set(key, set);
+            }
+            if let Some(priority) = &entry.priority {
+                self.constant_number(priority, "a priority");
+                let ordered = table
+                    .keys
+                    .iter()
+                    .any(|key| matches!(&*key.kind.value, "ternary" | "range" | "optional"));
+                if !ordered {
+                    let text = "entries of this table have no priorities: it has no ternary, range or optional key";
+                    self.error(codes::PRIORITY, priority.span, text);
+                } else if entries.is_const {
+                    let text = "constant entries have no priorities: the first one wins";
+                    self.error(codes::PRIORITY, priority.span, text);
+                }
+            }
+            self.run_action(&entry.action, listed, true, false);
+        }
+    }
+
+    /// What an entry may say for a key of this kind.
+    fn entry_set(&mut self, key: &Key, set: &Expr) {
+        let text = match (&*key.kind.value, &*set.kind) {
+            ("exact", ExprKind::Any) => "an exact key needs a value, not everything",
+            ("exact", ExprKind::Mask(..)) => "an exact key needs a value, not a mask",
+            ("exact" | "optional" | "lpm" | "ternary", ExprKind::Range(..)) => {
+                "only a range key takes a range"
+            }
+            ("optional" | "range", ExprKind::Mask(..)) => "this key takes no mask",
+            _ => "",
+        };
+        if !text.is_empty() {
+            self.type_error(set.span, text);
+            return;
+        }
+        if let ("lpm", ExprKind::Mask(_, mask)) = (&*key.kind.value, &*set.kind)
+            && let Some(Const::Int(value)) = self.consts.get(&mask.id).cloned()
+            && let Some(bits) = self.noted(&key.value).base().bits()
+        {
+            let full = (num_bigint::BigInt::from(1) << bits) - 1;
+            let inverse = &full - super::operator::wrapped(&value, &Type::Bit(bits));
+            if (&inverse & (&inverse + 1)) != num_bigint::BigInt::ZERO {
+                self.type_error(mask.span, "the mask of an lpm key is a prefix: ones, then zeros");
+            }
+        }
+        let known = match &*set.kind {
+            ExprKind::Any => true,
+            ExprKind::Mask(a, b) | ExprKind::Range(a, b) => {
+                self.consts.contains_key(&a.id) && self.consts.contains_key(&b.id)
+            }
+            _ => self.consts.contains_key(&set.id),
+        };
+        if !known && !self.noted(set).is_any() {
+            let text = "a key of an entry must be known when the program is compiled";
+            self.error(codes::NOT_CONSTANT, set.span, text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Programs in P4-16: finds their files and hands them to [`crate::p4`].
+
+use std::path::{Path, PathBuf};
+
+use super::Parsed;
+use super::include::text;
+use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
+use crate::diag::{Diagnostics, Files, Rejected, codes};
+use crate::ids::FileId;
+use crate::ir::{SourceFile, SourceSpan};
+use crate::p4;
+
+/// Most files of a P4 program.
+const FILES_MAX: usize = 256;
+
+/// Declarations of the language and of the architectures, by the last part of the name that includes them.
+const DECLARATIONS: &[(&str, &str)] = &[
+    ("core.p4", include_str!("../../../programs/p4/core.p4")),
+    ("v1model.p4", include_str!("../../../programs/p4/v1model.p4")),
+    ("psa.p4", include_str!("../../../programs/p4/psa.p4")),
+];
+
+/// True for a path that names a P4 program.
+pub(super) fn is_p4(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("p4"))
+}
+
+/// The files of a program while it is read.
+struct Reader<'l> {
+    loader: &'l Loader,
+    files: Files,
+}
+
+impl p4::Sources for Reader<'_> {
+    fn include(
+        &mut self,
+        name: &str,
+        system: bool,
+        at: SourceSpan,
+        report: &mut Diagnostics,
+    ) -> Option<(FileId, String)> {
+        let beside = self.files.get(at.file).map(|file| PathBuf::from(&file.name));
+        let beside = beside.and_then(|path| path.parent().map(Path::to_path_buf));
+        let mut places: Vec<PathBuf> = Vec::new();
+        if !system {
+            places.extend(beside.clone().map(|folder| folder.join(name)));
+        }
+        places.extend(self.loader.folders().iter().map(|folder| folder.join(name)));
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let is_ours = DECLARATIONS.iter().any(|(known, _)| *known == last);
+        if !system && !is_ours && last != name {
+            // A path that leads out of a tree of folders which is not here.
+            places.extend(beside.clone().map(|folder| folder.join(last)));
+        }
+        if self.files.len() >= FILES_MAX {
+            let text = format!("a program has at most {FILES_MAX} files");
+            report.error(codes::LIMIT, at, text);
+            return None;
+        }
+        for path in &places {
+            let bytes = self.loader.read(path, PROGRAM_BYTES_MAX);
+            if bytes == Err(ReadError::NotFound) {
+                continue;
+            }
+            let name = path.display().to_string();
+            let text = text(&name, bytes, Some(at), &mut self.files, report)?;
+            let file = self.files.push(SourceFile { name, text: text.clone() });
+            return Some((file, text));
+        }
+        if let Some((known, text)) = DECLARATIONS.iter().find(|(known, _)| *known == last) {
+            let name = format!("<embedded>/{known}");
+            let file = self.files.push(SourceFile { name, text: (*text).to_owned() });
+            return Some((file, (*text).to_owned()));
+        }
+        let searched: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        let error =
+            report.error(codes::INCLUDE_NOT_FOUND, at, format!("there is no file `{name}`"));
+        error.did_you_mean(last, DECLARATIONS.iter().map(|(known, _)| *known));
+        if !searched.is_empty() {
+            error.note(format!("searched {}", searched.join(", ")));
+        }
+        error.note("core.p4, v1model.p4 and psa.p4 are inside of the binary");
+        None
+    }
+
+    fn text(&self, span: SourceSpan) -> &str {
+        let file = self.files.get(span.file).map(|file| file.text.as_str()).unwrap_or_default();
+        file.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+}
+
+/// Reads and checks a program, without lowering it: any architecture will do.
+pub(super) fn check(
+    path: &Path,
+    loader: &Loader,
+) -> Result<(p4::Checked, Files, Diagnostics), Rejected> {
+    let mut report = Diagnostics::new();
+    let mut reader = Reader { loader, files: Files::new() };
+    let name = path.display().to_string();
+    let bytes = loader.read(path, PROGRAM_BYTES_MAX);
+    let checked = text(&name, bytes, None, &mut reader.files, &mut report).and_then(|text| {
+        let file = reader.files.push(SourceFile { name, text: text.clone() });
+        p4::check(file, &text, loader.defines(), &mut reader, &mut report)
+    });
+    match checked {
+        Some(checked) => Ok((checked, reader.files, report)),
+        None => Err(Rejected { diagnostics: report, files: reader.files }),
+    }
+}
+
+/// Reads a program into the tree that YAML makes.
+pub(super) fn program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
+    let (checked, files, mut report) = check(path, loader)?;
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    match p4::lower(&checked, &stem.unwrap_or_default(), &mut report) {
+        Some(unit) => Ok(Parsed { units: vec![unit], files, embedded: loader.embedded }),
+        None => Err(Rejected { diagnostics: report, files }),
+    }
+}

@@ -1,0 +1,3 @@
+const bit<8> a = ;
+struct s { bit<8> x }
+/* no end

@@ -1,0 +1,192 @@
+//! P4-16 programs: the collection of p4c as judge of the front end, packet tests of our own, and mutants.
+//!
+//! The collection lies beside the project (`../shared/p4`) and is not part of it. What passes stands in `data/p4/*.txt`, one name a
+//! line, so that nothing falls back; `BLESS=1` writes the lists anew. Reasons of what does not pass are printed in groups.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use wireyard_pipeline::check::{ExternRegistry, compile};
+use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::source::{Loader, check_p4, parse_program};
+use wireyard_tests::binary::wireyard;
+use wireyard_tests::{shared, skip};
+
+/// The collection; `None`, and a loud skip, where it is not there.
+fn collection(test: &str) -> Option<PathBuf> {
+    let folder = shared().map(|shared| shared.join("p4")).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        skip(test, "no p4c collection in ../shared/p4");
+    }
+    folder
+}
+
+/// Programs that a list names.
+fn listed(folder: &Path, lists: &[&str]) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for list in lists {
+        let text = fs::read_to_string(folder.join(list)).expect("a list of programs");
+        paths.extend(text.lines().map(|name| folder.join("samples").join(name.trim())));
+    }
+    paths
+}
+
+/// The first error of each program that was refused, without its names, and how often it is first.
+fn reasons(refused: &[(String, String)]) -> String {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, text) in refused {
+        let first = text.lines().next().unwrap_or_default();
+        let parts: Vec<&str> = first.split('`').step_by(2).collect();
+        groups.entry(parts.join("`..`")).or_default().push(name);
+    }
+    let mut lines: Vec<String> = groups
+        .iter()
+        .map(|(reason, names)| format!("{:4} {reason} ({})", names.len(), names.join(" ")))
+        .collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+/// Runs a check over programs and compares those that pass with a list.
+fn judged(list: &str, paths: &[PathBuf], check: impl Fn(&Path) -> Result<(), String>) {
+    let (mut passed, mut refused) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match check(path) {
+            Ok(()) => passed.push(name),
+            Err(text) => refused.push((name, text)),
+        }
+    }
+    passed.sort();
+    println!("{list}: {} of {}\n{}", passed.len(), paths.len(), reasons(&refused));
+    let golden = Path::new("data/p4").join(list);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&golden, passed.join("\n") + "\n").expect("writes the list");
+        return;
+    }
+    let known = fs::read_to_string(&golden).expect("the list of what passes");
+    let lost: Vec<&str> =
+        known.lines().filter(|name| !passed.iter().any(|one| one == name)).collect();
+    assert!(lost.is_empty(), "{list}: no longer as it was: {}", lost.join(" "));
+    let new: Vec<&String> =
+        passed.iter().filter(|name| !known.lines().any(|one| one == **name)).collect();
+    assert!(new.is_empty(), "{list}: more than listed, run with BLESS=1: {new:?}");
+}
+
+fn compiled(path: &Path) -> Result<(), String> {
+    let parsed =
+        parse_program(path, &Loader::new(Vec::new(), &[])).map_err(|why| why.to_string())?;
+    let files = parsed.files.clone();
+    compile(&parsed, &ExternRegistry::new())
+        .map(drop)
+        .map_err(|diagnostics| Rejected { diagnostics, files }.to_string())
+}
+
+#[test]
+fn programs_of_the_collection_are_accepted() {
+    let Some(folder) = collection("programs_of_the_collection_are_accepted") else { return };
+    let loader = Loader::new(Vec::new(), &[]);
+    let check = |path: &Path| check_p4(path, &loader).map_err(|why| why.to_string());
+    judged("accepted.txt", &listed(&folder, &["stf.txt", "compile.txt", "frontend.txt"]), check);
+}
+
+#[test]
+fn programs_of_the_collection_become_pipelines() {
+    let Some(folder) = collection("programs_of_the_collection_become_pipelines") else { return };
+    judged("compiled.txt", &listed(&folder, &["stf.txt", "compile.txt"]), compiled);
+}
+
+#[test]
+fn wrong_programs_of_the_collection_are_refused() {
+    let Some(folder) = collection("wrong_programs_of_the_collection_are_refused") else { return };
+    let entries = fs::read_dir(folder.join("errors")).expect("the wrong programs");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "p4"));
+    paths.sort();
+    judged("refused.txt", &paths, |path| {
+        let loader = Loader::new(Vec::new(), &[]);
+        match check_p4(path, &loader) {
+            Err(_) => Ok(()),
+            Ok(()) => Err("nothing is found wrong".into()),
+        }
+    });
+}
+
+/// Every engine and level, through the binary.
+#[test]
+fn a_v1model_program_passes_its_packet_test() {
+    let output = Command::new(wireyard())
+        .args(["test", "data/p4/router.stf", "--every-level"])
+        .output()
+        .expect("wireyard starts");
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(output.status.success(), "{text}");
+}
+
+/// The YAML of a program's tree is read again and gives the same tree.
+#[test]
+fn the_yaml_of_a_p4_program_is_the_same_program() {
+    let loader = Loader::new(Vec::new(), &[]);
+    let parsed = parse_program("data/p4/router.p4".as_ref(), &loader).expect("the program");
+    let yaml = wireyard_pipeline::ast::print::units(&parsed.units);
+    let memory = Loader::in_memory([("again.yaml", yaml.as_str())], &[]);
+    let again =
+        parse_program("again.yaml".as_ref(), &memory).unwrap_or_else(|why| panic!("{why}\n{yaml}"));
+    assert_eq!(wireyard_pipeline::ast::print::units(&again.units), yaml);
+}
+
+/// No panic and no endless work for any change of a program: bytes removed, doubled, exchanged.
+#[test]
+fn mutants_of_a_p4_program_end() {
+    let text = fs::read_to_string("data/p4/router.p4").expect("the program");
+    let count = std::env::var("WIREYARD_P4_MUTANTS").ok().and_then(|n| n.parse().ok());
+    let (mut seed, count) = (0x2545_f491_4f6c_dd1d_u64, count.unwrap_or(300));
+    let mut next = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    for _ in 0..count {
+        let mut bytes = text.clone().into_bytes();
+        for _ in 0..=next(3) {
+            let (from, len) = (next(bytes.len() - 40), 1 + next(30));
+            match next(3) {
+                0 => drop(bytes.drain(from..from + len)),
+                1 => {
+                    let part = bytes[from..from + len].to_vec();
+                    let to = next(bytes.len());
+                    bytes.splice(to..to, part);
+                }
+                _ => bytes[from] = b"(){}<>;:,.=+-*&|!~@#\"0aA"[next(24)],
+            }
+        }
+        let loader = Loader::in_memory([("m.p4", bytes)], &[]);
+        let start = Instant::now();
+        if let Ok(parsed) = parse_program("m.p4".as_ref(), &loader) {
+            let _ = compile(&parsed, &ExternRegistry::new());
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "a mutant takes too long");
+    }
+}
+
+/// Nesting that would exhaust the stack is an error.
+#[test]
+fn deep_p4_programs_are_refused() {
+    for text in [
+        format!("const bit<8> a = {}1{};", "(".repeat(50_000), ")".repeat(50_000)),
+        format!("const bit<8> a = {}1;", "-".repeat(50_000)),
+        format!("const bool a = {}true;", "1 == ".repeat(50_000)),
+        format!("void f() {}{}", "{".repeat(50_000), "}".repeat(50_000)),
+        format!("#define A {}\nconst bit<8> a = A;", "A ".repeat(1000)),
+        "#define A B B B B\n#define B C C C C\n#define C D D D D\n#define D A A A A\nA".to_owned(),
+        "#include \"m.p4\"\n".to_owned(),
+    ] {
+        let loader = Loader::in_memory([("m.p4", text)], &[]);
+        assert!(check_p4("m.p4".as_ref(), &loader).is_err());
+    }
+}
