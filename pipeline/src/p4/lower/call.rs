@@ -340,7 +340,13 @@ impl Lower<'_> {
                 let name: Rc<str> =
                     if name.is_empty() { decl.name.value.clone() } else { name.into() };
                 let env = self.root.clone();
-                Val::Block(Rc::new(BlockVal { decl: decl.clone(), name, args: values, env }))
+                Val::Block(Rc::new(BlockVal {
+                    decl: decl.clone(),
+                    name,
+                    args: values,
+                    number: env.next_number(),
+                    env,
+                }))
             }
             Type::Extern(decl, types) => {
                 let types = types.iter().map(|ty| self.concrete(ty)).collect();
@@ -363,6 +369,7 @@ impl Lower<'_> {
                         decl: decl.clone(),
                         name,
                         args: Vec::new(),
+                        number: env.next_number(),
                         env,
                     }))
                 }
@@ -434,7 +441,7 @@ impl Lower<'_> {
         scope: super::env::Env,
         span: SourceSpan,
     ) {
-        let key = format!("{}", Rc::as_ptr(block) as usize);
+        let key = format!("{}", block.number);
         let has_tables = control
             .locals
             .iter()

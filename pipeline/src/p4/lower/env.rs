@@ -1,6 +1,6 @@
 //! What names stand for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -68,12 +68,17 @@ pub(super) struct BlockVal {
     pub(super) name: Rc<str>,
     pub(super) args: Vec<Val>,
     pub(super) env: Env,
+    /// A number that no other instance has.
+    pub(super) number: usize,
 }
 
 /// A scope.
 #[derive(Debug)]
 pub(super) struct Scope {
     map: RefCell<HashMap<u32, Val>>,
+    /// Its number, and the last that was given.
+    number: usize,
+    last: Rc<Cell<usize>>,
     parent: Option<Env>,
     /// Names of the blocks around, for names that are taken.
     pub(super) prefix: String,
@@ -85,14 +90,17 @@ pub(super) struct Env(Rc<Scope>);
 
 /// The scope of the program.
 pub(super) fn root() -> Env {
-    Env(Rc::new(Scope { map: RefCell::default(), parent: None, prefix: String::new() }))
+    let (map, last) = (RefCell::default(), Rc::default());
+    Env(Rc::new(Scope { map, number: 0, last, parent: None, prefix: String::new() }))
 }
 
 impl Env {
     /// A scope inside this one.
     pub(super) fn inner(&self, prefix: &str) -> Env {
         let prefix = if prefix.is_empty() { self.0.prefix.clone() } else { prefix.to_owned() };
-        Env(Rc::new(Scope { map: RefCell::default(), parent: Some(self.clone()), prefix }))
+        let (number, last) = (self.next_number(), self.0.last.clone());
+        let parent = Some(self.clone());
+        Env(Rc::new(Scope { map: RefCell::default(), number, last, parent, prefix }))
     }
 
     pub(super) fn bind(&self, id: u32, value: Val) {
@@ -115,8 +123,14 @@ impl Env {
         &self.0.prefix
     }
 
-    /// A number that is this scope's as long as it lives.
+    /// The number of this scope, which no other has.
     pub(super) fn key(&self) -> usize {
-        Rc::as_ptr(&self.0) as usize
+        self.0.number
+    }
+
+    /// A number that was never given.
+    pub(super) fn next_number(&self) -> usize {
+        self.0.last.set(self.0.last.get() + 1);
+        self.0.last.get()
     }
 }

@@ -132,7 +132,10 @@ impl Lower<'_> {
                 let listed = self.action_call(table, default, env, name);
                 made.default = listed;
             }
-            None => made.default = Some(named(&["nop"], self.span)),
+            None => {
+                made.default = Some(named(&["nop"], self.span));
+                made.actions.push(Sp::new("nop".to_owned(), self.span));
+            }
         }
     }
 
