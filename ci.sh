@@ -26,10 +26,11 @@ test_() { cargo test --workspace --locked; }
 
 tools() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(iproute2 iputils-ping traceroute ethtool tcpdump tshark python3-scapy python3-venv qemu-system-x86 util-linux procps debian-archive-keyring valgrind)
+  local packages=(iproute2 iputils-ping traceroute frr ethtool tcpdump tshark python3-scapy python3-venv qemu-system-x86 util-linux procps debian-archive-keyring valgrind)
   if ! dpkg -s "${packages[@]}" > /dev/null 2>&1; then
     apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
+    # Nothing that is installed is started.
+    RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null
   fi
   # P4Runtime controllers, each in an environment of its own: they want different versions of protobuf.
   controller finsy finsy==0.30.0

@@ -1,6 +1,8 @@
-//! The kernel on top of a router (`run --linux`): hosts, and a router of the kernel's in a namespace, as users have them.
+//! The kernel on top of a router (`run --linux`): hosts, a router of the kernel's in a namespace, and FRR, as users have them.
 
+mod frr;
 mod rig;
+mod swap;
 
 use std::time::{Duration, Instant};
 
@@ -339,6 +341,33 @@ fn a_table_that_is_full_is_said_and_filled_when_there_is_room() {
     (0..5).for_each(|n| _ = router.kernel.ip(&format!("route del 10.1.{n}.0/24")));
     eventually("what was missing is there", || router.linux("routes_missing") == 0);
     assert_eq!(router.linux("routes4"), 16);
+}
+
+#[test]
+fn ports_that_come_and_go_bring_and_take_their_interfaces() {
+    let Some(_network) = network("linux_ports") else { return };
+    let (one, two) = (Namespace::new(), Namespace::new());
+    cable("p1", &one, "eth0");
+    cable("p2", &two, "eth0");
+    two.ip("addr add 10.0.2.2/24 dev eth0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ports.yaml").display().to_string();
+    let write =
+        |ports: &str| std::fs::write(&path, format!("ports: {{ {ports} }}")).expect("a file");
+    write("1: { interface: 'raw:p1' }");
+    let kernel = Namespace::new();
+    let more = ["--ports", &path, "--linux", &kernel.path, "--json"];
+    let mut router = Router { switch: Switch::on(PROGRAM, &[], &more), kernel };
+    assert!(!router.kernel.ip("-o link").contains("swp2"));
+    write("1: { interface: 'raw:p1' }, 2: { interface: 'raw:p2' }");
+    router.switch.signal("HUP");
+    eventually("its interface is there", || router.kernel.ip("-o link").contains("swp2"));
+    router.kernel.ip("addr add 10.0.2.1/24 dev swp2");
+    two.must_reach("10.0.2.1");
+    write("1: { interface: 'raw:p1' }");
+    router.switch.signal("HUP");
+    eventually("its interface is gone", || !router.kernel.ip("-o link").contains("swp2"));
+    router.await_routes4(0);
 }
 
 #[test]
