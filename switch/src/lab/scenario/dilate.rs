@@ -149,6 +149,7 @@ mod tests {
         let mut scenario = library().remove(0);
         for name in ["dcqcn", "hpcc_dcqcn", "connectx"] {
             scenario.host.rate_control = name.to_owned();
+            scenario.host.rate_program = None;
             scenario.host.cnp_interval = None;
             let slow = scenario.dilated(by(100)).unwrap();
             let (fast, slower) = (BitsPerSec::gbit(100), BitsPerSec::gbit(1));
