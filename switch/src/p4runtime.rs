@@ -23,4 +23,5 @@ pub mod status;
 pub mod stream;
 pub mod translate;
 pub mod value;
+pub mod watch;
 pub mod write;

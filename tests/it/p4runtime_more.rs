@@ -8,7 +8,7 @@ use tonic::Code;
 use wireyard_tests::p4client::{Controller, insert, update};
 
 use crate::p4runtime::{PROGRAM, forward, frame, rig};
-use crate::rig::private_network;
+use crate::rig::{Wire, ip, private_network, veth};
 use p4::entity::Entity as Message;
 use p4::packet_replication_engine_entry::Type as Replication;
 use p4::stream_message_response::Update as FromDevice;
@@ -200,4 +200,108 @@ fn takes_over(backup: &mut Controller, election: u64, died: Instant) -> Duration
             return died.elapsed();
         }
     }
+}
+
+const THREE: &str = "
+pipeline: three
+include: [ethernet]
+parser: { start: { extract: ethernet } }
+actions: { forward: { params: { port: port }, do: [ std.egress_port = port ] } }
+tables:
+  ways:
+    key: { std.ingress_port: exact, ethernet.src: selector }
+    actions: [forward]
+    default: forward(1)
+    size: 16
+    selector: { hash: crc16, members: 64, groups: 16 }
+ingress:
+  - if: ethernet.ether_type == 0x1111
+    then: [ std.multicast_group = 6 ]
+    else: [ apply: ways ]
+deparser: { emit: [ethernet] }
+";
+
+/// What comes out of each wire for eight packets of as many senders.
+fn spread(wires: &mut [Wire], ether_type: u16) -> Vec<usize> {
+    let packets: Vec<Vec<u8>> = (0..8).map(|n| frame(A, [2, 0, 0, 0, 1, n], ether_type)).collect();
+    wires[0].send(&packets);
+    wires[1..].iter_mut().map(|wire| wire.receive(8).len()).collect()
+}
+
+#[test]
+fn members_and_copies_follow_the_links_that_they_watch() {
+    let Some(_network) = private_network("P4Runtime watched links") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("three.yaml");
+    std::fs::write(&program, THREE).unwrap();
+    veth("c0", "c1");
+    let rig = rig(program.to_str().unwrap(), &["--port", "3=raw:c1"]);
+    let [a, b] = rig.wires;
+    let mut wires = [a, b, Wire::open("raw:c0")];
+    let (mut controller, _) = Controller::connect(&rig.address, 1).unwrap();
+    let profile = controller.id("ways.profile");
+    let watches =
+        |port: u8| Some(p4::action_profile_group::member::WatchKind::WatchPort(vec![port]));
+    let member = |id: u32, port: u8| {
+        insert(Message::ActionProfileMember(p4::ActionProfileMember {
+            action_profile_id: profile,
+            member_id: id,
+            action: Some(controller.action("forward", &[&[port]])),
+        }))
+    };
+    let in_group = |member_id: u32, port: u8| p4::action_profile_group::Member {
+        member_id,
+        weight: 1,
+        watch_kind: watches(port),
+    };
+    let group = Message::ActionProfileGroup(p4::ActionProfileGroup {
+        action_profile_id: profile,
+        group_id: 1,
+        members: vec![in_group(2, 2), in_group(3, 3)],
+        max_size: 0,
+    });
+    let mut way = controller.exact("ways", &[1], controller.action("forward", &[&[1]]));
+    let kind = p4::table_action::Type::ActionProfileGroupId(1);
+    way.action = Some(p4::TableAction { r#type: Some(kind) });
+    let backup = p4::BackupReplica { port: vec![3], instance: 0 };
+    let copy = p4::Replica { backup_replicas: vec![backup], ..replica(2, 0) };
+    let multicast = replication(Replication::MulticastGroupEntry(p4::MulticastGroupEntry {
+        multicast_group_id: 6,
+        replicas: vec![copy],
+        metadata: Vec::new(),
+    }));
+    controller
+        .write(vec![
+            member(2, 2),
+            member(3, 3),
+            insert(group.clone()),
+            insert(Message::TableEntry(way)),
+            insert(multicast.clone()),
+        ])
+        .unwrap();
+    let both = spread(&mut wires, 0x1234);
+    assert!(both[0] > 0 && both[1] > 0 && both[0] + both[1] == 8, "{both:?}");
+    assert_eq!(spread(&mut wires, 0x1111), [8, 0]);
+    let mut read = || {
+        let groups = Message::ActionProfileGroup(p4::ActionProfileGroup::default());
+        let all = p4::PacketReplicationEngineEntry::default();
+        controller.read(vec![groups, Message::PacketReplicationEngineEntry(all)]).unwrap()
+    };
+    for (state, expected, copies) in [("down", [0, 8], [0, 8]), ("up", [0, 0], [8, 0])] {
+        ip(&format!("link set b0 {state}"));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let found = spread(&mut wires, 0x1234);
+            let follows = match state {
+                "down" => found == expected,
+                _ => found == both,
+            };
+            if follows && spread(&mut wires, 0x1111) == copies {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{state}: {found:?}");
+        }
+        assert_eq!(read(), [group.clone(), multicast.clone()], "as it was written, whatever is up");
+    }
+    rig.switch.end("TERM").expect(0, &[]);
 }

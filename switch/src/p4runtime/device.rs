@@ -9,8 +9,12 @@ use super::pack;
 use super::persist::Begun;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
-use crate::control::{Control, ControlError};
+use super::translate::{action, replication};
+use super::watch::Watch;
+use crate::control::{Control, ControlError, Mode, Update};
+use crate::ports::LinkState;
 use crate::program::Loaded;
+use p4::entity::Entity as Message;
 use wireyard_pipeline::source::Parsed;
 
 /// The version of P4Runtime that the service speaks.
@@ -49,6 +53,7 @@ pub struct Device {
     arbitration: RwLock<Arbitration>,
     digests: Mutex<Digests>,
     kept: Mutex<Kept>,
+    watch: Mutex<Watch>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
 }
@@ -69,6 +74,7 @@ impl Device {
             arbitration: RwLock::default(),
             digests: Mutex::default(),
             kept,
+            watch: Mutex::new(begun.watch),
             saved: Mutex::default(),
         }
     }
@@ -81,6 +87,11 @@ impl Device {
     /// Metadata of entries and groups.
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Groups and sessions that depend on links.
+    pub fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a verified program for COMMIT, in the place of the one before.
@@ -111,6 +122,38 @@ impl Device {
     /// Who may write, to be changed: waits until writes under way are done.
     pub fn arbitrate(&self) -> RwLockWriteGuard<'_, Arbitration> {
         self.arbitration.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks which links are up.
+    pub fn look_at_links(&self) {
+        let links = self.control.links().unwrap_or_default();
+        let down = links.iter().filter(|(_, state)| *state != LinkState::Up);
+        let down = down.map(|(port, _)| port.port).collect();
+        self.follow(|watch| watch.links(down));
+    }
+
+    /// A link is up, or is not: what depends on it follows.
+    pub fn link(&self, port: u16, is_up: bool) {
+        self.follow(|watch| watch.link(port, is_up));
+    }
+
+    fn follow(&self, change: impl FnOnce(&mut Watch) -> Vec<Message>) {
+        let pipeline = self.pipeline();
+        // Where nothing is written any more, groups stay as they are.
+        let Ok(mut unit) = self.control.unit() else { return };
+        let mut watch = self.watch();
+        let left = change(&mut watch);
+        let updates = left.iter().filter_map(|message| match message {
+            Message::ActionProfileGroup(group) => {
+                action::group(&pipeline.schema, group, false).ok()
+            }
+            Message::PacketReplicationEngineEntry(entry) => replication::entity(entry, false).ok(),
+            _ => None,
+        });
+        let updates: Vec<Update> = updates.map(Update::Modify).collect();
+        // One that is refused is gone; the others follow.
+        let _ = unit.write(&updates, Mode::Continue);
+        let _ = unit.end();
     }
 
     /// Whether a message is for this device. Number 0, which older controllers use, is every device.

@@ -1,6 +1,7 @@
 //! What the device says by itself, to the primary controllers: packets, digests, idle entries.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -10,7 +11,8 @@ use super::packets;
 use super::proto::p4::v1 as p4;
 use super::service::Service;
 use super::translate::entry;
-use crate::control::{IdleNotice, Interest, Notice, Said};
+use crate::control::{DeviceEvent, IdleNotice, Interest, Notice, Said};
+use crate::ports::LinkState;
 use p4::stream_message_response::Update;
 
 /// Notices of a worker that wait for this task; more are lost, which the stream counts.
@@ -21,11 +23,15 @@ const TOGETHER: usize = 256;
 /// Passes on what the device says, for as long as it runs.
 pub(super) fn start(service: Service) {
     tokio::spawn(async move {
-        let interest = Interest { digests: true, packets: true, idle: true, events: false };
+        let interest = Interest { digests: true, packets: true, idle: true, events: true };
         let Ok(mut stream) = service.device.control.subscribe(interest, WAITING_MAX) else {
             return;
         };
         let start = Instant::now();
+        // Links that changed before somebody listened.
+        let device = Arc::clone(&service.device);
+        let looked = tokio::task::spawn_blocking(move || device.look_at_links());
+        let _ = looked.await;
         loop {
             let due = service.device.digests().next_due_ns().map(Duration::from_nanos);
             let wake = start + due.unwrap_or(Duration::from_secs(3600));
@@ -63,6 +69,9 @@ impl Service {
                 self.device.digests().add(digest.digest, digest.values, now_ns);
             }
             Said::Idle(idle) => self.idle(&idle, time_ns),
+            Said::Event(DeviceEvent::Link { port, state }) => {
+                self.device.link(port, state == LinkState::Up);
+            }
             _ => {}
         }
     }

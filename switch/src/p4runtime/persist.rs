@@ -20,6 +20,7 @@ use wireyard_pipeline::source::Parsed;
 
 use super::device::Pipeline;
 use super::schema::Schema;
+use super::watch::Watch;
 use crate::control::{Control, Journal, KeptUnits};
 use record::{Record, Replaced};
 use store::{Store, StoreError};
@@ -31,6 +32,8 @@ pub struct Begun {
     pub pipeline: Option<Pipeline>,
     /// Metadata of entries and groups.
     pub metadata: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Groups and sessions that depend on links.
+    pub watch: Watch,
     /// What is to be said.
     pub says: Vec<String>,
     /// What is to be complained about.

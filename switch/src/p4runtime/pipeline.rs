@@ -144,6 +144,7 @@ pub fn exchange(device: &Device, swap: Swap, pipeline: Pipeline, keep: Keep) -> 
     swap.commit()?;
     if keep == Keep::Nothing {
         *device.kept() = Default::default();
+        device.watch().clear();
     }
     if device.control.is_kept() {
         let (changes, below) = persist::all(&device.control, &pipeline, keep == Keep::Nothing);

@@ -10,6 +10,8 @@ use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
 use super::translate::entry::{self, Parts};
 use super::translate::{Result, action, objects, replication as replicated};
+use super::value::shortest;
+use super::watch::{self, Name};
 use super::write::{OWN_IDS, profile};
 use crate::control::{Control, ControlError, Entity, Query, TableEntry, Target};
 use p4::entity::Entity as Message;
@@ -79,6 +81,9 @@ pub fn read(
             Some(Message::PacketReplicationEngineEntry(wanted)) => {
                 replication(device, wanted, &mut answers)
             }
+            Some(Message::ActionProfileGroup(wanted)) => {
+                groups(device, schema, wanted, &mut answers)
+            }
             Some(message) => one(&device.control, schema, message, &mut answers),
             None => Err(ControlError::InvalidArgument("an entity of the request is empty".into())),
         })
@@ -141,19 +146,29 @@ fn one(control: &Control, schema: &Schema, wanted: &Message, answers: &mut Answe
                 _ => None,
             })
         }
-        Message::ActionProfileGroup(wanted) => {
-            let table = profile(schema, wanted.action_profile_id)?;
-            let id = (wanted.group_id != 0).then_some(wanted.group_id);
-            visit(&Query::Groups { table, id }, &mut |entity| match entity {
-                Entity::Group { table, id, members } if id < OWN_IDS => {
-                    let message = action::group_message(schema, table, id, &members);
-                    Some(Message::ActionProfileGroup(message))
-                }
-                _ => None,
-            })
-        }
         wanted => arrays(control, schema, wanted, answers),
     }
+}
+
+/// Groups of profiles, as their controllers wrote them.
+fn groups(
+    device: &Device,
+    schema: &Schema,
+    wanted: &p4::ActionProfileGroup,
+    answers: &mut Answers,
+) -> Result<()> {
+    let table = profile(schema, wanted.action_profile_id)?;
+    let id = (wanted.group_id != 0).then_some(wanted.group_id);
+    let watch = device.watch().clone();
+    device.control.visit(&Query::Groups { table, id }, &mut |entity| match entity {
+        Entity::Group { table, id, members } if id < OWN_IDS => {
+            let name = Name::Group(schema.ids.profiles[table.index()], id);
+            answers.push(watch.wanted(name).cloned().unwrap_or_else(|| {
+                Message::ActionProfileGroup(action::group_message(schema, table, id, &members))
+            }));
+        }
+        _ => {}
+    })
 }
 
 /// Counters, meters, registers, value sets, groups and sessions.
@@ -282,7 +297,7 @@ fn replication(
 }
 
 fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result<()> {
-    let kept = device.kept().clone();
+    let (kept, watch) = (device.kept().clone(), device.watch().clone());
     for query in queries {
         device.control.visit(query, &mut |entity| {
             let message = match entity {
@@ -292,7 +307,9 @@ fn replicas(device: &Device, answers: &mut Answers, queries: &[Query]) -> Result
                 Entity::Mirror { id, session } => replicated::session_message(id, &session),
                 _ => return,
             };
-            answers.push(Message::PacketReplicationEngineEntry(message));
+            let message = Message::PacketReplicationEngineEntry(message);
+            let wanted = watch::name(&message).and_then(|name| watch.wanted(name)).cloned();
+            answers.push(wanted.unwrap_or(message));
         })?;
     }
     Ok(())
@@ -348,7 +365,7 @@ fn table_entries(
         since_hit: wanted.time_since_last_hit.is_some(),
     };
     let mut sets: std::collections::BTreeMap<(TableId, u32), Does> = Default::default();
-    own_sets(control, schema, &mut sets)?;
+    own_sets(device, schema, &mut sets)?;
     let kept = device.kept().clone();
     entries(
         control,
@@ -371,10 +388,11 @@ fn table_entries(
 
 /// Action sets of entries that have actions of their own, by table and group.
 fn own_sets(
-    control: &Control,
+    device: &Device,
     schema: &Schema,
     sets: &mut std::collections::BTreeMap<(TableId, u32), Does>,
 ) -> Result<()> {
+    let (control, watch) = (&device.control, device.watch().clone());
     let mut members = std::collections::BTreeMap::new();
     control.visit(&Query::Members { table: None, id: None }, &mut |entity| {
         if let Entity::Member { table, id, action: call } = entity
@@ -385,13 +403,22 @@ fn own_sets(
     })?;
     control.visit(&Query::Groups { table: None, id: None }, &mut |entity| {
         let Entity::Group { table, id, members: list } = entity else { return };
-        let one = |member: &wireyard_tables::GroupMember| p4::ActionProfileAction {
-            action: members.get(&(table, member.member)).cloned(),
-            weight: member.weight as i32,
-            watch_kind: None,
+        let name = Name::Group(schema.ids.profiles[table.index()], id);
+        let wanted = watch.wanted(name).and_then(|message| match message {
+            Message::ActionProfileGroup(group) => Some(group.clone()),
+            _ => None,
+        });
+        let group = wanted.unwrap_or_else(|| action::group_message(schema, table, id, &list));
+        let one = |member: &p4::action_profile_group::Member| p4::ActionProfileAction {
+            action: members.get(&(table, member.member_id)).cloned(),
+            weight: member.weight,
+            watch_kind: member.watch_kind.as_ref().and_then(|kind| {
+                use p4::action_profile_action::WatchKind;
+                Some(WatchKind::WatchPort(shortest(watch::watched(kind).ok()?.into())))
+            }),
         };
         if id >= OWN_IDS {
-            let action_profile_actions = list.iter().map(one).collect();
+            let action_profile_actions = group.members.iter().map(one).collect();
             let set = p4::ActionProfileActionSet { action_profile_actions, ..Default::default() };
             sets.insert((table, id), Does::ActionProfileActionSet(set));
         }

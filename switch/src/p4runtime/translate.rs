@@ -17,7 +17,7 @@ fn invalid<T>(text: impl Into<String>) -> Result<T> {
 }
 
 /// A bytestring of a width, named in the error.
-fn bits(bytes: &[u8], bits: u32, what: impl FnOnce() -> String) -> Result<u128> {
+pub(super) fn bits(bytes: &[u8], bits: u32, what: impl FnOnce() -> String) -> Result<u128> {
     number(bytes, bits)
         .map_err(|error: ValueError| ControlError::OutOfRange(format!("{}: {error}", what())))
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use wireyard_pipeline::ids::TableId;
+use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_pipeline::ir::ActionCall;
-use wireyard_tables::GroupMember;
 
 use super::device::Device;
 use super::digests::{Config, Digests};
 use super::persist::record as persist;
 use super::proto::p4::v1 as p4;
 use super::schema::{Schema, optional};
-use super::translate::entry::Wanted;
+use super::translate::entry::{OneShot, Wanted};
 use super::translate::{Result, action, entry, objects, replication};
+use super::watch::{self, Name, Watch};
 use crate::control::{
     Control, ControlError, Entity, EntryKey, Mode, Query, TableEntry, Target, Ticket, Unit, Update,
 };
@@ -63,13 +63,26 @@ fn in_unit(
     let concerned = kept.is_concerned(updates).map_err(|error| vec![Err(error); updates.len()])?;
     // Held, if there is any, until it agrees with the device again.
     let mut kept = concerned.then_some(kept);
+    // Held from the choice of what the device gets until it has it, so that no link changes in between.
+    let mut watch = updates.iter().any(touches_groups(schema)).then(|| device.watch());
+    let mut pending = Pending::new(watch.as_deref());
     let done = match mode {
-        Mode::Atomic => atomic(device, unit, schema, updates),
-        Mode::Continue => each(device, unit, schema, updates),
+        Mode::Atomic => atomic(device, unit, schema, updates, &mut pending),
+        Mode::Continue => each(device, unit, schema, updates, &mut pending),
     };
+    let is_done = |at: usize| done.as_ref().map_or_else(|results| results[at].is_ok(), |()| true);
+    let changed = pending.changed.into_iter().filter(|(at, _, _)| is_done(*at));
+    if let Some(watch) = &mut watch {
+        for (_, name, wanted) in changed {
+            if wanted.is_some() || watch.wanted(name).is_some() {
+                unit.note(persist::watched(name, wanted.as_ref()));
+            }
+            watch.set(name, wanted);
+        }
+    }
     if let Some(kept) = &mut kept {
         for (at, update) in updates.iter().enumerate() {
-            if done.as_ref().is_ok() || done.as_ref().is_err_and(|results| results[at].is_ok()) {
+            if is_done(at) {
                 let changed = kept.done(schema, update);
                 changed
                     .into_iter()
@@ -80,16 +93,50 @@ fn in_unit(
     done
 }
 
+/// Whether an update is about a group or session, or may make a group.
+fn touches_groups(schema: &Schema) -> impl Fn(&p4::Update) -> bool + '_ {
+    |update| {
+        let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        message.and_then(watch::name).is_some() || is_one_shot(schema, update)
+    }
+}
+
+/// What updates want of groups and sessions, until it is known which of them are done.
+struct Pending<'a> {
+    watch: Option<&'a Watch>,
+    /// The update, the group or session, and what is wanted of it if it depends on links.
+    changed: Vec<(usize, Name, Option<Message>)>,
+    at: usize,
+    /// Numbers of members and groups that earlier updates of the same batch took.
+    taken: u32,
+}
+
+impl<'a> Pending<'a> {
+    fn new(watch: Option<&'a Watch>) -> Pending<'a> {
+        Pending { watch, changed: Vec::new(), at: 0, taken: 0 }
+    }
+
+    /// What the device gets of a message while links are as they are.
+    fn effective(&mut self, message: &Message, deleted: bool) -> Result<Message> {
+        let Some(watch) = self.watch else { return Ok(message.clone()) };
+        let (effective, wanted) = watch.effective(message)?;
+        if let Some(name) = watch::name(message) {
+            self.changed.push((self.at, name, wanted.filter(|_| !deleted)));
+        }
+        Ok(effective)
+    }
+}
+
 /// All or nothing.
 fn atomic(
     device: &Device,
     unit: &mut Unit<'_>,
     schema: &Schema,
     updates: &[p4::Update],
+    pending: &mut Pending<'_>,
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let control = &device.control;
     let (mut all, mut places) = (Vec::new(), Vec::new());
-    let mut taken = 0;
     // Tried on a copy, which takes the place of the original when the device has done the rest.
     let mut digests = device.digests();
     let mut tried = updates.iter().any(|one| digest(one).is_some()).then(|| digests.clone());
@@ -100,7 +147,8 @@ fn atomic(
             }
             continue;
         }
-        match step(control, schema, update, &mut taken) {
+        pending.at = at;
+        match step(control, schema, update, pending) {
             Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
                 places.extend(steps.iter().map(|_| at));
                 all.extend(steps);
@@ -165,6 +213,7 @@ fn each(
     unit: &mut Unit<'_>,
     schema: &Schema,
     updates: &[p4::Update],
+    pending: &mut Pending<'_>,
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let control = &device.control;
     let mut results = vec![Ok(()); updates.len()];
@@ -190,7 +239,8 @@ fn each(
         if is_one_shot(schema, update) {
             flush(unit, &mut waiting, &mut places, &mut results);
         }
-        match step(control, schema, update, &mut 0) {
+        (pending.at, pending.taken) = (at, 0);
+        match step(control, schema, update, pending) {
             Ok(Step::Updates(mut steps)) if steps.len() == 1 => {
                 waiting.append(&mut steps);
                 places.push(at);
@@ -217,8 +267,13 @@ fn is_one_shot(schema: &Schema, update: &p4::Update) -> bool {
     schema.table(entry.table_id).is_ok_and(|table| schema.declared(table).selector.is_some())
 }
 
-/// An update as changes of the device. `taken`: numbers of members and groups that earlier updates of the same batch took.
-fn step(control: &Control, schema: &Schema, update: &p4::Update, taken: &mut u32) -> Result<Step> {
+/// An update as changes of the device.
+fn step(
+    control: &Control,
+    schema: &Schema,
+    update: &p4::Update,
+    pending: &mut Pending<'_>,
+) -> Result<Step> {
     let kind = match Type::try_from(update.r#type) {
         Ok(Type::Insert) => Update::Insert as fn(Entity) -> Update,
         Ok(Type::Modify) => Update::Modify,
@@ -237,10 +292,12 @@ fn step(control: &Control, schema: &Schema, update: &p4::Update, taken: &mut u32
             Wanted::Entity(Entity::TableEntry(entry))
                 if schema.declared(entry.key.table).selector.is_some() =>
             {
-                with_target(control, entry, kind, deleted)
+                with_target(control, schema, entry, kind, deleted, pending)
             }
             Wanted::Entity(entity) => one(entity),
-            Wanted::OneShot(entry, actions) => one_shot(control, entry, &actions, kind, taken),
+            Wanted::OneShot(entry, actions) => {
+                one_shot(control, schema, entry, &actions, kind, pending)
+            }
         },
         Some(Message::ActionProfileMember(member)) => {
             not_own(member.member_id)?;
@@ -248,10 +305,19 @@ fn step(control: &Control, schema: &Schema, update: &p4::Update, taken: &mut u32
         }
         Some(Message::ActionProfileGroup(group)) => {
             not_own(group.group_id)?;
-            one(action::group(schema, group, deleted)?)
+            match pending.effective(&Message::ActionProfileGroup(group.clone()), deleted)? {
+                Message::ActionProfileGroup(group) => one(action::group(schema, &group, deleted)?),
+                _ => invalid("a group stays a group"),
+            }
         }
         Some(Message::PacketReplicationEngineEntry(entry)) => {
-            one(replication::entity(entry, deleted)?)
+            let message = Message::PacketReplicationEngineEntry(entry.clone());
+            match pending.effective(&message, deleted)? {
+                Message::PacketReplicationEngineEntry(entry) => {
+                    one(replication::entity(&entry, deleted)?)
+                }
+                _ => invalid("a session stays a session"),
+            }
         }
         Some(Message::ValueSetEntry(entry)) => {
             let set = schema.value_set(entry.value_set_id)?;
@@ -322,22 +388,29 @@ fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -
 /// An entry of a table with a profile that names a member or group; what belonged to the entry goes.
 fn with_target(
     control: &Control,
+    schema: &Schema,
     entry: TableEntry,
     kind: fn(Entity) -> Update,
     deleted: bool,
+    pending: &mut Pending<'_>,
 ) -> Result<Step> {
     match &entry.target {
         Target::Member(id) | Target::Group(id) if !deleted => not_own(*id)?,
         _ => {}
     }
-    let gone = own_group(control, &entry.key)?;
+    let gone = own_group(control, schema, &entry.key, pending)?;
     let mut steps = vec![kind(Entity::TableEntry(entry))];
     steps.extend(gone);
     Ok(Step::Updates(steps))
 }
 
 /// Deletes the group and members that belong to an entry, if it has actions of its own.
-fn own_group(control: &Control, key: &EntryKey) -> Result<Vec<Update>> {
+fn own_group(
+    control: &Control,
+    schema: &Schema,
+    key: &EntryKey,
+    pending: &mut Pending<'_>,
+) -> Result<Vec<Update>> {
     let found = control.read(&Query::Entry(key.clone()));
     let Ok([Entity::TableEntry(TableEntry { target: Target::Group(id), .. })]) = found.as_deref()
     else {
@@ -347,38 +420,61 @@ fn own_group(control: &Control, key: &EntryKey) -> Result<Vec<Update>> {
         return Ok(Vec::new());
     }
     let (table, id) = (key.table, *id);
+    let name = Name::Group(schema.ids.profiles[table.index()], id);
+    let wanted = pending.watch.and_then(|watch| watch.wanted(name)).cloned();
+    pending.changed.push((pending.at, name, None));
     let groups = control.read(&Query::Groups { table: Some(table), id: Some(id) })?;
-    let members = groups.iter().flat_map(|group| match group {
-        Entity::Group { members, .. } => members.as_slice(),
-        _ => &[],
+    let in_group = groups.into_iter().flat_map(|group| match group {
+        Entity::Group { members, .. } => members,
+        _ => Vec::new(),
     });
-    let nothing = ActionCall { action: wireyard_pipeline::ids::Id::new(0), args: Vec::new() };
-    let member = |member: &GroupMember| {
-        Update::Delete(Entity::Member { table, id: member.member, action: nothing.clone() })
+    // Of a group that depends on links, members that are not in it now.
+    let members: Vec<u32> = match wanted {
+        Some(Message::ActionProfileGroup(group)) => {
+            group.members.iter().map(|member| member.member_id).collect()
+        }
+        _ => in_group.map(|member| member.member).collect(),
     };
+    let nothing = ActionCall { action: wireyard_pipeline::ids::Id::new(0), args: Vec::new() };
+    let member = |id: u32| Update::Delete(Entity::Member { table, id, action: nothing.clone() });
     let group = Update::Delete(Entity::Group { table, id, members: Vec::new() });
-    Ok([group].into_iter().chain(members.map(member)).collect())
+    Ok([group].into_iter().chain(members.into_iter().map(member)).collect())
 }
 
 /// An entry with actions of its own: members and a group are made for it.
 fn one_shot(
     control: &Control,
+    schema: &Schema,
     mut entry: TableEntry,
-    actions: &[(ActionCall, u32)],
+    actions: &[OneShot],
     kind: fn(Entity) -> Update,
-    taken: &mut u32,
+    pending: &mut Pending<'_>,
 ) -> Result<Step> {
     let table = entry.key.table;
-    let gone = own_group(control, &entry.key)?;
-    let free = free_ids(control, table, actions.len() + 1, taken)?;
+    let gone = own_group(control, schema, &entry.key, pending)?;
+    let free = free_ids(control, table, actions.len() + 1, &mut pending.taken)?;
     let (group, ids) = (free[0], &free[1..]);
     let mut steps: Vec<Update> = Vec::new();
     let mut members = Vec::new();
-    for ((call, weight), id) in actions.iter().zip(ids) {
+    for (OneShot { call, weight, watch }, id) in actions.iter().zip(ids) {
         steps.push(Update::Insert(Entity::Member { table, id: *id, action: call.clone() }));
-        members.push(GroupMember { member: *id, weight: *weight });
+        members.push(p4::action_profile_group::Member {
+            member_id: *id,
+            weight: *weight as i32,
+            watch_kind: watch.map(watch::watch_port),
+        });
     }
-    steps.push(Update::Insert(Entity::Group { table, id: group, members }));
+    let message = p4::ActionProfileGroup {
+        action_profile_id: schema.ids.profiles[table.index()],
+        group_id: group,
+        members,
+        max_size: 0,
+    };
+    if let Message::ActionProfileGroup(message) =
+        pending.effective(&Message::ActionProfileGroup(message), false)?
+    {
+        steps.push(Update::Insert(action::group(schema, &message, false)?));
+    }
     entry.target = Target::Group(group);
     steps.push(kind(Entity::TableEntry(entry)));
     steps.extend(gone);

@@ -13,6 +13,7 @@ use crate::p4runtime::proto::wireyard::v1 as stored;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::translate::entry::{self, Parts};
 use crate::p4runtime::translate::{Result, action, objects};
+use crate::p4runtime::watch::Name;
 use crate::replicate::{Group, Member, Members, Session};
 use p4::table_action::Type as Does;
 
@@ -33,6 +34,7 @@ const COUNTER: u8 = 8;
 const METER: u8 = 9;
 const REGISTER: u8 = 10;
 const METADATA: u8 = 11;
+const WATCH: u8 = 12;
 
 /// Records up to which kind a new state replaces.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,17 @@ pub(super) fn running(blob: &[u8], cookie: u64) -> Change {
 /// The record of the metadata of an entry or group.
 pub fn metadata(owner: Vec<u8>, metadata: Option<Vec<u8>>) -> Change {
     ([vec![METADATA], owner].concat(), metadata)
+}
+
+/// The record of a group or session that depends on links.
+pub fn watched(name: Name, wanted: Option<&p4::entity::Entity>) -> Change {
+    let key = match name {
+        Name::Group(profile, group) => key(WATCH, &[1, profile, group]),
+        Name::Multicast(id) => key(WATCH, &[2, id]),
+        Name::Session(id) => key(WATCH, &[3, id]),
+    };
+    let entity = wanted.map(|wanted| p4::Entity { entity: Some(wanted.clone()) });
+    (key, entity.map(|entity| entity.encode_to_vec()))
 }
 
 fn key(kind: u8, ids: &[u32]) -> Vec<u8> {
@@ -240,6 +253,8 @@ pub(super) enum Found {
     Running(Vec<u8>, u64),
     /// Metadata of an entry or group.
     Metadata(Vec<u8>, Vec<u8>),
+    /// A group or session that depends on links.
+    Watched(p4::entity::Entity),
 }
 
 fn wrong<T>(text: impl Into<String>) -> Result<T> {
@@ -262,6 +277,7 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
             let (cookie, blob) = value.split_at_checked(8)?;
             Some(Found::Running(blob.to_vec(), u64::from_be_bytes(cookie.try_into().ok()?)))
         }
+        ([WATCH, ..], value) => Some(Found::Watched(p4::Entity::decode(value).ok()?.entity?)),
         ([METADATA, owner @ ..], value) => Some(Found::Metadata(owner.to_vec(), value.to_vec())),
         _ => None,
     }

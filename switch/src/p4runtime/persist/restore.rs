@@ -11,6 +11,7 @@ use crate::control::{Change, Control, Entity, Keep, Mode, Query, Update};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
 use crate::p4runtime::schema::Schema;
+use crate::p4runtime::watch;
 use crate::program;
 
 /// Updates that are written together.
@@ -31,6 +32,11 @@ pub(super) fn restore(
             Some(Found::Base(blob)) => base = Some(blob),
             Some(Found::Running(blob, cookie)) => running = Some((blob, cookie)),
             Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
+            Some(Found::Watched(message)) => {
+                if let Some(name) = watch::name(&message) {
+                    begun.watch.set(name, Some(message));
+                }
+            }
             None => objects.push(stored),
         }
     }
@@ -69,6 +75,7 @@ pub(super) fn restore(
         changes.extend(Record { control, schema: &schema }.everything());
         let metadata = begun.metadata.iter().cloned();
         changes.extend(metadata.map(|(owner, value)| record::metadata(owner, Some(value))));
+        changes.extend(begun.watch.all().map(|(name, wanted)| record::watched(name, Some(wanted))));
         changes
     });
     Ok((begun, first))

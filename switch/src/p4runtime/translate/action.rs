@@ -58,7 +58,7 @@ pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) 
     Ok(Entity::Member { table, id: member.member_id, action })
 }
 
-/// A group of an action profile. Where it is deleted, only its ids count.
+/// A group of an action profile, without regard to links ([`watch`](crate::p4runtime::watch)). Where it is deleted, only its ids count.
 pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
     let table = schema.profile(group.action_profile_id)?;
     let mut members: Vec<GroupMember> = Vec::new();
@@ -69,7 +69,6 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
                 group.group_id, member.member_id
             ));
         }
-        no_watch_port(member.watch_kind.is_some())?;
         members.push(GroupMember { member: member.member_id, weight: weight(member.weight)? });
     }
     let size: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
@@ -83,20 +82,13 @@ pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> 
 }
 
 /// A weight, which is at least 1.
-pub(super) fn weight(weight: i32) -> Result<u32> {
+///
+/// # Errors
+/// [`ControlError::InvalidArgument`](crate::control::ControlError::InvalidArgument).
+pub fn weight(weight: i32) -> Result<u32> {
     match u32::try_from(weight) {
         Ok(weight) if weight > 0 => Ok(weight),
         _ => invalid(format!("a weight is {weight}; weights are 1 or more")),
-    }
-}
-
-pub(super) fn no_watch_port(is_there: bool) -> Result<()> {
-    match is_there {
-        true => Err(crate::control::ControlError::Unimplemented(
-            "watch_port: this switch does not take members out of a group by itself; the controller changes the group"
-                .into(),
-        )),
-        false => Ok(()),
     }
 }
 

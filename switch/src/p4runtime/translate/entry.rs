@@ -11,6 +11,7 @@ use crate::control::{Entity, EntryKey, TableEntry, Target};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::value::shortest;
+use crate::p4runtime::watch;
 use p4::field_match::FieldMatchType as Field;
 use p4::table_action::Type as Does;
 
@@ -21,7 +22,18 @@ pub enum Wanted {
     /// An entity of the device.
     Entity(Entity),
     /// An entry whose target is made for it.
-    OneShot(TableEntry, Vec<(wireyard_pipeline::ir::ActionCall, u32)>),
+    OneShot(TableEntry, Vec<OneShot>),
+}
+
+/// An action of an action set.
+#[derive(Clone, Debug)]
+pub struct OneShot {
+    /// The action.
+    pub call: wireyard_pipeline::ir::ActionCall,
+    /// Its weight.
+    pub weight: u32,
+    /// Only while this port is up.
+    pub watch: Option<u16>,
 }
 
 /// How a match is written that matches everything; `None` for kinds that have none.
@@ -195,16 +207,16 @@ fn action_set(
     schema: &Schema,
     table: &str,
     set: &p4::ActionProfileActionSet,
-) -> Result<Vec<(wireyard_pipeline::ir::ActionCall, u32)>> {
+) -> Result<Vec<OneShot>> {
     if set.action_profile_actions.is_empty() {
         return invalid(format!("table {table}: the action set is empty"));
     }
     let one = |one: &p4::ActionProfileAction| {
-        action::no_watch_port(one.watch_kind.is_some())?;
         let Some(action) = &one.action else {
             return invalid(format!("table {table}: an action of the set is missing"));
         };
-        Ok((action::call(schema, action)?, action::weight(one.weight)?))
+        let (weight, watch) = watch::watched_action(one)?;
+        Ok(OneShot { call: action::call(schema, action)?, weight, watch })
     };
     set.action_profile_actions.iter().map(one).collect()
 }

@@ -1,6 +1,6 @@
 //! Multicast groups and clone sessions (the packet replication engine).
 //!
-//! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are not there.
+//! Ports are bytestrings, or numbers as before P4Runtime 1.4; backup replicas are chosen before ([`watch`](crate::p4runtime::watch)).
 
 use super::{Result, bits, invalid};
 use crate::control::{ControlError, Entity};
@@ -16,11 +16,7 @@ fn number(value: u32, what: &str) -> Result<u16> {
 }
 
 #[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
-fn member(replica: &p4::Replica) -> Result<Member> {
-    if !replica.backup_replicas.is_empty() {
-        let text = "backup replicas: this switch does not change a group by itself";
-        return Err(ControlError::Unimplemented(text.into()));
-    }
+pub(in crate::p4runtime) fn member(replica: &p4::Replica) -> Result<Member> {
     let port = match &replica.port_kind {
         Some(PortKind::Port(bytes)) => bits(bytes, 16, || "the port of a replica".into())? as u16,
         Some(PortKind::EgressPort(port)) => number(*port, "port")?,

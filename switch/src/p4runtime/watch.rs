@@ -1,0 +1,193 @@
+//! What depends on links: members of groups with a `watch_port`, copies with backup replicas (P4Runtime specification 1.5, sections 9.2.2
+//! and 9.5).
+//!
+//! A group or session that depends on a link is kept as its controller wrote it. The device gets what is left of it while ports are down:
+//! without the members that watch them; with the first backup that is up in the place of a copy. A copy of which no
+//! port is up stays where it was. Ports are looked at when the device says that a link changed: some hundred microseconds after the
+//! device has seen it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::proto::p4::v1 as p4;
+use super::translate::{Result, action, bits, replication};
+use super::value::shortest;
+use crate::control::ControlError;
+use p4::action_profile_group::member::WatchKind;
+use p4::entity::Entity as Message;
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::replica::PortKind;
+
+/// What names a group or session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// A group of an action profile.
+    Group(u32, u32),
+    /// A multicast group.
+    Multicast(u32),
+    /// A clone session.
+    Session(u32),
+}
+
+/// Groups and sessions that depend on links, and the ports that are down.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    wanted: BTreeMap<Name, Message>,
+    down: BTreeSet<u16>,
+}
+
+/// The name of a group or session; `None` for other messages.
+pub fn name(message: &Message) -> Option<Name> {
+    Some(match message {
+        Message::ActionProfileGroup(group) => Name::Group(group.action_profile_id, group.group_id),
+        Message::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
+            Replication::MulticastGroupEntry(group) => Name::Multicast(group.multicast_group_id),
+            Replication::CloneSessionEntry(session) => Name::Session(session.session_id),
+        },
+        _ => return None,
+    })
+}
+
+fn replicas(message: &mut Message) -> Option<&mut Vec<p4::Replica>> {
+    let Message::PacketReplicationEngineEntry(entry) = message else { return None };
+    Some(match entry.r#type.as_mut()? {
+        Replication::MulticastGroupEntry(group) => &mut group.replicas,
+        Replication::CloneSessionEntry(session) => &mut session.replicas,
+    })
+}
+
+/// The port of a `watch_port`.
+///
+/// # Errors
+/// [`ControlError::OutOfRange`]: it is no number of a port.
+#[expect(deprecated, reason = "clients of P4Runtime 1.3 still send the port as a number")]
+pub fn watched(kind: &WatchKind) -> Result<u16> {
+    match kind {
+        WatchKind::WatchPort(bytes) => Ok(bits(bytes, 16, || "watch_port".into())? as u16),
+        WatchKind::Watch(port) => u16::try_from(*port)
+            .map_err(|_| ControlError::OutOfRange(format!("watch {port} is no port"))),
+    }
+}
+
+/// A port as a `watch_port`.
+pub fn watch_port(port: u16) -> WatchKind {
+    WatchKind::WatchPort(shortest(port.into()))
+}
+
+/// A message that depends on links, with its ports in the shortest form; `None` where it depends on none.
+///
+/// # Errors
+/// A port is none, or a backup is the same as its replica.
+fn dependent(message: &Message) -> Result<Option<Message>> {
+    let mut message = message.clone();
+    let mut depends = false;
+    if let Message::ActionProfileGroup(group) = &mut message {
+        for member in &mut group.members {
+            if let Some(kind) = &mut member.watch_kind {
+                (*kind, depends) = (watch_port(watched(kind)?), true);
+            }
+        }
+    }
+    for replica in replicas(&mut message).into_iter().flatten() {
+        if !replica.backup_replicas.is_empty() {
+            let port = replication::member(replica)?.port;
+            replica.port_kind = Some(PortKind::Port(shortest(port.into())));
+            depends = true;
+            for backup in &mut replica.backup_replicas {
+                let port = bits(&backup.port, 16, || "the port of a backup replica".into())?;
+                backup.port = shortest(port);
+            }
+        }
+    }
+    Ok(depends.then_some(message))
+}
+
+impl Watch {
+    /// Which ports are down.
+    pub fn is_down(&self, port: u16) -> bool {
+        self.down.contains(&port)
+    }
+
+    /// What the device is to have of a group or session now; and how it is to be kept, if it depends on links.
+    ///
+    /// # Errors
+    /// It names ports that cannot be.
+    pub fn effective(&self, message: &Message) -> Result<(Message, Option<Message>)> {
+        let Some(wanted) = dependent(message)? else { return Ok((message.clone(), None)) };
+        Ok((self.left_of(&wanted), Some(wanted)))
+    }
+
+    fn left_of(&self, wanted: &Message) -> Message {
+        let mut left = wanted.clone();
+        let is_up = |kind: &Option<WatchKind>| {
+            let port = kind.as_ref().and_then(|kind| watched(kind).ok());
+            port.is_none_or(|port| !self.is_down(port))
+        };
+        if let Message::ActionProfileGroup(group) = &mut left {
+            group.members.retain(|member| is_up(&member.watch_kind));
+            group.members.iter_mut().for_each(|member| member.watch_kind = None);
+        }
+        for replica in replicas(&mut left).into_iter().flatten() {
+            let backups = std::mem::take(&mut replica.backup_replicas);
+            let port = |bytes: &[u8]| bits(bytes, 16, String::new).map_or(0, |port| port as u16);
+            if replication::member(replica).is_ok_and(|member| self.is_down(member.port))
+                && let Some(up) = backups.iter().find(|one| !self.is_down(port(&one.port)))
+            {
+                replica.port_kind = Some(PortKind::Port(up.port.clone()));
+                replica.instance = up.instance;
+            }
+        }
+        left
+    }
+
+    /// A group or session was written, or is gone.
+    pub fn set(&mut self, name: Name, wanted: Option<Message>) {
+        match wanted {
+            Some(message) => _ = self.wanted.insert(name, message),
+            None => _ = self.wanted.remove(&name),
+        }
+    }
+
+    /// A group or session as its controller wrote it, where it depends on links.
+    pub fn wanted(&self, name: Name) -> Option<&Message> {
+        self.wanted.get(&name)
+    }
+
+    /// All that depends on links.
+    pub fn all(&self) -> impl Iterator<Item = (Name, &Message)> {
+        self.wanted.iter().map(|(name, wanted)| (*name, wanted))
+    }
+
+    /// A link changed: what the device is to have now of what depends on it.
+    pub fn link(&mut self, port: u16, is_up: bool) -> Vec<Message> {
+        let changed = if is_up { self.down.remove(&port) } else { self.down.insert(port) };
+        if !changed {
+            return Vec::new();
+        }
+        self.wanted.values().map(|wanted| self.left_of(wanted)).collect()
+    }
+
+    /// All links, as they are: what the device is to have now of all that depends on any.
+    pub fn links(&mut self, down: BTreeSet<u16>) -> Vec<Message> {
+        self.down = down;
+        self.wanted.values().map(|wanted| self.left_of(wanted)).collect()
+    }
+
+    /// Nothing depends on links any more.
+    pub fn clear(&mut self) {
+        self.wanted.clear();
+    }
+}
+
+/// The weight and port of an action of a set.
+///
+/// # Errors
+/// As [`watched`].
+pub fn watched_action(one: &p4::ActionProfileAction) -> Result<(u32, Option<u16>)> {
+    use p4::action_profile_action::WatchKind as Of;
+    #[expect(deprecated, reason = "as above")]
+    let port = one.watch_kind.as_ref().map(|kind| match kind {
+        Of::WatchPort(bytes) => watched(&WatchKind::WatchPort(bytes.clone())),
+        Of::Watch(port) => watched(&WatchKind::Watch(*port)),
+    });
+    Ok((action::weight(one.weight)?, port.transpose()?))
+}
