@@ -288,7 +288,7 @@ fn members_and_copies_follow_the_links_that_they_watch() {
         controller.read(vec![groups, Message::PacketReplicationEngineEntry(all)]).unwrap()
     };
     for (state, expected, copies) in [("down", [0, 8], [0, 8]), ("up", [0, 0], [8, 0])] {
-        ip(&format!("link set b0 {state}"));
+        ip(&format!("link set b1 {state}"));
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let found = spread(&mut wires, 0x1234);

@@ -105,7 +105,7 @@ impl Lower<'_> {
 
     /// The type of what a body returns.
     fn result_type(&self, body: &Block) -> Type {
-        fn find<'t>(statements: &'t [Stmt]) -> Option<&'t Expr> {
+        fn find(statements: &[Stmt]) -> Option<&Expr> {
             statements.iter().find_map(|one| match &one.kind {
                 StmtKind::Return(value) => value.as_ref(),
                 StmtKind::Block(block) => find(&block.statements),

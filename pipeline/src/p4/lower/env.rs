@@ -8,17 +8,20 @@ use super::super::tree::*;
 use super::super::types::{StructType, Type};
 use crate::ast::{AstExpr, Path};
 
+/// Members of a struct, of a header that is written down, or of a union, in their order.
+pub(super) type Members = Rc<Vec<(Rc<str>, Val)>>;
+
 /// A value, or a place that holds one.
 #[derive(Clone, Debug)]
 pub(super) enum Val {
     /// One number; a path where it can be written.
     Scalar(AstExpr),
     /// A struct or tuple.
-    Struct(Rc<Vec<(Rc<str>, Val)>>),
+    Struct(Members),
     Header(Rc<Header>),
     /// A header that is written down: its fields, or none for an invalid one.
-    Literal(Option<Rc<Vec<(Rc<str>, Val)>>>),
-    Union(Rc<Vec<(Rc<str>, Val)>>),
+    Literal(Option<Members>),
+    Union(Members),
     Stack(Rc<Stack>),
     Text(Rc<str>),
     Object(Rc<Object>),

@@ -136,8 +136,7 @@ impl Checker<'_> {
                 matches!(self.consts.get(&expr.id), Some(Const::Int(value)) if *value == BigInt::ZERO || *value == BigInt::from(1))
             }
             (Type::Bit(_) | Type::Int(_), Type::Bit(_)) => true,
-            (Type::Int(a), Type::Int(b)) => a == b || a != b,
-            (Type::Bit(_), Type::Int(_)) => true,
+            (Type::Bit(_) | Type::Int(_), Type::Int(_)) => true,
             (Type::Bit(_) | Type::Int(_), Type::Integer) => true,
             (Type::New(_, base), _) if !matches!(want, Type::New(..)) => {
                 let base = (**base).clone();

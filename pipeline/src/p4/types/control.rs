@@ -99,7 +99,7 @@ impl Checker<'_> {
                             | Type::Integer
                             | Type::Tuple(_)
                             | Type::Listed(..)
-                    ) || matches!(ty, Type::Struct(of) if of.kind == StructKind::Struct && false);
+                    );
                     if !fits {
                         self.type_error(key.span, format!("`select` cannot look at {ty}"));
                     }

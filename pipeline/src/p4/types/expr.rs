@@ -265,9 +265,9 @@ impl Checker<'_> {
         let a = self.value(then);
         let b = self.value(other);
         let (a, b) = (self.known(&a), self.known(&b));
-        let ty = if matches!(a, Type::Integer) && !matches!(b, Type::Integer) {
-            self.converts(then, &a, &b).then_some(b.clone())
-        } else if matches!(b, Type::Enum(..)) || !self.converts(other, &b, &a) {
+        let is_first_open = matches!(a, Type::Integer) && !matches!(b, Type::Integer);
+        let takes_second = is_first_open || matches!(b, Type::Enum(..));
+        let ty = if takes_second || !self.converts(other, &b, &a) {
             self.converts(then, &a, &b).then_some(b.clone())
         } else {
             Some(a.clone())

@@ -1,7 +1,7 @@
 //! Fairness over time, and how long it takes.
 //!
 //! Jain's index of the throughput of all flows that are under way in a step of the picture. Whenever a flow begins or ends, the others
-//! have to share anew: the time from then until the index stays at 0.95 is the convergence time.
+//! have to share anew: the time from then until the index is 0.95, there and in the mean of the next steps, is the convergence time.
 
 use super::Window;
 use super::flow_plots::active;
@@ -65,7 +65,16 @@ fn fairness(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<(f64, f64, Vec<u
     curve
 }
 
-/// For each time in which the same flows are under way: from its begin until the index stays fair. What never does counts whole.
+/// Steps before the index is fair, in a step and in the mean of those behind it: one step has too few packets to tell.
+fn steps_until_fair(part: &[(f64, f64, Vec<usize>)]) -> usize {
+    let is_fair = |at: &usize| {
+        let steps: Vec<f64> = part[*at..].iter().take(STEPS_MIN).map(|point| point.1).collect();
+        steps[0] >= FAIR && stats::mean(&steps) >= FAIR
+    };
+    (0..part.len()).find(is_fair).unwrap_or(part.len())
+}
+
+/// For each time in which the same flows are under way: from its begin until the index is fair. What never is counts whole.
 fn convergence(curve: &[(f64, f64, Vec<usize>)]) -> Vec<f64> {
     let mut found = Vec::new();
     let mut first = 0;
@@ -73,9 +82,9 @@ fn convergence(curve: &[(f64, f64, Vec<usize>)]) -> Vec<f64> {
         let same = curve[first..].iter().take_while(|point| point.2 == curve[first].2).count();
         let part = &curve[first..first + same];
         if same >= STEPS_MIN && part[0].2.len() > 1 {
-            let unfair = part.iter().rposition(|point| point.1.is_nan() || point.1 < FAIR);
             let from = if first == 0 { 0.0 } else { curve[first - 1].0 };
-            found.push(unfair.map_or(0.0, |place| part[place].0 - from));
+            let unfair = steps_until_fair(part);
+            found.push(unfair.checked_sub(1).map_or(0.0, |place| part[place].0 - from));
         }
         first += same;
     }

@@ -254,7 +254,7 @@ pub(super) enum Found {
     /// Metadata of an entry or group.
     Metadata(Vec<u8>, Vec<u8>),
     /// A group or session that depends on links.
-    Watched(p4::entity::Entity),
+    Watched(Box<p4::entity::Entity>),
 }
 
 fn wrong<T>(text: impl Into<String>) -> Result<T> {
@@ -277,7 +277,10 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
             let (cookie, blob) = value.split_at_checked(8)?;
             Some(Found::Running(blob.to_vec(), u64::from_be_bytes(cookie.try_into().ok()?)))
         }
-        ([WATCH, ..], value) => Some(Found::Watched(p4::Entity::decode(value).ok()?.entity?)),
+        ([WATCH, ..], value) => {
+            let entity = p4::Entity::decode(value).ok()?.entity?;
+            Some(Found::Watched(Box::new(entity)))
+        }
         ([METADATA, owner @ ..], value) => Some(Found::Metadata(owner.to_vec(), value.to_vec())),
         _ => None,
     }

@@ -34,7 +34,7 @@ pub(super) fn restore(
             Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
             Some(Found::Watched(message)) => {
                 if let Some(name) = watch::name(&message) {
-                    begun.watch.set(name, Some(message));
+                    begun.watch.set(name, Some(*message));
                 }
             }
             None => objects.push(stored),
