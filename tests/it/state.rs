@@ -284,8 +284,23 @@ fn every_kind_of_object_and_the_pushed_program_come_back() {
     let mut controller = primary(&switch);
     assert_eq!(everything(&mut controller), before);
     let mut wires = [Wire::open("raw:a0"), Wire::open("raw:b0")];
+    // The kept default of the access list drops; without it packets go by the kept entry.
+    wires[0].send(&[frame(A, B, 0x1234)]);
+    assert!(wires[1].receive_unexpected().is_empty(), "packets meet the default");
+    let access = |controller: &Controller, name: &str| {
+        let action = p4::table_action::Type::Action(controller.action(name, &[]));
+        let entry = p4::TableEntry {
+            table_id: controller.id("acl"),
+            action: Some(p4::TableAction { r#type: Some(action) }),
+            is_default_action: true,
+            ..Default::default()
+        };
+        update(Modify, Message::TableEntry(entry))
+    };
+    controller.write(vec![access(&controller, "nop")]).unwrap();
     wires[0].send(&[frame(A, B, 0x1234)]);
     assert_eq!(wires[1].receive(1).len(), 1, "packets meet the entries");
+    controller.write(vec![access(&controller, "drop")]).unwrap();
     // A pushed program runs again; what was written to it is there.
     let text = std::fs::read_to_string(wireyard_tests::workspace_root().join(PROGRAM)).unwrap();
     let text = text.replace("pipeline: controlled", "pipeline: pushed");
@@ -300,7 +315,13 @@ fn every_kind_of_object_and_the_pushed_program_come_back() {
         ..Default::default()
     };
     controller.push(Action::VerifyAndCommit, Some(config)).unwrap();
-    controller.write(vec![insert(Message::TableEntry(forward(&controller, B, 1)))]).unwrap();
+    let counted = p4::CounterEntry {
+        counter_id: controller.id("ports"),
+        index: Some(p4::Index { index: 5 }),
+        data: Some(p4::CounterData { byte_count: 11, packet_count: 12 }),
+    };
+    let entry = insert(Message::TableEntry(forward(&controller, B, 1)));
+    controller.write(vec![entry, update(Modify, Message::CounterEntry(counted))]).unwrap();
     let before = everything(&mut controller);
     switch.end("KILL");
     let switch = start(PROGRAM, &state);
