@@ -1,7 +1,7 @@
 //! P4-16 as a second language of programs: source text to the project's own syntax tree.
 //!
-//! The stages: [`preprocess`] makes one list of tokens of a program and its includes, [`parse`] a syntax tree ([`tree`]),
-//! [`types`] resolves names, infers types and reports what does not fit, [`lower`] makes the tree that YAML makes
+//! The stages: `preprocess` makes one list of tokens of a program and its includes, `parse` a syntax tree (`tree`),
+//! `types` resolves names, infers types and reports what does not fit, `lower` makes the tree that YAML makes
 //! ([`crate::ast`]), with the places in the P4 text. Everything behind that tree, from the checker to the engines, knows nothing of
 //! P4: what cannot be said in the tree is an error at its place, never something near it.
 //!

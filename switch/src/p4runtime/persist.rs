@@ -1,8 +1,8 @@
 //! State that survives the process (`run --state DIR`): what controllers wrote, and the program that they pushed.
 //!
-//! A store in DIR ([`store`], redb) has one record for each object, as a P4Runtime message by the object's id, so a record means the
-//! same after a restart and with a program that was changed ([`record`]). Once there is a store, it is the truth about tables, members,
-//! groups and sessions, and the entries file is not read. It is filled and emptied by [`restore`].
+//! A store in DIR (`store`, redb) has one record for each object, as a P4Runtime message by the object's id, so a record means the
+//! same after a restart and with a program that was changed (`record`). Once there is a store, it is the truth about tables, members,
+//! groups and sessions, and the entries file is not read. It is filled and emptied by `restore`.
 //!
 //! A request is acknowledged when it is on the disk; requests that come meanwhile share the next commit. What packets do (learned and
 //! idle entries, counts, registers) is not kept. Where the store cannot be read or written, the switch forwards and refuses writes, which
