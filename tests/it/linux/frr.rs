@@ -129,7 +129,7 @@ fn frr_speaks_ospf_and_bgp_over_two_routers() {
     let start = std::time::Instant::now();
     while !host_one.reaches("10.0.2.2") {
         assert!(
-            start.elapsed() < Duration::from_secs(30),
+            start.elapsed() < Duration::from_secs(60),
             "no way from host to host:\n{}\n{}\n{}",
             one.kernel.ip("route"),
             frr_one.logs(),
@@ -149,7 +149,7 @@ fn frr_speaks_ospf_and_bgp_over_two_routers() {
             String::from_utf8_lossy(&out.stdout).contains(" 10 received")
         });
         println!("without {link}: {took:?}");
-        assert!(took < Duration::from_secs(6), "{took:?}");
+        assert!(took < Duration::from_secs(15), "{took:?}");
         crate::rig::ip(&format!("link set {link} up"));
         eventually("both links are used again", || {
             one.linux("groups") >= 1 && two.linux("groups") >= 1
