@@ -1,5 +1,7 @@
 //! Writing: a batch is checked whole, then tables are published, then the rest follows.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
@@ -35,6 +37,32 @@ struct Plan {
     /// Of each of these, its place in the batch.
     places: Vec<usize>,
     later: Vec<Later>,
+}
+
+/// The entries that a batch inserts: looked for by their keys, because a batch may write the counter of each.
+struct Inserted<'a> {
+    updates: &'a [Update],
+    /// The place in the batch of the first update that inserts a key.
+    first: OnceCell<HashMap<&'a EntryKey, usize>>,
+}
+
+impl<'a> Inserted<'a> {
+    fn by(updates: &'a [Update]) -> Inserted<'a> {
+        Inserted { updates, first: OnceCell::new() }
+    }
+
+    /// True if an update in front of place `at` inserts an entry with this key.
+    fn before(&self, at: usize, key: &EntryKey) -> bool {
+        let first = self.first.get_or_init(|| {
+            let inserts = self.updates.iter().enumerate().rev();
+            let keys = inserts.filter_map(|(at, update)| match update {
+                Update::Insert(Entity::TableEntry(entry)) => Some((&entry.key, at)),
+                _ => None,
+            });
+            keys.collect()
+        });
+        first.get(key).is_some_and(|first| *first < at)
+    }
 }
 
 fn invalid<T>(text: impl Into<String>) -> Result<T> {
@@ -174,10 +202,11 @@ impl Batch<'_> {
         let _replicating = replicates.then(|| lock(&self.control.shared.replicating));
         let mut replication = replicates.then(|| (*self.control.shared.replication.load()).clone());
         let mut plan = Plan::default();
+        let inserted = Inserted::by(updates);
         for (at, update) in updates.iter().enumerate() {
             let planned = match &mut replication {
                 Some(replication) if is_replication(update) => replicate(replication, update),
-                _ => self.plan(&mut plan, at, &updates[..at], update),
+                _ => self.plan(&mut plan, at, &inserted, update),
             };
             planned.map_err(|error| (at, error))?;
         }
@@ -189,7 +218,13 @@ impl Batch<'_> {
         self.follow(plan.later).map_err(|error| (updates.len() - 1, error))
     }
 
-    fn plan(&self, plan: &mut Plan, at: usize, earlier: &[Update], update: &Update) -> Result<()> {
+    fn plan(
+        &self,
+        plan: &mut Plan,
+        at: usize,
+        inserted: &Inserted<'_>,
+        update: &Update,
+    ) -> Result<()> {
         if let Some(change) = self.table_update(update)? {
             plan.tables.push(change);
             plan.places.push(at);
@@ -201,7 +236,7 @@ impl Batch<'_> {
             }
             return Ok(());
         }
-        plan.later.push(self.later(earlier, update)?);
+        plan.later.push(self.later(at, inserted, update)?);
         Ok(())
     }
 
@@ -250,7 +285,7 @@ impl Batch<'_> {
     }
 
     /// What follows the tables.
-    fn later(&self, earlier: &[Update], update: &Update) -> Result<Later> {
+    fn later(&self, at: usize, inserted: &Inserted<'_>, update: &Update) -> Result<Later> {
         let (program, state) = (&self.generation.program, &self.generation.state);
         let Update::Modify(entity) = update else {
             return only_modify(update, "what is there always");
@@ -258,11 +293,11 @@ impl Batch<'_> {
         let no = |kind: &str, id: u32| ControlError::NotFound(format!("there is no {kind} {id}"));
         Ok(match entity {
             Entity::DirectCounter { key, count } => {
-                self.check_entry(earlier, key, "counters", |table| table.counters)?;
+                self.check_entry(at, inserted, key, "counters", |table| table.counters)?;
                 Later::DirectCounter(key.clone(), *count)
             }
             Entity::DirectMeter { key, config } => {
-                self.check_entry(earlier, key, "meters", |table| table.meter.is_some())?;
+                self.check_entry(at, inserted, key, "meters", |table| table.meter.is_some())?;
                 plan::rates("meter", *config)?;
                 Later::DirectMeter(key.clone(), *config)
             }
@@ -296,7 +331,8 @@ impl Batch<'_> {
     /// The entry is there, or comes with the same batch, and its table has what is written.
     fn check_entry(
         &self,
-        earlier: &[Update],
+        at: usize,
+        inserted: &Inserted<'_>,
         key: &EntryKey,
         what: &str,
         has: impl Fn(&wireyard_pipeline::ir::Table) -> bool,
@@ -305,11 +341,7 @@ impl Batch<'_> {
         if !has(declared) {
             return invalid(format!("table {} has no {what}", declared.name));
         }
-        let comes = |update: &Update| match update {
-            Update::Insert(Entity::TableEntry(entry)) => entry.key == *key,
-            _ => false,
-        };
-        match earlier.iter().any(comes) {
+        match inserted.before(at, key) {
             true => Ok(()),
             false => plan::slot(self.generation, key).map(|_| ()),
         }

@@ -20,8 +20,8 @@ pub enum Target {
     Group(u32),
 }
 
-/// What tells an entry from others of its table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What distinguishes an entry from others of its table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryKey {
     /// The table.
     pub table: TableId,
