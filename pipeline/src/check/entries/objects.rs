@@ -1,0 +1,176 @@
+//! What an entries file says beside tables: value sets, registers, meters, multicast groups, mirror sessions.
+
+use super::Resolver;
+use crate::ast::entries::*;
+use crate::ast::*;
+use crate::diag::codes;
+use crate::ir::CPU_PORT;
+use crate::state::entries::{MirrorSession, MulticastGroup, Replica};
+use std::collections::BTreeSet;
+
+impl Resolver<'_> {
+    pub(super) fn value_sets(&mut self, file: &EntriesFile) {
+        let program = self.program;
+        for (name, members) in &file.value_sets {
+            let found = self.named(&program.value_sets, name, "value set", |set| &set.name);
+            let Some((id, set)) = found else { continue };
+            self.fits(members.len(), set.size as usize, name, "members");
+            let mut values = Vec::new();
+            let mut seen = BTreeSet::new();
+            for member in members {
+                let PatternDecl::Value(value) = &member.value else {
+                    let text = "a value set has single values";
+                    self.cx.report.error(codes::BAD_PATTERN, member.span, text);
+                    continue;
+                };
+                let Some(value) = self.cx.const_value(value, Some(set.bits)) else { continue };
+                if !seen.insert(value) {
+                    let text = format!("{value:#x} is in the set already");
+                    self.cx.report.error(codes::TWICE, member.span, text);
+                    continue;
+                }
+                values.push(value);
+            }
+            self.found.value_sets.push((id, values));
+        }
+    }
+
+    pub(super) fn registers(&mut self, file: &EntriesFile) {
+        let program = self.program;
+        for (name, entries) in &file.registers {
+            let found = self.named(&program.registers, name, "register", |known| &known.name);
+            let Some((id, register)) = found else { continue };
+            for (index, cells) in entries {
+                let Some(at) = self.index(index, register.size) else { continue };
+                for (cell, value) in cells {
+                    let found = register.cells.iter().position(|known| known.name == cell.value);
+                    let Some((number, known)) =
+                        found.and_then(|n| Some((n, register.cells.get(n)?)))
+                    else {
+                        let text =
+                            format!("register `{}` has no cell `{}`", name.value, cell.value);
+                        let names = register.cells.iter().map(|known| known.name.as_str());
+                        self.cx
+                            .report
+                            .error(codes::NO_MEMBER, cell.span, text)
+                            .did_you_mean(&cell.value, names);
+                        continue;
+                    };
+                    if let Some(value) = self.cx.const_value(value, Some(known.bits)) {
+                        self.found.registers.push((id, at, number as u32, value as u64));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn meters(&mut self, file: &EntriesFile) {
+        let program = self.program;
+        for (name, entries) in &file.meters {
+            let Some((id, meter)) = self.named(&program.meters, name, "meter", |known| &known.name)
+            else {
+                continue;
+            };
+            for (index, decl) in entries {
+                let Some(at) = self.index(index, meter.size) else { continue };
+                let config = self.cx.meter_config(decl, meter.kind);
+                if let Some(config) = config {
+                    self.found.meters.push((id, at, config));
+                }
+            }
+        }
+    }
+
+    pub(super) fn groups(&mut self, file: &EntriesFile) {
+        let mut seen = BTreeSet::new();
+        for (number, decl) in &file.multicast_groups {
+            let Some(id) = self.number(number, u16::MAX.into()) else { continue };
+            if id == 0 {
+                let text = "multicast group 0 means \"no group\"";
+                self.cx.report.error(codes::BAD_INDEX, number.span, text).help("use 1 to 65535");
+                continue;
+            }
+            if !seen.insert(id) {
+                self.twice(number, "group");
+                continue;
+            }
+            let replicas = match &decl.replicas {
+                None => None,
+                Some(list) => {
+                    let all: Vec<_> = list.iter().map(|replica| self.replica(replica)).collect();
+                    match all.into_iter().collect::<Option<Vec<Replica>>>() {
+                        Some(all) => Some(all),
+                        None => continue,
+                    }
+                }
+            };
+            let group = MulticastGroup { replicas, prune_ingress: decl.prune_ingress };
+            self.found.groups.push((id as u16, group));
+        }
+    }
+
+    fn replica(&mut self, decl: &ReplicaDecl) -> Option<Replica> {
+        let port = self.port(&decl.port)?;
+        let instance = self.optional(decl.instance.as_ref(), u16::MAX.into())? as u16;
+        Some(Replica { port, instance })
+    }
+
+    pub(super) fn sessions(&mut self, file: &EntriesFile) {
+        let mut seen = BTreeSet::new();
+        for (number, decl) in &file.mirror_sessions {
+            let Some(id) = self.number(number, u16::MAX.into()) else { continue };
+            if !seen.insert(id) {
+                self.twice(number, "session");
+                continue;
+            }
+            let port = self.port(&decl.port);
+            let instance = self.optional(decl.instance.as_ref(), u16::MAX.into());
+            let class = self.optional(decl.traffic_class.as_ref(), 7);
+            let truncate = self.truncation(decl.truncate.as_ref());
+            let (Some(port), Some(instance), Some(class), Some(truncate_bytes)) =
+                (port, instance, class, truncate)
+            else {
+                continue;
+            };
+            let traffic_class = decl.traffic_class.as_ref().map(|_| class as u8);
+            let instance = instance as u16;
+            let session = MirrorSession { port, instance, traffic_class, truncate_bytes };
+            self.found.sessions.push((id as u16, session));
+        }
+    }
+
+    /// A port that a copy can leave by.
+    fn port(&mut self, port: &AstExpr) -> Option<u16> {
+        let number = self.cx.const_value(port, Some(16))? as u16;
+        if (1..=CPU_PORT).contains(&number) {
+            return Some(number);
+        }
+        let text = format!("no port has the number {number}");
+        let help = format!("use 1 to {}, or CPU_PORT", CPU_PORT - 1);
+        self.cx.report.error(codes::DOES_NOT_FIT, port.span, text).help(help);
+        None
+    }
+
+    fn truncation(&mut self, bytes: Option<&Sp<u64>>) -> Option<u32> {
+        if let Some(zero) = bytes.filter(|bytes| bytes.value == 0) {
+            let text = "a copy of 0 bytes has nothing in it";
+            let help = "leave `truncate` out for the whole packet";
+            self.cx.report.error(codes::DOES_NOT_FIT, zero.span, text).help(help);
+            return None;
+        }
+        self.optional(bytes, u64::from(u32::MAX))
+    }
+
+    fn optional(&mut self, value: Option<&Sp<u64>>, most: u64) -> Option<u32> {
+        value.map_or(Some(0), |value| self.number(value, most))
+    }
+
+    fn index(&mut self, index: &Sp<u64>, size: u32) -> Option<u32> {
+        if index.value < size.into() {
+            return Some(index.value as u32);
+        }
+        let text = format!("index {} is outside an array of {size}", index.value);
+        self.cx.report.error(codes::BAD_INDEX, index.span, text);
+        None
+    }
+}

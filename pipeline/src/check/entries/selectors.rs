@@ -1,0 +1,114 @@
+//! Members and groups of tables with a selector.
+
+use super::{Purpose, Resolver};
+use crate::ast::entries::*;
+use crate::ast::*;
+use crate::diag::codes;
+use crate::ids::*;
+use crate::ir::Table;
+use std::collections::BTreeSet;
+use wireyard_tables::{GroupMember as Member, ProfileId, Update};
+
+impl Resolver<'_> {
+    pub(super) fn selectors(&mut self, file: &EntriesFile) {
+        for (name, members) in &file.members {
+            let Some((id, table)) = self.table(name) else { continue };
+            let Some(profile) = self.profile(id, table, name) else { continue };
+            let most = table.selector.as_ref().map_or(0, |selector| selector.max_members as usize);
+            self.fits(members.len(), most, name, "members");
+            for (number, call) in members {
+                let Some(number32) = self.number(number, u64::from(u32::MAX)) else { continue };
+                if !self.members.entry(id).or_default().insert(number.value) {
+                    self.twice(number, "member");
+                    continue;
+                }
+                let Some(call) = self.call(table, call) else { continue };
+                self.found.updates.push(Update::InsertMember(profile, number32, call));
+            }
+        }
+        for (name, groups) in &file.groups {
+            let Some((id, table)) = self.table(name) else { continue };
+            let Some(profile) = self.profile(id, table, name) else { continue };
+            let most = table.selector.as_ref().map_or(0, |selector| selector.max_groups as usize);
+            self.fits(groups.len(), most, name, "groups");
+            for (number, members) in groups {
+                let Some(number32) = self.number(number, u64::from(u32::MAX)) else { continue };
+                if !self.groups.entry(id).or_default().insert(number.value) {
+                    self.twice(number, "group");
+                    continue;
+                }
+                if members.is_empty() && self.purpose == Purpose::Fill {
+                    let text =
+                        format!("group {} of table `{}` has no members", number.value, name.value);
+                    let why = "a packet that chooses it would take the table's default";
+                    self.cx.report.error(codes::ENTRY, number.span, text).note(why);
+                    continue;
+                }
+                let Some(members) = self.group_members(id, members) else { continue };
+                self.found.updates.push(Update::InsertGroup(profile, number32, members));
+            }
+        }
+    }
+
+    /// The profile of a table with a selector.
+    pub(super) fn profile(&mut self, id: TableId, table: &Table, name: &Name) -> Option<ProfileId> {
+        if table.selector.is_none() {
+            let text = format!("table `{}` has no selector", table.name);
+            self.cx
+                .report
+                .error(codes::SELECTOR, name.span, text)
+                .help("members and groups belong to tables with `selector:`");
+            return None;
+        }
+        Some(self.profile_of(id))
+    }
+
+    /// Profiles are numbered like the tables that have one.
+    fn profile_of(&self, id: TableId) -> ProfileId {
+        let before = self.program.tables.iter().take(id.index());
+        ProfileId(before.filter(|table| table.selector.is_some()).count() as u32)
+    }
+
+    fn group_members(&mut self, id: TableId, members: &[GroupMember]) -> Option<Vec<Member>> {
+        let known = self.members.remove(&id).unwrap_or_default();
+        let list = self.listed_members(&known, members);
+        self.members.insert(id, known);
+        list
+    }
+
+    fn listed_members(
+        &mut self,
+        known: &BTreeSet<u64>,
+        members: &[GroupMember],
+    ) -> Option<Vec<Member>> {
+        let mut list: Vec<Member> = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut good = true;
+        for member in members {
+            let number = &member.member;
+            if !known.contains(&number.value) && self.purpose == Purpose::Fill {
+                let text = format!("there is no member {}", number.value);
+                self.cx.report.error(codes::UNKNOWN, number.span, text);
+                good = false;
+                continue;
+            }
+            if !seen.insert(number.value) {
+                self.twice(number, "member");
+                good = false;
+                continue;
+            }
+            if member.weight.value == 0 {
+                let text = format!("member {} has the weight 0 and gets no packet", number.value);
+                let help = "leave it out of the group, or give it 1 to 4096";
+                self.cx.report.error(codes::ENTRY, member.weight.span, text).help(help);
+                good = false;
+                continue;
+            }
+            let weight = self.number(&member.weight, 4096);
+            let id = self.number(number, u64::from(u32::MAX));
+            let (Some(member), Some(weight)) = (id, weight) else { return None };
+            list.push(Member { member, weight });
+        }
+        good.then_some(list)
+    }
+}

@@ -1,0 +1,213 @@
+//! Entries of tables, from the file itself and from the parts of a large one; defaults.
+
+use super::{Purpose, Resolver};
+use crate::ast::entries::*;
+use crate::ast::*;
+use crate::diag::{Diagnostics, codes};
+use crate::ids::*;
+use crate::ir::{SourceSpan, Table};
+use crate::source::chunks::Chunk;
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use wireyard_tables::time::Span;
+use wireyard_tables::{Entry, Match, Target, Update};
+
+/// After so many errors nothing more is read of a large file.
+const CHUNK_ERRORS_MAX: usize = 100;
+
+/// The entries of a table, while they are resolved.
+struct List<'a> {
+    id: TableId,
+    table: &'a Table,
+    /// How many it takes.
+    room: usize,
+    seen: Seen,
+}
+
+/// What an entry matches, by a hash with a random key: a million entries take 28 MB, and that two of them have the same
+/// by chance does not happen (one in 10^26).
+struct Seen {
+    hashers: [RandomState; 2],
+    /// Number of the entry among those of the program, then those of the file.
+    numbers: HashMap<[u64; 2], u32>,
+    declared: u32,
+    /// Where those of the file are.
+    spans: Vec<SourceSpan>,
+}
+
+/// The entry that was there before.
+enum First {
+    Declared,
+    /// In the file: where, and which one of its table.
+    Written(SourceSpan, usize),
+}
+
+impl Seen {
+    fn new(table: &Table) -> Seen {
+        let (hashers, numbers) = ([RandomState::new(), RandomState::new()], HashMap::new());
+        let mut seen = Seen { hashers, numbers, declared: 0, spans: Vec::new() };
+        for entry in &table.entries {
+            let key = seen.key(&entry.matches, entry.priority);
+            seen.numbers.insert(key, seen.declared);
+            seen.declared += 1;
+        }
+        seen
+    }
+
+    fn key(&self, matches: &[Match], priority: u32) -> [u64; 2] {
+        [0, 1].map(|n| self.hashers[n].hash_one((matches, priority)))
+    }
+
+    /// Notes an entry, unless it is there already.
+    fn insert(&mut self, matches: &[Match], priority: u32, span: SourceSpan) -> Option<First> {
+        let next = self.declared + self.spans.len() as u32;
+        let number = *self.numbers.entry(self.key(matches, priority)).or_insert(next);
+        if number == next {
+            self.spans.push(span);
+            return None;
+        }
+        let Some(at) = number.checked_sub(self.declared) else { return Some(First::Declared) };
+        let at = at as usize;
+        Some(First::Written(self.spans.get(at).copied().unwrap_or(span), at + 1))
+    }
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn entries(&mut self, file: &EntriesFile) {
+        for (name, entries) in &file.entries {
+            let Some(mut list) = self.list(name) else { continue };
+            self.fits(entries.len(), list.room, name, "entries");
+            for entry in entries {
+                self.entry(&mut list, entry);
+            }
+        }
+    }
+
+    pub(super) fn chunks(
+        &mut self,
+        file: &EntriesFile,
+        next: &mut dyn FnMut(&mut Diagnostics) -> Option<Chunk>,
+    ) {
+        let mut current: Option<(&Name, List<'a>)> = None;
+        let mut is_read = true;
+        while self.cx.report.counts().0 < CHUNK_ERRORS_MAX {
+            let before = self.cx.report.counts().0;
+            let Some(chunk) = next(&mut self.cx.report) else { break };
+            // Where something could not be read, what follows from that is not told, as in a file that is read at once.
+            is_read &= self.cx.report.counts().0 == before;
+            if !is_read {
+                continue;
+            }
+            if current.as_ref().is_none_or(|(name, _)| name.value != chunk.table) {
+                self.end_of_chunks(current.take());
+                let mut names = file.entries.iter().map(|(name, _)| name);
+                let name = names.find(|name| name.value == chunk.table);
+                current = name.and_then(|name| Some((name, self.list(name)?)));
+            }
+            if let Some((_, list)) = &mut current {
+                for entry in &chunk.entries {
+                    self.entry(list, entry);
+                }
+            }
+        }
+        self.end_of_chunks(current.filter(|_| is_read));
+    }
+
+    fn end_of_chunks(&mut self, list: Option<(&Name, List<'a>)>) {
+        if let Some((name, list)) = list {
+            self.fits(list.seen.spans.len(), list.room, name, "entries");
+        }
+    }
+
+    /// The entries of a table, of which there are none yet.
+    fn list(&mut self, name: &Name) -> Option<List<'a>> {
+        let (id, table) = self.table(name)?;
+        if table.const_entries {
+            let text = format!("the entries of table `{}` are constant", table.name);
+            self.cx
+                .report
+                .error(codes::ENTRY, name.span, text)
+                .help("take `const_entries` from the table, or these entries from the file");
+            return None;
+        }
+        let room = (table.size as usize).saturating_sub(table.entries.len());
+        let seen = Seen::new(table);
+        Some(List { id, table, room, seen })
+    }
+
+    fn entry(&mut self, list: &mut List<'a>, entry: &EntryDecl) {
+        let List { id, table, .. } = *list;
+        let matched = self.cx.entry_matches(table, entry);
+        let target = match self.purpose {
+            Purpose::Remove => Some(Target::Member(0)),
+            _ => self.entry_target(id, table, &entry.action),
+        };
+        let timeout = self.cx.entry_timeout(table, entry);
+        let meter = self.cx.entry_meter(table, entry);
+        let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
+        if let Some(first) = list.seen.insert(&matches, priority, entry.span) {
+            let text = "this entry is there already";
+            let note = self.cx.report.error(codes::TWICE, entry.span, text);
+            match first {
+                First::Declared => note.note("the program declares it"),
+                First::Written(span, _) if span.file == entry.span.file => {
+                    note.label(span, "first here")
+                }
+                // In a part of a large file that is not there any more.
+                First::Written(_, nth) => {
+                    note.note(format!("it is entry {nth} of the table, counted from 1"))
+                }
+            };
+            return;
+        }
+        let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
+        let entry = Entry { matches, priority, target, idle_timeout, meter };
+        self.found.updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
+    }
+
+    /// An action, or `member(n)` or `group(n)` in a table with a selector.
+    fn entry_target(&mut self, id: TableId, table: &Table, action: &AstExpr) -> Option<Target> {
+        let (name, args) = self.cx.call_parts(action)?;
+        let is_member = name.value == "member";
+        if !is_member && name.value != "group" {
+            if table.selector.is_some() {
+                let text = format!("entries of table `{}` name a member or a group", table.name);
+                self.cx.report.error(codes::SELECTOR, action.span, text).help(
+                    "`action: member(1)` or `action: group(1)`, with `members:` in this file",
+                );
+                return None;
+            }
+            return self.call(table, action).map(Target::Action);
+        }
+        self.profile(id, table, &name)?;
+        let [number] = args else {
+            self.cx.wrong_call("member(1) or group(1)", action.span);
+            return None;
+        };
+        let value = self.cx.const_value(number, Some(32))? as u32;
+        let known = if is_member { self.members.get(&id) } else { self.groups.get(&id) };
+        let is_known = known.is_some_and(|known| known.contains(&value.into()));
+        if !is_known && self.purpose == Purpose::Fill {
+            let text = format!("table `{}` has no {} {value}", table.name, name.value);
+            self.cx.report.error(codes::UNKNOWN, number.span, text);
+            return None;
+        }
+        Some(if is_member { Target::Member(value) } else { Target::Group(value) })
+    }
+
+    pub(super) fn defaults(&mut self, file: &EntriesFile) {
+        for (name, call) in &file.defaults {
+            let Some((id, table)) = self.table(name) else { continue };
+            if table.const_default {
+                let text = format!("the default of table `{}` is constant", table.name);
+                self.cx.report.error(codes::ENTRY, name.span, text);
+                continue;
+            }
+            if let Some(call) = self.call(table, call) {
+                let call = (self.purpose != Purpose::Remove).then_some(call);
+                let update = Update::SetDefault(wireyard_tables::TableId(id.0), call);
+                self.found.updates.push(update);
+            }
+        }
+    }
+}
