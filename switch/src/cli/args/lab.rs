@@ -1,10 +1,60 @@
-//! Arguments of the commands beneath `lab`.
+//! Arguments of `lab` and of the commands beneath it.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::EngineChoice;
+use super::{EngineChoice, LimitArgs};
+
+/// `lab`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub command: Option<LabCommand>,
+    /// The scenario: a file, or the name of one that is inside wireyard (incast, dumbbell, fat_tree, ..).
+    #[arg(required = true)]
+    pub scenario: Option<PathBuf>,
+    /// Instead of the scenario's seed.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// So many runs, with this seed and the next ones.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+    /// So many runs at a time; the results are the same.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+    /// Write report.html, report.json, series.csv, series.parquet, tables, captures and entries into this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The engine.
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Read, build, check every expectation, and run nothing.
+    #[arg(long)]
+    pub check: bool,
+    /// In real time, on virtual cables in a network namespace that ends with the run, slowed down to what this machine
+    /// carries.
+    #[arg(long, conflicts_with_all = ["seeds", "jobs"])]
+    pub live: bool,
+    /// Slow a live run down by this factor.
+    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub dilate: Option<u64>,
+    /// Run it in virtual time first; marking probability, queue and throughput of both must agree within so many percent
+    /// [default: 15].
+    #[arg(long, value_name = "PERCENT", requires = "live", num_args = 0..=1, default_missing_value = "15")]
+    pub compare: Option<f64>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub limits: LimitArgs,
+    /// No progress line.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The report as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// What is done with results.
 #[derive(Debug, Subcommand)]

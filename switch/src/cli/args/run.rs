@@ -1,0 +1,127 @@
+//! Arguments of the commands that forward packets between interfaces: `run` and `host`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{EngineArgs, ProgramArgs};
+use crate::core::EntriesShown;
+use crate::management::socket::Choice;
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub program: ProgramArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub engine: EngineArgs,
+    /// The switch configuration; default: switch.yaml in the program's folder, if it is there.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// A port, as in `1=veth0` or `2=tap:tap0,link=ethernet`; again for each port.
+    #[arg(long = "port", value_name = "N=SPEC")]
+    pub ports: Vec<String>,
+    /// The ports as a file (`ports: { 1: { interface: veth0 } }`), read again on SIGHUP: ports come and go while packets flow.
+    #[arg(long = "ports", value_name = "FILE", conflicts_with = "ports")]
+    pub port_file: Option<PathBuf>,
+    /// Workers, each with a processor core and ports of its own, which they get in turns.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: u8,
+    /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.
+    #[arg(long, value_name = "SIZE")]
+    pub packet_memory: Option<crate::units::Bytes>,
+    /// Stop after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<f64>,
+    /// What becomes of PAUSE and PFC frames.
+    #[arg(long, value_enum, default_value_t = MacControl::Port)]
+    pub mac_control: MacControl,
+    /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port: 1=veth0,capture=FILE.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+    /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub metrics: Option<SocketAddr>,
+    /// Serve P4Runtime on this loopback address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
+    /// registers, groups and packets, and replace the program.
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    pub p4runtime: Option<SocketAddr>,
+    /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports.
+    #[arg(long, requires = "p4runtime")]
+    pub gnmi: bool,
+    /// The number of this device in P4Runtime.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub device_id: u64,
+    /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket [default: NAME.sock
+    /// in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
+    #[arg(long, value_name = "PATH|none", default_value = "", hide_default_value = true, value_parser = control)]
+    pub control: Choice,
+    /// Let this group use the socket too (mode 0660); otherwise only its owner may (0600).
+    #[arg(long, value_name = "GROUP")]
+    pub control_group: Option<String>,
+    /// Keep what controllers write in this folder, and begin with what is in it: entries, groups, sessions, meters, registers, the pushed
+    /// program.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Let the kernel be the control plane of a router, in this network namespace (`ip netns add NAME`) or in that of the switch: each port gets
+    /// an interface there, and the kernel's neighbours and routes go into the tables.
+    #[arg(long, value_name = "NETNS", num_args = 0..=1)]
+    pub linux: Option<Option<String>>,
+    /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
+    /// without a value: 20].
+    #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]
+    pub entry_counters: Option<EntriesShown>,
+    /// Counters as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn control(text: &str) -> Result<Choice, String> {
+    if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
+}
+
+/// An address that only this machine reaches.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9101".to_owned())?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{} is no loopback address, and what is served there has no password: use 127.0.0.1:{} and a proxy",
+        address.ip(),
+        address.port()
+    ))
+}
+
+/// What becomes of MAC control frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MacControl {
+    /// They end at the port (IEEE 802.3 clause 31).
+    Port,
+    /// The program sees them.
+    Pass,
+}
+
+/// `host`.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// The interface, as in `run`: raw:tap0, tap:tap0, xdp:veth0.
+    #[arg(long, value_name = "SPEC")]
+    pub port: String,
+    /// Address of this host; ARP or neighbour discovery is answered for it.
+    #[arg(long, value_name = "ADDRESS")]
+    pub ip: std::net::IpAddr,
+    /// MAC address; default: 02:77 and the end of the IP address.
+    #[arg(long, value_name = "MAC")]
+    pub mac: Option<crate::frames::Mac>,
+    /// Rate of the link.
+    #[arg(long, value_name = "RATE", default_value = "1Gbit/s")]
+    pub rate: crate::units::BitsPerSec,
+    /// `fixed`, or the name of a DCQCN preset.
+    #[arg(long, value_name = "NAME", default_value = "fixed")]
+    pub rate_control: String,
+}
