@@ -25,6 +25,52 @@ pub const DEPTH_MAX: u32 = 64;
 /// Most words and signs in one string.
 pub const TOKENS_MAX: usize = 512;
 
+/// Names that the language takes for itself.
+pub(crate) const RESERVED: &[&str] = &[
+    "std",
+    "meta",
+    "error",
+    "link",
+    "path",
+    "cursor",
+    "CPU_PORT",
+    "true",
+    "false",
+    "drop",
+    "nop",
+    "punt",
+    "exit",
+    "return",
+    "let",
+    "hash",
+    "signed",
+    "bit",
+    "lookahead",
+    "random",
+    "execute",
+    "set_valid",
+    "set_invalid",
+    "push",
+    "pop",
+    "count",
+    "digest",
+    "clone",
+    "resubmit",
+    "recirculate",
+    "truncate",
+    "update_crc",
+    "extract",
+    "extract_at",
+    "advance",
+    "body_end",
+    "verify",
+    "accept",
+    "reject",
+    "member",
+    "group",
+    "body",
+];
+
 /// A string of the program and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {

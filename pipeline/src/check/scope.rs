@@ -9,6 +9,7 @@ use crate::ast::*;
 use crate::diag::Diagnostics;
 use crate::diag::codes;
 use crate::ir::{BuiltinError, SourceSpan};
+use crate::syntax::RESERVED;
 use indexmap::IndexMap;
 
 /// A declaration with the unit that holds it; unit 0 is the program.
@@ -73,52 +74,6 @@ impl Symbol {
         }
     }
 }
-
-/// Names that the language takes for itself.
-pub(crate) const RESERVED: &[&str] = &[
-    "std",
-    "meta",
-    "error",
-    "link",
-    "path",
-    "cursor",
-    "CPU_PORT",
-    "true",
-    "false",
-    "drop",
-    "nop",
-    "punt",
-    "exit",
-    "return",
-    "let",
-    "hash",
-    "signed",
-    "bit",
-    "lookahead",
-    "random",
-    "execute",
-    "set_valid",
-    "set_invalid",
-    "push",
-    "pop",
-    "count",
-    "digest",
-    "clone",
-    "resubmit",
-    "recirculate",
-    "truncate",
-    "update_crc",
-    "extract",
-    "extract_at",
-    "advance",
-    "body_end",
-    "verify",
-    "accept",
-    "reject",
-    "member",
-    "group",
-    "body",
-];
 
 /// Most names that a program declares with its libraries, states of parsers apart.
 const NAMES_MAX: usize = 8192;

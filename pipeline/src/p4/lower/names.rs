@@ -2,51 +2,8 @@
 
 use std::collections::HashSet;
 
-/// Words of the language.
-const RESERVED: &[&str] = &[
-    "std",
-    "meta",
-    "error",
-    "link",
-    "path",
-    "cursor",
-    "CPU_PORT",
-    "true",
-    "false",
-    "drop",
-    "nop",
-    "punt",
-    "exit",
-    "return",
-    "let",
-    "hash",
-    "signed",
-    "bit",
-    "lookahead",
-    "random",
-    "execute",
-    "set_valid",
-    "set_invalid",
-    "push",
-    "pop",
-    "count",
-    "digest",
-    "clone",
-    "resubmit",
-    "recirculate",
-    "truncate",
-    "update_crc",
-    "extract",
-    "extract_at",
-    "advance",
-    "body_end",
-    "verify",
-    "accept",
-    "reject",
-    "member",
-    "group",
-    "body",
-];
+use crate::syntax::RESERVED;
+
 /// Words that mean something in one place, or that YAML reads as something else.
 const TAKEN: &[&str] = &[
     "rest",

@@ -240,23 +240,14 @@ impl Parser<'_> {
             return Ok(ParserDecl { type_params, params, constructor, locals, states: None });
         }
         let constructor = if self.is("(") { self.params()? } else { Vec::new() };
-        self.expect("{")?;
         let (mut locals, mut states) = (Vec::new(), Vec::new());
-        while !self.take("}") {
-            let before = self.at;
-            let annotations = self.annotations()?;
-            let read = if self.is_word("state") && self.token(1).word().is_some() {
-                self.state().map(|state| states.push(state))
+        self.parts(|parser, annotations| {
+            if parser.is_word("state") && parser.token(1).word().is_some() {
+                parser.state().map(|state| states.push(state))
             } else {
-                self.local(annotations).map(|decl| locals.push(decl))
-            };
-            if read.is_err() {
-                self.recover(before);
-                if self.peek_is_end() {
-                    return Err(Failed);
-                }
+                parser.local(annotations).map(|decl| locals.push(decl))
             }
-        }
+        })?;
         Ok(ParserDecl { type_params, params, constructor, locals, states: Some(states) })
     }
 
@@ -311,24 +302,15 @@ impl Parser<'_> {
             return Ok(ControlDecl { type_params, params, constructor, locals, body: None });
         }
         let constructor = if self.is("(") { self.params()? } else { Vec::new() };
-        self.expect("{")?;
         let (mut locals, mut body) = (Vec::new(), None);
-        while !self.take("}") {
-            let before = self.at;
-            let annotations = self.annotations()?;
-            let read = if self.is_word("apply") {
-                self.step();
-                self.block().map(|block| body = Some(block))
+        self.parts(|parser, annotations| {
+            if parser.is_word("apply") {
+                parser.step();
+                parser.block().map(|block| body = Some(block))
             } else {
-                self.local(annotations).map(|decl| locals.push(decl))
-            };
-            if read.is_err() {
-                self.recover(before);
-                if self.peek_is_end() {
-                    return Err(Failed);
-                }
+                parser.local(annotations).map(|decl| locals.push(decl))
             }
-        }
+        })?;
         if body.is_none() {
             self.report.error(
                 crate::diag::codes::P4_SYNTAX,
@@ -338,6 +320,22 @@ impl Parser<'_> {
             return Err(Failed);
         }
         Ok(ControlDecl { type_params, params, constructor, locals, body })
+    }
+
+    /// The parts of a parser or control, in braces; behind one that cannot be read the next one is read.
+    fn parts(&mut self, mut part: impl FnMut(&mut Self, Annotations) -> Read<()>) -> Read<()> {
+        self.expect("{")?;
+        while !self.take("}") {
+            let before = self.at;
+            let annotations = self.annotations()?;
+            if part(self, annotations).is_err() {
+                self.recover(before);
+                if self.peek_is_end() {
+                    return Err(Failed);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What a parser or control declares for itself.

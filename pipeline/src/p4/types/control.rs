@@ -9,32 +9,20 @@ use crate::diag::codes;
 
 impl Checker<'_> {
     pub(super) fn parser(&mut self, decl: &Rc<Decl>, inner: &ParserDecl) {
-        self.bind(&decl.name, Name::Decl(decl.clone()));
-        self.open();
-        self.bind_type_params(&inner.type_params);
-        self.note_params(&inner.params);
-        self.note_params(&inner.constructor);
-        self.distinct(&inner.params, &inner.constructor);
-        let Some(states) = &inner.states else {
-            self.close();
-            return;
-        };
-        self.bind_params(&inner.constructor);
-        self.bind_params(&inner.params);
-        self.open();
-        self.inside.push(decl.id);
-        inner.locals.iter().for_each(|local| self.declaration(local));
-        self.place = Place::Parser;
-        self.state_names(decl, states);
-        for state in states {
-            self.open();
-            self.statements(&state.body.statements);
-            self.transition(state, states);
-            self.close();
+        self.open_block(decl, &inner.type_params, &inner.params, &inner.constructor);
+        if let Some(states) = &inner.states {
+            self.bind_params(&inner.constructor);
+            self.bind_params(&inner.params);
+            self.body(decl, &inner.locals, Place::Parser, |checker| {
+                checker.state_names(decl, states);
+                for state in states {
+                    checker.open();
+                    checker.statements(&state.body.statements);
+                    checker.transition(state, states);
+                    checker.close();
+                }
+            });
         }
-        self.place = Place::Top;
-        self.inside.pop();
-        self.close();
         self.close();
     }
 
@@ -203,26 +191,46 @@ impl Checker<'_> {
     }
 
     pub(super) fn control(&mut self, decl: &Rc<Decl>, inner: &ControlDecl) {
+        self.open_block(decl, &inner.type_params, &inner.params, &inner.constructor);
+        if let Some(body) = &inner.body {
+            self.bind_params(&inner.constructor);
+            self.bind_params(&inner.params);
+            self.body(decl, &inner.locals, Place::Control, |checker| checker.block(body));
+        }
+        self.close();
+    }
+
+    /// Opens the scope of a parser or control, and notes its parameters, which are names only where there is a body.
+    fn open_block(
+        &mut self,
+        decl: &Rc<Decl>,
+        types: &[Ident],
+        params: &[Param],
+        constructor: &[Param],
+    ) {
         self.bind(&decl.name, Name::Decl(decl.clone()));
         self.open();
-        self.bind_type_params(&inner.type_params);
-        self.note_params(&inner.params);
-        self.note_params(&inner.constructor);
-        self.distinct(&inner.params, &inner.constructor);
-        let Some(body) = &inner.body else {
-            self.close();
-            return;
-        };
-        self.bind_params(&inner.constructor);
-        self.bind_params(&inner.params);
+        self.bind_type_params(types);
+        self.note_params(params);
+        self.note_params(constructor);
+        self.distinct(params, constructor);
+    }
+
+    /// Checks what a parser or control declares for itself, then its code.
+    fn body(
+        &mut self,
+        decl: &Rc<Decl>,
+        locals: &[Rc<Decl>],
+        place: Place,
+        code: impl FnOnce(&mut Self),
+    ) {
         self.open();
         self.inside.push(decl.id);
-        inner.locals.iter().for_each(|local| self.declaration(local));
-        self.place = Place::Control;
-        self.block(body);
+        locals.iter().for_each(|local| self.declaration(local));
+        self.place = place;
+        code(self);
         self.place = Place::Top;
         self.inside.pop();
-        self.close();
         self.close();
     }
 
