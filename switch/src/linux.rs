@@ -38,8 +38,8 @@ use crate::ports::sys::netns;
 use crate::stats::LinuxReport;
 use mirror::Mirror;
 
-/// Hears what the user should know.
-pub type Tell = Box<dyn Fn(&str) + Send>;
+/// Receives notices for the user.
+pub type Notify = Box<dyn Fn(&str) + Send>;
 
 /// What the kernel gets.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct Handle {
 ///
 /// # Errors
 /// No such namespace, no privilege, an interface that is there already.
-pub fn start(control: Control, options: Options, tell: Tell) -> Result<Handle, String> {
+pub fn start(control: Control, options: Options, notify: Notify) -> Result<Handle, String> {
     let stop = Arc::<AtomicBool>::default();
     let report = Arc::<Mutex<LinuxReport>>::default();
     let (ready, opened) = sync_channel(1);
@@ -74,7 +74,7 @@ pub fn start(control: Control, options: Options, tell: Tell) -> Result<Handle, S
     let thread = std::thread::Builder::new().name("linux".into());
     let thread = thread.spawn(move || {
         let entered = options.namespace.as_deref().map_or(Ok(()), enter);
-        let mirror = entered.and_then(|()| Mirror::open(control, options, tell, counted));
+        let mirror = entered.and_then(|()| Mirror::open(control, options, notify, counted));
         match mirror {
             Ok(mirror) => {
                 // Who started it waits for this.

@@ -1,6 +1,6 @@
 //! The words of a program's `linux:` and their laws: what each mapping may say, and how wide its keys and parameters have to be.
 //!
-//! The check of the language finds tables, keys and actions and knows none of these words; what becomes of them is in
+//! The check of the language finds tables, keys and actions and is independent of these words; what becomes of them is in
 //! [`linux`](crate::linux).
 
 use wireyard_pipeline::diag::{Diagnostics, codes};

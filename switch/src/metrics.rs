@@ -268,7 +268,7 @@ const GROUP: &[Family<GroupReport>] = &[
         Gauge(|g| Some(g.peak_headroom_bytes)),
     ),
     family("group_xoff_bytes", "XOFF is sent at so many.", Gauge(|g| Some(g.xoff_at_bytes))),
-    family("group_stopped", "1: the peer is told to stop.", Gauge(|g| Some(g.stopped.into()))),
+    family("group_stopped", "1: the peer is paused.", Gauge(|g| Some(g.stopped.into()))),
     family("group_admitted_packets", "Packets charged.", Counter(|g| g.admitted)),
     family("group_refused_packets", "Packets refused.", Counter(|g| g.refused)),
     family("group_xoff", "Times that XOFF was decided.", Counter(|g| g.xoff)),
@@ -296,7 +296,7 @@ const POOL: &[Family<PoolReport>] = &[
 ];
 
 const NOTIFICATION: &[Family<NotificationReport>] = &[
-    family("congestion_reported_packets", "Marks that programs told.", Counter(|n| n.reported)),
+    family("congestion_reported_packets", "Marks that programs reported.", Counter(|n| n.reported)),
     family("cnp_sent", "CNPs sent.", Counter(|n| n.cnp_sent)),
     family(
         "cnp_not_sent",

@@ -34,7 +34,7 @@ fn a_new_program_passes_its_tests() {
     assert!(!folder.path().join("2nd").exists());
 }
 
-/// The doctor tries what it tells, and its exit status says whether something is missing.
+/// The doctor tries what it reports, and its exit status says whether something is missing.
 #[test]
 fn the_doctor_tries_ports_and_names_interfaces() {
     let ended = run(&["doctor", "--json"]);

@@ -29,9 +29,9 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ),
     ("mtu: 1500 B", "mtu: 1000 B", &["a full packet of the hosts has 1082 B: none would arrive"]),
     ("size: 100 KB", "size: 100 KB, start: -1 ms", &["before time zero"]),
-    ("100 KB", "100k", &["8:41", "100k of what?", "\"5 KB\""]),
-    ("1 us", "1 KB", &["4:33", "1KB of what?", "units: ps, ns, us, ms, s"]),
-    ("25 Gbit/s", "25 KB", &["4:15", "25KB of what?", "units: bit/s"]),
+    ("100 KB", "100k", &["8:41", "\"k\" is not a unit", "\"5 KB\""]),
+    ("1 us", "1 KB", &["4:33", "\"KB\" is not a unit", "units: ps, ns, us, ms, s"]),
+    ("25 Gbit/s", "25 KB", &["4:15", "\"KB\" is not a unit", "units: bit/s"]),
     ("onyx_roce", "onyx_rocee", &["6:", "unknown variant `onyx_rocee`", "`onyx_roce`"]),
     ("dcqcn }", "dcqnc }", &["7:", "there is no rate control `dcqnc`", "did you mean `dcqcn`?"]),
     (

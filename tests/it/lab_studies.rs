@@ -136,7 +136,7 @@ fn a_point_that_fails_is_listed_and_the_others_go_on() {
     assert_eq!((figure(&out, "study.failed"), figure(&out, "study.runs")), (6.0, 12.0));
     let page = String::from_utf8(results(&out).0).expect("a page");
     assert!(page.contains("Runs that failed") && page.contains("--only 4:1"), "a command for each");
-    // The command that is told runs it alone, and says why.
+    // The command that is shown runs it alone, and says why.
     let alone = sweep(folder.path(), "out", &["--only", "4:1"]);
     assert_eq!(alone.status, Some(1));
     assert!(alone.err.contains("kmin"), "{}", alone.err);
@@ -164,7 +164,7 @@ fn parts_of_different_studies_are_not_merged() {
     let ended = sweep(folder.path(), "a", &["--shard", "1/12"]);
     assert_eq!(ended.status, Some(2));
     assert!(ended.err.contains("a part of another study"), "{}", ended.err);
-    // Parts that nobody ran are told.
+    // Parts that did not run are reported.
     let ended = run(&["lab", "merge", name(&a), "-o", name(&out)]);
     assert_eq!(ended.status, Some(1));
     assert_eq!(figure(&out, "study.missing"), 11.0);

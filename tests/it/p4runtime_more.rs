@@ -154,8 +154,8 @@ fn a_backup_takes_over_at_once_and_no_write_is_lost_or_done_twice() {
             done.extend((0..200).map(|n| address(round, n)));
             let died = Instant::now();
             drop(primary);
-            let FromDevice::Arbitration(told) = backup.next_message().unwrap() else { panic!() };
-            assert_eq!(told.status.map(|status| status.code), Some(Code::NotFound as i32));
+            let FromDevice::Arbitration(update) = backup.next_message().unwrap() else { panic!() };
+            assert_eq!(update.status.map(|status| status.code), Some(Code::NotFound as i32));
             worst = worst.max(takes_over(&mut backup, election + 2, died));
         } else {
             std::thread::sleep(Duration::from_millis(10));
@@ -194,8 +194,8 @@ fn a_backup_takes_over_at_once_and_no_write_is_lost_or_done_twice() {
 fn takes_over(backup: &mut Controller, election: u64, died: Instant) -> Duration {
     backup.claim(election);
     loop {
-        if let FromDevice::Arbitration(told) = backup.next_message().unwrap()
-            && told.status.is_none()
+        if let FromDevice::Arbitration(update) = backup.next_message().unwrap()
+            && update.status.is_none()
         {
             return died.elapsed();
         }

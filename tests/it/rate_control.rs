@@ -66,7 +66,7 @@ flows:
   - { from: h4, to: sink, rate_control: window.yaml }
 ";
 
-/// Sends at the rate that it is told after the first acknowledgement.
+/// Sends at the rate of its parameter.
 const SLOW: &str = "rate_control: slow
 parameters: { speed: { unit: bit/s, default: 1 Gbit/s, min: 1 Mbit/s } }
 on: { start: [ std.rate = speed ], ack: [ std.rate = speed ] }

@@ -372,7 +372,7 @@ fn a_store_that_cannot_be_used_is_told_and_no_write_is_acknowledged() {
     for (name, why) in [
         ("garbage", "cannot be read"),
         ("corrupt", "cannot be read"),
-        ("newer", "format 2, and this switch knows format 1"),
+        ("newer", "format 2, and this switch reads format 1"),
     ] {
         let before = std::fs::read(file(name)).unwrap();
         let switch = start(PROGRAM, &state(name));

@@ -27,7 +27,7 @@ pub enum Purpose {
     /// To fill a program that starts: every member and group that it names is in it.
     #[default]
     Fill,
-    /// To change a program that runs: members and groups may be there already.
+    /// To change a program that runs: members and groups may already exist.
     Change,
     /// To remove from a program that runs: only what names an object is looked at, and an entry's action may be any.
     Remove,
@@ -151,7 +151,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn twice(&mut self, number: &Sp<u64>, what: &str) {
-        let text = format!("{what} {} is there already", number.value);
+        let text = format!("{what} {} already exists", number.value);
         self.cx.report.error(codes::TWICE, number.span, text);
     }
 }

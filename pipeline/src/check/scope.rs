@@ -249,7 +249,7 @@ impl<'a> Scope<'a> {
         for name in &decls.errors {
             let builtin = BuiltinError::ALL.iter().any(|error| error.name() == name.value);
             if builtin {
-                let text = format!("the parser error `{}` is there already", name.value);
+                let text = format!("the parser error `{}` already exists", name.value);
                 report.error(codes::RESERVED, name.span, text);
             } else if let Some((_, first)) = self.errors.get(name.value.as_str()) {
                 twice(name, Some(*first), report);

@@ -187,7 +187,7 @@ impl Cx<'_> {
                 let Some(number) = self.const_value(label, bits) else { continue };
                 match seen.insert(number, label.span) {
                     Some(first) => {
-                        let text = format!("case {number} is there already");
+                        let text = format!("case {number} already exists");
                         self.report
                             .error(codes::DUPLICATE_CASE, label.span, text)
                             .label(first, "first here");
@@ -252,7 +252,7 @@ impl Cx<'_> {
             for name in names {
                 let Some(action) = self.action_ref(name) else { continue };
                 if by_action.iter().any(|(known, _)| *known == action) {
-                    let text = format!("action `{}` is there already", name.value);
+                    let text = format!("action `{}` already exists", name.value);
                     self.report.error(codes::DUPLICATE_CASE, name.span, text);
                 } else if self.listed(table, action, name) {
                     by_action.push((action, block));

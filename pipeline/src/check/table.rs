@@ -187,7 +187,7 @@ impl Cx<'_> {
             let Some(value) = value else { continue };
             let name = self.key_name(key);
             if keys.iter().any(|known| known.name == name) {
-                let text = format!("key `{name}` is there twice");
+                let text = format!("duplicate key `{name}`");
                 let help = "give one a name of its own: `{ value: .., kind: .., name: .. }`";
                 self.report.error(codes::TWICE, key.value.span, text).help(help);
                 continue;
@@ -374,8 +374,7 @@ impl Cx<'_> {
             let same = |known: &&TableEntry| known.matches == matches && known.priority == priority;
             if let Some(at) = table.entries.iter().position(|known| same(&known)) {
                 let first = decl.entries.get(at).map(|first| first.span);
-                let note =
-                    self.report.error(codes::TWICE, entry.span, "this entry is there already");
+                let note = self.report.error(codes::TWICE, entry.span, "this entry already exists");
                 if let Some(first) = first {
                     note.label(first, "first here");
                 }

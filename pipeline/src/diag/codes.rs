@@ -7,7 +7,7 @@
 
 use super::Severity;
 
-/// A code, its name and its story.
+/// A code, its name and its explanation.
 #[derive(Clone, Copy)]
 pub struct Code {
     /// `E0008`.
@@ -121,7 +121,7 @@ codes! {
     NO_START = "E0126", "a parser without the state start";
     NO_PROGRESS = "E0127", "a loop of parser states that may not move the cursor";
     BAD_PATTERN = "E0128", "a pattern that cannot match";
-    DUPLICATE_CASE = "E0129", "a case that is there already";
+    DUPLICATE_CASE = "E0129", "a duplicate case";
     TWO_LPM = "E0130", "a table with two lpm keys";
     NOT_LISTED = "E0131", "an action that the table does not list";
     ENTRY = "E0132", "an entry that does not fit its table";

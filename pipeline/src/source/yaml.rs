@@ -261,11 +261,7 @@ impl<'a> Reader<'a> {
             if let Some(first) = seen.get(&key.scalar.text) {
                 let shown = crate::syntax::shown(&key.scalar.text);
                 self.diagnostics
-                    .error(
-                        codes::DUPLICATE_KEY,
-                        key.span,
-                        format!("the key `{shown}` is there twice"),
-                    )
+                    .error(codes::DUPLICATE_KEY, key.span, format!("duplicate key `{shown}`"))
                     .here("written again")
                     .label(*first, "written first here");
                 continue;

@@ -65,7 +65,7 @@ pub enum Command {
         programs/rocev2_lossless/switch.yaml"
     )]
     Check(CheckArgs),
-    /// Tell the long story of an error code.
+    /// Explain an error code.
     #[command(after_help = "Example: wireyard explain E0001")]
     Explain(ExplainArgs),
     /// Say what this machine can do for a switch: machine code, port kinds, privileges, interfaces.
@@ -195,7 +195,7 @@ pub enum Command {
     #[command(after_help = "Example: wireyard replay programs/ipv4_router --in 1=in.pcap --out \
         2=out.pcap")]
     Replay(ReplayArgs),
-    /// Tell the story of one packet: states, fields, tables, actions, verdict.
+    /// Trace one packet: states, fields, tables, actions, verdict.
     #[command(after_help = "Example: wireyard trace programs/ipv4_router --pcap in.pcap --frame 3")]
     Trace(TraceArgs),
     /// Run packet tests (STF) on every engine.

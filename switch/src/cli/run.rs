@@ -99,7 +99,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     if let Some(metrics) = &metrics {
         say(&format!("metrics on http://{}/metrics", metrics.address()));
     }
-    // Where a service manager waits for it (sd_notify(3)); nobody else hears it.
+    // For a service manager that waits for it (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let mut core = cores.remove(0);
     if room.is_lossless {

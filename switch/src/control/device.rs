@@ -157,7 +157,7 @@ impl Control {
     /// [`ControlError::NotFound`].
     pub fn remove_port(&self, number: u16) -> Result<()> {
         let owner = self.owner(number)?;
-        // The others forget the port first, so that they give its worker nothing more for it.
+        // The port is removed from the other workers first, so that they give its worker nothing more for it.
         for worker in (0..self.workers()).filter(|worker| *worker != owner) {
             self.ask(worker, move |core, now| core.detach_port(now, number).map(drop))?
                 .map_err(ControlError::Internal)?;

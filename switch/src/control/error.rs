@@ -11,7 +11,7 @@ pub enum ControlError {
     /// There is no such object: table, entry, member, group, session, port.
     #[error("{0}")]
     NotFound(String),
-    /// An object that is inserted is there already.
+    /// An object that is inserted already exists.
     #[error("{0}")]
     AlreadyExists(String),
     /// The request means nothing, whatever the state of the device is.

@@ -118,7 +118,7 @@ impl Control {
     pub fn record(&self, port: Option<u16>, file: &Path) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
         if file.exists() {
-            let text = format!("{} is there already: name a new file", file.display());
+            let text = format!("{} already exists: name a new file", file.display());
             return Err(ControlError::AlreadyExists(text));
         }
         // The file is made here and not in the worker.

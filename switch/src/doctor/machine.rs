@@ -52,7 +52,7 @@ pub(super) fn machine_code() -> Finding {
 
 pub(super) fn privileges() -> Finding {
     let Some(effective) = effective_capabilities() else {
-        return Finding::limited("privileges", "/proc/self/status does not tell the capabilities");
+        return Finding::limited("privileges", "/proc/self/status does not list the capabilities");
     };
     let has = |number: u32| effective >> number & 1 != 0;
     let lacks = |(name, number, _): &(&str, u32, &str)| {

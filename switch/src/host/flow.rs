@@ -33,7 +33,7 @@ pub enum FlowOp {
     Send,
     /// RDMA WRITE to the peer's memory.
     Write(Remote),
-    /// RDMA WRITE with immediate data: the peer needs a receive ring, and hears of every message.
+    /// RDMA WRITE with immediate data: the peer needs a receive ring, and gets a completion for every message.
     WriteImm(Remote),
     /// RDMA READ from the peer's memory.
     Read(Remote),

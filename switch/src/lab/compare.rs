@@ -1,7 +1,7 @@
 //! Two result folders side by side: which figures differ, by how much, and whether that is more than chance.
 //!
 //! A folder holds one run, or one of many seeds (`seeds.csv`). Where both have the same seeds, runs are compared in pairs, which takes out what the
-//! seed makes of both; else as two samples. Of many figures some differ by chance: those that count are told by Holm's procedure.
+//! seed makes of both; else as two samples. Of many figures some differ by chance: Holm's procedure decides which of them are significant.
 
 use std::collections::BTreeMap;
 use std::path::Path;

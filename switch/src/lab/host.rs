@@ -415,7 +415,7 @@ pub(super) fn connect(
         end: Time::MAX,
     };
     let flow = if spec.is_gated {
-        // The receiver hears of every message: its next steps wait for them.
+        // The receiver is notified of every message: its next steps wait for them.
         let posted =
             receiver.keep_receiving(receiver_qp, Sge { key: rkey, va: 0, len: 0 }, spec.window);
         posted.then_some(()).ok_or("a queue pair that takes no receives")?;

@@ -169,7 +169,7 @@ pub(super) enum Change {
     Resync,
 }
 
-/// The change that a message tells of, if it is one that matters. `flags` are those of its header.
+/// The change in a message, if it is one that matters. `flags` are those of its header.
 pub(super) fn change_of(message: &Message, flags: u16) -> Option<Change> {
     match message {
         Message::NewLink(link) => Some(link_of(link)),

@@ -16,7 +16,7 @@ use super::model::Model;
 use super::netlink::{Netlink, News};
 use super::plan::Plan;
 use super::taps::{self, Tap};
-use super::{Options, Tell};
+use super::{Notify, Options};
 use crate::control::{Control, DeviceEvent, Interest, Notice, PortPlace, Said, Stream};
 use crate::ports::LinkState;
 use crate::ports::sys::bell::Bell;
@@ -54,7 +54,7 @@ impl Wake for Doorbell {
 pub(super) struct Mirror {
     control: Control,
     options: Options,
-    tell: Tell,
+    notify: Notify,
     report: Arc<Mutex<LinuxReport>>,
     stream: Stream,
     bell: Arc<Doorbell>,
@@ -76,7 +76,7 @@ impl Mirror {
     pub(super) fn open(
         control: Control,
         options: Options,
-        tell: Tell,
+        notify: Notify,
         report: Arc<Mutex<LinuxReport>>,
     ) -> Result<Mirror, String> {
         let failed = |error: std::io::Error| format!("linux: {error}");
@@ -92,7 +92,7 @@ impl Mirror {
         let mut mirror = Mirror {
             control,
             options,
-            tell,
+            notify,
             report,
             stream,
             bell,
@@ -114,7 +114,7 @@ impl Mirror {
         if let Some(unknown) = mirror.options.names.keys().find(|n| !mirror.taps.contains_key(n)) {
             return Err(format!("linux: there is no port {unknown}, whose interface has a name"));
         }
-        taps::ipv6_notice().into_iter().for_each(|notice| (mirror.tell)(&notice));
+        taps::ipv6_notice().into_iter().for_each(|notice| (mirror.notify)(&notice));
         mirror.take_program();
         mirror.read_again()?;
         mirror.write();
@@ -129,7 +129,7 @@ impl Mirror {
             match self.news() {
                 Ok(more) => busy |= more,
                 Err(error) => {
-                    (self.tell)(&format!(
+                    (self.notify)(&format!(
                         "linux: news of routes: {error}: the tables stay as they are"
                     ));
                     return;
@@ -140,7 +140,7 @@ impl Mirror {
                 && let Err(why) = self.read_again()
             {
                 // It is tried again; what is there stays meanwhile.
-                (self.tell)(&why);
+                (self.notify)(&why);
                 self.resync_at = Some(now + TICK);
             }
             if now >= self.tick_at {
@@ -238,7 +238,7 @@ impl Mirror {
     }
 
     fn take_change(&mut self, change: Change) {
-        // The kernel forgets neighbours that it does not use itself: it is told that they are used.
+        // The kernel drops stale neighbours that it does not use itself: a probe keeps those that the tables use.
         if let Change::Neighbour { index, address, stale: true, .. } = change
             && self.plan.as_ref().is_some_and(|plan| plan.uses(index, address))
         {
@@ -248,7 +248,7 @@ impl Mirror {
             && let Some(port) = self.port_of(index)
         {
             let name = self.taps.remove(&port).map_or(String::new(), |tap| tap.name);
-            (self.tell)(&format!("linux: {name}, the interface of port {port}, is gone"));
+            (self.notify)(&format!("linux: {name}, the interface of port {port}, is gone"));
         }
         if self.model.apply(change) {
             let at = Instant::now() + RESYNC_AFTER;
@@ -283,7 +283,7 @@ impl Mirror {
         if tap.carrier != up {
             self.model.set_port(tap.index, Some(port), up);
             if let Err(error) = tap.set_carrier(up) {
-                (self.tell)(&format!("linux: the carrier of {}: {error}", tap.name));
+                (self.notify)(&format!("linux: the carrier of {}: {error}", tap.name));
             }
         }
     }
@@ -304,7 +304,7 @@ impl Mirror {
                 "linux: program {} has no `linux:`: nothing of the kernel is in its tables",
                 program.name
             );
-            (self.tell)(&text);
+            (self.notify)(&text);
         }
         self.model.touch_all();
     }
@@ -314,8 +314,8 @@ impl Mirror {
         if !self.model.dirty.is_empty() {
             match &mut self.plan {
                 Some(plan) => {
-                    let told = plan.flush(&mut self.model, &self.control);
-                    told.iter().for_each(|text| (self.tell)(&format!("linux: {text}")));
+                    let notices = plan.flush(&mut self.model, &self.control);
+                    notices.iter().for_each(|text| (self.notify)(&format!("linux: {text}")));
                     for (link, address) in plan.unresolved(&self.model).into_iter().take(ASKED_MOST)
                     {
                         let _ = self.netlink.find(link, address);
@@ -347,7 +347,7 @@ impl Mirror {
                 false if self.refused.contains(&port.number) => {}
                 false => {
                     if let Err(why) = self.add(port) {
-                        (self.tell)(&why);
+                        (self.notify)(&why);
                         self.refused.insert(port.number);
                     }
                 }

@@ -91,7 +91,7 @@ impl Netlink {
         for (kind, bytes) in messages(&self.part) {
             match kind {
                 NEXT_HOP_DELETED => changes.push(Change::Resync),
-                // Routes that use it are told of by themselves.
+                // Routes that use it have messages of their own.
                 NEXT_HOP_NEW => {}
                 _ => match NetlinkMessage::<Message>::deserialize(bytes) {
                     Ok(message) => changes.extend(change(&message)),
@@ -106,7 +106,7 @@ impl Netlink {
         Ok(News::More)
     }
 
-    /// Everything that there is now. News from before are dropped first: an old one, told behind it, could take something away
+    /// Everything that there is now. News from before are dropped first: an old one, read after it, could take something away
     /// whose return was lost.
     pub(super) fn dump(&mut self) -> io::Result<Vec<Change>> {
         self.drop_news();

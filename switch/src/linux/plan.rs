@@ -11,8 +11,8 @@ use super::writes::{Writes, Written};
 use crate::control::{Control, Entity, Query, TableEntry, Update};
 use crate::stats::LinuxReport;
 
-/// Routes of one kind that messages tell of.
-const TOLD_MOST: usize = 8;
+/// Routes of one kind that have a notice each; more are counted only.
+const NOTICES_MOST: usize = 8;
 
 /// What is in the tables for a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub(super) struct Plan {
     counts: [u64; 2],
     /// Prefixes that found no room, or are refused.
     missing: HashSet<Prefix>,
-    /// How many of these a message told of.
-    told_missing: usize,
+    /// How many of these a notice has reported.
+    reported_missing: usize,
     /// Routes that the kernel follows itself, since the tables cannot.
     of_kernel: HashMap<Prefix, &'static str>,
     failures: u64,
@@ -58,7 +58,7 @@ impl Plan {
             routes: HashMap::new(),
             counts: [0; 2],
             missing: HashSet::new(),
-            told_missing: 0,
+            reported_missing: 0,
             of_kernel: HashMap::new(),
             failures: 0,
         }
@@ -120,7 +120,7 @@ impl Plan {
     /// Writes what changed in the model. What the user should know comes back.
     pub(super) fn flush(&mut self, model: &mut Model, control: &Control) -> Vec<String> {
         let dirty = std::mem::take(&mut model.dirty);
-        let (mut writes, mut told) = (Writes::default(), Vec::new());
+        let (mut writes, mut notices) = (Writes::default(), Vec::new());
         for link in &dirty.links {
             self.interface(*link, model, &mut writes);
             self.hops.touch_link(*link);
@@ -129,13 +129,13 @@ impl Plan {
         dirty.hops.iter().for_each(|place| self.hops.touch(*place));
         let mut left: Vec<Vec<Hop>> = Vec::new();
         for prefix in dirty.prefixes {
-            left.extend(self.route(prefix, model, &mut writes, &mut told));
+            left.extend(self.route(prefix, model, &mut writes, &mut notices));
         }
         left.iter().for_each(|hops| self.hops.release(hops, &self.map));
         self.hops.collect(model, &self.map, &mut writes);
         let written = writes.done_by(control);
-        self.took(written, &mut told);
-        told
+        self.took(written, &mut notices);
+        notices
     }
 
     /// Tries again what found no room.
@@ -143,7 +143,7 @@ impl Plan {
         model.dirty.prefixes.extend(self.missing.iter().take(most));
     }
 
-    fn took(&mut self, written: Written, told: &mut Vec<String>) {
+    fn took(&mut self, written: Written, notices: &mut Vec<String>) {
         self.failures += written.failures;
         let count = written.failures;
         for prefix in written.refused {
@@ -153,11 +153,11 @@ impl Plan {
             }
             self.missing.insert(prefix);
         }
-        // Those that are tried again were told of.
-        let is_new = self.missing.len() > self.told_missing || self.missing.is_empty();
-        self.told_missing = self.missing.len();
+        // Those that are tried again have been reported.
+        let is_new = self.missing.len() > self.reported_missing || self.missing.is_empty();
+        self.reported_missing = self.missing.len();
         if let Some(why) = written.why.filter(|_| is_new) {
-            told.push(format!(
+            notices.push(format!(
                 "{count} of the kernel's entries were refused; routes among them are tried again: {why}"
             ));
         }
@@ -209,7 +209,7 @@ impl Plan {
         prefix: Prefix,
         model: &Model,
         writes: &mut Writes,
-        told: &mut Vec<String>,
+        notices: &mut Vec<String>,
     ) -> Option<Vec<Hop>> {
         let of = family(prefix.address);
         self.map.routes[of].as_ref()?;
@@ -221,7 +221,7 @@ impl Plan {
         match why {
             Some(why) => {
                 let is_new = self.of_kernel.insert(prefix, why).is_none();
-                told.extend(of_kernel(prefix, why, self.of_kernel.len()).filter(|_| is_new));
+                notices.extend(of_kernel(prefix, why, self.of_kernel.len()).filter(|_| is_new));
             }
             None => _ = self.of_kernel.remove(&prefix),
         }
@@ -302,8 +302,8 @@ fn holds(control: &Control, mapped: Option<&Mapped>, facts: Option<Facts>) -> bo
 fn of_kernel(prefix: Prefix, why: &str, count: usize) -> Option<String> {
     let text = format!("the kernel forwards {prefix} itself: {why}");
     match count {
-        0..TOLD_MOST => Some(text),
-        TOLD_MOST => Some(format!("{text}; more such routes are counted (routes_of_kernel)")),
+        0..NOTICES_MOST => Some(text),
+        NOTICES_MOST => Some(format!("{text}; more such routes are counted (routes_of_kernel)")),
         _ => None,
     }
 }

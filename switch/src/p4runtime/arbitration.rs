@@ -1,6 +1,6 @@
 //! Which controller may write: primaries and backups, by role (P4Runtime specification 1.5, section 5).
 //!
-//! A state machine without streams and clocks: what happens to a stream goes in, what streams are to be told comes out. Among
+//! A state machine without streams and clocks: what happens to a stream goes in, the notices for streams come out. Among
 //! the live streams of a role, the one with the highest election id ever seen is primary; all others are backups. A controller
 //! without an election id is a backup.
 
@@ -26,7 +26,7 @@ pub enum Standing {
     BackupWithoutPrimary,
 }
 
-/// What a stream is to be told.
+/// A notice for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Which stream.
@@ -71,7 +71,7 @@ impl Arbitration {
         Ok(id)
     }
 
-    /// A controller said who it is. Who is to be told comes back: the new primary last, when all others know.
+    /// A controller said who it is. Notices come back, that of the new primary last.
     ///
     /// # Errors
     /// The stream is to be closed: its election id is in use, or it changed its role.
@@ -112,7 +112,7 @@ impl Arbitration {
         })
     }
 
-    /// A stream ended. Who is to be told comes back.
+    /// A stream ended. Notices come back.
     pub fn close(&mut self, id: StreamId) -> Vec<Notice> {
         let role = self.streams.get(&id).and_then(|stream| stream.role.clone());
         let was_primary = role.as_deref().is_some_and(|role| self.primary(role) == Some(id));
@@ -179,7 +179,7 @@ impl Arbitration {
 mod tests {
     use super::*;
 
-    fn told(notices: &[Notice]) -> Vec<(u64, Standing)> {
+    fn standings(notices: &[Notice]) -> Vec<(u64, Standing)> {
         notices.iter().map(|notice| (notice.stream.0, notice.standing)).collect()
     }
 
@@ -188,19 +188,19 @@ mod tests {
         use Standing::*;
         let mut all = Arbitration::default();
         let [a, b, c] = [(); 3].map(|()| all.open().unwrap());
-        assert_eq!(told(&all.update(a, "", Some(5)).unwrap()), [(0, Primary)]);
-        assert_eq!(told(&all.update(b, "", Some(3)).unwrap()), [(1, Backup)]);
+        assert_eq!(standings(&all.update(a, "", Some(5)).unwrap()), [(0, Primary)]);
+        assert_eq!(standings(&all.update(b, "", Some(3)).unwrap()), [(1, Backup)]);
         assert_eq!(
-            told(&all.update(c, "", Some(9)).unwrap()),
+            standings(&all.update(c, "", Some(9)).unwrap()),
             [(0, Backup), (1, Backup), (2, Primary)]
         );
         assert!(all.may_write("", Some(9)).is_ok());
         assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
         // The primary goes: nobody is, as 5 and 3 are below 9.
         let after = all.close(c);
-        assert_eq!(told(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
+        assert_eq!(standings(&after), [(0, BackupWithoutPrimary), (1, BackupWithoutPrimary)]);
         assert!(matches!(all.may_write("", Some(5)), Err(ControlError::PermissionDenied(_))));
-        assert_eq!(told(&all.update(a, "", Some(9)).unwrap()), [(1, Backup), (0, Primary)]);
+        assert_eq!(standings(&all.update(a, "", Some(9)).unwrap()), [(1, Backup), (0, Primary)]);
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         let a = all.open().unwrap();
         for nothing in [None, Some(0)] {
             let notices = all.update(a, "", nothing).unwrap();
-            assert_eq!(told(&notices), [(0, Standing::BackupWithoutPrimary)]);
+            assert_eq!(standings(&notices), [(0, Standing::BackupWithoutPrimary)]);
         }
         assert!(all.may_write("", None).is_err());
     }

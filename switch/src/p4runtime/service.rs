@@ -67,7 +67,7 @@ impl Service {
                 let mut arbitration = self.device.arbitrate();
                 let notices =
                     arbitration.update(id, role, election).map_err(|error| status(&error))?;
-                // Told under the lock, so that streams hear of changes in their order.
+                // Sent under the lock, so that streams get changes in their order.
                 self.streams.notify(self.device.id, notices);
             }
             Update::Packet(packet) => packets::packet_out(self, id, packet),

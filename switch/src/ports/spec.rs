@@ -246,7 +246,7 @@ fn parse(text: &str) -> Result<PortSpec, String> {
             return Err(format!("option `{piece}` has no value: write OPTION=VALUE"));
         };
         if seen.contains(&key.trim()) {
-            return Err(format!("option `{}` is there twice", key.trim()));
+            return Err(format!("duplicate option `{}`", key.trim()));
         }
         seen.push(key.trim());
         set_option(&mut spec, key.trim(), value.trim())?;
@@ -458,13 +458,13 @@ mod tests {
             ("a-very-long-interface", "at most 15 bytes"),
             ("dir/file.pcap", "pcap:dir/file.pcap"),
             ("raw:t,out=x", "for pcap"),
-            ("raw:t,loss=5", "5 of what?"),
+            ("raw:t,loss=5", "5: missing unit"),
             ("raw:t,loss=101%", "at most 100 %"),
             ("raw:t,los=1%", "did you mean `loss`?"),
-            ("raw:t,delay=5", "5 of what?"),
+            ("raw:t,delay=5", "5: missing unit"),
             ("raw:t,delay=11s", "at most 10 s"),
             ("raw:t,seed=x", "not a number"),
-            ("raw:t,loss=1%,loss=2%", "`loss` is there twice"),
+            ("raw:t,loss=1%,loss=2%", "duplicate option `loss`"),
             ("raw:t,link=eth", "did you mean `ethernet`?"),
             ("raw:t,capture=", "capture= names no file"),
             ("pcap:a.pcap,capture=a.pcap", "the port uses this file"),

@@ -51,7 +51,7 @@ pub(super) struct Responder {
     msn: u32,
     /// A sequence or RNR NAK is out: silent until the expected packet comes.
     nak_sent: bool,
-    /// A packet since the last acknowledgement was marked, and the sender wants to hear of it so.
+    /// A packet since the last acknowledgement was marked, and the sender takes notice of it in acknowledgements.
     marked: bool,
     /// UC: the rest of a broken message is dropped.
     skipping: bool,

@@ -19,7 +19,7 @@ pub mod program;
 
 use dcqcn::Profile;
 
-/// What an acknowledgement tells about the path.
+/// What an acknowledgement measured of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
     /// Packets newly acknowledged.
@@ -59,7 +59,7 @@ pub trait RateControl: fmt::Debug + Send {
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
     fn on_ack(&mut self, _now: Time, _sample: &AckSample) {}
-    /// A sequence error was told: packets go again.
+    /// A sequence error was reported: packets are sent again.
     fn on_nack(&mut self, _now: Time) {}
     /// No acknowledgement came in time.
     fn on_timeout(&mut self, _now: Time) {}

@@ -88,10 +88,10 @@ fn scaled(
         return Err(fail("no number in front".to_owned()));
     }
     if unit.is_empty() {
-        return Err(fail(format!("{number} of what? the unit is missing")));
+        return Err(fail(format!("{number}: missing unit")));
     }
     let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(fail(format!("{number}{unit} of what? \"{unit}\" is not a unit here")));
+        return Err(fail(format!("\"{unit}\" is not a unit here")));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: String = whole.chars().chain(fraction.chars()).filter(|c| *c != '_').collect();

@@ -92,7 +92,7 @@ fn captures_begin_and_end_while_packets_pass() {
     rig.passes(&packet);
     rig.does("capture stop 1");
     rig.passes(&packet);
-    start(&rig, "1", &one).expect(2, &["is there already"]);
+    start(&rig, "1", &one).expect(2, &["already exists"]);
     start(&rig, "all", &all).expect(0, &[]);
     rig.passes(&packet);
     assert_eq!(rig.switch.objects(&["capture", "list"]).len(), 2);

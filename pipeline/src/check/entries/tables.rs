@@ -58,7 +58,7 @@ impl Seen {
         [0, 1].map(|n| self.hashers[n].hash_one((matches, priority)))
     }
 
-    /// Notes an entry, unless it is there already.
+    /// Notes an entry, unless it already exists.
     fn insert(&mut self, matches: &[Match], priority: u32, span: SourceSpan) -> Option<First> {
         let next = self.declared + self.spans.len() as u32;
         let number = *self.numbers.entry(self.key(matches, priority)).or_insert(next);
@@ -93,7 +93,7 @@ impl<'a> Resolver<'a> {
         while self.cx.report.counts().0 < CHUNK_ERRORS_MAX {
             let before = self.cx.report.counts().0;
             let Some(chunk) = next(&mut self.cx.report) else { break };
-            // Where something could not be read, what follows from that is not told, as in a file that is read at once.
+            // Where something could not be read, what follows from that is not reported, as in a file that is read at once.
             is_read &= self.cx.report.counts().0 == before;
             if !is_read {
                 continue;
@@ -146,7 +146,7 @@ impl<'a> Resolver<'a> {
         let meter = self.cx.entry_meter(table, entry);
         let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
         if let Some(first) = list.seen.insert(&matches, priority, entry.span) {
-            let text = "this entry is there already";
+            let text = "this entry already exists";
             let note = self.cx.report.error(codes::TWICE, entry.span, text);
             match first {
                 First::Declared => note.note("the program declares it"),

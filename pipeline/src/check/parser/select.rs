@@ -130,7 +130,7 @@ impl<'a> Cx<'a> {
         let Some(covering) = covering else { return };
         let (first, same) = (covering.span, covering.patterns == patterns);
         let note = if same {
-            self.report.error(codes::DUPLICATE_CASE, case.span, "this case is there already")
+            self.report.error(codes::DUPLICATE_CASE, case.span, "this case already exists")
         } else {
             self.report.warning(codes::COVERED_CASE, case.span, "this case never matches")
         };

@@ -183,7 +183,7 @@ impl Lower<'_> {
         self.copy_out(copies, span);
     }
 
-    /// Parameters of an inlined call: what is written is written in place where that cannot be told from copying.
+    /// Parameters of an inlined call: what is written is written in place where that has the effect of copying.
     pub(super) fn bind_arguments(
         &mut self,
         scope: &super::env::Env,

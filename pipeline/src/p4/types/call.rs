@@ -116,7 +116,7 @@ impl Checker<'_> {
             return Type::Any;
         }
         if candidates.len() > 1 && args.iter().any(|arg| arg.name.is_none()) {
-            // Several with the same number of parameters: P4 tells overloads apart by number and names only.
+            // Several with the same number of parameters: P4 distinguishes overloads by number and names only.
             candidates.truncate(1);
         }
         let chosen = candidates.swap_remove(0);

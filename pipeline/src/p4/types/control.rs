@@ -46,7 +46,7 @@ impl Checker<'_> {
                 self.error(codes::RESERVED, state.name.span, text);
             }
             if states[..at].iter().any(|known| known.name.value == state.name.value) {
-                let text = format!("state `{}` is there already", state.name.value);
+                let text = format!("state `{}` already exists", state.name.value);
                 self.error(codes::TWICE, state.name.span, text);
             }
         }

@@ -191,7 +191,7 @@ impl Checker<'_> {
                 Some(label) => {
                     if let Some(name) = self.case_label(&ty, label) {
                         if seen.contains(&name) {
-                            let text = format!("case {name} is there already");
+                            let text = format!("case {name} already exists");
                             self.error(codes::DUPLICATE_CASE, label.span, text);
                         }
                         seen.push(name);
@@ -210,7 +210,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A label; its text to tell it from others.
+    /// A label; its text, to find duplicates.
     fn case_label(&mut self, ty: &Type, label: &Expr) -> Option<String> {
         let Type::ActionRun(table) = ty else {
             self.value(label);

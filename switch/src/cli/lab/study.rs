@@ -147,10 +147,10 @@ fn only(
 fn written(results: &Results, folder: &Path) -> Result<Status, String> {
     let (report, runs) = summary::report(results);
     output::replace(folder, &report, &[("runs.csv", runs)])?;
-    told(&report)
+    shown(&report)
 }
 
-fn told(report: &Report) -> Result<Status, String> {
+fn shown(report: &Report) -> Result<Status, String> {
     print(&text::summary(report));
     Ok(if report.passed() { Status::Success } else { Status::Failed })
 }
@@ -169,5 +169,5 @@ pub(super) fn tune(args: &TuneArgs) -> Result<Status, String> {
     if let Some(folder) = &args.output {
         output::replace(folder, &report, &[])?;
     }
-    told(&report)
+    shown(&report)
 }

@@ -1,5 +1,5 @@
 //! Slowdown by size: what papers compare schemes by. Tenths of the flows in the order of their sizes, with three percentiles each;
-//! incasts are told apart, as in HPCC's `fct_analysis.py`.
+//! incasts are shown apart, as in HPCC's `fct_analysis.py`.
 
 use super::Window;
 use super::flows::Measured;

@@ -244,7 +244,7 @@ fn spectrum(report: &mut Report, window: &Window<'_>, bottleneck: Option<QueueKe
         id: "spectrum".to_owned(),
         title: "Spectrum of the bottleneck queue".to_owned(),
         caption: "Share of the queue's variance at each frequency, and the frequency at which the fluid model's loop swings. Random \
-                  marks keep a stable loop swinging there too: how far it swings tells whether the swings grow."
+                  marks keep a stable loop swinging there too: how far it swings shows whether the swings grow."
             .to_owned(),
         x: Axis::from_zero("frequency", Unit::Hertz),
         y: Axis::from_zero("share of variance", Unit::Share),
@@ -298,7 +298,7 @@ fn series(report: &mut Report, window: &Window<'_>, keys: &[QueueKey]) {
 fn pauses(report: &mut Report, window: &Window<'_>) {
     let mut table = Table {
         title: "Pauses".to_owned(),
-        note: "What a port was told by its peer, and what it told its peer, since the warm-up; refreshed XOFFs are counted.".to_owned(),
+        note: "Pauses that a port received from its peer and sent to it since the warm-up; refreshed XOFFs are counted.".to_owned(),
         columns: vec![
             Column::words("port"),
             Column::numbers("XOFF received", Unit::Count),

@@ -65,7 +65,7 @@ fn fairness(window: &Window<'_>, flows: &[Measured<'_>]) -> Vec<(f64, f64, Vec<u
     curve
 }
 
-/// Steps before the index is fair, in a step and in the mean of those behind it: one step has too few packets to tell.
+/// Steps before the index is fair, in a step and in the mean of those behind it: one step has too few packets.
 fn steps_until_fair(part: &[(f64, f64, Vec<usize>)]) -> usize {
     let is_fair = |at: &usize| {
         let steps: Vec<f64> = part[*at..].iter().take(STEPS_MIN).map(|point| point.1).collect();

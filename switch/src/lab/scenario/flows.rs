@@ -24,7 +24,7 @@ pub(super) const FLOWS_MAX: usize = 100_000;
 /// Longest message (IBTA 9.7.2: 2^31 bytes).
 pub(in crate::lab) const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 const LONGEST: &str =
-    "InfiniBand knows messages of up to 2^31 bytes; a flow may have any number of them";
+    "InfiniBand has messages of up to 2^31 bytes; a flow may have any number of them";
 /// Messages under way at a time, where nothing is said: so that the wire is busy between two.
 const WINDOW: u32 = 2;
 /// The most of them.
@@ -74,11 +74,11 @@ pub(super) fn read(decoder: &mut Decoder<'_>, node: &Node, context: &Context<'_>
 /// Whether every flow has a way and begins before the end; the first of an item that does not is reported.
 pub(super) fn check(decoder: &mut Decoder<'_>, flows: &[FlowSpec], context: &Context<'_>) {
     let mut hops = BTreeMap::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for flow in flows {
         let hops = hops.entry(flow.to).or_insert_with(|| context.fabric.hops(flow.to));
         let place = (flow.span.file, flow.span.start);
-        if hops[flow.from].is_some() && flow.start < context.end || !told.insert(place) {
+        if hops[flow.from].is_some() && flow.start < context.end || !reported.insert(place) {
             continue;
         }
         let found = hops[flow.from].is_some();

@@ -206,7 +206,7 @@ fn path_mtu(decoder: &mut Decoder<'_>, node: &Node) -> Option<Bytes> {
         decoder
             .diagnostics
             .error(codes::SCENARIO, node.span, message)
-            .note("InfiniBand knows 256 B, 512 B, 1024 B, 2048 B and 4096 B of payload");
+            .note("InfiniBand has path MTUs of 256 B, 512 B, 1024 B, 2048 B and 4096 B of payload");
         return None;
     }
     Some(found)

@@ -3,7 +3,7 @@
 //! `Nodes N`, `Connections N`, `Triggers N`; `A->B id N (start PS | trigger T) size BYTES [send_done_trigger T] [recv_done_trigger T]`;
 //! `trigger id T oneshot` or `trigger id T barrier count N`. Numbers of hosts begin with 0, times are picoseconds, a size of 0 is
 //! without end. A trigger is known only at the host where it happens: the sender of a connection that is done sending, the receiver of one
-//! that is received. So it can start connections of that host alone; other simulators tell every host at once, which no network does.
+//! that is received. So it can start connections of that host alone; other simulators notify every host at once, which no network does.
 
 use std::collections::BTreeMap;
 
@@ -262,7 +262,7 @@ impl Matrix {
         Some(Source::Triggered(self.flows, gates))
     }
 
-    /// A connection that waits, or that another waits for, is one message that its receiver hears of.
+    /// A connection that waits, or that another waits for, is one message of which its receiver is notified.
     fn gated(&mut self, decoder: &mut Decoder<'_>, need: Need, span: SourceSpan) -> Option<()> {
         let (Need::Arrived(flow, _) | Need::Completed(flow, _)) = need else { return Some(()) };
         let spec = &mut self.flows[flow];

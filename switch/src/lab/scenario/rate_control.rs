@@ -15,7 +15,7 @@ use crate::library;
 use crate::roce::rp::dcqcn::{CHOICES, PARAMS, ParamInfo, Setting, preset};
 use crate::roce::rp::program::Program;
 
-/// Why there is no program: what the system says, or nothing where its errors are told already.
+/// Why there is no program: what the system says, or nothing where its errors are reported already.
 type NoProgram = Option<String>;
 
 /// The programs that a scenario names by their path: what is written, and the program or why there is none.

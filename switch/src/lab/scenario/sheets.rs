@@ -93,8 +93,8 @@ fn why(error: &ReadError) -> String {
 pub(super) fn lines(file: FileId, text: &str) -> Vec<Vec<Sp<String>>> {
     let (mut lines, mut start) = (Vec::new(), 0);
     for whole in text.split_inclusive('\n') {
-        let told = whole.split('#').next().unwrap_or_default();
-        let words = told.split_ascii_whitespace().map(|word| {
+        let text = whole.split('#').next().unwrap_or_default();
+        let words = text.split_ascii_whitespace().map(|word| {
             let first = start + (word.as_ptr() as usize - whole.as_ptr() as usize);
             let end = (first + word.len()) as u32;
             Sp::new(word.to_owned(), SourceSpan { file, start: first as u32, end })

@@ -52,7 +52,7 @@ impl Array<'_> {
         let [_, output] = self.words();
         let merge =
             format!("{} lab merge {output} -o {output}", quoted(&program.display().to_string()));
-        // After all tasks, whatever became of them: what is missing is told.
+        // After all tasks, whatever became of them: the report names the points that are missing.
         let after = format!("--dependency=afterany:{array}");
         let merge = sbatch(&[&after, "--job-name", "wireyard-merge", "--wrap", &merge])?;
         Ok((array, merge))

@@ -92,7 +92,7 @@ fn shown(value: f64) -> String {
     if value.is_finite() { crate::report::unit::digits(value, 4) } else { "-".to_owned() }
 }
 
-/// The best setting, and those that cannot be told from it.
+/// The best setting, and those that do not differ significantly from it.
 fn best(report: &mut Report, study: &Measured<'_>) {
     let Some(goal) = &study.goal else { return };
     let ranked = study.ranked(goal);

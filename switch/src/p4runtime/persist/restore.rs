@@ -16,8 +16,8 @@ use crate::program;
 
 /// Updates that are written together.
 const TOGETHER: usize = 4096;
-/// Records that did not fit, of which the reason is told.
-const TOLD: usize = 3;
+/// Records that did not fit whose reason is shown.
+const SHOWN_MOST: usize = 3;
 
 /// Gives the device what the store has. What the store is to have instead comes back, where that is something else.
 pub(super) fn restore(
@@ -62,9 +62,11 @@ pub(super) fn restore(
         lost = fill(control, &schema, objects);
         begun.says.push(format!("{} of {all} objects are back", all - lost.len()));
     }
-    begun.complaints.extend(lost.iter().take(TOLD).map(|why| format!("--state: not kept: {why}")));
-    if lost.len() > TOLD {
-        let text = format!("--state: {} more are not kept", lost.len() - TOLD);
+    begun
+        .complaints
+        .extend(lost.iter().take(SHOWN_MOST).map(|why| format!("--state: not kept: {why}")));
+    if lost.len() > SHOWN_MOST {
+        let text = format!("--state: {} more are not kept", lost.len() - SHOWN_MOST);
         begun.complaints.push(text);
     }
     let first = (is_new || is_changed || !lost.is_empty()).then(|| {
@@ -93,7 +95,7 @@ fn pushed(control: &Control, blob: Vec<u8>, cookie: u64) -> Result<Pipeline, Sto
     Ok(Pipeline { schema, blob, cookie })
 }
 
-/// Takes out what came with the files of the program: the store knows what was there.
+/// Takes out what came with the files of the program: the store has what was there.
 fn empty(control: &Control, schema: &Schema) -> Result<(), StoreError> {
     for query in [
         Query::Entries { table: None },

@@ -9,7 +9,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefini
 use super::record::{BASE, Replaced};
 use crate::control::{Changes, KeptUnits};
 
-/// Records, each behind a number that tells which of them was new first.
+/// Records, each behind a number in the order in which they were new.
 const RECORDS: TableDefinition<'_, &[u8], (u64, &[u8])> = TableDefinition::new("records");
 /// `format`.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -28,7 +28,7 @@ pub(super) enum StoreError {
     #[error("another process has the store")]
     InUse,
     #[error(
-        "the store is of format {0}, and this switch knows format {FORMAT}: it is left as it is"
+        "the store is of format {0}, and this switch reads format {FORMAT}: it is left as it is"
     )]
     Newer(u64),
     #[error("the store cannot be read: {0}; it is left as it is")]

@@ -38,7 +38,7 @@ fn members(replicas: &[p4::Replica], what: impl Fn() -> String) -> Result<Vec<Me
     let mut seen = std::collections::BTreeSet::new();
     let twice = members.iter().find(|member| !seen.insert((member.port, member.instance)));
     if let Some(Member { port, instance }) = twice {
-        return invalid(format!("{}: port {port} with instance {instance} is there twice", what()));
+        return invalid(format!("{}: duplicate port {port} with instance {instance}", what()));
     }
     Ok(members)
 }

@@ -141,7 +141,7 @@ pub fn strips_tags(name: &str) -> bool {
     ethtool(name, ETHTOOL_GFLAGS, [0u32; 2]).is_ok_and(|[_, flags]| flags & ETH_FLAG_RXVLAN != 0)
 }
 
-/// Receive queues of an interface, where its driver tells.
+/// Receive queues of an interface, where its driver reports them.
 pub fn receive_queues(name: &str) -> Option<u32> {
     const ETHTOOL_GCHANNELS: u32 = 0x3c;
     // struct ethtool_channels: rx_count and combined_count are words 5 and 8.

@@ -258,15 +258,15 @@ fn dctcp_cuts_by_the_share_of_marks_once_a_window() {
 #[test]
 fn timely_follows_the_gradient_between_its_thresholds() {
     let mut rp = machine(library("timely"), 10_000_000_000);
-    let mut tell = |rtt: u64| {
+    let mut measure = |rtt: u64| {
         rp.on_ack(us(1), &ack(rtt, 16, false, 16, 16));
         rp.rate_bps()
     };
-    assert_eq!(tell(100), 10e9);
+    assert_eq!(measure(100), 10e9);
     // A difference of 20 us in minRTT of 20 us, weight 0.875: gradient 0.875, rate (1 - 0.8 x 0.875).
-    let cut = tell(120);
+    let cut = measure(120);
     assert!((cut / (10e9 * (1.0 - 0.8 * 0.875)) - 1.0).abs() < 1e-4, "{cut}");
-    assert_eq!(tell(40), cut + 10e6, "below T_low");
+    assert_eq!(measure(40), cut + 10e6, "below T_low");
     let high = (cut + 10e6) * (1.0 - 0.8 * (1.0 - 500.0 / 1000.0));
-    assert!((tell(1000) / high - 1.0).abs() < 1e-4, "above T_high");
+    assert!((measure(1000) / high - 1.0).abs() < 1e-4, "above T_high");
 }
