@@ -89,13 +89,12 @@ pub(super) fn tokens(file: FileId, text: &str, report: &mut Diagnostics) -> Vec<
     let (mut first, mut spaced) = (true, false);
     loop {
         let (behind, newline, blank) = blanks(rest);
-        if let Some(open) = behind.strip_prefix("/*") {
+        if behind.starts_with("/*") {
             let start = (text.len() - behind.len()) as u32;
             let span = SourceSpan { file, start, end: start + 2 };
             report
                 .error(codes::P4_SYNTAX, span, "this comment has no end")
                 .help("end it with `*/`");
-            let _ = open;
             return found;
         }
         first |= newline;

@@ -248,7 +248,8 @@ impl Changes<'_> {
 
     /// Cells of whatever has this name become blank.
     fn clear_cells(&mut self, wanted: &wire::Cells) -> Result<()> {
-        let (control, program, name) = (self.control, self.program, wanted.name.as_str());
+        // All by this program: the one that runs may be another one by now, whose numbers mean other objects.
+        let (program, name) = (Arc::clone(self.program), wanted.name.as_str());
         if self.kind != Kind::Delete {
             return Err(invalid("cells become blank by DELETE"));
         }
@@ -257,28 +258,28 @@ impl Changes<'_> {
             None => 0..u64::from(size),
         };
         let count = Count::default();
-        if let Ok(counter) = control.counter(name) {
+        let counter = program.counters.entries().find(|(_, one)| one.name == name);
+        let meter = program.meters.entries().find(|(_, one)| one.name == name);
+        let register = program.registers.entries().find(|(_, one)| one.name == name);
+        let table = program.tables.entries().find(|(_, one)| one.name == name && one.counters);
+        if let Some((counter, declared)) = counter {
             let entity = |index| Entity::Counter { counter, index, count };
-            cells(program.counters[counter].size).for_each(|index| self.modify(entity(index)));
-        } else if let Ok(meter) = control.meter(name) {
+            cells(declared.size).for_each(|index| self.modify(entity(index)));
+        } else if let Some((meter, declared)) = meter {
             let entity = |index| Entity::Meter { meter, index, config: None };
-            cells(program.meters[meter].size).for_each(|index| self.modify(entity(index)));
-        } else if let Ok(register) = control.register(name) {
-            let declared = &program.registers[register];
+            cells(declared.size).for_each(|index| self.modify(entity(index)));
+        } else if let Some((register, declared)) = register {
             let blank = vec![0; declared.cells.len()];
             let entity = |index| Entity::Register { register, index, cells: blank.clone() };
             cells(declared.size).for_each(|index| self.modify(entity(index)));
-        } else if let Ok(table) = control.table(name)
-            && program.tables[table].counters
-            && wanted.index.is_none()
-        {
-            for entity in control.read(&Query::Entries { table: Some(table) })? {
+        } else if let Some((table, _)) = table.filter(|_| wanted.index.is_none()) {
+            for entity in self.control.read(&Query::Entries { table: Some(table) })? {
                 if let Entity::TableEntry(TableEntry { key, .. }) = entity {
                     self.modify(Entity::DirectCounter { key, count });
                 }
             }
         } else {
-            return Err(ControlError::NotFound(no_array(program, name)));
+            return Err(ControlError::NotFound(no_array(&program, name)));
         }
         Ok(())
     }

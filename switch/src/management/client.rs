@@ -28,7 +28,7 @@ pub struct Remote {
     name: String,
 }
 
-/// The socket, or the address, of the switch that is meant: its name, its path or HOST:PORT; without one, the only one that runs.
+/// The socket, or the address, of the switch that is meant: its name, its path or ADDRESS:PORT; without one, the only one that runs.
 ///
 /// # Errors
 /// There is none, or there are several; the text says how to start or name one.

@@ -517,7 +517,7 @@ impl Checker<'_> {
         let wants = self.params_with(&decl, &params, &outer);
         for ((param, want), at) in params.iter().zip(&wants).zip(&order) {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
-            self.constructor_argument(param, want, &arg.value);
+            self.constructor_argument(want, &arg.value);
         }
         let info = CallInfo { callee: Callee::Constructor, order, types: Vec::new() };
         self.calls.insert(expr.id, info);
@@ -553,7 +553,7 @@ impl Checker<'_> {
     }
 
     /// An argument of a constructor: a block where a block type is wanted, else a value.
-    fn constructor_argument(&mut self, param: &Param, want: &Type, value: &Expr) {
+    fn constructor_argument(&mut self, want: &Type, value: &Expr) {
         self.value(value);
         let got = self.noted(value);
         let (got, wanted) = (self.known(&got), self.known(want));
@@ -569,7 +569,6 @@ impl Checker<'_> {
             }
             _ => {
                 self.fit(value, want);
-                let _ = param;
             }
         }
     }

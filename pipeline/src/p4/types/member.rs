@@ -57,15 +57,14 @@ impl Checker<'_> {
                     self.no_member(&Type::Applied(table), name, &names)
                 }
             },
-            ty @ (Type::Tuple(_)
+            Type::Tuple(_)
             | Type::Bit(_)
             | Type::Bool
             | Type::Int(_)
             | Type::Enum(..)
-            | Type::Varbit(_))
+            | Type::Varbit(_)
                 if is_size(&name.value) =>
             {
-                let _ = ty;
                 Type::Method
             }
             other => self.no_member(&other, name, &[]),

@@ -138,7 +138,7 @@ impl Checker<'_> {
             return if is_bool { Type::Bool } else { Type::Any };
         }
         let ty = match op {
-            Binary::LogicalAnd | Binary::LogicalOr => self.logical(left, right, &a, &b),
+            Binary::LogicalAnd | Binary::LogicalOr => logical(&a, &b),
             Binary::Shl | Binary::Shr => self.shift(right, &a, &b),
             Binary::Concat => concat(&a, &b),
             Binary::Eq | Binary::Ne => self.equality(left, right, &a, &b),
@@ -160,11 +160,6 @@ impl Checker<'_> {
         };
         self.calculated(expr, op, left, right, &ty);
         ty
-    }
-
-    fn logical(&mut self, left: &Expr, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
-        let _ = (left, right);
-        (matches!(a, Type::Bool) && matches!(b, Type::Bool)).then_some(Type::Bool)
     }
 
     fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
@@ -343,4 +338,9 @@ fn concat(a: &Type, b: &Type) -> Option<Type> {
         (Type::Text, Type::Text) => Some(Type::Text),
         _ => None,
     }
+}
+
+/// The type of `&&` and `||`.
+fn logical(a: &Type, b: &Type) -> Option<Type> {
+    (matches!(a, Type::Bool) && matches!(b, Type::Bool)).then_some(Type::Bool)
 }

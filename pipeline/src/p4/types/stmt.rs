@@ -26,8 +26,7 @@ impl Checker<'_> {
                 self.assign(statement, target, *operator, value)
             }
             StmtKind::Call(call) => {
-                let ty = self.value(call);
-                let _ = ty;
+                self.value(call);
             }
             StmtKind::If(condition, then, other) => {
                 self.value_as(condition, &Type::Bool);

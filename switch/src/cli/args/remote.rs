@@ -22,7 +22,7 @@ Values are written as in entries.yaml. An action has its arguments behind it, or
 /// Which switch, and how answers are written.
 #[derive(Clone, Debug, Args)]
 pub struct SwitchArgs {
-    /// The switch: its name, the path of its socket, or HOST:PORT of --p4runtime; not needed where one switch runs.
+    /// The switch: its name, the path of its socket, or ADDRESS:PORT of --p4runtime; not needed where one switch runs.
     #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true, add = ArgValueCandidates::new(complete::switches))]
     pub switch: Option<String>,
     /// JSON, an object a line.
