@@ -218,6 +218,7 @@ fn connection_matrices_of_htsim_wait_for_their_triggers() {
         ("trigger id 1 oneshot\n", "", "there is no trigger 1"),
         ("3->2", "7->2", "x.cm:6:1"),
         ("Connections 4", "Connections 5", "5 connections are announced, and 4 follow"),
+        ("Connections 4", "Connections", "a word without its number"),
         ("size 1000\n", "sise 1000\n", "`sise` is unknown"),
     ] {
         write(&matrix.replace(from, to));

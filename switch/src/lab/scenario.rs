@@ -100,7 +100,7 @@ pub enum CnpPer {
 /// What every host is.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// What it speaks.
+    /// Its protocol.
     pub transport: Transport,
     /// Folder or file of the adapter's program; the `roce_nic` inside the binary when absent.
     pub program: Option<PathBuf>,

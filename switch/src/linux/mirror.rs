@@ -63,6 +63,7 @@ pub(super) struct Mirror {
     /// Ports whose interface could not be made.
     refused: BTreeSet<u16>,
     netlink: Netlink,
+    is_unreadable_reported: bool,
     model: Model,
     plan: Option<Plan>,
     resync_at: Option<Instant>,
@@ -100,6 +101,7 @@ impl Mirror {
             taps: BTreeMap::new(),
             refused: BTreeSet::new(),
             netlink,
+            is_unreadable_reported: false,
             model: Model::default(),
             plan: None,
             resync_at: None,
@@ -264,6 +266,11 @@ impl Mirror {
     fn read_again(&mut self) -> Result<(), String> {
         let all = self.netlink.dump();
         let all = all.map_err(|error| format!("linux: reading the kernel's routes: {error}"))?;
+        if self.netlink.unreadable > 0 && !self.is_unreadable_reported {
+            self.is_unreadable_reported = true;
+            let text = "linux: the kernel sends messages that cannot be read here: what they change is not in the tables";
+            (self.notify)(text);
+        }
         self.resync_at = None;
         self.counted.resyncs += 1;
         self.model.replace(all);

@@ -515,7 +515,7 @@ impl Checker<'_> {
             return Type::Any;
         };
         let wants = self.params_with(&decl, &params, &outer);
-        for ((param, want), at) in params.iter().zip(&wants).zip(&order) {
+        for (want, at) in wants.iter().zip(&order) {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
             self.constructor_argument(want, &arg.value);
         }

@@ -18,7 +18,7 @@ const COLUMNS: [&str; 4] = ["from", "to", "bytes", "start_us"];
 /// Latest start that can be read, in microseconds; whether it is within the run is asked later.
 const START_US_MAX: f64 = 1e12;
 /// Wrong lines of one file that are reported.
-pub(super) const TOLD_MAX: usize = 10;
+pub(super) const WRONG_MAX: usize = 10;
 
 /// The flows of a file; `common` says what a line does not.
 pub(super) fn flows(
@@ -43,7 +43,7 @@ pub(super) fn flows(
             Some(flow) => flows.extend(flow),
             None => wrong += 1,
         }
-        if wrong >= TOLD_MAX || flows.len() > FLOWS_MAX {
+        if wrong >= WRONG_MAX || flows.len() > FLOWS_MAX {
             break;
         }
     }

@@ -4,6 +4,8 @@
 //! the numbers of the switches; then `src dst rate delay loss` for each link. Numbers of nodes begin with 0. Nodes of such a topology
 //! are `n0`, `n1`, ...; in another topology a number of a flow is that of the host in the order of the hosts.
 
+use std::collections::BTreeSet;
+
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ids::FileId;
@@ -12,7 +14,7 @@ use wireyard_pipeline::source::decode::Decoder;
 use wireyard_tables::time::Span;
 
 use super::FlowSpec;
-use super::flow_file::{TOLD_MAX, listed, since};
+use super::flow_file::{WRONG_MAX, listed, since};
 use super::flows::few_enough;
 use super::quantity::SIZE_MAX;
 use super::sheets::{lines, number};
@@ -65,7 +67,7 @@ pub(super) fn flows(
             Some(flow) => flows.push(flow),
             None => wrong += 1,
         }
-        if wrong >= TOLD_MAX {
+        if wrong >= WRONG_MAX {
             break;
         }
     }
@@ -149,6 +151,7 @@ pub(super) fn topology(
             numbers.push(below(decoder, word, nodes)?);
         }
     }
+    let numbers: BTreeSet<usize> = numbers.into_iter().collect();
     let mut fabric = Fabric::default();
     for node in 0..nodes {
         let kind = if numbers.contains(&node) { NodeKind::Switch } else { NodeKind::Host };

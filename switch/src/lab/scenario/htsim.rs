@@ -5,7 +5,7 @@
 //! without end. A trigger is known only at the host where it happens: the sender of a connection that is done sending, the receiver of one
 //! that is received. So it can start connections of that host alone; other simulators notify every host at once, which no network does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wireyard_pipeline::ast::Sp;
 use wireyard_pipeline::diag::codes;
@@ -14,7 +14,7 @@ use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_tables::time::{Span, Time};
 
-use super::flow_file::{TOLD_MAX, listed, since};
+use super::flow_file::{WRONG_MAX, listed, since};
 use super::flows::{MESSAGE_MAX, few_enough};
 use super::hpcc::{host, whole};
 use super::quantity::SIZE_MAX;
@@ -59,7 +59,7 @@ pub(super) fn flows(
     for words in lines(file, text) {
         let read = match words[0].value.as_str() {
             "Nodes" => nodes(decoder, &words, fabric),
-            "Connections" => words.get(1).and_then(|word| {
+            "Connections" => second(decoder, &words).and_then(|word| {
                 announced =
                     Some((number::<usize>(decoder, word, "number of connections")?, word.span));
                 Some(())
@@ -71,7 +71,7 @@ pub(super) fn flows(
         if read.is_none() {
             wrong += 1;
         }
-        if wrong >= TOLD_MAX || !few_enough(decoder, matrix.flows.len(), common.0.span) {
+        if wrong >= WRONG_MAX || !few_enough(decoder, matrix.flows.len(), common.0.span) {
             return None;
         }
     }
@@ -111,8 +111,17 @@ fn given(
     Some(given)
 }
 
+/// The number behind the first word; that it is missing is reported.
+fn second<'w>(decoder: &mut Decoder<'_>, words: &'w [Sp<String>]) -> Option<&'w Sp<String>> {
+    if words.len() < 2 {
+        decoder.diagnostics.error(codes::SCENARIO, whole(words), "a word without its number");
+    }
+    words.get(1)
+}
+
 fn nodes(decoder: &mut Decoder<'_>, words: &[Sp<String>], fabric: &Fabric) -> Option<()> {
-    let count: usize = number(decoder, words.get(1)?, "number of nodes")?;
+    let count = second(decoder, words)?;
+    let count: usize = number(decoder, count, "number of nodes")?;
     let hosts = fabric.hosts().count();
     if count > hosts {
         let message = format!("a matrix of {count} nodes, and the topology has {hosts} hosts");
@@ -214,9 +223,14 @@ impl Matrix {
             self.gated(decoder, need, span)?;
         }
         let started = std::mem::take(&mut self.started);
+        // A file may have a million triggers: no search in all connections for each.
+        let mut by_trigger: BTreeMap<u64, Vec<&(usize, u64, SourceSpan)>> = BTreeMap::new();
+        for one in &started {
+            by_trigger.entry(one.1).or_default().push(one);
+        }
         let mut gates = Vec::new();
         for (id, trigger) in &self.triggers {
-            let flows: Vec<_> = started.iter().filter(|(_, of, _)| of == id).collect();
+            let Some(flows) = by_trigger.get(id) else { continue };
             let Some((first, _, place)) = flows.first() else { continue };
             let (happen, count) = (trigger.needs.len(), trigger.count);
             if happen != count {
@@ -277,9 +291,9 @@ impl Matrix {
 
     /// Connections that others wait for, and that begin by themselves, begin at their time.
     fn start_gates(&self, started: &[(usize, u64, SourceSpan)], gates: &mut Vec<Gate>) {
-        let waits = |flow: usize| started.iter().any(|(known, ..)| *known == flow);
+        let waiting: BTreeSet<usize> = started.iter().map(|(flow, ..)| *flow).collect();
         for (flow, spec) in self.flows.iter().enumerate() {
-            if spec.is_gated && !waits(flow) {
+            if spec.is_gated && !waiting.contains(&flow) {
                 gates.push(Gate {
                     host: spec.from,
                     needs: Vec::new(),

@@ -219,7 +219,7 @@ pub(super) static HOST: MapShape = MapShape {
     keys: host_keys![key(
         "transport",
         Shape::Choice(super::Transport::NAMES),
-        "What it speaks; `rocev2` when absent.",
+        "Its protocol; `rocev2` when absent.",
     )],
 };
 
@@ -297,7 +297,7 @@ pub(super) static COLLECTIVE: MapShape = MapShape {
         key("expert", Shape::Text, "Time that an expert computes; 0 when absent."),
         key("skew", Shape::Real, "How uneven experts are chosen: Zipf's exponent; 0 when absent."),
         key("start", Shape::Text, "When the first iteration begins; 0 when absent."),
-        key("rate_control", Shape::Name, "`fixed`, or a DCQCN preset, instead of the host's."),
+        key("rate_control", Shape::Name, "`fixed`, a preset or a program, instead of the host's."),
         key("parameters", PARAMETERS, "Parameters that differ from this preset."),
         key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
         key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),

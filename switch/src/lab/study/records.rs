@@ -4,7 +4,7 @@
 //! done again. Numbers are read back from the file even in the run that wrote them, so a study that was killed, one in parts and one in one go have
 //! the same bytes in their reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -104,17 +104,18 @@ impl Part {
             .truncate(false)
             .open(&path)
             .map_err(failed)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
         // What a kill left of a line is written over.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
+        let text = whole_lines(&path, bytes)?;
+        let end = text.len() as u64;
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
         let mut part = Part { file, path: path.clone(), done: Vec::new() };
-        if whole == 0 {
+        if text.is_empty() {
             part.line(head)?;
             return Ok(part);
         }
-        let (known, done) = parse(&path, &text[..whole])?;
+        let (known, done) = parse(&path, &text)?;
         if known.fingerprint != head.fingerprint
             || known.points != head.points
             || known.seeds != head.seeds
@@ -148,6 +149,12 @@ impl Part {
     }
 }
 
+/// The lines that have an end; a kill may cut a line anywhere, inside of a character too.
+fn whole_lines(path: &Path, mut bytes: Vec<u8>) -> Result<String, String> {
+    bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), String> {
     let wrong = |number: usize, error: serde_json::Error| {
         format!("{}:{number}: no result of a study: {error}", path.display())
@@ -155,10 +162,20 @@ fn parse(path: &Path, text: &str) -> Result<(Head, Vec<Record>), String> {
     let mut lines = text.lines().zip(1..);
     let (first, number) =
         lines.next().ok_or_else(|| format!("{}: an empty file", path.display()))?;
-    let head = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
-    let records = lines
-        .map(|(line, number)| serde_json::from_str(line).map_err(|error| wrong(number, error)));
-    Ok((head, records.collect::<Result<_, _>>()?))
+    let head: Head = serde_json::from_str(first).map_err(|error| wrong(number, error))?;
+    let seeds: BTreeSet<u64> = head.seeds.iter().copied().collect();
+    let records = lines.map(|(line, number)| {
+        let record: Record = serde_json::from_str(line).map_err(|error| wrong(number, error))?;
+        if record.point >= head.points.len() || !seeds.contains(&record.seed) {
+            let place = path.display();
+            return Err(format!(
+                "{place}:{number}: a run that the study of its first line has not"
+            ));
+        }
+        Ok(record)
+    });
+    let records = records.collect::<Result<_, String>>()?;
+    Ok((head, records))
 }
 
 /// Everything of a study, by run.
@@ -196,13 +213,12 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
     paths.sort();
     let mut results: Option<(PathBuf, Results)> = None;
     for path in paths {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole == 0 {
+        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = whole_lines(&path, bytes)?;
+        if text.is_empty() {
             continue;
         }
-        let (head, records) = parse(&path, &text[..whole])?;
+        let (head, records) = parse(&path, &text)?;
         let (first, all) = results.get_or_insert_with(|| {
             (path.clone(), Results { head: head.clone(), runs: BTreeMap::new() })
         });
@@ -238,4 +254,33 @@ pub fn merge(folders: &[PathBuf]) -> Result<Results, String> {
     results
         .map(|(_, results)| results)
         .ok_or_else(|| format!("no part of a study in {}", folders.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_is_no_line() {
+        let lines = |bytes: &[u8]| whole_lines(Path::new("part"), bytes.to_vec());
+        assert_eq!(lines(b"one\ntwo"), Ok("one\n".to_owned()));
+        assert_eq!(lines("one\nK\u{f6}ln".as_bytes().split_at(6).0), Ok("one\n".to_owned()));
+        assert_eq!(lines(b"one"), Ok(String::new()));
+        assert!(lines(b"\xff\n").unwrap_err().starts_with("part: "));
+    }
+
+    #[test]
+    fn a_run_that_the_study_does_not_have_is_refused() {
+        let head = r#"{"study":"s","about":"","fingerprint":"f","path":"s.yaml","keys":["k"],"points":[["1"]],"is_grid":true,"seeds":[1],"figures":[],"goal":null,"pareto":[]}"#;
+        let run = |point: usize, seed: u64| {
+            format!(
+                r#"{{"point":{point},"seed":{seed},"failed":null,"passed":true,"figures":{{}}}}"#
+            )
+        };
+        let read = |run: String| parse(Path::new("part"), &format!("{head}\n{run}\n"));
+        assert_eq!(read(run(0, 1)).unwrap().1.len(), 1);
+        for wrong in [run(1, 1), run(0, 2)] {
+            assert!(read(wrong).unwrap_err().starts_with("part:2: "));
+        }
+    }
 }

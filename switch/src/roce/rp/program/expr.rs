@@ -2,7 +2,7 @@
 //!
 //! A value is an exact integer of so many bits of fraction. Products have the fractions of both sides, sums and comparisons
 //! are made at the finer one, so nothing is lost before a value is stored or divided. The range is known from the widths of state
-//! and the bounds of parameters: what could need more than 127 bits, or divide by something that may be 0, is refused.
+//! and the bounds of parameters: what could need more than 125 bits, or divide by something that may be 0, is refused.
 
 use wireyard_pipeline::ast::{Ast, AstBin, AstExpr, AstUn, Sp};
 use wireyard_pipeline::diag::codes;
