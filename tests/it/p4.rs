@@ -175,6 +175,29 @@ fn mutants_of_a_p4_program_end() {
     }
 }
 
+/// Small texts that would grow without bound are errors, and soon.
+#[test]
+fn p4_programs_that_grow_without_bound_are_refused() {
+    let doubled = |line: &dyn Fn(usize, usize) -> String| -> String {
+        (1..50).map(|n| line(n, n - 1) + "\n").collect()
+    };
+    let macros = doubled(&|n, before| format!("#define E{n} E{before} E{before}"));
+    let numbers = doubled(&|n, before| format!("const int a{n} = a{before} * a{before};"));
+    let strings = doubled(&|n, before| format!("const string s{n} = s{before} ++ s{before};"));
+    for (text, said) in [
+        (format!("#define E0\n{macros}E49 const bit<8> a = 1;"), "steps"),
+        (format!("const int a0 = 3;\n{numbers}"), "bits"),
+        (format!("const string s0 = \"ab\";\n{strings}"), "bytes"),
+        (format!("#if 9{} == 1\n#endif\n", " * 9".repeat(100_000)), "cannot be read"),
+    ] {
+        let loader = Loader::in_memory([("m.p4", text)], &[]);
+        let start = Instant::now();
+        let refused = check_p4("m.p4".as_ref(), &loader).expect_err(said);
+        assert!(refused.to_string().contains(said), "{refused}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{said} takes too long");
+    }
+}
+
 /// Nesting that would exhaust the stack is an error.
 #[test]
 fn deep_p4_programs_are_refused() {

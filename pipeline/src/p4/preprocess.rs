@@ -17,6 +17,8 @@ use crate::ir::SourceSpan;
 
 /// Most tokens of a program behind its macros.
 const TOKENS_MAX: usize = 1 << 20;
+/// Most steps of replacing macros: those that double each other and leave nothing never reach the bound on tokens.
+const STEPS_MAX: usize = 1 << 23;
 
 /// A macro.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Preprocessor<'s> {
     macros: HashMap<Rc<str>, Macro>,
     out: Vec<Token>,
     levels: usize,
+    /// Steps of replacing macros so far.
+    steps: usize,
     full: bool,
 }
 
@@ -57,7 +61,7 @@ impl<'s> Preprocessor<'s> {
             let body = lex::tokens(FileId(0), value, report);
             macros.insert(name.as_str().into(), Macro { params: None, body });
         }
-        Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, full: false }
+        Preprocessor { sources, report, macros, out: Vec::new(), levels: 0, steps: 0, full: false }
     }
 
     /// The tokens, with one for the end.

@@ -9,6 +9,8 @@ use crate::p4::lex::{Tok, Token};
 
 /// Deepest nesting of brackets.
 const DEPTH_MAX: usize = 64;
+/// Most bits of a value.
+const VALUE_BITS_MAX: u64 = 4096;
 
 /// Operators by strength, weakest first.
 const LEVELS: &[&[&str]] = &[
@@ -109,6 +111,9 @@ impl Reader<'_> {
                 "-" => left - right,
                 _ => left * right,
             };
+            if left.bits() > VALUE_BITS_MAX {
+                return None;
+            }
         }
         Some(left)
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Macro, Preprocessor, TOKENS_MAX};
+use super::{Macro, Preprocessor, STEPS_MAX, TOKENS_MAX};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
 use crate::p4::lex::Token;
@@ -28,10 +28,10 @@ impl Preprocessor<'_> {
         let mut position = 0;
         while let Some(token) = tokens.get(position) {
             position += 1;
-            if out.len() > TOKENS_MAX {
+            let span = at.unwrap_or(token.span);
+            if out.len() > TOKENS_MAX || self.is_too_much(1, span) {
                 return;
             }
-            let span = at.unwrap_or(token.span);
             let known = token
                 .word()
                 .filter(|word| !used.contains(word))
@@ -44,6 +44,10 @@ impl Preprocessor<'_> {
                 out.push(Token { span, ..token.clone() });
                 continue;
             };
+            let params = known.params.as_ref().map_or(1, |params| params.len().max(1));
+            if self.is_too_much(known.body.len().saturating_mul(params), span) {
+                return;
+            }
             let body = if known.params.is_none() {
                 known.body
             } else if tokens.get(position).is_some_and(|open| open.is("(")) {
@@ -65,6 +69,17 @@ impl Preprocessor<'_> {
             }
             used.pop();
         }
+    }
+
+    /// Counts steps; true, and an error, where there are too many.
+    fn is_too_much(&mut self, steps: usize, span: SourceSpan) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps > STEPS_MAX && !self.full {
+            let text = format!("replacing macros takes more than {STEPS_MAX} steps");
+            self.report.error(codes::LIMIT, span, text);
+            self.full = true;
+        }
+        self.full
     }
 
     /// The body with the arguments in place of their names.

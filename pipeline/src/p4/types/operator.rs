@@ -41,7 +41,12 @@ fn limits(ty: &Type) -> Option<(BigInt, BigInt)> {
     }
 }
 
-/// The value of an operation on two numbers; `ty` is the type of the result. `None`: it has none.
+/// Most bits of a constant `int`, which has no width of its own.
+const NUMBER_BITS_MAX: u64 = 1 << 18;
+/// Most bytes of a constant string.
+const TEXT_BYTES_MAX: usize = 1 << 16;
+
+/// The value of an operation on two numbers; `ty` is the type of the result. `None`: it has none, or too many bits.
 pub(in crate::p4) fn calculate(
     operator: Binary,
     left: &BigInt,
@@ -75,7 +80,7 @@ pub(in crate::p4) fn calculate(
         Ge => return Some(Const::Bool(left >= right)),
         LogicalAnd | LogicalOr | Concat => return None,
     };
-    Some(Const::Int(wrapped(&value, ty)))
+    (value.bits() <= NUMBER_BITS_MAX).then(|| Const::Int(wrapped(&value, ty)))
 }
 
 impl Checker<'_> {
@@ -298,7 +303,24 @@ impl Checker<'_> {
                 let joined = (high << low) | wrapped(b, &Type::Bit(low));
                 Some(Const::Int(wrapped(&joined, ty)))
             }
-            (Some(Const::Int(a)), Some(Const::Int(b))) => calculate(op, a, b, ty),
+            (Some(Const::Int(a)), Some(Const::Int(b))) => {
+                let value = calculate(op, a, b, ty);
+                if value.is_none() && matches!(op, Binary::Add | Binary::Sub | Binary::Mul) {
+                    let text = format!("a constant of more than {NUMBER_BITS_MAX} bits");
+                    self.error(codes::LIMIT, expr.span, text);
+                    // Some value, so that what is made of it is no error too.
+                    Some(Const::Int(BigInt::ZERO))
+                } else {
+                    value
+                }
+            }
+            (Some(Const::Text(a)), Some(Const::Text(b)))
+                if op == Binary::Concat && a.len() + b.len() > TEXT_BYTES_MAX =>
+            {
+                let text = format!("a constant string of more than {TEXT_BYTES_MAX} bytes");
+                self.error(codes::LIMIT, expr.span, text);
+                Some(Const::Text("".into()))
+            }
             (Some(Const::Text(a)), Some(Const::Text(b))) if op == Binary::Concat => {
                 Some(Const::Text(format!("{a}{b}").into()))
             }
