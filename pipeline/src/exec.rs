@@ -1,7 +1,7 @@
-//! Packets in flight: what a compiled program and the device that runs it tell each other.
+//! Packets in flight: what a compiled program and the device that runs it exchange.
 //!
 //! A packet in flight is a [`Descriptor`] of 64 bytes plus its bytes in packet memory. For the
-//! length of one pass an [`Intrinsic`] stands beside it, with what the device tells the program and
+//! length of one pass an [`Intrinsic`] stands beside it, with what the device gives the program and
 //! what the program decided. Nothing else crosses the queue between ingress and egress: egress
 //! finds its headers again from the validity mask, because ingress leaves the packet laid out in
 //! deparser order.

@@ -88,7 +88,7 @@ pub struct Program {
     pub egress: Body,
     /// Deparser.
     pub deparser: Deparser,
-    /// What ingress tells the traffic manager's maps.
+    /// What ingress gives the traffic manager's maps.
     pub qos: Qos,
     /// Tables that hold what the host's network stack knows.
     pub linux: Vec<Mapping>,

@@ -1,6 +1,6 @@
 //! Packet traces: what happens to a packet, as events.
 //!
-//! An engine tells a [`TraceSink`] what it does, if there is one and it wants the packet. Events hold
+//! An engine reports to a [`TraceSink`] what it does, if there is one and it wants the packet. Events hold
 //! ids and bytes; [`text`] and [`json`] turn them into something to read, with the program at hand.
 
 pub mod json;
@@ -226,7 +226,7 @@ pub trait TraceSink {
         Scope::All
     }
 
-    /// Whether to tell about this pass of this packet. Asked once, before anything happens.
+    /// Whether to report this pass of this packet. Asked once, before anything happens.
     fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool;
 
     /// Something happened.

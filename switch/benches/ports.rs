@@ -41,7 +41,7 @@ const LIVE_BURST: u32 = 1 << 15;
 /// Empty polls of a forwarder before it sleeps until a frame comes, as the loop of `run` does.
 const SPINS: u32 = 64;
 
-/// Moves frames from `in` to `out` until told to stop.
+/// Moves frames from `in` to `out` until it is stopped.
 type Forwarder = Box<dyn Fn(&AtomicBool) + Sync>;
 
 fn main() {

@@ -241,7 +241,7 @@ fn read_ports(
     Some(ports)
 }
 
-/// An interface that a live switch can open, as far as its name tells; `taken` has those of the ports before.
+/// An interface that a live switch can open, as far as its name shows; `taken` has those of the ports before.
 fn read_interface(
     decoder: &mut Decoder<'_>,
     node: &Node,

@@ -22,7 +22,7 @@
 //!
 //! # Programs
 //!
-//! [`Control::prepare`] checks and compiles another program beside the one that runs and tells what it would keep;
+//! [`Control::prepare`] checks and compiles another program beside the one that runs and reports what it would keep;
 //! [`Swap::commit`] puts it in its place. Each worker goes over between two bursts, and a packet is done by one program
 //! from ingress to egress. Ids of tables and actions are of a program: ask again after a swap.
 //!

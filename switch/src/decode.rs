@@ -47,7 +47,7 @@ pub struct Place {
     pub time_ns: i128,
 }
 
-/// A packet that was decoded, with the words to tell about it.
+/// A packet that was decoded, with the words to print it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded<'d> {
     /// The headers and what was found about them.

@@ -55,7 +55,7 @@ impl Default for Options {
 /// Part of the time for the open loop, at most.
 const DRAIN_PART: f64 = 0.4;
 
-/// Who is told how far it is.
+/// Receives the progress.
 pub trait Tell {
     /// Something is about to take a moment.
     fn begins(&mut self, what: &str);

@@ -43,7 +43,7 @@ const DRAIN_MOST: Span = Span::from_ms(500);
 /// How often links and idle entries are looked at.
 const CHECK_EVERY: Span = Span::from_ms(200);
 
-/// What the loop tells its caller.
+/// What the loop reports to its caller.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A message about a port.
@@ -289,7 +289,7 @@ fn drain(core: &mut Core, others: &mut [Core], clock: impl Fn() -> Time) -> Opti
 fn next_wait(core: &mut Core, now: Time) -> Span {
     let next = core.next_event_at(now);
     let timer = next.map_or(LONGEST_SLEEP, |at| (at - SPIN_BELOW).since(now));
-    // A port without room tells nobody when it has some again.
+    // A port without room does not report when it has some again.
     let room = if core.waits_for_room() { LOOK_FOR_ROOM } else { LONGEST_SLEEP };
     timer.min(room).min(LONGEST_SLEEP)
 }

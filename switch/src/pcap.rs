@@ -84,7 +84,7 @@ pub struct PcapHeader {
     pub reserved: (u32, u32),
     /// Longest record that the writer promised, in bytes.
     pub snap_len: u32,
-    /// Link type in the low 16 bits; bits 26 to 31 tell about a frame check sequence.
+    /// Link type in the low 16 bits; bits 26 to 31 describe a frame check sequence.
     pub link_field: u32,
 }
 

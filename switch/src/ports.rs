@@ -221,11 +221,11 @@ pub trait Port: Send {
         None
     }
 
-    /// Receives up to `max` frames that are there now, appends them to `out` and tells how many.
+    /// Receives up to `max` frames that are there now, appends them to `out` and returns how many.
     /// Without a free chunk it stops early and counts that; the frames wait where they are.
     ///
     /// # Errors
-    /// A change for the worse is told once; then the port is silent (0 frames) until it recovers.
+    /// A change for the worse is reported once; then the port is silent (0 frames) until it recovers.
     fn rx_burst(
         &mut self,
         mem: &mut PacketMemory,
@@ -266,7 +266,7 @@ pub trait Port: Send {
     }
 
     /// True for a port with a descriptor that is to be asked in every poll nevertheless: asking it takes no system call, or it
-    /// has to do more than its descriptor tells.
+    /// has to do more than its descriptor shows.
     fn is_always_polled(&self) -> bool {
         false
     }

@@ -36,7 +36,7 @@ struct Batch {
     records: u64,
 }
 
-/// What the writing thread tells.
+/// What the writing thread reports.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Why nothing more can be written.

@@ -1,4 +1,4 @@
-//! Replay: a device fed from capture files, in the time that the captures tell.
+//! Replay: a device fed from capture files, in the time of the captures.
 //!
 //! The earliest record of all inputs is time zero. The device is polled at the time of each record,
 //! so that ageing, meters and timestamps are those of the capture, and the same input gives the same
@@ -159,7 +159,7 @@ fn run_to_the_end(
             // A capture may step back in time; the device does not.
             Some(next) => now = now.max(next),
             None if told_the_end => return failure,
-            // Damage at the end of an input is told by one more poll.
+            // Damage at the end of an input is reported by one more poll.
             None => told_the_end = true,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Publishing swaps them; nothing is copied and no reader waits. The copy that readers leave behind
 //! is brought up to date by replaying what it missed, when it is needed next. It is free once the
-//! last snapshot that holds it is dropped, which `Arc::get_mut` tells without unsafe code. The cost:
+//! last snapshot that holds it is dropped, which `Arc::get_mut` checks without unsafe code. The cost:
 //! memory for two copies, and every change is made twice.
 //!
 //! The writer waits for the slowest reader, within a bound. A reader that sits on an old snapshot for

@@ -30,7 +30,7 @@ use crate::shape::{TableShape, bound_words, bounds};
 
 /// Entries in one place before a new tuple is worth it.
 const CHAIN_LIMIT: usize = 8;
-/// Bits of a mask that tell enough entries apart.
+/// Bits of a mask that separate enough entries.
 const ENOUGH_BITS: u32 = 24;
 /// Most filings of an entry.
 const MAX_FILINGS: usize = 64;
@@ -357,7 +357,7 @@ impl Ternary {
     }
 
     /// A part of a mask that many masks have in common: prefixes are cut to a quarter of their field's
-    /// width, and once the fields so far have `enough` bits to tell entries apart the rest is left out.
+    /// width, and once the fields so far have `enough` bits to separate entries the rest is left out.
     fn coarse(&self, mask: &[u64], enough: u32) -> Vec<u64> {
         let mut coarse = vec![0; mask.len()];
         let mut kept = 0;

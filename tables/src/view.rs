@@ -134,7 +134,7 @@ impl TableView {
     }
 
     /// The memory that generated code will read for this key, of what a large table has outside of the caches, as far as a look
-    /// at what is inside tells: a burst of packets can ask for it before the lookups. `None` where there is none, or
+    /// at what is inside shows: a burst of packets can ask for it before the lookups. `None` where there is none, or
     /// no single place.
     ///
     /// # Panics

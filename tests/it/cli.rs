@@ -138,7 +138,7 @@ fn bad_programs_are_refused_with_their_place() {
     );
 }
 
-/// What is wrong with a file as a whole has no column, and is still told with the file's name.
+/// What is wrong with a file as a whole has no column, and is still reported with the file's name.
 #[test]
 fn files_that_are_no_programs_are_refused() {
     let copy = Copy::of("ipv4_router");
@@ -300,7 +300,7 @@ fn a_file_is_known_by_every_name() {
     }
 }
 
-/// What an output file did not take at the end is told, and is no success.
+/// What an output file did not take at the end is reported, and is no success.
 #[test]
 fn an_output_that_is_full_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,7 +354,7 @@ fn frames_that_are_none_are_refused() {
     run(&["trace", "programs/l2_switch", "--hex", "00", "--link", "x"]).expect(2, &["infiniband"]);
 }
 
-/// Shorter than a header: a parser error that the story tells and the program decides about.
+/// Shorter than a header: a parser error that the trace shows and the program decides about.
 #[test]
 fn a_trace_tells_what_happens() {
     let short = run(&["trace", "programs/ipv4_router", "--hex", "0200"]);

@@ -200,7 +200,7 @@ fn frames_behind_a_full_port_are_named() {
     assert_eq!(core.memory().free_chunks(), chunks);
 }
 
-/// A file with an error, a port that cannot be opened: told, and everything goes on as before.
+/// A file with an error, a port that cannot be opened: reported, and everything goes on as before.
 #[test]
 fn a_bad_file_changes_nothing() {
     let Some(rig) = Rig::new("a_bad_file_changes_nothing") else { return };

@@ -156,7 +156,7 @@ fn lost_and_damaged_packets_are_sent_again_and_captured() {
     assert_eq!(decoded.out.lines().count(), 50, "{}", decoded.out);
 }
 
-/// A scenario needs no program beside it, and what cannot be written is told before the run, not after it.
+/// A scenario needs no program beside it, and what cannot be written is reported before the run, not after it.
 #[test]
 fn a_scenario_runs_anywhere_and_knows_first_where_to_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -123,7 +123,7 @@ fn a_flow_that_ended_in_an_error_is_seen() {
     assert!(ended.out.contains("FAILED"), "{}", ended.out);
 }
 
-/// Samples may find every queue empty: the one that is told is still one that packets went through.
+/// Samples may find every queue empty: the one that is reported is still one that packets went through.
 #[test]
 fn the_bottleneck_is_a_queue_that_was_used() {
     let found = report(

@@ -2,7 +2,7 @@
 //! for, no packet memory is lost, and the engines agree on every byte that leaves.
 //!
 //! The packets are those of the program's own tests and of `../shared/reference/vectors.json`, each
-//! whole and mutated at random (from a fixed seed). A packet that panics is told in hexadecimal.
+//! whole and mutated at random (from a fixed seed). A packet that panics is printed in hexadecimal.
 
 use std::path::Path;
 

@@ -89,7 +89,7 @@ fn hears_nothing_of_its_own_side(kind: &str) {
     switch.close();
 }
 
-/// Deleting the interface is told once and clearly; a new one of the same name is taken up.
+/// Deleting the interface is reported once and clearly; a new one of the same name is taken up.
 fn survives_deletion(kind: &str) {
     let Some(_network) = private_network(&format!("{kind}: survives_deletion")) else { return };
     veth("sw", "host");
@@ -116,7 +116,7 @@ fn survives_deletion(kind: &str) {
     host.close();
 }
 
-/// Down is told once, with the command that helps; up again is enough.
+/// Down is reported once, with the command that helps; up again is enough.
 fn survives_down_and_up(kind: &str) {
     let Some(_network) = private_network(&format!("{kind}: survives_down_and_up")) else { return };
     veth("sw", "host");

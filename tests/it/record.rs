@@ -163,7 +163,7 @@ fn a_port_has_a_file_of_its_own() {
     assert_eq!(of("in") + of("out") + of("dropped"), seen.len());
 }
 
-/// A disk that is full, and one that takes nothing: told and counted, and forwarding does not notice.
+/// A disk that is full, and one that takes nothing: reported and counted, and forwarding does not notice.
 #[test]
 fn a_file_that_takes_nothing_is_told_and_slows_nobody() {
     let test = "a_file_that_takes_nothing_is_told_and_slows_nobody";

@@ -219,7 +219,7 @@ fn a_program_sees_the_frames_in_erf_records() {
     run(&["decode", input.to_str().unwrap()]).expect(2, &["record 1 at offset 24", "META"]);
 }
 
-/// A file that ends inside a record: what is before goes through, the rest is told with its place.
+/// A file that ends inside a record: what is before goes through, the rest is reported with its place.
 #[test]
 fn a_capture_cut_short_ends_at_the_damage() {
     let folder = tempfile::tempdir().unwrap();
@@ -243,7 +243,7 @@ fn a_capture_cut_short_ends_at_the_damage() {
     }
 }
 
-/// More packets wait than packet memory holds: the input waits too, which is told, and nothing is lost or hangs.
+/// More packets wait than packet memory holds: the input waits too, which is reported, and nothing is lost or hangs.
 #[test]
 fn an_input_waits_for_packet_memory_and_goes_on() {
     const PACKETS: usize = 1500;

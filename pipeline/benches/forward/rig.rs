@@ -111,7 +111,7 @@ impl Rig {
         Rig { worker, state, memory, packets, meta, inputs: inputs.to_vec(), open }
     }
 
-    /// Ingress and egress of all packets, in bursts, as by ports without queues; `each` is told what became
+    /// Ingress and egress of all packets, in bursts, as by ports without queues; `each` gets what became
     /// of them.
     fn run_with(
         &mut self,

@@ -164,7 +164,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) calls: Vec<(usize, String)>,
     /// How many states the program's own parser has, before those of uncalled sub-parsers.
     pub(crate) main_states: usize,
-    /// States or headers are missing because of an error that was told: what follows from that is not
+    /// States or headers are missing because of an error that was reported: what follows from that is not
     /// reported.
     pub(crate) incomplete: bool,
     /// Places of the operations of each parser state.

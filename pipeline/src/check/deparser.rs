@@ -1,4 +1,4 @@
-//! What leaves and in which order, and what ingress tells the maps of the traffic manager.
+//! What leaves and in which order, and what ingress gives the maps of the traffic manager.
 
 use super::cx::{Cx, Env, InstanceRef, Place};
 use super::scope::Symbol;

@@ -51,7 +51,7 @@ impl Cx<'_> {
             else {
                 continue;
             };
-            // What calls something that is too much is too much as well: only the first one is told.
+            // What calls something that is too much is too much as well: only the first one is reported.
             if work.fits() || !largest.fits() {
                 continue;
             }

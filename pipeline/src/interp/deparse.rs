@@ -24,7 +24,7 @@ fn too_long() -> End {
 }
 
 impl Pass<'_> {
-    /// Puts the packet together and tells the descriptor. After an error the descriptor still
+    /// Puts the packet together and updates the descriptor. After an error the descriptor still
     /// describes the packet as it came.
     pub(super) fn deparse(&mut self) -> Result<(), End> {
         self.plan_tail()?;

@@ -236,7 +236,7 @@ impl Pass<'_> {
         self.engine.egress_is_identity && self.sink.is_none() && !slack_goes && !self.is_unparsed()
     }
 
-    /// Egress of a program that changes nothing there: only where the headers are is told.
+    /// Egress of a program that changes nothing there: only where the headers are is written.
     fn egress_unchanged(&mut self) {
         if self.engine.has_given_lengths {
             self.carried_in();

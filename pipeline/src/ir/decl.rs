@@ -389,7 +389,7 @@ pub enum Verify {
     /// Not looked at.
     #[default]
     Off,
-    /// Counted, and told in `std.checksum_error` or `std.crc_error`.
+    /// Counted, and reported in `std.checksum_error` or `std.crc_error`.
     Count,
     /// The packet drops, reason `checksum` or `crc`.
     Drop,
@@ -485,7 +485,7 @@ pub enum Covered {
     After(u32),
 }
 
-/// What ingress tells the traffic manager's maps when the program assigned no class itself.
+/// What ingress gives the traffic manager's maps when the program assigned no class itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Qos {
     /// DSCP and whether there is one.

@@ -1,4 +1,4 @@
-//! Intrinsic metadata: what the device tells a program and what a program tells the device.
+//! Intrinsic metadata: what the device gives a program and what a program gives the device.
 //!
 //! PSA splits this into several structs; here it is one list with, for each field, which control may
 //! read and write it. The layout in memory is [`crate::exec::Intrinsic`].

@@ -144,7 +144,7 @@ pub enum Touch {
     Write(Option<SourceSpan>),
 }
 
-/// Is told about every use that can be reached.
+/// Receives every use that can be reached.
 pub trait Watch {
     /// A header's contents are used while these headers are valid.
     fn touch(&mut self, touch: Touch, instance: InstanceId, now: Validity);

@@ -2,7 +2,7 @@
 //!
 //! A live switch starts at once: another thread compiles, and the burst after it is done runs machine
 //! code. It compiles at every level up to the one that was asked for, each of which takes a few times as long as the one
-//! before and makes faster code. All engines do the same, so that nothing but speed tells when that was.
+//! before and makes faster code. All engines do the same, so that nothing but speed shows when that was.
 //! Commands whose time is virtual compile first and do not use this.
 
 use super::engine::Recipe;
@@ -15,7 +15,7 @@ use crate::passes;
 use crate::state::State;
 use std::sync::{Arc, OnceLock};
 
-/// What is told when there will be no machine code, or no better than that of the level given.
+/// What is reported when there will be no machine code, or no better than that of the level given.
 pub type Complain = dyn FnOnce(Option<u8>, CompileError) + Send;
 
 /// An engine that interprets until another thread has compiled the program.

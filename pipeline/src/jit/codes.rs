@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The code that was made of a program for one layout.
 #[derive(Debug)]
 struct Made {
-    /// The program as it was before the passes: its address tells it from others while this is held.
+    /// The program as it was before the passes: its address distinguishes it from others while this is held.
     source: Weak<Program>,
     facts: Facts,
     options: Options,

@@ -1,6 +1,6 @@
 //! The code of a program as text, with the lines of the program that it came from.
 //!
-//! The generator tells Cranelift for each instruction which source span it was made for, as a number into a
+//! The generator gives Cranelift for each instruction which source span it was made for, as a number into a
 //! list of spans. Cranelift prints these numbers in its own form, and knows ranges of machine code for
 //! them; here both become comments. Machine code is shown as it is, disassembled from its bytes.
 

@@ -1,4 +1,4 @@
-//! The memory itself: mapping, reference counts, and the tag that tells regions apart.
+//! The memory itself: mapping, reference counts, and the tag that distinguishes regions.
 //!
 //! Chunks lie side by side, large ones behind the others, or each behind a guard ([`super::guard`]); an address is a shift and an addition in both layouts.
 

@@ -2,7 +2,7 @@
 //!
 //! Metadata and fields are looked at for the whole program, without an order: what any expression reads
 //! counts, wherever it stands. Locals belong to one body, which is a graph without cycles, so that one
-//! turn against its order tells exactly which are read later.
+//! turn against its order finds exactly which are read later.
 
 use crate::ids::*;
 use crate::ir::eval::operands;

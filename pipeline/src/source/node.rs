@@ -22,7 +22,7 @@ pub struct Node {
 pub enum NodeKind {
     /// Nothing written, `~` or `null`.
     Null,
-    /// A text, a number, a name: told apart by who reads it.
+    /// A text, a number, a name: distinguished by who reads it.
     Scalar(Scalar),
     /// A list.
     List(Vec<Node>),

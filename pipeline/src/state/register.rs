@@ -73,7 +73,7 @@ impl Locks {
         Locks { several_workers, stripes: [const { AtomicBool::new(false) }; STRIPES] }
     }
 
-    /// The place of the array tells registers apart: programs that follow each other may number them differently.
+    /// The place of the array distinguishes registers: programs that follow each other may number them differently.
     pub(super) fn lock(&self, array: &RegisterArray, index: u64) -> Option<u32> {
         if !self.several_workers {
             return None;

@@ -21,7 +21,7 @@ const PORTS: u16 = 8;
 /// How long a packet is waited for that its program delays or holds.
 const LONGEST: Time = Time::from_ns(60_000_000_000);
 
-/// A frame to tell about, and the frames before it.
+/// A frame to trace, and the frames before it.
 struct Frames {
     link: LinkType,
     frames: Vec<Vec<u8>>,

@@ -68,7 +68,7 @@ pub(super) fn read<'n, T: de::Deserialize<'n>>(
     }
 }
 
-/// The names of the fields of a model, as its `Deserialize` tells them.
+/// The names of the fields of a model, as its `Deserialize` lists them.
 pub(super) fn fields_of<T: de::Deserialize<'static>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
     // It ends in an error: there is nothing to read.

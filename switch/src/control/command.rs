@@ -116,7 +116,7 @@ pub(crate) struct WorkerLink {
     me: usize,
     ring: Ring,
     subscribers: Vec<Subscriber>,
-    /// What is to be told to them.
+    /// What is to be sent to them.
     notices: Vec<Notice>,
 }
 
@@ -143,7 +143,7 @@ impl WorkerLink {
         }
     }
 
-    /// Notes the time, and tells whether there is something to do.
+    /// Notes the time, and returns whether there is something to do.
     #[inline]
     pub(crate) fn polled(&self, now: Time) -> bool {
         self.ring.polled_ps.store(now.as_ps(), Ordering::Relaxed);

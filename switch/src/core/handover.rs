@@ -38,7 +38,7 @@ struct Handed {
     charge: Option<SharedCharge>,
 }
 
-/// Both ends of what one worker and another tell each other.
+/// Both ends of what one worker and another exchange.
 struct Peer {
     packets: Producer<Handed>,
     handed: Consumer<Handed>,

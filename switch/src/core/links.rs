@@ -70,7 +70,7 @@ impl Core {
         Some(self.ports[slot].port.as_mut())
     }
 
-    /// Looks at the links; messages tell what changed, and what ports found out since they were opened.
+    /// Looks at the links; messages say what changed, and what ports found out since they were opened.
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
         for index in 0..self.ports.len() {

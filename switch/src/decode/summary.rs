@@ -1,4 +1,4 @@
-//! `summary.yaml`: which fields of a program are told in one line, and what their values are called.
+//! `summary.yaml`: which fields of a program are printed in one line, and what their values are called.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ type Field = (InstanceId, FieldId);
 /// Lowest value, highest value, name.
 type Named = Vec<(u128, u128, String)>;
 
-/// What is told about packets of a program.
+/// What is printed of packets of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub(super) addresses: Vec<(Field, Field)>,

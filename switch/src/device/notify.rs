@@ -4,7 +4,7 @@
 //! and when a CNP goes out, and `frames` builds it. What the notification point does not keep, the link
 //! addresses of the flow, is remembered here for as long as a window of the flow may be open.
 //!
-//! A mark seen by ingress (an end point, or a switch that is told) is answered straight out of the port that the
+//! A mark seen by ingress (an end point, or a switch that is notified) is answered straight out of the port that the
 //! packet came in by, to whoever sent it there. A mark that egress writes is answered as if the receiver had
 //! sent the CNP: it enters ingress by the port that the marked packet leaves by, and the program routes it.
 

@@ -1,4 +1,4 @@
-//! Connections: what two ends tell each other out of band, as `ibv_rc_pingpong` does, and the way to RTS.
+//! Connections: what two ends exchange out of band, as `ibv_rc_pingpong` does, and the way to RTS.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! An end point driven by commands, one JSON object a line: what `wireyard host` reads and answers.
 //!
 //! The commands are the verbs of a small program: register memory, create and connect a queue pair, post work, wait
-//! for completions. What two ends must tell each other (queue pair, key, address) is in the answers; a person or a
+//! for completions. What two ends must exchange (queue pair, key, address) is in the answers; a person or a
 //! test carries it across, as `ibv_rc_pingpong` does over TCP. Time is an argument; files are read and written only
 //! where a command names one.
 

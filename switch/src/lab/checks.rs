@@ -251,7 +251,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Something must arrive as long as there is something to send and nobody was told to stand still.
+    /// Something must arrive as long as there is something to send and no host is paused.
     fn check_standstill(&mut self) -> Result<(), Violation> {
         let now = self.now();
         let (statuses, delivered) = self.open_statuses();

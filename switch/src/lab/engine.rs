@@ -216,7 +216,7 @@ impl Lab {
         captured.collect()
     }
 
-    /// Runs to the end. `pulse` is told at every sample how far it is, and says whether to go on.
+    /// Runs to the end. `pulse` gets at every sample how far it is, and says whether to go on.
     pub fn run(&mut self, pulse: &mut dyn FnMut(Pulse) -> bool) -> Outcome {
         self.run_paced(&mut |at| at, &mut |now, _| pulse(now))
     }

@@ -32,7 +32,7 @@ fn wire(host: &HostSetup, behind: u64) -> u64 {
 /// The shortest time from a flow's first post to its last acknowledgement, if its ends are joined.
 pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
     let (messages, length) = host::messages(spec);
-    // Rounds are told one by one.
+    // Rounds are reported one by one.
     let messages = if spec.rounds > 1 { 1 } else { messages? };
     let there = one_way(scenario, spec, (messages, u64::from(length)))?;
     let setups = links_of(scenario, spec)?;

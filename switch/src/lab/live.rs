@@ -10,12 +10,12 @@
 //! run the process at all for longer than `live::clock::LATE_MAX` the clock stands still, and the report says for how long.
 //!
 //! * [`load`]: what a scenario asks of the machine, and the factor that follows.
-//! * `told`: what the report says of it.
+//! * `reported`: what the report says of it.
 //! * [`against`]: a live run held against a virtual one.
 
 pub mod against;
 pub mod load;
-mod told;
+mod reported;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ pub fn run(
     if !matches!(outcome, Outcome::Interrupted) {
         results::judge(&mut report, &lab).map_err(|wrong| format!("{wrong:?}"))?;
     }
-    told::fill(&mut report, &live, &left_out);
+    reported::fill(&mut report, &live, &left_out);
     let run = Run {
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,

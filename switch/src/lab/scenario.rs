@@ -275,7 +275,7 @@ pub struct Tuning {
     pub kmax: Option<Bytes>,
     /// Its height.
     pub pmax: Option<Probability>,
-    /// Occupancy of a lossless priority group at which its peer is told to stop.
+    /// Occupancy of a lossless priority group at which its peer is paused.
     pub xoff_at: Option<Bytes>,
 }
 

@@ -1,4 +1,4 @@
-//! The packet that broke a check: who it is, and its story as `wireyard trace` tells it.
+//! The packet that broke a check: which it is, and its trace as of `wireyard trace`.
 //!
 //! A run keeps no traces: they would cost more than the run. It is a function of build, seed and scenario instead, so it is run
 //! again: once to see after which event the check no longer holds, once more with the trace on at that device and instant. Nothing
@@ -15,7 +15,7 @@ use super::checks::{Violation, port_name};
 use super::engine::{Lab, Outcome, Pulse};
 use crate::core::Core;
 
-/// Passes that are told where it is not known which packet it was.
+/// Passes that are shown where it is not known which packet it was.
 const PASSES_MAX: usize = 4;
 /// Bytes of a packet that are shown.
 const BYTES_MAX: usize = 96;

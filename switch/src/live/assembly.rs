@@ -44,7 +44,7 @@ impl<'a> Assembly<'a> {
         Ok(assembly)
     }
 
-    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `tell` hears what the user should know.
+    /// Opens each port at its worker, and then gives every worker its queues and begins capture files. `tell` gets notices for the user.
     ///
     /// # Errors
     /// A port or its capture file cannot be opened, or the queues do not fit these ports.

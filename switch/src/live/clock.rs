@@ -2,7 +2,7 @@
 //!
 //! Where one loop moves frames through several devices, a machine that is busy with something else stops them all, and the
 //! cables between them too. Their clock stops with them: it is the time of day as long as what is due is served within
-//! [`LATE_MAX`], and gives up what is more. What it gave up is counted and told, and so is how late everything was served:
+//! [`LATE_MAX`], and gives up what is more. What it gave up is counted and reported, and so is how late everything was served:
 //! that much the devices did see.
 //!
 //! It can go slower than the day by a whole factor: every device then lives so many times slower, links, timers and pauses

@@ -38,7 +38,7 @@ fn two_digits(ratio: f64) -> String {
 }
 
 impl Progress {
-    /// Begins now. Lines are shown on a terminal only, unless told to be `quiet`.
+    /// Begins now. Lines are shown on a terminal only, unless `quiet` is set.
     ///
     /// # Errors
     /// Signals cannot be caught.

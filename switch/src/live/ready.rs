@@ -1,4 +1,4 @@
-//! Which ports may have frames: one descriptor tells it of all of them, asked once for a poll of the device.
+//! Which ports may have frames: one descriptor reports it of all of them, asked once for a poll of the device.
 //!
 //! The cost of a poll is that of the ports that have something, not that of those that there are. A port whose rings are memory
 //! (AF_XDP) or that has no descriptor is asked always and costs no system call. Not here: how long to spin and to sleep.
@@ -24,7 +24,7 @@ pub(super) struct Ready {
     changes: Option<u64>,
     /// All ports are asked always: nothing has to be looked at but the bell.
     asks_all: bool,
-    /// The end of a sleep has told who is readable.
+    /// The end of a sleep has reported who is readable.
     is_told: bool,
 }
 

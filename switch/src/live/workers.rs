@@ -205,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// What tells a worker which of its ports have frames.
+    /// What reports to a worker which of its ports have frames.
     ///
     /// # Errors
     /// Too many open files.

@@ -206,7 +206,7 @@ impl CapturePort {
     }
 
     /// Makes the reader stand on an undelivered record; false at the end of the input. A damaged
-    /// input ends at the damage, told once.
+    /// input ends at the damage, reported once.
     fn find_next(&mut self) -> Result<bool, PortError> {
         if self.pending {
             return Ok(true);
@@ -330,7 +330,7 @@ impl Port for CapturePort {
             match self.deliver(mem, now, out) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What was read before the damage is delivered; the damage is told by the next call.
+                // What was read before the damage is delivered; the damage is reported by the next call.
                 Err(error) if out.len() == before => return Err(error),
                 Err(error) => {
                     self.late = Some(error);

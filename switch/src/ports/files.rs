@@ -42,7 +42,7 @@ impl Output<'_> {
 }
 
 /// Checks the output and capture files of ports against each other, against the ports' inputs, and against `sources`, the
-/// files that the program was read from. Each of them can be written, or is told here.
+/// files that the program was read from. Each of them can be written, or is reported here.
 ///
 /// # Errors
 /// The file, with what is wrong.

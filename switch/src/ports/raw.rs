@@ -219,7 +219,7 @@ impl RawRx {
         })
     }
 
-    /// True while received frames wait here for the next burst: the socket does not tell of them.
+    /// True while received frames wait here for the next burst: the socket does not report them.
     pub(super) fn holds(&self) -> bool {
         self.cutting.is_some() || !self.chunks.is_empty()
     }

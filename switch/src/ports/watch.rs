@@ -1,6 +1,6 @@
 //! The life of a network interface under a port: missing, down, gone, back again.
 //!
-//! The kernel tells a socket once that its interface went down (ENETDOWN); here it is found out
+//! The kernel reports to a socket once that its interface went down (ENETDOWN); here it is found out
 //! whether it is down or gone, and said with the command that helps. A port claims its interface: another switch on it would
 //! double frames, or one of the two would be deaf.
 
@@ -123,7 +123,7 @@ impl Watch {
         self.state = LinkState::Up;
     }
 
-    /// A socket said that its interface does not work. The error, unless it was told before.
+    /// A socket said that its interface does not work. The error, unless it was reported before.
     pub(super) fn lost(&mut self, index: u32) -> Option<PortError> {
         let before = self.state;
         // The same name on a new interface: ours is gone all the same.

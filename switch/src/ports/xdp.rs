@@ -34,7 +34,7 @@ use super::watch::Watch;
 use super::{ChecksumStatus, LinkState, LinkType, Port, PortCaps, PortError, PortSpec, PortStats};
 use super::{RxFrame, TxDone, TxFrame};
 
-/// How often the interface is looked at: an AF_XDP socket does not tell that its link went down.
+/// How often the interface is looked at: an AF_XDP socket does not report that its link went down.
 const LOOK_EVERY: Span = Span::from_ms(100);
 const TAG_BYTES: u32 = 4;
 /// An AF_XDP port.
@@ -106,7 +106,7 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// Looks at the interface now and then. An error is told once.
+    /// Looks at the interface now and then. An error is reported once.
     fn look(&mut self, mem: &mut PacketMemory, now: Time) -> Result<(), PortError> {
         if now < self.look_at {
             return Ok(());

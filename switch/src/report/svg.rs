@@ -27,7 +27,7 @@ const LEGEND_LINE: f64 = 15.0;
 /// Between the name of the axis and the legend.
 const LEGEND_GAP: f64 = 8.0;
 
-/// Dark enough for text on white, told apart by the colour-blind (after Okabe and Ito).
+/// Dark enough for text on white, distinguishable by the colour-blind (after Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
     ["#0b5c97", "#b8500a", "#00745a", "#8a3a72", "#6b5b00", "#1b8fc4", "#7a1f1f", "#444444"];
 const DASHES: [&str; 4] = ["", "6 2", "2 2", "8 2 2 2"];

@@ -11,7 +11,7 @@
 //! sent at once, so a congestion signal is never lost; the price is one CNP earlier than N, counted in
 //! [`NpCounters::evicted`].
 //!
-//! Not here: who is told (`frames` addresses the CNP), and what the sender does ([`super::rp`]).
+//! Not here: who is notified (`frames` addresses the CNP), and what the sender does ([`super::rp`]).
 
 use std::collections::{HashMap, VecDeque};
 

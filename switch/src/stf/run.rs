@@ -63,7 +63,7 @@ struct How<'a> {
     max_state: Option<u64>,
     /// The text of the script, under the name that it was given by.
     source: &'a Arc<SourceFile>,
-    /// Tell the story of every packet. A packet that is traced is done by the interpreter, so that a
+    /// Trace every packet. A packet that is traced is done by the interpreter, so that a
     /// script is told only after it failed.
     told: bool,
 }

@@ -109,7 +109,7 @@ impl Watchdog {
         }
     }
 
-    /// Starts polling from `now`, with `see` telling the present totals of each queue.
+    /// Starts polling from `now`, with `see` giving the present totals of each queue.
     pub(crate) fn arm(&mut self, now: Time, see: impl Fn(u8) -> Sight) {
         if self.poll_at == Time::MAX {
             self.poll_at = now + self.config.poll;

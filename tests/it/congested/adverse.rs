@@ -1,5 +1,5 @@
 //! What peers and cables do to a lossless switch, on veth: a storm of pauses, a peer that obeys none, an interface that goes down with
-//! a full queue. Each is told, counted and bounded, and the third port loses nothing by it.
+//! a full queue. Each is reported, counted and bounded, and the third port loses nothing by it.
 
 use std::time::{Duration, Instant};
 

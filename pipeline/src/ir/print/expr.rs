@@ -11,7 +11,7 @@ pub(super) fn hash_name(algorithm: HashAlgorithm) -> &'static str {
     found.map_or("hash", |(name, _)| name)
 }
 
-/// The name of a local with its id, which tells two of one name apart.
+/// The name of a local with its id, which distinguishes two of one name.
 pub(super) fn local_name(locals: &IdVec<LocalId, Local>, id: LocalId) -> String {
     locals.get(id).map_or_else(|| id.to_string(), |local| format!("{}%{}", local.name, id.0))
 }

@@ -23,7 +23,7 @@ impl Verifier<'_> {
         }
         for node in order {
             let id = BlockId(node.index() as u32);
-            // What nothing reaches is told elsewhere.
+            // What nothing reaches is reported elsewhere.
             let Some(mut held) = entry[id] else { continue };
             let place = format!("{}.{id}", site.name);
             let block = &site.body.blocks[id];

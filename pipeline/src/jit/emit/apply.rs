@@ -99,7 +99,7 @@ impl Emit<'_> {
             self.b.ins().jump(miss, &[]);
             return Ok(());
         }
-        // Both ways lead to one place where the action is run. Whether it was a hit is told only
+        // Both ways lead to one place where the action is run. Whether it was a hit is reported only
         // where that matters.
         let run = self.b.create_block();
         let params = if hit == miss { 2 } else { 3 };

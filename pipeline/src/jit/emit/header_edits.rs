@@ -81,7 +81,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Moves headers to where they leave, and tells the descriptor.
+    /// Moves headers to where they leave, and updates the descriptor.
     pub(super) fn put_together(&mut self, tail: &Tail) -> Result<(), CompileError> {
         let on_path = self.on_path.as_ref().map(|on| on.packet);
         let packet = on_path.ok_or_else(|| internal("code without a path"))?;

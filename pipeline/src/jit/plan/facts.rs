@@ -85,7 +85,7 @@ impl Control<'_> {
         }
     }
 
-    /// The greatest value that an expression can have, as far as its form tells.
+    /// The greatest value that an expression can have, as far as its form shows.
     pub(in crate::jit) fn most(&self, id: ExprId) -> u128 {
         let expr = &self.program.exprs[id];
         let of_type = ones(expr.bits);

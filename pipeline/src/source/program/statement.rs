@@ -1,4 +1,4 @@
-//! Statements: strings by the grammar, maps by the one key that tells which.
+//! Statements: strings by the grammar, maps by the one key that says which.
 
 use crate::ast::{ApplyStmt, Name, Stmt, StmtKind};
 use crate::diag::codes;
@@ -75,7 +75,7 @@ pub(crate) static LEARN: MapShape = MapShape {
     ],
 };
 
-/// Every statement that is a map; the first key of each tells it apart.
+/// Every statement that is a map; the first key of each identifies it.
 pub(crate) static FORMS: &[&MapShape] = &[&IF, &SWITCH, &APPLY, &CALL, &UPDATE, &LEARN];
 
 /// A list of statements, or one alone.

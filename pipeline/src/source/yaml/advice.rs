@@ -1,4 +1,4 @@
-//! What to tell a person about YAML's own errors and surprises.
+//! Advice on YAML's own errors and surprises.
 //!
 //! The language puts expressions into YAML, and YAML gives a meaning to some of their signs: `!` at
 //! the start is a tag, `&` an anchor, `*` an alias, `: ` a pair, `,` in a flow list an item. Nearly

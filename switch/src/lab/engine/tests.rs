@@ -45,7 +45,7 @@ flows:
   - { from: h1, to: sink, start: 5 us }
 ";
 
-/// What can be told apart: every flow, every link, every core.
+/// What can be distinguished: every flow, every link, every core.
 #[derive(Debug, PartialEq)]
 struct Seen {
     flows: Vec<FlowStatus>,

@@ -1,6 +1,6 @@
 //! A live run held against the same scenario in virtual time.
 
-use super::{Live, told};
+use super::{Live, reported};
 use crate::report::{Cell, Column, Figure, Report, Table, Unit};
 
 /// Figures that must agree.
@@ -50,7 +50,7 @@ pub fn fill(report: &mut Report, virtual_run: &Report, live: &Live, percent: f64
             let mut text =
                 format!("{now} live, {before} in virtual time: {away}, allowed {percent} %");
             if !passed {
-                text += &format!("; {}", told::scheduling(live));
+                text += &format!("; {}", reported::scheduling(live));
             }
             verdicts.push((format!("live {name}"), passed, text));
         }

@@ -4,7 +4,7 @@ use super::{Window, queues};
 use crate::report::Report;
 use crate::tm::CLASSES;
 
-/// Reasons that are told.
+/// Reasons that are shown.
 const TOLD_MAX: usize = 4;
 
 pub(super) fn fill(report: &mut Report, window: &Window<'_>) {

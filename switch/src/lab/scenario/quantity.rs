@@ -26,7 +26,7 @@ where
     }
 }
 
-/// A bit rate; zero is told apart from what cannot be read.
+/// A bit rate; zero is distinguished from what cannot be read.
 pub(super) fn rate(decoder: &mut Decoder<'_>, node: &Node) -> Option<BitsPerSec> {
     let text = decoder.scalar(node, "a bit rate")?.text;
     let digits: String = text.chars().take_while(|c| !c.is_ascii_alphabetic()).collect();
@@ -45,7 +45,7 @@ pub(super) fn span(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     quantity::<Interval>(decoder, node).map(|interval| interval.value.span())
 }
 
-/// A time from the start of the run; one before it is told apart.
+/// A time from the start of the run; one before it is distinguished.
 pub(super) fn instant(decoder: &mut Decoder<'_>, node: &Node) -> Option<Span> {
     let text = decoder.scalar(node, "a time")?.text;
     if text.trim_start().starts_with('-') {

@@ -1,7 +1,7 @@
 //! The tiny XDP program that hands frames to an AF_XDP socket, by the raw bpf(2) system call.
 //!
 //! A VLAN tag that the sender's kernel (a veth peer) or the card keeps beside the frame is not part of
-//! what an AF_XDP socket gets. Where the driver can tell it, the program asks for it and stores it in
+//! what an AF_XDP socket gets. Where the driver can report it, the program asks for it and stores it in
 //! front of the frame ([`read_tag`]).
 //!
 //! Program, map and attachment are file descriptors: when the process ends, however it ends, the
@@ -223,7 +223,7 @@ pub struct Attachment {
 /// EPERM; EBUSY if another program is attached; EOPNOTSUPP, EINVAL or ERANGE where the driver cannot
 /// do it in this mode or with this MTU.
 pub fn attach(map: &SocketMap, index: u32, mode: XdpMode, frags: bool) -> io::Result<Attachment> {
-    // Only a driver can tell the tag, and only to a program made for its device.
+    // Only a driver can report the tag, and only to a program made for its device.
     let function = match mode {
         XdpMode::Native => kernel_function(KERNEL_FUNC_VLAN_TAG),
         XdpMode::Generic => None,

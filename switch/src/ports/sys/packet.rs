@@ -163,7 +163,7 @@ impl Batch {
     }
 
     /// Receives into `bufs` from byte `offset` of each chunk on, what is longer goes on in `overflow` ([`LARGE_BYTES`] for each
-    /// message), and gives the number of frames; what they are tells [`Batch::received`]. The socket has a `virtio_net_hdr`
+    /// message), and gives the number of frames; what they are is in [`Batch::received`]. The socket has a `virtio_net_hdr`
     /// and auxiliary data.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! One descriptor that waits for several and tells which (epoll(7)), and sleeps (poll(2), prctl(2)).
+//! One descriptor that waits for several and reports which (epoll(7)), and sleeps (poll(2), prctl(2)).
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -63,7 +63,7 @@ impl Waiter {
     }
 }
 
-/// Most descriptors that one call tells of.
+/// Most descriptors that one call reports.
 pub const READABLE_MAX: usize = 64;
 
 /// Sleeps until one of the descriptors is readable, a signal comes, or the time is over.

@@ -162,7 +162,7 @@ fn path(
     )
 }
 
-/// No more points than can be told apart: of each column the first, least, most and last.
+/// No more points than can be distinguished: of each column the first, least, most and last.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= 4 * COLUMNS {
         return points.to_vec();

@@ -27,7 +27,7 @@ pub enum QpState {
 pub struct PathMtu(u32);
 
 impl PathMtu {
-    /// 1,024 bytes: what a queue pair has until it is told.
+    /// 1,024 bytes: what a queue pair has until it is set.
     pub const DEFAULT: PathMtu = PathMtu(1024);
 
     /// 256, 512, 1024, 2048 or 4096 bytes.

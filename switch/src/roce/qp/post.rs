@@ -82,7 +82,7 @@ impl QueuePair {
             return Err(PostError::BadLength);
         }
         let packets = self.link.mtu.packets(len);
-        // 2^31 bytes at a path MTU of 256 would take 2^23 PSNs, one more than can be told apart.
+        // 2^31 bytes at a path MTU of 256 would take 2^23 PSNs, one more than can be distinguished.
         if packets > MAX_OUTSTANDING { Err(PostError::BadLength) } else { Ok(packets) }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Responses are accepted in PSN order only. One that is ahead says that an earlier one was lost and makes
 //! the requester ask again from there; one that is behind is a copy. After a repeated READ the packets of
-//! the old and of the new answer may mix, so First and Middle are not told apart, but length and end are.
+//! the old and of the new answer may mix, so First and Middle are not distinguished, but length and end are.
 
 use wireyard_tables::time::Time;
 

@@ -261,7 +261,7 @@ fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
     tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
     assert_eq!(tm.next_effect(), Due::At(first), "a packet waits for the link");
     drain(&mut tm, first, Time::MAX);
-    // All of it is charged, so its peer is told to stop; when it has left, to go on.
+    // All of it is charged, so its peer is paused; when it has left, to go on.
     let now = Time::from_ns(10_000);
     let last = send(&mut tm, now, 4_000);
     assert!(tm.has_events() && tm.next_event().is_some());

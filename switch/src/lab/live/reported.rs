@@ -17,7 +17,7 @@ pub(super) fn fill(report: &mut Report, live: &Live, left_out: &[Expect]) {
     for expect in left_out {
         report.skip(expect.figure.clone(), "only virtual time can promise it");
     }
-    // What was expected and did not come may be the machine's doing: the reader is told how it behaved.
+    // What was expected and did not come may be the machine's doing: the report says how it behaved.
     let error = scheduling(live);
     for verdict in report.verdicts.iter_mut().filter(|verdict| verdict.failed()) {
         verdict.found += &format!("; live: {error}");
