@@ -64,7 +64,7 @@ pub enum LabCommand {
     Compare(CompareArgs),
     /// Run a study: a scenario with many settings and seeds.
     #[command(
-        after_help = "Examples:\n  wireyard lab sweep programs/lab/study_marking.yaml -o out\n  wireyard lab sweep study.yaml -o out --shard 3/16\n  wireyard lab \
+        after_help = "Examples:\n  wireyard lab sweep programs/lab/studies/marking.yaml -o out\n  wireyard lab sweep study.yaml -o out --shard 3/16\n  wireyard lab \
         sweep study.yaml -o out --slurm 16\n\nA study that was killed goes on where it was when it is run again."
     )]
     Sweep(SweepArgs),
@@ -73,7 +73,7 @@ pub enum LabCommand {
     Merge(MergeArgs),
     /// Search the best setting of a study's ranges in a stated number of runs.
     #[command(
-        after_help = "Example: wireyard lab tune programs/lab/study_marking.yaml --budget 100 -o out"
+        after_help = "Example: wireyard lab tune programs/lab/studies/marking.yaml --budget 100 -o out"
     )]
     Tune(TuneArgs),
 }
