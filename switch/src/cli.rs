@@ -47,6 +47,8 @@ enum Status {
 
 /// Something of a result did not reach standard output, and somebody wanted it: no success.
 static OUTPUT_IS_LOST: AtomicBool = AtomicBool::new(false);
+/// The reader of standard output went away.
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
 
 /// Runs a command line.
 pub fn run(cli: Cli) -> ExitCode {
@@ -97,14 +99,19 @@ fn print(text: &str) {
     note_written(terminal::out(text));
 }
 
-/// Remembers output that was lost, and says so once; a reader that went away (`| head`) has what it wanted.
+/// Marks output that was lost, and reports it once; a reader that went away (`| head`) has what it wanted.
 fn note_written(written: io::Result<()>) {
-    if let Err(error) = written
-        && error.kind() != ErrorKind::BrokenPipe
-        && !OUTPUT_IS_LOST.swap(true, Ordering::Relaxed)
-    {
+    let Err(error) = written else { return };
+    if error.kind() == ErrorKind::BrokenPipe {
+        READER_IS_GONE.store(true, Ordering::Relaxed);
+    } else if !OUTPUT_IS_LOST.swap(true, Ordering::Relaxed) {
         complain(&format!("standard output: {error}"));
     }
+}
+
+/// True when nobody reads standard output any more: what would be printed again and again ends.
+fn reader_is_gone() -> bool {
+    READER_IS_GONE.load(Ordering::Relaxed)
 }
 
 /// Prints JSON.

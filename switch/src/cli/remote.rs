@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::args::{Command, SwitchArgs};
-use super::{Status, complain};
+use super::{Status, complain, reader_is_gone};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::change::Kind;
@@ -69,6 +69,9 @@ fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
             print::clear_screen();
         }
         once(&remote)?;
+        if reader_is_gone() {
+            return Ok(());
+        }
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
 }

@@ -75,6 +75,26 @@ fn digests_packets_and_events_are_heard_and_packets_are_sent() {
     rig.switch.end("TERM").expect(0, &[]);
 }
 
+/// `wireyard top --json | head -1` ends.
+#[test]
+fn what_is_printed_again_and_again_ends_with_its_reader() {
+    let Some(_network) = private_network("readers that go away") else { return };
+    let rig = rig(PROGRAM, &[]);
+    for words in [["top", "--watch=0.1"], ["stats", "--watch=0.1"]] {
+        let mut child = listen(&rig, &words);
+        drop(child.stdout.take());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while child.try_wait().expect("a child").is_none() {
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                panic!("{words:?} goes on without a reader");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 #[test]
 fn captures_begin_and_end_while_packets_pass() {
     let Some(_network) = private_network("captures by command") else { return };

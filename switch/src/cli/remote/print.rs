@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use serde_json::Value;
 
 use super::super::{note_written, print};
+use super::reader_is_gone;
 use crate::terminal;
 
 /// Rows of a table that are kept for the width of its columns; what follows has those widths.
@@ -70,10 +71,8 @@ impl Rows {
     /// One more; false when nobody reads any more.
     pub(super) fn add(&mut self, object: Value) -> bool {
         if self.as_json {
-            let written = terminal::out_json(&format!("{object}\n"));
-            let is_read = written.is_ok();
-            note_written(written);
-            return is_read;
+            line(&object);
+            return !reader_is_gone();
         }
         let names = object.as_object().into_iter().flat_map(|map| map.keys());
         for name in names {
@@ -85,7 +84,7 @@ impl Rows {
         if self.kept.len() >= ROWS_KEPT {
             self.finish();
         }
-        true
+        !reader_is_gone()
     }
 
     /// The rest.

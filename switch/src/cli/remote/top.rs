@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, print};
+use super::{Outcome, print, reader_is_gone};
 use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &TopArgs) -> Outcome {
                 super::super::print(&text);
             }
         }
-        if args.once {
+        if args.once || reader_is_gone() {
             return Ok(());
         }
         before = now;

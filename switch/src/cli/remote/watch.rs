@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Outcome, print};
+use super::{Outcome, print, reader_is_gone};
 use crate::cli::args::{DigestArgs, EventsArgs, PacketArgs, PacketCommand, SwitchArgs, UntilArgs};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -33,7 +33,7 @@ fn watch(
             false => super::super::print(&(people(&notice) + "\n")),
         }
         left = left.saturating_sub(1);
-        left > 0
+        left > 0 && !reader_is_gone()
     })
 }
 
