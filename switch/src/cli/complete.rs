@@ -22,8 +22,10 @@ fn line() -> Vec<String> {
 /// What the switch says about itself.
 fn description() -> Option<Value> {
     let line = line();
-    let named = line.iter().position(|word| word == "--switch").and_then(|at| line.get(at + 1));
-    let named = named.cloned().or_else(|| env::var("WIREYARD_SWITCH").ok());
+    let apart = line.iter().position(|word| word == "--switch").and_then(|at| line.get(at + 1));
+    let joined = line.iter().find_map(|word| word.strip_prefix("--switch=").map(str::to_owned));
+    let named = joined.or_else(|| apart.cloned());
+    let named = named.or_else(|| env::var("WIREYARD_SWITCH").ok());
     describe(&Remote::connect(named.as_deref()).ok()?).ok()
 }
 

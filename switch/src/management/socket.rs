@@ -204,12 +204,18 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Folders in which a client looks: its own, and that of root, whose switches may be open to a group.
+/// Folders in which a client looks: the chosen one; else its own, and that of root, whose switches may be open to a group. One that
+/// belongs to somebody else, as another user can make it in /tmp, is left alone.
 fn folders() -> Vec<PathBuf> {
     let own = folder();
-    let roots = PathBuf::from("/run/wireyard");
-    let is_chosen = of_environment("WIREYARD_RUN_DIR").is_some();
-    if is_chosen || own == roots { vec![own] } else { vec![own, roots] }
+    if of_environment("WIREYARD_RUN_DIR").is_some() {
+        return vec![own];
+    }
+    let users = [user(), 0];
+    let mut all = vec![own, PathBuf::from("/run/wireyard")];
+    all.dedup();
+    all.retain(|folder| fs::metadata(folder).is_ok_and(|found| users.contains(&found.uid())));
+    all
 }
 
 /// The switches that run: names and sockets.

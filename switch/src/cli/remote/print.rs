@@ -9,7 +9,7 @@ use super::super::{note_written, print};
 use super::reader_is_gone;
 use crate::terminal;
 
-/// Rows of a table that are kept for the width of its columns; what follows has those widths.
+/// Rows of a table that are kept for the width of its columns; what follows has those widths, while it has no other columns.
 const ROWS_KEPT: usize = 1000;
 
 /// One object as a line of JSON.
@@ -76,8 +76,10 @@ impl Rows {
         }
         let names = object.as_object().into_iter().flat_map(|map| map.keys());
         for name in names {
-            if !self.columns.contains(name) && self.widths.is_none() {
+            if !self.columns.contains(name) {
                 self.columns.push(name.clone());
+                // Behind rows that are printed it takes another head.
+                self.widths = None;
             }
         }
         self.kept.push(object);
