@@ -14,6 +14,14 @@ pub use stmt::{ApplyStmt, Stmt, StmtKind};
 
 use crate::ir::{ControllerHeader, SourceSpan};
 
+/// The name and the number of `stack[2]`; a name without one is a header or a whole stack.
+pub fn element(name: &str) -> (&str, Option<u32>) {
+    match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        Some((stack, at)) => (stack, at.parse().ok()),
+        None => (name, None),
+    }
+}
+
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sp<T> {

@@ -190,6 +190,17 @@ pub fn name(text: Text<'_>) -> Parsed<Name> {
     dotted(text, 1)
 }
 
+/// `name`, or `name[2]` for an element of a stack.
+pub fn header(text: Text<'_>) -> Parsed<Name> {
+    let trimmed = text.text.trim();
+    let (stack, at) = crate::ast::element(trimmed);
+    if at.is_none() {
+        return name(text);
+    }
+    name(Text { text: stack, ..text })?;
+    Ok(Sp::new(trimmed.to_owned(), trimmed_span(text)))
+}
+
 /// `name` or `library.name`.
 pub fn name_in_library(text: Text<'_>) -> Parsed<Name> {
     dotted(text, 2)

@@ -195,12 +195,12 @@ pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig
     node::read(node, found)
 }
 
-/// The largest number that a port may have: 0 is no port, and those from the control plane's on mean other things.
+/// The largest number that a port may have; those from the control plane's on mean other things.
 pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
 
 /// True for a number that a port may have.
 pub(crate) fn is_port(number: u16) -> bool {
-    (1..=PORT_MAX).contains(&number)
+    number <= PORT_MAX
 }
 
 /// `of_queues` gets what each port says about its queues.
@@ -221,7 +221,7 @@ fn read_ports(
         let number = key.scalar.text.parse::<u16>().ok().filter(|number| is_port(*number));
         let Some(number) = number else {
             let text = key.scalar.text.as_str();
-            let message = format!("`{text}` is not a port number: use 1 to {PORT_MAX}");
+            let message = format!("`{text}` is not a port number: use 0 to {PORT_MAX}");
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;
         };

@@ -159,9 +159,8 @@ fn port_specifications_are_refused_with_a_way_out() {
     let says = [
         ("1=foo:bar", "known are xdp, raw, pnet, tap, pcap"),
         ("x=raw:lo", "`x` is not a port number"),
-        ("0=raw:lo", "use 1 to 65532"),
-        ("65533=raw:lo", "use 1 to 65532"),
-        ("70000=raw:lo", "use 1 to 65532"),
+        ("65533=raw:lo", "use 0 to 65532"),
+        ("70000=raw:lo", "use 0 to 65532"),
         ("1=raw:", "names no interface"),
         ("1=raw:a_name_of_16_byte", "at most 15 bytes"),
         ("1=raw:lo,link=token_ring", "known are ethernet, infiniband, opa, erf"),

@@ -224,7 +224,7 @@ fn a_bad_file_changes_nothing() {
             "ports: { 1: { interface: 'raw:sw1' }, 2: { interface: 'raw:sw1' } }\n",
             "is port 1 already",
         ),
-        ("ports: { 0: { interface: 'raw:sw1' } }\n", "not a port number: use 1 to 65532"),
+        ("ports: { 65533: { interface: 'raw:sw1' } }\n", "not a port number: use 0 to 65532"),
         ("ports: { 1: { interface: 'raw:sw1', rate: 1Gbps } }\n", "write them in switch.yaml"),
         ("program: x.yaml\n", "only `ports` is read here"),
         // What an editor leaves for a moment.

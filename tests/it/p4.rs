@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_pipeline::source::{Loader, check_p4, parse_program};
+use wireyard_switch::program::EngineKind;
+use wireyard_switch::stf::run::{Outcome, run_file};
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::{shared, skip};
 
@@ -116,28 +119,64 @@ fn wrong_programs_of_the_collection_are_refused() {
     });
 }
 
+/// The ways that the packet tests of one program run: both engines, the compiled one at levels that follow each other from program to
+/// program; all with `WIREYARD_P4_EVERY_LEVEL`.
+fn ways(program: usize) -> Vec<(EngineKind, u8)> {
+    let (interpreter, compiled) = (EngineKind::Interpreter, EngineKind::Jit);
+    if std::env::var_os("WIREYARD_P4_EVERY_LEVEL").is_some() {
+        return (0..=LEVEL_MAX)
+            .flat_map(|level| [(interpreter, level), (compiled, level)])
+            .collect();
+    }
+    vec![(interpreter, 0), (compiled, (program % (usize::from(LEVEL_MAX) + 1)) as u8)]
+}
+
+#[test]
+fn packet_tests_of_the_collection_pass() {
+    let Some(folder) = collection("packet_tests_of_the_collection_pass") else { return };
+    let paths = listed(&folder, &["stf.txt"]);
+    judged("passed.txt", &paths, |path| {
+        let number = paths.iter().position(|one| one == path).unwrap_or(0);
+        let script = path.with_extension("stf");
+        for (engine, level) in ways(number) {
+            match run_file(&script, engine, level, &[]) {
+                Outcome::Passed { .. } => {}
+                Outcome::Failed(text) | Outcome::Malformed(text) => {
+                    let way = format!("{} at level {level}", engine.name());
+                    return Err(text.replace(&*script.to_string_lossy(), &way));
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
 /// Every engine and level, through the binary.
 #[test]
-fn a_v1model_program_passes_its_packet_test() {
-    let output = Command::new(wireyard())
-        .args(["test", "data/p4/router.stf", "--every-level"])
-        .output()
-        .expect("wireyard starts");
-    let text = [output.stdout.as_slice(), &output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    assert!(output.status.success(), "{text}");
+fn v1model_programs_pass_their_packet_tests() {
+    for script in ["data/p4/router.stf", "data/p4/places.stf"] {
+        let output = Command::new(wireyard())
+            .args(["test", script, "--every-level"])
+            .output()
+            .expect("wireyard starts");
+        let text = [output.stdout.as_slice(), &output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(output.status.success(), "{text}");
+    }
 }
 
 /// The YAML of a program's tree is read again and gives the same tree.
 #[test]
 fn the_yaml_of_a_p4_program_is_the_same_program() {
-    let loader = Loader::new(Vec::new(), &[]);
-    let parsed = parse_program("data/p4/router.p4".as_ref(), &loader).expect("the program");
-    let yaml = wireyard_pipeline::ast::print::units(&parsed.units);
-    let memory = Loader::in_memory([("again.yaml", yaml.as_str())], &[]);
-    let again =
-        parse_program("again.yaml".as_ref(), &memory).unwrap_or_else(|why| panic!("{why}\n{yaml}"));
-    assert_eq!(wireyard_pipeline::ast::print::units(&again.units), yaml);
+    for program in ["data/p4/router.p4", "data/p4/places.p4"] {
+        let loader = Loader::new(Vec::new(), &[]);
+        let parsed = parse_program(program.as_ref(), &loader).expect("the program");
+        let yaml = wireyard_pipeline::ast::print::units(&parsed.units);
+        let memory = Loader::in_memory([("again.yaml", yaml.as_str())], &[]);
+        let again = parse_program("again.yaml".as_ref(), &memory)
+            .unwrap_or_else(|why| panic!("{why}\n{yaml}"));
+        assert_eq!(wireyard_pipeline::ast::print::units(&again.units), yaml);
+    }
 }
 
 /// No panic and no endless work for any change of a program: bytes removed, doubled, exchanged.

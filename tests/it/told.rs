@@ -175,18 +175,22 @@ fn a_script_says_where_an_entry_is_wrong() {
 #[test]
 fn a_port_has_a_number_that_ports_have() {
     let folder = tempfile::tempdir().unwrap();
-    for number in ["0", "65533", "65535", "65536", "x"] {
+    for number in ["65533", "65535", "65536", "x"] {
         let text = format!("ports: {{ {number}: {{ rate: 1Gbps }} }}\n");
         let config = write(folder.path(), "switch.yaml", &text);
-        let says = format!("`{number}` is not a port number: use 1 to 65532");
+        let says = format!("`{number}` is not a port number: use 0 to 65532");
         run(&["check", "--config", &config]).expect(1, &[&says]);
         if number != "x" {
             let port = format!("{number}=raw:nowhere");
-            let says = format!("port `{port}`: use 1 to 65532");
+            let says = format!("port `{port}`: use 0 to 65532");
             run(&["run", "programs/l2_switch", "--port", &port]).expect(2, &[&says]);
         }
     }
-    let config = write(folder.path(), "switch.yaml", "ports: { 65532: { rate: 1Gbps } }\n");
+    let config = write(
+        folder.path(),
+        "switch.yaml",
+        "ports: { 0: { rate: 1Gbps }, 65532: { rate: 1Gbps } }\n",
+    );
     run(&["check", "--config", &config]).expect(0, &[]);
 }
 
@@ -353,4 +357,46 @@ fn an_entry_has_rates_of_its_own() {
         "{}",
         ir(&again)
     );
+}
+
+/// Port 0 is a port like every other; a packet without a decision is dropped all the same.
+#[test]
+fn port_0_receives_and_sends() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = "pipeline: example
+ingress:
+  - switch: std.ingress_port
+    cases:
+      0: [ std.egress_port = 1 ]
+      1: [ std.egress_port = 0, clone(7) ]
+      2: [ std.multicast_group = 3 ]
+";
+    write(folder.path(), "program.yaml", program);
+    let script = format!(
+        "ports 0 1 2 3
+mirroring_add 7 0
+mc_mgrp_create 3
+mc_node_create 0 0 1
+mc_node_associate 3 0
+packet 0 {FRAME}
+expect 1 {FRAME}
+wait
+packet 1 {FRAME}
+expect 0 {FRAME}
+expect 0 {FRAME}
+wait
+packet 2 {FRAME}
+expect 0 {FRAME}
+expect 1 {FRAME}
+wait
+packet 3 {FRAME}
+expect_drop no_decision
+"
+    );
+    let script = write(folder.path(), "t.stf", &script);
+    run(&["test", &script, "--every-level"]).expect(0, &[]);
+    // Without the port the decision leads nowhere.
+    let text = format!("ports 1\npacket 1 {FRAME}\nexpect_drop no_such_port\n");
+    let script = write(folder.path(), "t.stf", &text);
+    run(&["test", &script, "--every-level"]).expect(0, &[]);
 }

@@ -89,8 +89,12 @@ impl Out {
 }
 
 fn name_list(names: &[Name]) -> String {
-    let names: Vec<&str> = names.iter().map(|name| name.value.as_str()).collect();
-    format!("[{}]", names.join(", "))
+    // Brackets of an element end a list of YAML.
+    let one = |name: &Name| match element(&name.value).1 {
+        Some(_) => format!("\"{}\"", name.value),
+        None => name.value.clone(),
+    };
+    format!("[{}]", names.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 fn expression_list(values: &[AstExpr]) -> String {

@@ -105,11 +105,38 @@ impl Cx<'_> {
             self.no_such(name, "a header", |symbol| matches!(symbol, Symbol::Instance(_)));
             return Vec::new();
         };
-        match self.instance_ref(index) {
+        let found = self.instance_ref(index);
+        match found.and_then(|found| self.element_named(found, element(&name.value).1, name)) {
             Some(InstanceRef::One(id)) => vec![id],
             Some(InstanceRef::Stack(stack)) => self.elements(stack),
             None => Vec::new(),
         }
+    }
+
+    /// The element of a stack that a name with a number means; without a number what it is.
+    pub(super) fn element_named(
+        &mut self,
+        found: InstanceRef,
+        at: Option<u32>,
+        name: &Name,
+    ) -> Option<InstanceRef> {
+        let Some(at) = at else { return Some(found) };
+        let elements = match found {
+            InstanceRef::Stack(stack) => self.elements(stack),
+            InstanceRef::One(_) => {
+                let text =
+                    format!("`{}` is one header: it has no elements", element(&name.value).0);
+                self.report.error(codes::WRONG_KIND, name.span, text);
+                return None;
+            }
+        };
+        let one = elements.get(at as usize).copied();
+        if one.is_none() {
+            let text =
+                format!("the stack has {} elements; there is none of number {at}", elements.len());
+            self.report.error(codes::DOES_NOT_FIT, name.span, text);
+        }
+        one.map(InstanceRef::One)
     }
 
     pub(super) fn elements(&self, stack: StackId) -> Vec<InstanceId> {

@@ -272,9 +272,13 @@ impl<'a> Cx<'a> {
 
     /// The instance or stack that an `extract` names.
     fn extracted(&mut self, name: &Name) -> Option<InstanceRef> {
-        let bound = Sp::new(self.env.bound(&name.value).to_string(), name.span);
+        let (header, at) = element(&name.value);
+        let bound = Sp::new(self.env.bound(header).to_string(), name.span);
         match self.scope.symbol(&bound.value) {
-            Some(Symbol::Instance(index)) => self.instance_ref(index),
+            Some(Symbol::Instance(index)) => {
+                let found = self.instance_ref(index)?;
+                self.element_named(found, at, name)
+            }
             _ => {
                 self.no_such(&bound, "a header", |symbol| matches!(symbol, Symbol::Instance(_)));
                 None

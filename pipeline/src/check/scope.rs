@@ -276,7 +276,7 @@ impl<'a> Scope<'a> {
 
     /// What a name of the shared space means.
     pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
-        self.symbols.get(name).map(|(symbol, _)| *symbol)
+        self.symbols.get(element(name).0).map(|(symbol, _)| *symbol)
     }
 }
 

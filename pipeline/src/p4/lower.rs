@@ -9,6 +9,7 @@ mod arch;
 mod assign;
 mod build;
 mod call;
+mod control;
 mod env;
 mod expr;
 mod externs;
@@ -18,12 +19,13 @@ mod operate;
 mod parser;
 mod psa;
 mod scan;
+mod standard;
 mod stmt;
 mod storage;
 mod table;
 mod v1model;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use super::tree::*;
@@ -81,7 +83,9 @@ struct Lower<'a> {
     /// Actions and tables that are made, by declaration and environment.
     actions: HashMap<String, String>,
     tables: HashMap<String, String>,
-    controls: HashMap<String, (String, usize)>,
+    /// Statements in front of the application of a table, by its name: what computes its keys.
+    computed_keys: HashMap<String, Vec<ast::Stmt>>,
+    controls: HashMap<String, control::Applied>,
     errors: BTreeMap<Rc<str>, String>,
     /// States of the parser, and the one that is being made.
     states: ast::Named<ast::StateDecl>,
@@ -91,7 +95,16 @@ struct Lower<'a> {
     emits: Vec<ast::Name>,
     /// Metadata with the lists of fields that it is in, and the lists that clones keep (`None`: nothing).
     listed: Vec<(String, Vec<u128>)>,
-    clones: std::collections::BTreeSet<Option<u128>>,
+    clones: BTreeSet<Option<u128>>,
+    /// What needs storage of its own: the round that finds it is done again with it (see [`program`]).
+    stored: &'a BTreeSet<String>,
+    wanted: BTreeSet<String>,
+    /// Standard metadata that the device sets: its name and what it is when it is read.
+    device_set: Vec<(String, ast::AstExpr)>,
+    /// Fields of it that ingress writes, and where they are.
+    standard_kept: HashMap<String, ast::AstExpr>,
+    /// `egress_spec` of ingress.
+    egress_spec: Option<ast::AstExpr>,
     /// `checksum_error` of the standard metadata.
     sum_error: Option<ast::AstExpr>,
     depth: usize,
@@ -100,7 +113,29 @@ struct Lower<'a> {
 }
 
 /// The tree of a program.
+///
+/// Whether a field of the standard metadata is ever written, and whether an argument of a control is the same in all applications, is known at the
+/// end only. So what turns out to need storage is noted, and the program is lowered again with it.
 pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
+    let mut stored = BTreeSet::new();
+    loop {
+        let mut found = Diagnostics::new();
+        let (unit, wanted) = round(checked, name, &stored, &mut found);
+        if wanted.is_subset(&stored) {
+            report.append(found);
+            return unit;
+        }
+        stored.extend(wanted);
+    }
+}
+
+/// The tree, with storage for what is in `stored`; and what else needs it.
+fn round(
+    checked: &Checked,
+    name: &str,
+    stored: &BTreeSet<String>,
+    report: &mut Diagnostics,
+) -> (Option<Unit>, BTreeSet<String>) {
     let root = env::root();
     let span = checked.decls.first().map_or(NOWHERE, |decl| decl.name.span);
     let mut lower = Lower {
@@ -118,6 +153,7 @@ pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -
         headers: HashMap::new(),
         actions: HashMap::new(),
         tables: HashMap::new(),
+        computed_keys: HashMap::new(),
         controls: HashMap::new(),
         errors: BTreeMap::new(),
         states: Vec::new(),
@@ -125,15 +161,20 @@ pub(super) fn program(checked: &Checked, name: &str, report: &mut Diagnostics) -
         arch: arch::Arch::V1model,
         emits: Vec::new(),
         listed: Vec::new(),
-        clones: std::collections::BTreeSet::new(),
+        clones: BTreeSet::new(),
+        stored,
+        wanted: BTreeSet::new(),
+        device_set: Vec::new(),
+        standard_kept: HashMap::new(),
+        egress_spec: None,
         sum_error: None,
         depth: 0,
         statements: 0,
         span,
     };
     lower.unit.name = Some(ast::Sp::new(names::plain(name), span));
-    lower.main()?;
-    Some(lower.unit)
+    let is_whole = lower.main().is_some();
+    (is_whole.then_some(lower.unit), lower.wanted)
 }
 
 impl Lower<'_> {

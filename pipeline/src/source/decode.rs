@@ -175,6 +175,11 @@ impl<'d> Decoder<'d> {
         self.read(node, "a name", syntax::name)
     }
 
+    /// A header, a stack, or an element of a stack: `h[0]`.
+    pub fn header(&mut self, node: &Node) -> Option<Name> {
+        self.read(node, "a header", syntax::header)
+    }
+
     /// A whole number from 0.
     pub fn count(&mut self, node: &Node) -> Option<Sp<u64>> {
         self.read(node, "a whole number", syntax::count)

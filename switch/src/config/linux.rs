@@ -74,7 +74,7 @@ fn interfaces(decoder: &mut Decoder<'_>, node: &Node) -> Option<BTreeMap<u16, St
     for (key, value) in decoder.pairs(node, "names of interfaces by port")? {
         let text = key.scalar.text.as_str();
         let Some(number) = text.parse::<u16>().ok().filter(|number| is_port(*number)) else {
-            let message = format!("`{text}` is not a port number: use 1 to {PORT_MAX}");
+            let message = format!("`{text}` is not a port number: use 0 to {PORT_MAX}");
             decoder.diagnostics.error(codes::WRONG_TYPE, key.span, message);
             continue;
         };

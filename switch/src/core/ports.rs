@@ -134,7 +134,7 @@ impl Ports {
     /// Whether a port may have this number.
     pub(super) fn check_number(&self, number: u16) -> Result<(), String> {
         if !is_port(number) {
-            return Err(format!("port {number}: use 1 to {PORT_MAX}"));
+            return Err(format!("port {number}: use 0 to {PORT_MAX}"));
         }
         if self.find(number).is_some() {
             return Err(format!("port {number} already exists"));

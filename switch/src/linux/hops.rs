@@ -278,10 +278,12 @@ fn action(
 ) -> ActionCall {
     let (link, gateway) = place;
     let mut facts = Facts { number: single.number, ..Facts::default() };
-    if let Some(known) = model.link(link) {
-        (facts.port, facts.mac, facts.mtu) = (known.port.unwrap_or(0), known.mac, known.mtu);
+    let port = model.link(link).and_then(|known| Some((known.port?, known)));
+    if let Some((number, known)) = port {
+        (facts.port, facts.mac, facts.mtu) = (number, known.mac, known.mtu);
     }
-    let reached = model.neighbour(link, gateway).and_then(|neighbour| {
+    let neighbour = port.and_then(|_| model.neighbour(link, gateway));
+    let reached = neighbour.and_then(|neighbour| {
         facts.neighbour = neighbour;
         mapped.call("action", &facts)
     });

@@ -19,7 +19,7 @@ fn invalid(text: impl Into<String>) -> ControlError {
 pub fn number(port: u32) -> Result<u16, ControlError> {
     let number = u16::try_from(port).ok().filter(|number| crate::config::is_port(*number));
     number.ok_or_else(|| {
-        invalid(format!("port {port}: ports have numbers from 1 to {}", crate::config::PORT_MAX))
+        invalid(format!("port {port}: ports have numbers from 0 to {}", crate::config::PORT_MAX))
     })
 }
 
@@ -48,7 +48,7 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
 /// # Errors
 /// Nothing has changed.
 pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Value, ControlError> {
-    let port = if request.port == 0 { None } else { Some(number(request.port)?) };
+    let port = request.port.map(number).transpose()?;
     match request.file.as_str() {
         "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
         file => {
@@ -67,9 +67,10 @@ pub fn send(control: &Control, request: &wire::PacketRequest) -> Result<Value, C
         return Err(invalid("the packet is empty"));
     }
     match (request.out, request.port) {
-        (true, port) => control.send(number(port)?, &request.packet)?,
-        (false, 0) => control.packet_out(&request.packet)?,
-        (false, port) => control.inject(number(port)?, &request.packet)?,
+        (true, Some(port)) => control.send(number(port)?, &request.packet)?,
+        (true, None) => return Err(invalid("say which port the packet leaves by")),
+        (false, None) => control.packet_out(&request.packet)?,
+        (false, Some(port)) => control.inject(number(port)?, &request.packet)?,
     }
     Ok(json!({ "sent": request.packet.len() }))
 }

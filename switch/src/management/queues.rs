@@ -80,7 +80,7 @@ pub fn shown(one: &QueueSettings) -> Value {
 /// Nothing has changed.
 pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> {
     let wanted = parse(&request.settings)?;
-    let port = if request.port == 0 { None } else { Some(number(request.port)?) };
+    let port = request.port.map(number).transpose()?;
     let queue = match request.queue {
         Some(queue) => Some(u8::try_from(queue).map_err(|_| invalid(format!("no queue {queue}")))?),
         None => None,

@@ -164,7 +164,7 @@ impl PortSpec {
             let number = match spec.number {
                 Some(number) => {
                     let number = u16::try_from(number).ok().filter(|number| is_port(*number));
-                    number.ok_or_else(|| format!("port `{text}`: use 1 to {PORT_MAX}"))?
+                    number.ok_or_else(|| format!("port `{text}`: use 0 to {PORT_MAX}"))?
                 }
                 None => index as u16 + 1,
             };

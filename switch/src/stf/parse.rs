@@ -9,7 +9,7 @@ const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, 
      add, setdefault, remove, member, group, value_set, register, register_write, register_reset, \
      register_read, meter_set_rates, meter_array_set_rates, meter_get_rates, mirroring_get, \
      mc_mgrp_create, mc_node_create, \
-     mc_node_associate, mirroring_add, check_counter, check_drops, check_punts, \
+     mc_node_associate, mirroring_add, mirroring_add_mc, check_counter, check_drops, check_punts, \
      check_parser_errors, check_register, check_entries, program, config, entries, ports, link";
 
 type Parsed<T> = Result<T, String>;
@@ -57,9 +57,8 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
         | "meter_set_rates"
         | "meter_array_set_rates"
         | "mirroring_get" => cli_statement(keyword, rest),
-        "mc_mgrp_create" | "mc_node_create" | "mc_node_associate" | "mirroring_add" => {
-            replication_statement(keyword, rest)
-        }
+        "mc_mgrp_create" | "mc_node_create" | "mc_node_associate" | "mirroring_add"
+        | "mirroring_add_mc" => replication_statement(keyword, rest),
         "check_counter" => check_counter(rest),
         "check_register" => {
             let (text, comparison) = split_comparison(rest)?;
@@ -170,6 +169,9 @@ fn replication_statement(keyword: &str, rest: &str) -> Parsed<Statement> {
         "mc_node_associate" => {
             Ok(Statement::NodeAssociate(number(first, "a group")?, number(rest, "a node")?))
         }
+        "mirroring_add_mc" => {
+            Ok(Statement::MirrorGroup(number(first, "a session")?, number(rest, "a group")?))
+        }
         _ => Ok(Statement::Mirror(number(first, "a session")?, number(rest, "a port")?)),
     }
 }
@@ -204,7 +206,7 @@ fn key_value(word: &str) -> Option<(String, String)> {
     }
     let (name, value) = word.split_once(':')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]".contains(c));
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.[]$".contains(c));
     (is_name && !value.is_empty()).then(|| (name.to_owned(), value.to_owned()))
 }
 
@@ -446,6 +448,7 @@ mod tests {
             Ok(Statement::Register("flow".into(), 3, Some("psn".into()), 16))
         );
         assert_eq!(statement("wait 5m"), Ok(Statement::Wait(Span::from_ms(300_000))));
+        assert_eq!(statement("mirroring_add_mc 8 3"), Ok(Statement::MirrorGroup(8, 3)));
         assert_eq!(
             statement("register_write c.regs 5 0x10"),
             Ok(Statement::Register("c.regs".into(), 5, None, 16))

@@ -142,6 +142,8 @@ pub enum Statement {
     NodeAssociate(u16, usize),
     /// `mirroring_add SESSION PORT`.
     Mirror(u16, u16),
+    /// `mirroring_add_mc SESSION GROUP`.
+    MirrorGroup(u16, u16),
     /// `check_counter`.
     CheckCounter(CounterName, bool, Comparison),
     /// `check_drops`.

@@ -234,6 +234,12 @@ impl Cx<'_> {
                 [PathPart::Name(space), PathPart::Name(name)] if space.value == "error" => {
                     return Some(name.clone());
                 }
+                [PathPart::Name(stack), PathPart::Index(at)] => {
+                    if let Ast::Number { value, .. } = &at.value {
+                        let name = format!("{}[{value}]", stack.value);
+                        return Some(Sp::new(name, arg.span));
+                    }
+                }
                 _ => {}
             }
         }

@@ -51,10 +51,9 @@ impl Lower<'_> {
                 _ => Vec::new(),
             };
             if !copies.is_empty() {
-                lower.unsupported(
-                    span,
-                    "arguments of a table's action that are copied back are not supported",
-                );
+                lower.with_flag(body, scope, span);
+                lower.copy_out(copies, span);
+                return;
             }
             let outer = std::mem::replace(&mut lower.env, scope);
             lower.inlined(span, |lower| lower.block(&body.statements));

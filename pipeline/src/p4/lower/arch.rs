@@ -8,7 +8,7 @@ use super::Lower;
 use super::build::{binary, named, number, path};
 use super::env::{BlockVal, Val};
 use super::scan::Mentions;
-use crate::ast::{AstBin, DeparserDecl, Sp, Stmt, StmtKind, TypeRef};
+use crate::ast::{AstBin, DeparserDecl, Sp, Stmt, StmtKind, TypeRef, element};
 use crate::diag::codes;
 
 /// An architecture that can be run.
@@ -140,12 +140,14 @@ impl Lower<'_> {
         let mut used = ingress.first;
         used.extend(egress.first);
         for (_, state) in &self.unit.parser {
-            used.extend(state.extract.iter().map(|name| name.value.clone()));
+            let names = state.extract.iter().map(|name| element(&name.value).0.to_owned());
+            used.extend(names);
         }
         self.unit.instances.retain(|(name, _)| used.contains(&name.value));
         let is_there =
             |name: &str| self.unit.instances.iter().any(|(known, _)| known.value == name);
-        let emit: Vec<_> = emit.into_iter().filter(|name| is_there(&name.value)).collect();
+        let emit: Vec<_> =
+            emit.into_iter().filter(|name| is_there(element(&name.value).0)).collect();
         let discard = self
             .unit
             .instances

@@ -13,6 +13,9 @@ use crate::ir::SourceSpan;
 impl Lower<'_> {
     /// `place = value` for one number.
     pub(super) fn set(&mut self, place: &AstExpr, value: AstExpr, span: SourceSpan) {
+        if *place == value || self.is_device_set(place) {
+            return;
+        }
         match &place.value {
             Ast::Path(path) => {
                 let to = Sp::new(path.clone(), place.span);
@@ -41,6 +44,18 @@ impl Lower<'_> {
     fn not_written(&mut self, span: SourceSpan) {
         self.unsupported(span, "this cannot be written")
             .note("the device sets it, or it is computed when it is read");
+    }
+
+    /// True for standard metadata that the device sets: the next round has storage for it.
+    fn is_device_set(&mut self, place: &AstExpr) -> bool {
+        let whole = match &place.value {
+            Ast::Slice { value, .. } => value,
+            _ => place,
+        };
+        let found = self.device_set.iter().find(|(_, value)| value == whole);
+        let Some((name, _)) = found else { return false };
+        self.wanted.insert(name.clone());
+        true
     }
 
     /// `to = from` for values of one type.

@@ -142,7 +142,7 @@ impl Lower<'_> {
         place
     }
 
-    fn with_flag(&mut self, body: &Block, scope: super::env::Env, span: SourceSpan) {
+    pub(super) fn with_flag(&mut self, body: &Block, scope: super::env::Env, span: SourceSpan) {
         let flag = if returns(&body.statements) {
             let flag = self.new_meta("returned", 1, span);
             self.set(&flag, number(0, 1, span), span);
@@ -192,19 +192,7 @@ impl Lower<'_> {
         args: &[Arg],
         types: Vec<(u32, Type)>,
     ) -> Vec<CopyOut> {
-        let values: Vec<Option<(Val, Type)>> = params
-            .iter()
-            .zip(&info.order)
-            .map(|(param, at)| {
-                let arg = at
-                    .and_then(|at| args.get(at))
-                    .map(|arg| &arg.value)
-                    .or(param.default.as_ref())?;
-                let ty = self.declared(param.id);
-                let ty = super::super::types::with_types(&ty, &types);
-                Some((self.eval_as(arg, &ty), ty))
-            })
-            .collect();
+        let values = self.argument_values(params, info, args, &types);
         let mut copies = Vec::new();
         for (at, (param, value)) in params.iter().zip(&values).enumerate() {
             let Some((value, ty)) = value else {
@@ -224,13 +212,7 @@ impl Lower<'_> {
                     scope.bind(param.id, kept);
                 }
                 Direction::Out | Direction::InOut => {
-                    let simple = match value {
-                        Val::Scalar(place) => {
-                            matches!(&place.value, Ast::Path(path) if path.plain().is_some())
-                        }
-                        _ => true,
-                    };
-                    if simple && !shared {
+                    if is_fixed(value) && !shared {
                         if param.direction == Direction::Out {
                             self.invalidate(value, span);
                         }
@@ -249,6 +231,28 @@ impl Lower<'_> {
             }
         }
         copies
+    }
+
+    /// Arguments in the order of the parameters.
+    pub(super) fn argument_values(
+        &mut self,
+        params: &[Param],
+        info: &CallInfo,
+        args: &[Arg],
+        types: &[(u32, Type)],
+    ) -> Vec<Option<(Val, Type)>> {
+        let pairs = params.iter().zip(&info.order);
+        pairs
+            .map(|(param, at)| {
+                let arg = at
+                    .and_then(|at| args.get(at))
+                    .map(|arg| &arg.value)
+                    .or(param.default.as_ref())?;
+                let ty = self.declared(param.id);
+                let ty = super::super::types::with_types(&ty, types);
+                Some((self.eval_as(arg, &ty), ty))
+            })
+            .collect()
     }
 
     /// An argument that is only read: as it is now, also where the call changes what it is made of.
@@ -276,7 +280,7 @@ impl Lower<'_> {
         copy
     }
 
-    fn copy_out(&mut self, copies: Vec<CopyOut>, span: SourceSpan) {
+    pub(super) fn copy_out(&mut self, copies: Vec<CopyOut>, span: SourceSpan) {
         for (place, copy, ty) in copies {
             self.assign(&place, &copy, &ty, span);
         }
@@ -382,11 +386,7 @@ impl Lower<'_> {
             Val::Block(block) => {
                 match &block.decl.kind {
                     DeclKind::Control(control) => {
-                        let scope = self.block_scope(block, &control.constructor);
-                        let copies =
-                            self.bind_arguments(&scope, &control.params, info, args, Vec::new());
-                        self.call_control(block, control, scope, span);
-                        self.copy_out(copies, span);
+                        self.call_control(block, control, info, args, span);
                     }
                     DeclKind::Parser(parser) => {
                         let scope = self.block_scope(block, &parser.constructor);
@@ -400,82 +400,6 @@ impl Lower<'_> {
                 Val::Nothing
             }
             _ => Val::Nothing,
-        }
-    }
-
-    /// The scope of a block, with its constructor's arguments.
-    pub(super) fn block_scope(
-        &mut self,
-        block: &BlockVal,
-        constructor: &[Param],
-    ) -> super::env::Env {
-        let scope = block.env.inner(&block.name);
-        for (at, param) in constructor.iter().enumerate() {
-            let value = match block.args.get(at) {
-                Some(Val::Nothing) | None => {
-                    param.default.as_ref().map_or(Val::Nothing, |value| self.eval(value))
-                }
-                Some(value) => value.clone(),
-            };
-            let ty = self.declared(param.id);
-            let value = match &value {
-                Val::Scalar(scalar) => match known(scalar) {
-                    Some(known) => {
-                        let bits = self.bits(&ty, scalar.span);
-                        Val::Scalar(number(known, bits, scalar.span))
-                    }
-                    None => value,
-                },
-                _ => value,
-            };
-            scope.bind(param.id, value);
-        }
-        scope
-    }
-
-    /// A control that is applied: a block of its own, which is made once for one instance.
-    fn call_control(
-        &mut self,
-        block: &Rc<BlockVal>,
-        control: &ControlDecl,
-        scope: super::env::Env,
-        span: SourceSpan,
-    ) {
-        let key = format!("{}", block.number);
-        let has_tables = control
-            .locals
-            .iter()
-            .any(|local| matches!(local.kind, DeclKind::Table(_) | DeclKind::Instance { .. }));
-        if let Some((_, times)) = self.controls.get_mut(&key) {
-            *times += 1;
-            if has_tables {
-                let text = format!(
-                    "`{}` is applied at two places; with tables or state of its own that is not supported",
-                    block.name
-                );
-                self.unsupported(span, text).help("instantiate it twice");
-                return;
-            }
-        }
-        let name = self.names.fresh(&block.name, self.env.clone().prefix());
-        self.controls.insert(key, (name.clone(), 1));
-        let outer = std::mem::replace(&mut self.env, scope);
-        let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
-        let made = self.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1);
-        self.returns = returns;
-        self.env = outer;
-        let Some(made) = made else { return };
-        self.unit.controls.push((Sp::new(name.clone(), block.decl.name.span), plain_control(made)));
-        self.push(Made::CallControl(Sp::new(name, span), Vec::new()), span);
-    }
-
-    /// What a control declares and does.
-    pub(super) fn control_body(&mut self, control: &ControlDecl) {
-        for local in &control.locals {
-            self.local(local);
-        }
-        if let Some(body) = &control.body {
-            self.block(&body.statements);
         }
     }
 
@@ -540,7 +464,12 @@ impl Lower<'_> {
     }
 }
 
-/// A block of `controls` without parameters.
-pub(super) fn plain_control(body: Vec<ast::Stmt>) -> ast::ControlDecl {
-    ast::ControlDecl { params: Vec::new(), body }
+/// Whether a place stays the same while a call runs: no part of its path is computed.
+pub(super) fn is_fixed(value: &Val) -> bool {
+    let Val::Scalar(place) = value else { return true };
+    let Ast::Path(path) = &place.value else { return false };
+    path.parts.iter().all(|part| match part {
+        ast::PathPart::Name(_) => true,
+        ast::PathPart::Index(at) => known(at).is_some(),
+    })
 }

@@ -7,7 +7,7 @@ use super::super::types::{Const, Def, Type};
 use super::build::{binary, call, cast, known, mux, named, not, number, path, slice, unsigned};
 use super::env::{Header, Val};
 use super::{Lower, Place};
-use crate::ast::{AstBin, AstExpr, PathPart, Sp, StmtKind};
+use crate::ast::{AstBin, AstExpr, StmtKind};
 use crate::ir::SourceSpan;
 
 impl Lower<'_> {
@@ -370,8 +370,24 @@ impl Lower<'_> {
         binary(AstBin::Concat, high, value, span)
     }
 
+    /// Values of expressions, the first first: what one does is not seen in those before it.
+    fn in_order<'e>(&mut self, items: impl Iterator<Item = &'e Expr>) -> Vec<Val> {
+        let mut values: Vec<(Val, Type)> = Vec::new();
+        for item in items {
+            let (value, before) = self.apart(|lower| lower.eval(item));
+            if !before.is_empty() {
+                for (value, ty) in &mut values {
+                    *value = self.keep_all(value, ty);
+                }
+                self.out.extend(before);
+            }
+            values.push((value, self.type_of(item)));
+        }
+        values.into_iter().map(|(value, _)| value).collect()
+    }
+
     fn list(&mut self, ty: &Type, items: &[Expr], span: SourceSpan) -> Val {
-        let values: Vec<Val> = items.iter().map(|item| self.eval(item)).collect();
+        let values = self.in_order(items.iter());
         let names: Vec<(Rc<str>, Type)> = match ty {
             Type::Struct(of) => of.fields.clone(),
             Type::Tuple(parts) | Type::Listed(parts, _) => parts
@@ -393,8 +409,9 @@ impl Lower<'_> {
     }
 
     fn record(&mut self, ty: &Type, given: &[(Ident, Expr)], span: SourceSpan) -> Val {
-        let values: Vec<(Rc<str>, Val)> =
-            given.iter().map(|(name, value)| (name.value.clone(), self.eval(value))).collect();
+        let values = self.in_order(given.iter().map(|(_, value)| value));
+        let names = given.iter().map(|(name, _)| name.value.clone());
+        let values: Vec<(Rc<str>, Val)> = names.zip(values).collect();
         let Type::Struct(of) = ty else { return Val::Struct(Rc::new(values)) };
         let fields = of.fields.iter().map(|(name, ty)| {
             let found =
@@ -437,14 +454,6 @@ impl Lower<'_> {
                 *at += bits;
                 Val::Scalar(call("lookahead", args, span))
             }
-        }
-    }
-
-    /// A path of names only, for the tree.
-    pub(super) fn plain_path(header: &Header) -> Option<String> {
-        match header.path.parts.first() {
-            Some(PathPart::Name(Sp { value, .. })) => Some(value.clone()),
-            _ => None,
         }
     }
 }

@@ -250,14 +250,12 @@ impl Lower<'_> {
     /// Headers leave in the order of `emit`.
     fn emit(&mut self, value: &Val, span: SourceSpan) {
         match value {
-            Val::Header(header) => {
-                let Some(name) = Self::plain_path(header) else { return };
-                if header.path.parts.len() > 1 {
-                    self.unsupported(span, "`emit` of one element of a stack is not supported");
-                    return;
+            Val::Header(header) => match super::parser::header_name(&header.path) {
+                Some(name) => self.emit_name(name, span),
+                None => {
+                    self.unsupported(span, "`emit` of a computed element of a stack");
                 }
-                self.emit_name(name, span);
-            }
+            },
             Val::Stack(stack) if stack.elements.is_empty() => {
                 self.emit_name(stack.name.clone(), span)
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::Type;
-use super::build::{known, number};
+use super::build::{binary, known, number, slice};
 use super::env::{BlockVal, Env, Val};
 use super::names::plain;
 use super::{Lower, Place};
@@ -326,16 +326,55 @@ impl Lower<'_> {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
-        if found.path.parts.iter().any(|part| matches!(part, ast::PathPart::Index(_))) {
-            self.unsupported(header.span, "`extract` into a numbered element of a stack")
+        if header_name(&found.path).is_none() {
+            self.unsupported(header.span, "`extract` into a computed element of a stack")
                 .help("extract `stack.next`");
             return;
         }
         let mut args = vec![Sp::new(ast::Ast::Path(found.path.clone()), header.span)];
         if let Some(length) = length {
-            args.push(self.scalar(length));
+            let bits = self.scalar(length);
+            if !is_whole_bytes(&bits) {
+                self.verify_whole_bytes(&bits, length, span);
+            }
+            args.push(bits);
         }
         self.run("extract", args, span);
+    }
+
+    /// A length that is no whole number of bytes is an error of its own in P4.
+    fn verify_whole_bytes(&mut self, bits: &ast::AstExpr, length: &Expr, span: SourceSpan) {
+        let ty = self.type_of(length);
+        let width = self.bits(&ty, span);
+        if width < 3 {
+            return;
+        }
+        let low = slice(bits.clone(), 2, 0, span);
+        let whole = binary(ast::AstBin::Eq, low, number(0, 3, span), span);
+        let error = self.error_value(&"ParserInvalidArgument".into(), span);
+        self.run("verify", vec![whole, error], span);
+    }
+}
+
+/// Whether a number of bits is always one of whole bytes, as it is written.
+fn is_whole_bytes(bits: &ast::AstExpr) -> bool {
+    match &bits.value {
+        ast::Ast::Number { value, .. } => value % 8 == 0,
+        ast::Ast::Cast(_, value) => is_whole_bytes(value),
+        ast::Ast::Binary(ast::AstBin::Mul, left, right) => {
+            is_whole_bytes(left) || is_whole_bytes(right)
+        }
+        ast::Ast::Binary(ast::AstBin::Shl, _, by) => known(by).is_some_and(|by| by >= 3),
+        ast::Ast::Binary(ast::AstBin::Concat, _, low) => match &low.value {
+            ast::Ast::Number { value, bits } => {
+                value % 8 == 0 && bits.is_some_and(|bits| bits >= 3)
+            }
+            _ => false,
+        },
+        ast::Ast::Binary(ast::AstBin::Add | ast::AstBin::Sub, left, right) => {
+            is_whole_bytes(left) && is_whole_bytes(right)
+        }
+        _ => false,
     }
 }
 
@@ -345,6 +384,17 @@ fn goes_to(state: &State, name: &str) -> bool {
         Transition::None => false,
         Transition::To(to) => &*to.value == name,
         Transition::Select(select) => select.cases.iter().any(|(_, to)| &*to.value == name),
+    }
+}
+
+/// `h`, or `h[2]` for an element of a stack whose number is known.
+pub(super) fn header_name(path: &ast::Path) -> Option<String> {
+    match path.parts.as_slice() {
+        [ast::PathPart::Name(name)] => Some(name.value.clone()),
+        [ast::PathPart::Name(name), ast::PathPart::Index(at)] => {
+            known(at).map(|at| format!("{}[{at}]", name.value))
+        }
+        _ => None,
     }
 }
 
@@ -367,7 +417,7 @@ fn leading_extracts(state: &mut StateDecl) {
     for statement in state.statements.drain(..count) {
         let ast::StmtKind::Call(_, args) = statement.kind else { continue };
         if let Some(Sp { value: ast::Ast::Path(path), span }) = args.into_iter().next()
-            && let Some(name) = path.plain()
+            && let Some(name) = header_name(&path)
         {
             state.extract.push(Sp::new(name, span));
         }

@@ -211,7 +211,7 @@ impl Lower<'_> {
             let ((), hit) = self.apart(|lower| lower.scoped(then));
             let ((), miss) = self.apart(|lower| lower.scoped(other));
             let apply = ApplyStmt { table: Sp::new(name, span), hit, miss, actions: Vec::new() };
-            self.push(ast::StmtKind::Apply(apply), span);
+            self.push_apply(apply, span);
             return;
         }
         let condition = self.scalar(condition);
@@ -361,7 +361,7 @@ impl Lower<'_> {
         }
         let apply =
             ApplyStmt { table: Sp::new(name, span), hit: Vec::new(), miss: Vec::new(), actions };
-        self.push(ast::StmtKind::Apply(apply), span);
+        self.push_apply(apply, span);
     }
 
     fn return_statement(&mut self, value: Option<&Expr>, span: SourceSpan) {

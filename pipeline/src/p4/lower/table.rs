@@ -23,15 +23,22 @@ impl Lower<'_> {
         let table = Sp::new(name, span);
         if !self.asks_hit(span) {
             let apply = ApplyStmt { table, hit: Vec::new(), miss: Vec::new(), actions: Vec::new() };
-            self.push(Made::Apply(apply), span);
+            self.push_apply(apply, span);
             return Val::Applied(number(0, 1, span));
         }
         let hit = self.new_meta("hit", 1, span);
         let ((), yes) = self.apart(|lower| lower.set(&hit, number(1, 1, span), span));
         let ((), no) = self.apart(|lower| lower.set(&hit, number(0, 1, span), span));
         let apply = ApplyStmt { table, hit: yes, miss: no, actions: Vec::new() };
-        self.push(Made::Apply(apply), span);
+        self.push_apply(apply, span);
         Val::Applied(hit)
+    }
+
+    /// The application of a table, behind what computes its keys.
+    pub(super) fn push_apply(&mut self, apply: ApplyStmt, span: SourceSpan) {
+        let computed = self.computed_keys.get(&apply.table.value).cloned().unwrap_or_default();
+        self.out.extend(computed);
+        self.push(Made::Apply(apply), span);
     }
 
     /// Whether the statement around asks for more than the application.
@@ -67,7 +74,7 @@ impl Lower<'_> {
             removes_idle: false,
             selector: None,
         };
-        self.table_keys(table, &mut made);
+        self.table_keys(table, &name, &mut made);
         for one in &table.actions {
             if let Some(action) = self.action_in_list(one, env, &name) {
                 made.actions.push(Sp::new(action, one.action.span));
@@ -84,27 +91,24 @@ impl Lower<'_> {
         Some(name)
     }
 
-    fn table_keys(&mut self, table: &TableDecl, made: &mut Table) {
+    fn table_keys(&mut self, table: &TableDecl, table_name: &str, made: &mut Table) {
         let mut names: Vec<String> = Vec::new();
+        let mut computed = Vec::new();
         for key in &table.keys {
             let ((value, before), ty) =
                 (self.apart(|lower| lower.scalar(&key.value)), self.type_of(&key.value));
-            if !before.is_empty() {
-                self.unsupported(
-                    key.value.span,
-                    "a key that does something, or is computed in several steps",
-                )
-                .help("compute it into a variable before `apply`");
-            }
             let bits = self.bits(&ty, key.value.span);
             let value = match (known(&value), bits) {
                 (Some(known), 1..) => number(known, bits, value.span),
                 _ => value,
             };
-            let value = if matches!(value.value, ast::Ast::Number { .. }) {
-                // A key is computed: a constant one is kept in metadata that is never written.
-                self.unsupported(key.value.span, "a constant as a key is not supported");
-                value
+            // A constant, and what takes several steps, is put into metadata in front of `apply`.
+            let value = if !before.is_empty() || known(&value).is_some() {
+                let place = self.new_meta("key", bits.max(1), key.value.span);
+                let ((), set) = self.apart(|lower| lower.set(&place, value, key.value.span));
+                computed.extend(before);
+                computed.extend(set);
+                place
             } else {
                 value
             };
@@ -123,6 +127,9 @@ impl Lower<'_> {
             let name = Some(Sp::new(unique, key.value.span));
             let kind = Sp::new(key.kind.value.to_string(), key.kind.span);
             made.key.push(KeyDecl { value, name, kind });
+        }
+        if !computed.is_empty() {
+            self.computed_keys.insert(table_name.to_owned(), computed);
         }
     }
 
@@ -333,6 +340,11 @@ impl Lower<'_> {
             ExprKind::Any => None,
             ExprKind::Mask(value, mask) => {
                 let (value, mask) = (sized(self, value), sized(self, mask));
+                // Bits outside of the mask say nothing.
+                let value = match (known(&value), known(&mask)) {
+                    (Some(bits_of), Some(mask)) => number(bits_of & mask, bits, value.span),
+                    _ => value,
+                };
                 Some(PatternDecl::Mask(value, mask))
             }
             ExprKind::Range(low, high) => {

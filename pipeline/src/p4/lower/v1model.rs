@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Type};
-use super::build::{binary, call, cast, known, mux, named, number};
+use super::build::{binary, call, cast, known, named, number};
 use super::env::{BlockVal, Val};
 use super::operate::both;
+use super::standard::{Half, INGRESS_ONLY};
 use super::stmt::returns;
 use super::{Lower, Place, Return};
 use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
@@ -31,35 +32,38 @@ impl Lower<'_> {
         let spec = self.new_meta("egress_spec", 9, span);
         let error = self.new_meta("checksum_error", 1, span);
         self.sum_error = Some(error.clone());
-        let ingress = self.standard(types.get(3)?, &spec, &error, false, span);
+        self.egress_spec = Some(spec.clone());
+        let standard = types.get(3)?;
+        let (parsed, _) = self.standard(standard, &spec, &error, Half::Parser, span);
+        let (ingress, begin) = self.standard(standard, &spec, &error, Half::Ingress, span);
         let scope = self.block_scope(&blocks[0], &parser.constructor);
-        let values = [Val::Packet, hdr.clone(), meta.clone(), ingress.clone()];
+        let values = [Val::Packet, hdr.clone(), meta.clone(), parsed];
         bind_all(&scope, &parser.params, &values);
         self.main_parser(parser, scope);
         let ((), verify) =
             self.apart(|lower| lower.v1_block(&blocks[1], &[hdr.clone(), meta.clone()]));
+        let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
+        let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
         let ((), mut body) =
             self.apart(|lower| lower.v1_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
-        let mut statements = verify;
+        let mut statements = begin;
+        statements.extend(verify);
         statements.append(&mut body);
         statements.append(&mut self.epilogue);
         self.unit.ingress = Some(Sp::new(statements, blocks[2].decl.name.span));
-        self.v1_egress(&blocks, &hdr, &meta, types.get(3)?, &error, span);
+        self.v1_egress(&blocks, (&hdr, &meta), &egress_spec, egress, span);
         Some(())
     }
 
     fn v1_egress(
         &mut self,
         blocks: &[Rc<BlockVal>],
-        hdr: &Val,
-        meta: &Val,
-        standard: &Type,
-        error: &AstExpr,
+        (hdr, meta): (&Val, &Val),
+        spec: &AstExpr,
+        (egress, begin): (Val, Vec<ast::Stmt>),
         span: SourceSpan,
     ) {
-        let spec = self.new_meta("egress_spec", 9, span);
-        let egress = self.standard(standard, &spec, error, true, span);
         let ((), computed) =
             self.apart(|lower| lower.v1_block(&blocks[4], &[hdr.clone(), meta.clone()]));
         let ((), left) =
@@ -76,12 +80,19 @@ impl Lower<'_> {
             self.apart(|lower| lower.v1_block(&blocks[3], &[hdr.clone(), meta.clone(), egress]));
         let mut seen = super::scan::Mentions::default();
         seen.statements(&self.unit, &body);
-        let Some(name) = plain_meta(&spec) else { return };
+        for (name, of_device) in INGRESS_ONLY {
+            let path = format!("std.{of_device}");
+            if seen.read.contains(&path) || seen.written.contains(&path) {
+                self.wanted.insert(format!("egress.{name}"));
+            }
+        }
+        let Some(name) = plain_meta(spec) else { return };
         let mut end = std::mem::take(&mut self.epilogue);
         if !seen.written.contains(&name) {
             end.remove(0);
         }
         body.append(&mut end);
+        body.splice(0..0, begin);
         if !body.is_empty() {
             self.unit.egress = Some(Sp::new(body, blocks[3].decl.name.span));
         }
@@ -102,7 +113,7 @@ impl Lower<'_> {
             let span = block.decl.name.span;
             self.unit
                 .controls
-                .push((Sp::new(name.clone(), span), super::call::plain_control(made)));
+                .push((Sp::new(name.clone(), span), super::control::plain_control(made)));
             self.push(Made::CallControl(Sp::new(name, span), Vec::new()), span);
         } else {
             self.out.extend(made);
@@ -119,65 +130,11 @@ impl Lower<'_> {
         let drop = ast::Stmt { kind: Made::Drop(None), span };
         let condition = both(dropped, no_group, span);
         let port = super::build::path(&["std", "egress_port"], span);
-        vec![
-            ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span },
-            ast::Stmt {
-                kind: Made::Assign(Sp::new(port, span), None, cast(16, spec.clone())),
-                span,
-            },
-        ]
-    }
-
-    /// `standard_metadata`, in ingress or in egress.
-    fn standard(
-        &mut self,
-        ty: &Type,
-        spec: &AstExpr,
-        error: &AstExpr,
-        egress: bool,
-        span: SourceSpan,
-    ) -> Val {
-        let Type::Struct(of) = ty else { return Val::Nothing };
-        let std = |name: &str| named(&["std", name], span);
-        let path = |name: &str| named(&["path", name], span);
-        let fields = of.fields.iter().map(|(name, _)| {
-            let value = match &**name {
-                "ingress_port" => cast(9, std("ingress_port")),
-                "egress_spec" => spec.clone(),
-                "egress_port" if egress => cast(9, std("egress_port")),
-                "egress_port" => number(0, 9, span),
-                "instance_type" => {
-                    let kinds = [
-                        ("clone_ingress", 1),
-                        ("clone_egress", 2),
-                        ("recirculate", 4),
-                        ("multicast", 5),
-                        ("resubmit", 6),
-                    ];
-                    kinds.into_iter().fold(number(0, 32, span), |other, (kind, value)| {
-                        let is = binary(AstBin::Eq, std("packet_path"), path(kind), span);
-                        mux(is, number(value, 32, span), other, span)
-                    })
-                }
-                "packet_length" => std("packet_length"),
-                "enq_timestamp" => cast(32, std("enqueue_ns")),
-                "enq_qdepth" => cast(19, std("enqueue_depth_bytes")),
-                "deq_timedelta" => {
-                    cast(32, binary(AstBin::Sub, std("dequeue_ns"), std("enqueue_ns"), span))
-                }
-                "deq_qdepth" => cast(19, std("dequeue_depth_bytes")),
-                "ingress_global_timestamp" => cast(48, std("ingress_ns")),
-                "egress_global_timestamp" => cast(48, std("now_ns")),
-                "mcast_grp" => std("multicast_group"),
-                "egress_rid" => std("instance"),
-                "checksum_error" => error.clone(),
-                "parser_error" => std("parser_error"),
-                "priority" => std("traffic_class"),
-                _ => number(0, 1, span),
-            };
-            (name.clone(), Val::Scalar(value))
-        });
-        Val::Struct(Rc::new(fields.collect()))
+        let mut end = std::mem::take(&mut self.epilogue);
+        end.push(ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span });
+        let port = Sp::new(port, span);
+        end.push(ast::Stmt { kind: Made::Assign(port, None, cast(16, spec.clone())), span });
+        end
     }
 
     /// A function of v1model.
@@ -254,12 +211,10 @@ impl Lower<'_> {
         let find = |name: &str| {
             fields.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
         };
-        if let Some(Val::Scalar(spec)) = find("egress_spec") {
-            self.set(&spec, number(DROP_PORT, 9, span), span);
-        }
+        let Some(Val::Scalar(spec)) = find("egress_spec") else { return };
+        self.set(&spec, number(DROP_PORT, 9, span), span);
         // In egress the group is decided long ago.
-        let in_ingress =
-            matches!(find("egress_port"), Some(Val::Scalar(port)) if known(&port).is_some());
+        let in_ingress = self.egress_spec.as_ref() == Some(&spec);
         if let (true, Some(Val::Scalar(group))) = (in_ingress, find("mcast_grp")) {
             self.set(&group, number(0, 16, span), span);
         }

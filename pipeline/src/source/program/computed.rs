@@ -93,7 +93,11 @@ pub(crate) static DEPARSER: MapShape = MapShape {
     name: "deparser",
     what: "the deparser",
     keys: &[
-        key("emit", Shape::OneOrMore(&Shape::Name), "Headers and stacks in order."),
+        key(
+            "emit",
+            Shape::OneOrMore(&Shape::Name),
+            "Headers, stacks and elements of stacks (`h[0]`) in order.",
+        ),
         key(
             "after",
             Shape::OneOrMore(&Shape::Either(&[Shape::Name, Shape::Map(&PAD)])),
@@ -218,7 +222,7 @@ fn masked(decoder: &mut Decoder<'_>, node: &Node) -> Vec<CoveredDecl> {
 
 pub(super) fn deparser(decoder: &mut Decoder<'_>, node: &Node) -> Option<DeparserDecl> {
     let fields = decoder.map(node, &DEPARSER)?;
-    let emit = fields.get("emit").map(|node| decoder.each(node, "a header", Decoder::name));
+    let emit = fields.get("emit").map(|node| decoder.each(node, "a header", Decoder::header));
     let after =
         fields.get("after").map(|node| decoder.each(node, "a trailer", after)).unwrap_or_default();
     let discard = fields

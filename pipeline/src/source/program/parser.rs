@@ -12,7 +12,11 @@ pub(crate) static STATE: MapShape = MapShape {
     name: "state",
     what: "a parser state",
     keys: &[
-        key("extract", Shape::OneOrMore(&Shape::Name), "Instances or stacks to extract."),
+        key(
+            "extract",
+            Shape::OneOrMore(&Shape::Name),
+            "Instances, stacks or elements of stacks (`h[0]`) to extract.",
+        ),
         key("verify", Shape::MapOf(&Shape::Name), "Conditions, and the error when one is 0."),
         key("do", Shape::OneOrMore(&Shape::Statement), "Statements."),
         key(
@@ -52,7 +56,7 @@ fn state(decoder: &mut Decoder<'_>, name: &Key, node: &Node) -> Option<StateDecl
     let fields = decoder.map(node, &STATE)?;
     let extract = fields
         .get("extract")
-        .map(|node| decoder.each(node, "an instance", Decoder::name))
+        .map(|node| decoder.each(node, "an instance", Decoder::header))
         .unwrap_or_default();
     let verify = fields.get("verify").map(|node| verify(decoder, node)).unwrap_or_default();
     let body = fields.get("do").map(|node| statements(decoder, node)).unwrap_or_default();

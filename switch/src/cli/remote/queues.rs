@@ -10,7 +10,7 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 pub(super) fn queue(args: &QueueArgs) -> Outcome {
     match &args.command {
         QueueCommand::List { port, queue } => show(&args.on, |remote| {
-            let (port, queue) = (port.unwrap_or(0), *queue);
+            let (port, queue) = (*port, *queue);
             ask(remote, &args.on, wire::QueueRequest { port, queue, settings: Vec::new() })
         }),
         QueueCommand::Set { port, queue, settings } => {
@@ -21,7 +21,7 @@ pub(super) fn queue(args: &QueueArgs) -> Outcome {
             };
             let remote = Remote::connect(args.on.switch.as_deref())?;
             let settings = settings.clone();
-            ask(&remote, &args.on, wire::QueueRequest { port: *port, queue, settings })
+            ask(&remote, &args.on, wire::QueueRequest { port: Some(*port), queue, settings })
         }
     }
 }
@@ -40,12 +40,11 @@ fn rows(on: &SwitchArgs, list: &Value) {
 
 pub(super) fn capture(args: &CaptureArgs) -> Outcome {
     let port = |text: &str| match text {
-        "all" => Ok(0),
+        "all" => Ok(None),
         number => number
             .parse::<u32>()
-            .ok()
-            .filter(|number| *number > 0)
-            .ok_or_else(|| format!("`{number}`: write the number of a port, or `all`")),
+            .map(Some)
+            .map_err(|_| format!("`{number}`: write the number of a port, or `all`")),
     };
     let request = match &args.command {
         CaptureCommand::List => None,

@@ -83,7 +83,7 @@ pub(super) fn packet(args: &PacketArgs) -> Outcome {
         PacketCommand::Send { hex, port, out } => {
             let request = wire::PacketRequest {
                 packet: crate::cli::trace::bytes(hex).map_err(|why| why.replace("--hex: ", ""))?,
-                port: out.or(*port).unwrap_or(0),
+                port: out.or(*port),
                 out: out.is_some(),
             };
             let remote = Remote::connect(args.on.switch.as_deref())?;

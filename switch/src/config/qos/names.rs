@@ -56,7 +56,7 @@ pub(in crate::config) fn check(
         let number = key.scalar.text.parse::<u16>();
         if !number.is_ok_and(is_port) {
             let text =
-                format!("`{}` is not a port: use a number, 1 to {PORT_MAX}", key.scalar.text);
+                format!("`{}` is not a port: use a number, 0 to {PORT_MAX}", key.scalar.text);
             found.error(codes::UNKNOWN, key.span, text);
         }
     }

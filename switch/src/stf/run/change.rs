@@ -63,17 +63,12 @@ impl Script {
                 if *port != CPU_PORT {
                     self.known_port(TestPort::Port(*port), "mirroring_add")?;
                 }
-                let session = Session {
-                    replicas: vec![Member { port: *port, instance: *id }],
-                    traffic_class: None,
-                    truncate_bytes: 0,
-                };
-                self.sandbox.core.replication.change(|all| {
-                    // One copy is never too many.
-                    let _ = all.set_session(*id, session);
-                    Ok(())
-                })
+                self.mirror(*id, vec![Member { port: *port, instance: *id }])
             }
+            Statement::MirrorGroup(id, group) => match self.groups.get(group) {
+                Some((_, members)) => self.mirror(*id, members.clone()),
+                None => Err(format!("there is no group {group}").into()),
+            },
             other => self.check(other),
         }
     }
@@ -170,6 +165,12 @@ impl Script {
             self.groups.get_mut(&group).ok_or(format!("there is no group {group}"))?;
         members.extend(ports.into_iter().map(|port| Member { port, instance }));
         self.publish_group(group)
+    }
+
+    /// A mirror session with a copy for each of these.
+    fn mirror(&mut self, id: u16, replicas: Vec<Member>) -> Result<(), Stop> {
+        let session = Session { replicas, traffic_class: None, truncate_bytes: 0 };
+        Ok(self.sandbox.core.replication.change(|all| all.set_session(id, session))?)
     }
 
     fn publish_group(&mut self, id: u16) -> Result<(), Stop> {

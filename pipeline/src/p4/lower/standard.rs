@@ -1,0 +1,135 @@
+//! `standard_metadata` of v1model: what each field is in the parser, in ingress and in egress.
+//!
+//! A field that the device sets is read where it is. A program may write it all the same, and other statements must read what was written then:
+//! such a field gets metadata of its own, filled when the control begins. What only ingress has, and egress reads, is carried.
+
+use std::rc::Rc;
+
+use super::super::types::Type;
+use super::Lower;
+use super::build::{binary, cast, mux, named, number};
+use super::env::Val;
+use super::storage::part;
+use crate::ast::{self, AstBin, AstExpr};
+use crate::ir::SourceSpan;
+
+/// Fields that egress cannot read from the device, with their names there.
+pub(super) const INGRESS_ONLY: [(&str, &str); 2] =
+    [("mcast_grp", "multicast_group"), ("parser_error", "parser_error")];
+
+/// Where the fields are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Half {
+    Parser,
+    Ingress,
+    Egress,
+}
+
+impl Lower<'_> {
+    /// The fields, and the statements that fill those with storage of their own when the control begins. What is carried from ingress is
+    /// filled by statements that are added to `epilogue`.
+    pub(super) fn standard(
+        &mut self,
+        ty: &Type,
+        spec: &AstExpr,
+        error: &AstExpr,
+        half: Half,
+        span: SourceSpan,
+    ) -> (Val, Vec<ast::Stmt>) {
+        let Type::Struct(of) = ty else { return (Val::Nothing, Vec::new()) };
+        let mut fields = Vec::new();
+        let mut begin = Vec::new();
+        for (name, _) in &of.fields {
+            let value = match &**name {
+                "egress_spec" => spec.clone(),
+                "checksum_error" => error.clone(),
+                name => {
+                    let of = part(ty, name).unwrap_or(Type::Any);
+                    let bits = self.bits(&of, span);
+                    self.standard_field(name, bits, half, &mut begin, span)
+                }
+            };
+            fields.push((name.clone(), Val::Scalar(value)));
+        }
+        (Val::Struct(Rc::new(fields)), begin)
+    }
+
+    fn standard_field(
+        &mut self,
+        name: &str,
+        bits: u32,
+        half: Half,
+        begin: &mut Vec<ast::Stmt>,
+        span: SourceSpan,
+    ) -> AstExpr {
+        // What ingress wrote of these, egress reads.
+        if half == Half::Egress
+            && matches!(name, "ingress_port" | "ingress_global_timestamp")
+            && let Some(kept) = self.standard_kept.get(name)
+        {
+            return kept.clone();
+        }
+        let value = of_device(name, bits, half == Half::Egress, span);
+        let place = match half {
+            Half::Parser => return value,
+            Half::Ingress => format!("ingress.{name}"),
+            Half::Egress => format!("egress.{name}"),
+        };
+        if !self.stored.contains(&place) {
+            if half == Half::Egress || !matches!(name, "mcast_grp" | "priority") {
+                self.device_set.push((place, value.clone()));
+            }
+            return value;
+        }
+        let kept = self.new_meta(name, bits, span);
+        if half == Half::Ingress {
+            self.standard_kept.insert(name.to_owned(), kept.clone());
+        }
+        let ((), mut set) = self.apart(|lower| lower.set(&kept, value, span));
+        if half == Half::Egress && INGRESS_ONLY.iter().any(|(known, _)| *known == name) {
+            self.epilogue.append(&mut set);
+        } else {
+            begin.append(&mut set);
+        }
+        kept
+    }
+}
+
+/// What the device says of a field. The queue is behind ingress: what it measures is 0 there, and so is the port that it leads to.
+fn of_device(name: &str, bits: u32, egress: bool, span: SourceSpan) -> AstExpr {
+    let std = |name: &str| named(&["std", name], span);
+    match name {
+        "ingress_port" => cast(9, std("ingress_port")),
+        "egress_port" if egress => cast(9, std("egress_port")),
+        "instance_type" => instance_type(span),
+        "packet_length" => std("packet_length"),
+        "enq_timestamp" if egress => cast(32, std("enqueue_ns")),
+        "enq_qdepth" if egress => cast(19, std("enqueue_depth_bytes")),
+        "deq_timedelta" if egress => {
+            cast(32, binary(AstBin::Sub, std("dequeue_ns"), std("enqueue_ns"), span))
+        }
+        "deq_qdepth" if egress => cast(19, std("dequeue_depth_bytes")),
+        "ingress_global_timestamp" => cast(48, std("ingress_ns")),
+        "egress_global_timestamp" if egress => cast(48, std("now_ns")),
+        "mcast_grp" => std("multicast_group"),
+        "egress_rid" if egress => std("instance"),
+        "parser_error" => std("parser_error"),
+        "priority" => std("traffic_class"),
+        _ => number(0, bits.max(1), span),
+    }
+}
+
+fn instance_type(span: SourceSpan) -> AstExpr {
+    let kinds = [
+        ("clone_ingress", 1),
+        ("clone_egress", 2),
+        ("recirculate", 4),
+        ("multicast", 5),
+        ("resubmit", 6),
+    ];
+    kinds.into_iter().fold(number(0, 32, span), |other, (kind, value)| {
+        let path = named(&["std", "packet_path"], span);
+        let is = binary(AstBin::Eq, path, named(&["path", kind], span), span);
+        mux(is, number(value, 32, span), other, span)
+    })
+}
