@@ -340,3 +340,23 @@ entries: { t: [ { match: { a.value: 2 }, action: 'put(port = 1, right = 8, left 
     let sent: Vec<_> = left.sent.iter().map(|(port, frame)| (*port, words(frame))).collect();
     assert_eq!(sent, [(1, vec![5, 6]), (2, vec![8, 1]), (3, vec![3, 4])]);
 }
+
+#[test]
+fn a_constant_is_a_width() {
+    let program = "
+const: { HALF: 4 * 2, WORD: HALF * 2 }
+metadata: { x: HALF }
+registers: { r: { bits: WORD, size: 2 } }
+instances: { a: mark }
+actions: { put: { params: { low: HALF }, do: [ meta.x = low + 1 ] } }
+parser: { start: { extract: [ethernet, a] } }
+ingress:
+  - std.egress_port = 2
+  - put(255)
+  - 'r[1] = a.value + 65535'
+  - let y = r[1]
+  - 'a.value = meta.x == 0 ? y : 7'
+";
+    let left = outcome(program, "", &[frame(1, &[5])]);
+    assert_eq!(words(&left.sent[0].1), [4], "8 bits wrap, and so do 16");
+}

@@ -1,7 +1,8 @@
 //! Header types: where the bits of every field are.
 
 use super::cx::Cx;
-use super::expr::BITS_MAX;
+use super::expr::{BITS_MAX, Val};
+use super::scope::Symbol;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
@@ -56,12 +57,22 @@ impl Cx<'_> {
         if let Some((_, bits, display)) = BUILTIN.iter().find(|(known, ..)| *known == name.value) {
             return Some(Width { bits: *bits, display: *display });
         }
+        if let Some(Symbol::Const(index)) = self.scope.symbol(&name.value) {
+            let bits = match self.const_named(index, name.span)? {
+                Val::Int(number) => number.value(),
+                Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id),
+                Val::Open(_) | Val::Poison => None,
+            };
+            // What does not fit is more than any width.
+            let bits = bits.map_or(u64::MAX, |bits| u64::try_from(bits).unwrap_or(u64::MAX));
+            return Some(Width { bits, display: Display::Hex });
+        }
         let text = format!("there is no type `{}`", name.value);
         let names = BUILTIN.iter().map(|(name, ..)| *name).chain(self.scope.types.keys().copied());
         self.report
             .error(codes::UNKNOWN, name.span, text)
             .did_you_mean(&name.value, names)
-            .help("a width is a number of bits or the name of a type");
+            .help("a width is a number of bits, or the name of a type or a constant");
         None
     }
 
