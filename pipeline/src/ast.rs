@@ -115,6 +115,22 @@ pub enum TypeRef {
     Named(Name),
 }
 
+/// How many there are of something: a number, or the name of a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A number.
+    Number(Sp<u64>),
+    /// A constant.
+    Const(Name),
+}
+
+impl Size {
+    /// A number at a place.
+    pub fn new(number: u64, span: SourceSpan) -> Self {
+        Size::Number(Sp::new(number, span))
+    }
+}
+
 /// A header type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderDecl {
@@ -177,7 +193,7 @@ pub struct InstanceDecl {
     /// Header type.
     pub header: Name,
     /// Elements, for a stack.
-    pub stack: Option<Sp<u64>>,
+    pub stack: Option<Size>,
 }
 
 /// A metadata field: a width, or `{ bits: 8, carried: true }`.
@@ -195,7 +211,7 @@ pub struct ValueSetDecl {
     /// Width of a member.
     pub ty: TypeRef,
     /// Most members.
-    pub size: Sp<u64>,
+    pub size: Size,
     /// Members at load.
     pub values: Vec<AstExpr>,
 }
@@ -332,7 +348,7 @@ pub struct TableDecl {
     /// `const_default: true`.
     pub const_default: bool,
     /// `size:`; 1024 when absent.
-    pub size: Option<Sp<u64>>,
+    pub size: Option<Size>,
     /// `entries:`, entries of the program.
     pub entries: Vec<EntryDecl>,
     /// `const_entries: true`.
@@ -398,9 +414,9 @@ pub struct SelectorDecl {
     /// Hash algorithm.
     pub hash: Name,
     /// Most members.
-    pub members: Option<Sp<u64>>,
+    pub members: Option<Size>,
     /// Most groups.
-    pub groups: Option<Sp<u64>>,
+    pub groups: Option<Size>,
 }
 
 /// A register array: `{ bits, size }` or `{ struct: {...}, size }`.
@@ -409,21 +425,21 @@ pub struct RegisterDecl {
     /// Cells; one named `value` for a plain register.
     pub cells: Named<TypeRef>,
     /// Entries.
-    pub size: Sp<u64>,
+    pub size: Size,
 }
 
 /// An indirect counter array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterDecl {
     /// Counters.
-    pub size: Sp<u64>,
+    pub size: Size,
 }
 
 /// An indirect meter array: `{ size, type: trtcm | srtcm, unit: bytes | packets }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterDecl {
     /// Meters; 1 for a direct one.
-    pub size: Sp<u64>,
+    pub size: Size,
     /// Two rates.
     pub two_rates: bool,
     /// Packets instead of bytes.

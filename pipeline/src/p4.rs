@@ -7,6 +7,7 @@
 //!
 //! It reads no files: the caller gives it [`Sources`].
 
+pub mod info;
 mod lex;
 mod lower;
 mod parse;
@@ -55,6 +56,11 @@ pub fn check(
     let tree = parse::program(tokens, report);
     let checked = types::check(tree, report);
     (report.counts().0 == before).then_some(Checked(checked))
+}
+
+/// What a controller is told of a program; `None` for an architecture without P4Runtime.
+pub fn info(checked: &Checked) -> Option<info::Info> {
+    info::info(&checked.0)
 }
 
 /// The project's syntax tree of a program. `None`: the errors are in `report`.

@@ -61,6 +61,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => man::run(&args),
         Command::Schema(args) => explain::schema(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::Convert(args) => p4info::convert(&args),
         Command::P4Info(args) => p4info::run(&args),
         Command::Pack(args) => p4info::pack(&args),
         Command::Graph(args) => graph::run(&args),

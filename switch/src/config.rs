@@ -32,6 +32,7 @@ pub static SWITCH: MapShape = MapShape {
     what: "a switch configuration",
     keys: &[
         key("program", Shape::Text, "The program, relative to this file."),
+        key("defines", Shape::MapOf(&Shape::Text), "Macros of a program in P4, name and value."),
         key("entries", Shape::Text, "The entries file, relative to this file."),
         key("ports", Shape::MapOf(&Shape::Map(&PORT)), "Ports by number."),
         key("qos", Shape::Text, "Queues, buffers, marking and flow control."),
@@ -78,6 +79,8 @@ pub struct ConfiguredPort {
 pub struct SwitchConfig {
     /// The program, if it is named.
     pub program: Option<PathBuf>,
+    /// Macros of a program in P4, name and value.
+    pub defines: Vec<(String, String)>,
     /// The entries file, if it is named.
     pub entries: Option<PathBuf>,
     /// Ports by number.
@@ -167,6 +170,9 @@ impl SwitchConfig {
             };
             config.program = file("program");
             config.entries = file("entries");
+            if let Some(node) = fields.get("defines") {
+                config.defines = read_defines(&mut decoder, node);
+            }
             if let Some(ports) = fields.get("ports") {
                 config.ports = read_ports(&mut decoder, ports, &mut of_ports)?;
             }
@@ -188,6 +194,20 @@ impl SwitchConfig {
         }
         (found.counts().0 == before).then_some(config)
     }
+}
+
+/// True for what can be the name of a macro of a P4 program.
+pub(crate) fn is_macro_name(name: &str) -> bool {
+    let is_part = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    !name.is_empty() && name.chars().all(is_part) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// `defines:`, the macros of a program in P4.
+fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, String)> {
+    let list = decoder.named(node, "the macros", |decoder, _, node| {
+        Some(decoder.scalar(node, "the value of a macro")?.text.to_owned())
+    });
+    list.into_iter().map(|(name, value)| (name.value, value)).collect()
 }
 
 /// Reads a `qos:` section of another file; what is wrong goes to the diagnostics.

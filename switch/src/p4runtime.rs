@@ -10,6 +10,7 @@ pub mod events;
 pub mod ids;
 pub mod info;
 pub mod kept;
+pub mod p4_source;
 pub mod pack;
 pub mod packets;
 pub mod persist;

@@ -36,6 +36,8 @@ pub struct Place {
     pub program: PathBuf,
     /// Folders with more libraries.
     pub include: Vec<PathBuf>,
+    /// Macros of a P4 program, name and value; those of the configuration come first.
+    pub defines: Vec<(String, String)>,
     /// The entries file; by default `entries.yaml` of the folder, if it is there.
     pub entries: Option<PathBuf>,
     /// Take no entries at all.
@@ -92,6 +94,9 @@ pub fn load(place: &Place) -> Result<Loaded, Rejected> {
     if !loader.is_file(&program_path) && !program_path.exists() {
         return Err(not_there(&program_path));
     }
+    let mut defines = config.as_ref().map(|config| config.defines.clone()).unwrap_or_default();
+    defines.extend(place.defines.iter().cloned());
+    let loader = loader.clone().with_defines(defines);
     let parsed = parse_program(&program_path, &loader)?;
     let max_state = place.max_state.unwrap_or(STATE_BYTES_MAX);
     let compiled = compile_within(&parsed, &device::externs(), max_state)

@@ -360,3 +360,37 @@ ingress:
     let left = outcome(program, "", &[frame(1, &[5])]);
     assert_eq!(words(&left.sent[0].1), [4], "8 bits wrap, and so do 16");
 }
+
+#[test]
+fn a_constant_is_a_size() {
+    let program = |index| {
+        format!(
+            "
+const: {{ TWO: 1 + 1, FOUR: TWO * 2 }}
+instances: {{ a: {{ header: mark, stack: TWO }} }}
+registers: {{ r: {{ bits: 16, size: FOUR }} }}
+counters: {{ c: TWO }}
+parser: {{ start: {{ extract: [ethernet, a, a] }} }}
+actions: {{ put: {{ do: [ 'a[1].value = 9' ] }} }}
+tables: {{ t: {{ key: {{ 'a[0].value': exact }}, actions: [put], size: TWO }} }}
+ingress:
+  - std.egress_port = 2
+  - 'r[{index}] = 7'
+  - count(c, 1)
+  - apply: t
+"
+        )
+    };
+    let entry = |value: u16| format!("{{ match: {{ 'a[0].value': {value} }}, action: put }}");
+    let left =
+        outcome(&program(3), &format!("entries: {{ t: [{}] }}", entry(5)), &[frame(1, &[5, 6])]);
+    assert_eq!(words(&left.sent[0].1), [5, 9]);
+    let loaded = |text: &str| wireyard_switch::program::from_text("sizes.yaml", text);
+    let whole = format!(
+        "pipeline: p\ninclude: [ethernet]\nheaders: {{ mark: {{ fields: {{ value: 16 }} }} }}{}",
+        program(3)
+    );
+    let loaded = loaded(&whole).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(loaded.program.tables.iter().map(|table| table.size).collect::<Vec<_>>(), [2]);
+    assert_eq!(loaded.program.registers.iter().map(|array| array.size).collect::<Vec<_>>(), [4]);
+}

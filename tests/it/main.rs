@@ -51,6 +51,8 @@ mod metrics;
 mod mutations;
 mod notification;
 mod p4;
+mod p4_commands;
+mod p4_info;
 mod p4runtime;
 mod p4runtime_fuzz;
 mod p4runtime_more;

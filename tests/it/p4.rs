@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use wireyard_pipeline::ast::print::units_with_places;
 use wireyard_pipeline::check::{ExternRegistry, compile};
-use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::diag::{Rejected, Severity, line_columns};
 use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_pipeline::source::{Loader, check_p4, parse_program};
 use wireyard_switch::program::EngineKind;
-use wireyard_switch::stf::run::{Outcome, run_file};
+use wireyard_switch::stf::run::{Outcome, PORTS_OF_P4, run_file};
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::{shared, skip};
 
@@ -117,6 +118,46 @@ fn wrong_programs_of_the_collection_are_refused() {
             Ok(()) => Err("nothing is found wrong".into()),
         }
     });
+    paths.retain(|path| !marked(path).is_empty());
+    judged("refused_lines.txt", &paths, |path| {
+        let Err(rejected) = check_p4(path, &Loader::new(Vec::new(), &[])) else {
+            return Err("nothing is found wrong".into());
+        };
+        let errors = rejected.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
+        let spans: Vec<_> =
+            errors.filter_map(|one| one.primary.as_ref()).map(|at| at.span).collect();
+        let lines = line_columns(&rejected.files, &spans);
+        match lines.iter().any(|(line, _)| marked(path).contains(line)) {
+            true => Ok(()),
+            false => Err(format!("the error is elsewhere: {lines:?}")),
+        }
+    });
+}
+
+/// Lines of a wrong program whose comments say what is wrong there.
+fn marked(path: &Path) -> Vec<usize> {
+    const WORDS: &[&str] = &[
+        "error",
+        "illegal",
+        "not ",
+        "no ",
+        "invalid",
+        "wrong",
+        "missing",
+        "too many",
+        "cannot",
+        "different",
+        "same argument",
+        "multiple",
+    ];
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let is_marked = |line: &str| {
+        line.split_once("//").is_some_and(|(code, comment)| {
+            !code.trim().is_empty()
+                && WORDS.iter().any(|word| comment.to_lowercase().contains(word))
+        })
+    };
+    (1..).zip(text.lines()).filter(|(_, line)| is_marked(line)).map(|(at, _)| at).collect()
 }
 
 /// The ways that the packet tests of one program run: both engines, the compiled one at levels that follow each other from program to
@@ -163,6 +204,36 @@ fn v1model_programs_pass_their_packet_tests() {
         let text = String::from_utf8_lossy(&text);
         assert!(output.status.success(), "{text}");
     }
+}
+
+/// What `wireyard convert` prints passes the packet tests that the P4 source passes.
+#[test]
+fn the_yaml_of_programs_of_the_collection_behaves_the_same() {
+    let Some(folder) = collection("the_yaml_of_programs_of_the_collection_behaves_the_same") else {
+        return;
+    };
+    let made = tempfile::tempdir().expect("a folder");
+    judged("converted.txt", &listed(&folder, &["stf.txt"]), |path| {
+        let parsed = parse_program(path, &Loader::new(Vec::new(), &[]));
+        let parsed = parsed.map_err(|why| why.to_string())?;
+        let ports: Vec<String> = (0..PORTS_OF_P4).map(|port| port.to_string()).collect();
+        let text = fs::read_to_string(path.with_extension("stf")).expect("a script");
+        let script = made.path().join("script.stf");
+        let run = |program: &Path| {
+            let head = format!("program {}\nports {}\n", program.display(), ports.join(" "));
+            fs::write(&script, format!("{head}{text}")).expect("writes");
+            run_file(&script, EngineKind::Interpreter, 0, &[])
+        };
+        let Outcome::Passed { packets } = run(path) else {
+            return Err("does not pass in P4".into());
+        };
+        let yaml = made.path().join("made.yaml");
+        fs::write(&yaml, units_with_places(&parsed.units, &parsed.files)).expect("writes");
+        match run(&yaml) {
+            Outcome::Passed { packets: again } if again == packets => Ok(()),
+            other => panic!("{}: in YAML {other:?}", path.display()),
+        }
+    });
 }
 
 /// The YAML of a program's tree is read again and gives the same tree.

@@ -9,7 +9,13 @@ mod expression;
 pub use code::statement_line;
 pub use expression::expression;
 
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+
 use super::*;
+use crate::diag::{Files, line_columns};
+use crate::ids::FileId;
 use code::statements;
 use expression::{quoted, width};
 
@@ -19,11 +25,36 @@ pub fn units(units: &[Unit]) -> String {
     texts.join("\n")
 }
 
+/// The same, with a comment behind each header, state, action, table and array: the file and line where it is declared.
+pub fn units_with_places(units: &[Unit], files: &Files) -> String {
+    let names = units.iter().flat_map(|unit| {
+        let headers = unit.headers.iter().map(|(name, _)| name);
+        let states = unit.parser.iter().chain(unit.parsers.iter().flat_map(|(_, states)| states));
+        let actions = unit.actions.iter().map(|(name, _)| name);
+        let tables = unit.tables.iter().map(|(name, _)| name);
+        headers.chain(states.map(|(name, _)| name)).chain(actions).chain(tables)
+    });
+    let spans: Vec<SourceSpan> = names.map(|name| name.span).collect();
+    let lines = line_columns(files, &spans);
+    let places = spans.iter().zip(lines).filter_map(|(span, (line, _))| {
+        let file = Path::new(&files.get(span.file)?.name).file_name()?.to_string_lossy();
+        Some(((span.file, span.start), format!("{file}:{line}")))
+    });
+    let places: Rc<Places> = Rc::new(places.collect());
+    let text = |one| unit_into(one, Out { places: Rc::clone(&places), ..Out::default() });
+    units.iter().map(text).collect::<Vec<String>>().join("\n")
+}
+
+/// File and line of names, by where they begin.
+type Places = HashMap<(FileId, u32), String>;
+
 /// Lines with their indentation.
 #[derive(Default)]
 struct Out {
     text: String,
     level: usize,
+    /// What is said of the place of a declaration; empty: nothing.
+    places: Rc<Places>,
 }
 
 impl Out {
@@ -33,6 +64,13 @@ impl Out {
         }
         self.text.push_str(line.as_ref());
         self.text.push('\n');
+    }
+
+    /// The line above a declaration.
+    fn title(&mut self, name: &Name, value: &str) {
+        let place = self.places.get(&(name.span.file, name.span.start));
+        let place = place.map(|place| format!(" # {place}")).unwrap_or_default();
+        self.line(format!("{}:{value}{place}", name.value));
     }
 
     fn deeper(&mut self, inner: impl FnOnce(&mut Self)) {
@@ -75,6 +113,12 @@ impl Out {
         }
     }
 
+    fn size(&mut self, key: &str, value: Option<&Size>) {
+        if let Some(value) = value {
+            self.line(format!("{key}: {}", size(value)));
+        }
+    }
+
     fn flag(&mut self, key: &str, value: bool) {
         if value {
             self.line(format!("{key}: true"));
@@ -104,7 +148,10 @@ fn expression_list(values: &[AstExpr]) -> String {
 
 /// A program or library.
 pub fn unit(unit: &Unit) -> String {
-    let mut out = Out::default();
+    unit_into(unit, Out::default())
+}
+
+fn unit_into(unit: &Unit, mut out: Out) -> String {
     let kind = if unit.is_library { "library" } else { "pipeline" };
     out.word(kind, unit.name.as_ref());
     out.word("doc", unit.doc.as_ref());
@@ -119,7 +166,7 @@ pub fn unit(unit: &Unit) -> String {
     out.pairs("metadata", &unit.metadata, meta);
     out.pairs("value_sets", &unit.value_sets, |set| {
         let values = expression_list(&set.values);
-        format!("{{ bits: {}, size: {}, values: {values} }}", width(&set.ty), set.size.value)
+        format!("{{ bits: {}, size: {}, values: {values} }}", width(&set.ty), size(&set.size))
     });
     out.names("errors", &unit.errors);
     out.section("parser", &unit.parser, state);
@@ -156,11 +203,11 @@ fn storage(out: &mut Out, unit: &Unit) {
             .iter()
             .map(|(name, ty)| format!("{}: {}", name.value, width(ty)))
             .collect();
-        format!("{{ struct: {{ {} }}, size: {} }}", cells.join(", "), register.size.value)
+        format!("{{ struct: {{ {} }}, size: {} }}", cells.join(", "), size(&register.size))
     });
-    out.pairs("counters", &unit.counters, |counter| format!("{{ size: {} }}", counter.size.value));
+    out.pairs("counters", &unit.counters, |counter| format!("{{ size: {} }}", size(&counter.size)));
     out.pairs("meters", &unit.meters, |meter| {
-        format!("{{ size: {}, {} }}", meter.size.value, code::meter_kind(meter))
+        format!("{{ size: {}, {} }}", size(&meter.size), code::meter_kind(meter))
     });
     out.pairs("ids", &unit.ids, |id| format!("{id:#x}"));
     out.section("digests", &unit.digests, |out, (name, fields)| {
@@ -169,7 +216,7 @@ fn storage(out: &mut Out, unit: &Unit) {
 }
 
 fn header(out: &mut Out, (name, header): &(Name, HeaderDecl)) {
-    out.line(format!("{}:", name.value));
+    out.title(name, "");
     out.deeper(|out| {
         out.count("bytes", header.bytes.as_ref());
         if let Some(controller) = &header.controller {
@@ -207,6 +254,13 @@ fn field(field: &FieldDecl) -> String {
     }
 }
 
+fn size(size: &Size) -> String {
+    match size {
+        Size::Number(number) => number.value.to_string(),
+        Size::Const(name) => name.value.clone(),
+    }
+}
+
 fn control_param(param: &ControlParam) -> String {
     let word = Direction::ALL.iter().find(|(_, direction)| *direction == param.direction);
     match (param.direction, word) {
@@ -220,7 +274,7 @@ fn control_param(param: &ControlParam) -> String {
 fn instance(instance: &InstanceDecl) -> String {
     match &instance.stack {
         Some(stack) => {
-            format!("{{ header: {}, stack: {} }}", instance.header.value, stack.value)
+            format!("{{ header: {}, stack: {} }}", instance.header.value, size(stack))
         }
         None => instance.header.value.clone(),
     }
@@ -235,7 +289,7 @@ fn meta(meta: &MetaDecl) -> String {
 }
 
 fn state(out: &mut Out, (name, state): &(Name, StateDecl)) {
-    out.line(format!("{}:{}", name.value, if is_empty(state) { " {}" } else { "" }));
+    out.title(name, if is_empty(state) { " {}" } else { "" });
     out.deeper(|out| {
         out.names("extract", &state.extract);
         out.section("verify", &state.verify, |out, (condition, error)| {
@@ -287,7 +341,7 @@ fn next(out: &mut Out, next: &NextDecl) {
 }
 
 fn action(out: &mut Out, (name, action): &(Name, ActionDecl)) {
-    out.line(format!("{}:", name.value));
+    out.title(name, "");
     out.deeper(|out| {
         out.pairs("params", &action.params, width);
         statements(out, "do", &action.body);

@@ -103,7 +103,8 @@ impl Cx<'_> {
         self.report.error(codes::UNKNOWN, name.span, text).did_you_mean(&name.value, names);
     }
 
-    fn stack_len(&mut self, len: &Sp<u64>) -> Option<u32> {
+    fn stack_len(&mut self, len: &Size) -> Option<u32> {
+        let len = self.size(len)?;
         if (1..=STACK_MAX).contains(&len.value) {
             return Some(len.value as u32);
         }
@@ -298,7 +299,8 @@ impl Cx<'_> {
         Some(self.ir.registers.push(Register { name: item.name.value.clone(), cells, size }))
     }
 
-    fn array_size(&mut self, size: &Sp<u64>) -> u32 {
+    fn array_size(&mut self, size: &Size) -> u32 {
+        let Some(size) = self.size(size) else { return 1 };
         if !(1..=ARRAY_MAX).contains(&size.value) {
             let text = format!("an array has 1 to {ARRAY_MAX} entries, not {}", size.value);
             self.report.error(codes::LIMITS, size.span, text);
@@ -331,7 +333,7 @@ impl Cx<'_> {
     fn declare_value_set(&mut self, index: usize) -> Option<ValueSetId> {
         let item = self.scope.value_sets.get(index).copied()?;
         let bits = self.scalar_width(&item.decl.ty)?.bits as u32;
-        let size = &item.decl.size;
+        let size = self.size(&item.decl.size)?;
         if !(1..=VALUE_SET_MAX).contains(&size.value) {
             let text = format!("a value set has 1 to {VALUE_SET_MAX} members, not {}", size.value);
             self.report.error(codes::LIMITS, size.span, text);

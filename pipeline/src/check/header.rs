@@ -58,13 +58,7 @@ impl Cx<'_> {
             return Some(Width { bits: *bits, display: *display });
         }
         if let Some(Symbol::Const(index)) = self.scope.symbol(&name.value) {
-            let bits = match self.const_named(index, name.span)? {
-                Val::Int(number) => number.value(),
-                Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id),
-                Val::Open(_) | Val::Poison => None,
-            };
-            // What does not fit is more than any width.
-            let bits = bits.map_or(u64::MAX, |bits| u64::try_from(bits).unwrap_or(u64::MAX));
+            let bits = self.const_count(index, name.span)?;
             return Some(Width { bits, display: Display::Hex });
         }
         let text = format!("there is no type `{}`", name.value);
@@ -74,6 +68,34 @@ impl Cx<'_> {
             .did_you_mean(&name.value, names)
             .help("a width is a number of bits, or the name of a type or a constant");
         None
+    }
+
+    /// How many a declaration asks for. `None` is reported.
+    pub(crate) fn size(&mut self, size: &Size) -> Option<Sp<u64>> {
+        let name = match size {
+            Size::Number(number) => return Some(number.clone()),
+            Size::Const(name) => name,
+        };
+        if let Some(Symbol::Const(index)) = self.scope.symbol(&name.value) {
+            return Some(Sp::new(self.const_count(index, name.span)?, name.span));
+        }
+        let text = format!("there is no constant `{}`", name.value);
+        let known = self.scope.consts.iter().map(|item| item.name.value.as_str());
+        self.report
+            .error(codes::UNKNOWN, name.span, text)
+            .did_you_mean(&name.value, known)
+            .help("a size is a number or the name of a constant");
+        None
+    }
+
+    /// A constant as a number of things; what does not fit is more than any limit.
+    fn const_count(&mut self, index: usize, span: crate::ir::SourceSpan) -> Option<u64> {
+        let value = match self.const_named(index, span)? {
+            Val::Int(number) => number.value(),
+            Val::Typed(id) => crate::ir::eval::constant(&self.ir.exprs, id),
+            Val::Open(_) | Val::Poison => None,
+        };
+        Some(value.map_or(u64::MAX, |value| u64::try_from(value).unwrap_or(u64::MAX)))
     }
 
     /// A width of 1 to 128 bits, of something that is computed with.

@@ -35,7 +35,7 @@ pub(crate) struct InstanceItem<'a> {
     /// Name of the header type.
     pub(crate) header: &'a Name,
     /// Elements of a stack.
-    pub(crate) stack: Option<&'a Sp<u64>>,
+    pub(crate) stack: Option<&'a Size>,
     /// True for the instance that comes with a header type.
     pub(crate) implied: bool,
 }

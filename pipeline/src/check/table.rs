@@ -144,6 +144,7 @@ impl Cx<'_> {
 
     fn table_size(&mut self, decl: &TableDecl) -> u32 {
         let Some(size) = &decl.size else { return 1024 };
+        let Some(size) = self.size(size) else { return 1 };
         if !(1..=ENTRIES_MAX).contains(&size.value) {
             let text = format!("a table has 1 to {ENTRIES_MAX} entries, not {}", size.value);
             self.report.error(codes::LIMITS, size.span, text);
@@ -266,7 +267,10 @@ impl Cx<'_> {
             self.report.error(codes::SELECTOR, name.span, text);
         }
         let hash = self.hash_algorithm(&selector.hash)?;
-        let limit = |cx: &mut Self, value: &Option<Sp<u64>>, otherwise: u32| match value {
+        let limit = |cx: &mut Self, value: &Option<Size>, otherwise: u32| match value
+            .as_ref()
+            .and_then(|value| cx.size(value))
+        {
             Some(value) if !(1..=65_536).contains(&value.value) => {
                 let text = "a selector has 1 to 65536 members and groups";
                 cx.report.error(codes::LIMITS, value.span, text);

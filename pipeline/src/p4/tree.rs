@@ -170,6 +170,8 @@ pub(super) struct TableDecl {
     pub(super) const_default: bool,
     pub(super) entries: Option<Entries>,
     pub(super) properties: Vec<(Ident, Expr, bool)>,
+    /// Annotations of properties that have some.
+    pub(super) property_annotations: Vec<(Rc<str>, Annotations)>,
 }
 
 /// A key of a table.
@@ -183,6 +185,7 @@ pub(super) struct Key {
 /// An action in the list of a table: a name, or a call with arguments.
 #[derive(Clone, Debug)]
 pub(super) struct ActionRef {
+    pub(super) annotations: Annotations,
     pub(super) action: Expr,
 }
 

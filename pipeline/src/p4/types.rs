@@ -13,6 +13,7 @@ mod infer;
 mod member;
 mod operator;
 mod resolve;
+mod rules;
 mod show;
 mod stmt;
 mod table;

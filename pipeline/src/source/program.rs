@@ -13,7 +13,7 @@ use super::shape::{MapShape, Shape, key};
 use crate::ast::{Name, Named, Sp, Unit};
 use crate::diag::codes;
 use computed::{CHECKSUM, CRC, DEPARSER, QOS};
-use header::{HEADER, INSTANCE, META, VALUE_SET, WIDTH};
+use header::{HEADER, INSTANCE, META, SIZE, VALUE_SET, WIDTH};
 use mapping::LINUX;
 use parser::STATE;
 use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
@@ -73,12 +73,12 @@ pub(crate) static UNIT: MapShape = MapShape {
         key("registers", Shape::MapOf(&Shape::Map(&REGISTER)), "Register arrays."),
         key(
             "counters",
-            Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Map(&COUNTER)])),
+            Shape::MapOf(&Shape::Either(&[SIZE, Shape::Map(&COUNTER)])),
             "Arrays of counters.",
         ),
         key(
             "meters",
-            Shape::MapOf(&Shape::Either(&[Shape::Count, Shape::Map(&METER)])),
+            Shape::MapOf(&Shape::Either(&[SIZE, Shape::Map(&METER)])),
             "Arrays of meters.",
         ),
         key(

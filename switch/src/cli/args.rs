@@ -88,6 +88,12 @@ pub enum Command {
     /// Print a program in one of its compiled forms.
     #[command(after_help = "Example: wireyard dump programs/ipv4_router --stage ir")]
     Dump(DumpArgs),
+    /// Print a program in P4-16 as the same program in YAML.
+    #[command(
+        after_help = "Example: wireyard convert router.p4 -o router.yaml\n\nThe YAML is a program of its own: what was included is in it, and \
+        macros have their values."
+    )]
+    Convert(ConvertArgs),
     /// Print what a P4Runtime controller sees of a program: its P4Info.
     #[command(
         name = "p4info",
@@ -232,15 +238,34 @@ impl LimitArgs {
     }
 }
 
+/// Where the sources of a program are found, and macros of one in P4.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SourceArgs {
+    /// Look for included libraries and P4 files in this folder too.
+    #[arg(short = 'I', long = "include", value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Define a macro of a P4 program, as 1 where no value is given: -D WITH_INT -D PORTS=16.
+    #[arg(short = 'D', long = "define", value_name = "NAME[=VALUE]", value_parser = define)]
+    pub defines: Vec<(String, String)>,
+}
+
+fn define(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, "1"));
+    if crate::config::is_macro_name(name) {
+        return Ok((name.to_owned(), value.to_owned()));
+    }
+    Err("a macro is NAME or NAME=VALUE; its name has letters, digits and `_`".to_owned())
+}
+
 /// The program under work.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
     /// A folder with program.yaml (and entries.yaml, switch.yaml), a program file, or the name of a program that is inside
     /// wireyard (l2_switch, ipv4_router, rocev2_lossless, ..).
     pub program: PathBuf,
-    /// Look for included libraries in this folder too.
-    #[arg(long = "include", value_name = "DIR")]
-    pub include: Vec<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub sources: SourceArgs,
     /// Table entries; default: entries.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE")]
     pub entries: Option<PathBuf>,

@@ -88,7 +88,8 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     }
     let place = Place {
         program: program.to_owned(),
-        include: args.include.clone(),
+        include: args.sources.include.clone(),
+        defines: args.sources.defines.clone(),
         entries: args.entries.clone(),
         config: args.config.clone(),
         max_state: args.limits.max_state(),

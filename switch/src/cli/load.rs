@@ -12,7 +12,8 @@ use crate::terminal;
 pub(super) fn place(args: &ProgramArgs) -> Place {
     Place {
         program: args.program.clone(),
-        include: args.include.clone(),
+        include: args.sources.include.clone(),
+        defines: args.sources.defines.clone(),
         entries: args.entries.clone(),
         max_state: args.limits.max_state(),
         ..Place::default()

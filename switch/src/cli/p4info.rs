@@ -1,18 +1,27 @@
-//! `p4info` and `pack`: a program as a P4Runtime controller wants it.
+//! `p4info`, `pack` and `convert`: a program in the forms that others read.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use prost::Message;
+use wireyard_pipeline::ast::print::units_with_places;
+use wireyard_pipeline::diag::Rejected;
+use wireyard_pipeline::source::{Loader, Parsed, p4_info};
 
-use super::args::{P4InfoArgs, P4InfoFormat, PackArgs};
-use super::load::load;
+use super::args::{ConvertArgs, P4InfoArgs, P4InfoFormat, PackArgs, ProgramArgs};
+use super::load::{load, load_from, show};
 use super::{Status, complain, note_written, print, say};
-use crate::p4runtime::{info, pack as packed, proto};
+use crate::library::LIBRARIES;
+use crate::p4runtime::{info, p4_source, pack as packed, proto};
+use crate::program::Place;
 
 pub(super) fn run(args: &P4InfoArgs) -> Status {
-    let Some(loaded) = load(&args.program) else { return Status::Wrong };
-    let info = info::p4info(&loaded.program);
+    let info = if is_p4(&args.program.program) {
+        of_source(&args.program)
+    } else {
+        load(&args.program).map(|loaded| info::p4info(&loaded.program))
+    };
+    let Some(info) = info else { return Status::Wrong };
     let bytes = match args.format {
         P4InfoFormat::Text => proto::p4info_text(&info).into_bytes(),
         P4InfoFormat::Json => proto::p4info_json(&info).into_bytes(),
@@ -22,9 +31,51 @@ pub(super) fn run(args: &P4InfoArgs) -> Status {
     write(args.output.as_deref(), &bytes, is_text)
 }
 
+fn is_p4(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("p4"))
+}
+
+/// The P4Info of a source in P4, as p4c makes it. `None`: what is wrong was shown.
+fn of_source(args: &ProgramArgs) -> Option<proto::p4::config::v1::P4Info> {
+    let loader = Loader::new(args.sources.include.clone(), LIBRARIES);
+    let loader = loader.with_defines(args.sources.defines.clone());
+    match p4_info(&args.program, &loader) {
+        Ok(Some(info)) => Some(p4_source::p4info(&info)),
+        Ok(None) => {
+            let path = args.program.display();
+            complain(&format!("{path} has no P4Info: `main` is no V1Switch and no PSA_Switch"));
+            None
+        }
+        Err(Rejected { diagnostics, files }) => {
+            show(&diagnostics, &files);
+            complain(&diagnostics.summary());
+            None
+        }
+    }
+}
+
 pub(super) fn pack(args: &PackArgs) -> Status {
     let Some(loaded) = load(&args.program) else { return Status::Wrong };
     write(Some(&args.output), &packed::pack(&loaded.parsed), false)
+}
+
+/// A program in P4 as YAML. It is checked first: what is printed can be run.
+pub(super) fn convert(args: &ConvertArgs) -> Status {
+    if !is_p4(&args.program) {
+        let path = args.program.display();
+        complain(&format!("{path} is not a program in P4: convert reads NAME.p4 and writes YAML"));
+        return Status::Wrong;
+    }
+    let place = Place {
+        program: args.program.clone(),
+        include: args.sources.include.clone(),
+        defines: args.sources.defines.clone(),
+        no_entries: true,
+        ..Place::default()
+    };
+    let Some(loaded) = load_from(&place) else { return Status::Wrong };
+    let Parsed { units, files, .. } = &loaded.parsed;
+    write(args.output.as_deref(), units_with_places(units, files).as_bytes(), true)
 }
 
 /// Writes to a file, or to standard output.

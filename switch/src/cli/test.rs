@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::args::TestArgs;
 use super::{Status, complain, print, print_json};
-use crate::program::EngineKind;
-use crate::stf::run::{Outcome, run_file_within};
+use crate::program::{EngineKind, Place};
+use crate::stf::run::{Outcome, run_file_at};
 use wireyard_pipeline::passes::LEVEL_MAX;
 
 pub(super) fn run(args: &TestArgs) -> Status {
@@ -21,15 +21,18 @@ pub(super) fn run(args: &TestArgs) -> Status {
         return Status::Wrong;
     }
     let ways = ways(args);
+    let place = Place {
+        include: args.sources.include.clone(),
+        defines: args.sources.defines.clone(),
+        max_state: args.limits.max_state(),
+        ..Place::default()
+    };
     let mut worst = Status::Success;
     let (mut passed, mut failed) = (0, 0);
     let mut rows = Vec::new();
     for script in &scripts {
         for (engine, level) in &ways {
-            let outcome = {
-                let max_state = args.limits.max_state();
-                run_file_within(script, *engine, *level, &args.include, max_state)
-            };
+            let outcome = run_file_at(script, *engine, *level, &place);
             let name = format!("{} [{} at level {level}]", script.display(), engine.name());
             let text = match &outcome {
                 Outcome::Passed { packets } => {

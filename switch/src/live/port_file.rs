@@ -250,7 +250,10 @@ fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, String> {
         return Err(format!("no port was changed:\n{}", render::plain(&found, &files)));
     };
     let wrong = |why: String| format!("{}: {why}; no port was changed", path.display());
-    let is_more = config.program.is_some() || config.entries.is_some() || config.qos.is_some();
+    let is_more = !config.defines.is_empty()
+        || config.program.is_some()
+        || config.entries.is_some()
+        || config.qos.is_some();
     if is_more || !config.generators.is_empty() {
         return Err(wrong("only `ports` is read here: write the rest in switch.yaml".into()));
     }

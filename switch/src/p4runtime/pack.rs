@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
+use wireyard_pipeline::ast::print;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, parse_program};
 
@@ -39,8 +40,13 @@ pub enum PackError {
     Rejected(Box<Rejected>),
 }
 
-/// Packs a program that could be read.
+/// Packs a program that could be read. Of one in P4, the YAML that it becomes: includes and macros are done.
 pub fn pack(parsed: &Parsed) -> Vec<u8> {
+    let name = parsed.files.iter().next().map(|file| Path::new(&file.name));
+    if name.is_some_and(|name| name.extension().is_some_and(|end| end.eq_ignore_ascii_case("p4"))) {
+        let program = print::units(&parsed.units);
+        return PackedProgram { format: FORMAT, program, ..Default::default() }.encode_to_vec();
+    }
     let mut files = parsed.files.iter();
     let program = files.next().map(|file| file.text.clone()).unwrap_or_default();
     let stem = |name: &str| Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into());
@@ -86,6 +92,28 @@ mod tests {
         let unpacked = unpack(&blob).unwrap();
         assert_eq!(unpacked.units.len(), 2);
         assert_eq!(unpacked.files.iter().nth(1).unwrap().text, files[1].1);
+    }
+
+    #[test]
+    fn a_packed_p4_program_is_the_yaml_that_it_becomes() {
+        let text = "#include <v1model.p4>
+header h_t { bit<8> f; }
+struct H { h_t h; }
+struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
+    state start { p.extract(h.h); transition accept; }
+}
+control C(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t s) { apply { h.h.f = VALUE; s.egress_spec = 2; } }
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h.h); } }
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+";
+        let defines = vec![("VALUE".to_owned(), "77".to_owned())];
+        let loader = Loader::in_memory([("p/main.p4", text)], LIBRARIES).with_defines(defines);
+        let parsed = parse_program(Path::new("p/main.p4"), &loader).unwrap();
+        let unpacked = unpack(&pack(&parsed)).unwrap();
+        assert_eq!(print::units(&unpacked.units), print::units(&parsed.units));
     }
 
     #[test]

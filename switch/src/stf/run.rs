@@ -26,7 +26,7 @@ const SCRIPT_BYTES_MAX: u64 = 16 << 20;
 /// Ports that a script has when it names none.
 const PORTS: u16 = 8;
 /// The same of a script of a P4 program: those that scripts of p4c use.
-const PORTS_OF_P4: u16 = 32;
+pub const PORTS_OF_P4: u16 = 32;
 
 /// How a script ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ impl From<String> for Stop {
 struct How<'a> {
     engine: EngineKind,
     level: u8,
-    include: &'a [PathBuf],
-    max_state: Option<u64>,
+    /// Folders, macros and limits of the program.
+    place: &'a Place,
     /// The text of the script, under the name that it was given by.
     source: &'a Arc<SourceFile>,
     /// Trace every packet. A packet that is traced is done by the interpreter, so that a
@@ -70,17 +70,12 @@ struct How<'a> {
 
 /// Runs a script file on one engine at one optimisation level.
 pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf]) -> Outcome {
-    run_file_within(path, engine, level, include, None)
+    let place = Place { include: include.to_vec(), ..Place::default() };
+    run_file_at(path, engine, level, &place)
 }
 
-/// The same with another bound on the memory of the program's state.
-pub fn run_file_within(
-    path: &Path,
-    engine: EngineKind,
-    level: u8,
-    include: &[PathBuf],
-    max_state: Option<u64>,
-) -> Outcome {
+/// The same with the folders, macros and limits of a place; the script names the program.
+pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Outcome {
     let shown = path.display();
     let text = match read_text(path, SCRIPT_BYTES_MAX) {
         Ok(text) => text,
@@ -91,7 +86,7 @@ pub fn run_file_within(
         Err(error) => return Outcome::Malformed(format!("{shown}:{error}")),
     };
     let source = &Arc::new(SourceFile { name: shown.to_string(), text });
-    let how = How { engine, level, include, max_state, source, told: false };
+    let how = How { engine, level, place, source, told: false };
     match run_lines(path, &lines, how) {
         Ok(packets) => Outcome::Passed { packets },
         Err((line, Stop::Failed(report))) => {
@@ -164,14 +159,12 @@ struct Script {
 
 impl Script {
     fn start(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, Stop> {
-        let How { engine, level, include, max_state, source, told } = how;
+        let How { engine, level, place, source, told } = how;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
-            include: include.to_vec(),
             entries: Some(folder.join("entries.yaml")).filter(|file| file.is_file()),
-            max_state,
-            ..Place::default()
+            ..place.clone()
         };
         let mut ports: Vec<u16> = (1..=PORTS).collect();
         let own = path.with_extension("p4");

@@ -120,7 +120,7 @@ fn statement(out: &mut Out, statement: &Stmt) {
 }
 
 pub(super) fn table(out: &mut Out, (name, table): &(Name, TableDecl)) {
-    out.line(format!("{}:", name.value));
+    out.title(name, "");
     out.deeper(|out| {
         if table.key.is_empty() {
             out.line("key: []");
@@ -134,7 +134,7 @@ pub(super) fn table(out: &mut Out, (name, table): &(Name, TableDecl)) {
         out.line(format!("actions: {}", name_list(&table.actions)));
         out.expression("default", table.default.as_ref());
         out.flag("const_default", table.const_default);
-        out.count("size", table.size.as_ref());
+        out.size("size", table.size.as_ref());
         out.section("entries", &table.entries, entry);
         out.flag("const_entries", table.const_entries);
         out.flag("counters", table.counters);
@@ -149,8 +149,8 @@ pub(super) fn table(out: &mut Out, (name, table): &(Name, TableDecl)) {
             out.line("selector:");
             out.deeper(|out| {
                 out.word("hash", Some(&selector.hash));
-                out.count("members", selector.members.as_ref());
-                out.count("groups", selector.groups.as_ref());
+                out.size("members", selector.members.as_ref());
+                out.size("groups", selector.groups.as_ref());
             });
         }
     });

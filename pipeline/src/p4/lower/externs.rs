@@ -7,7 +7,7 @@ use super::super::types::{CallInfo, Type};
 use super::build::{cast, known, named, number, path};
 use super::env::{Object, Val};
 use super::{Lower, Place};
-use crate::ast::{self, Ast, AstExpr, PathPart, Sp, StmtKind as Made};
+use crate::ast::{self, Ast, AstExpr, PathPart, Size, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
 impl Lower<'_> {
@@ -39,12 +39,12 @@ impl Lower<'_> {
             Object { name: made, decl: decl.clone(), types: types.clone(), args: args.clone() };
         match kind {
             "counter" | "Counter" => {
-                let size = Sp::new(size(0), span);
+                let size = Size::new(size(0), span);
                 self.unit.counters.push((declared, ast::CounterDecl { size }));
             }
             "meter" | "Meter" => {
                 let packets = self.counts_packets(&object);
-                let size = Sp::new(size(0), span);
+                let size = Size::new(size(0), span);
                 self.unit
                     .meters
                     .push((declared, ast::MeterDecl { size, two_rates: true, packets }));
@@ -58,7 +58,7 @@ impl Lower<'_> {
                 let cells = vec![(Sp::new("value".to_owned(), span), cell)];
                 self.unit
                     .registers
-                    .push((declared, ast::RegisterDecl { cells, size: Sp::new(size(0), span) }));
+                    .push((declared, ast::RegisterDecl { cells, size: Size::new(size(0), span) }));
             }
             _ => {}
         }

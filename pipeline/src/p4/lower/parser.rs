@@ -146,7 +146,7 @@ impl Lower<'_> {
         let size = self.known_number(size) as u64;
         let name = self.names.fresh(&decl.name.value, "");
         let ty = ast::TypeRef::Bits(Sp::new(u64::from(bits), span));
-        let set = ast::ValueSetDecl { ty, size: Sp::new(size, span), values: Vec::new() };
+        let set = ast::ValueSetDecl { ty, size: ast::Size::new(size, span), values: Vec::new() };
         self.unit.value_sets.push((Sp::new(name.clone(), span), set));
         self.bind(decl.id, Val::Text(name.into()));
     }

@@ -152,7 +152,7 @@ impl Lower<'_> {
             Type::Struct(inner) if inner.kind == StructKind::Header => {
                 let header = self.header_type(inner, span);
                 let name = self.names.fresh(wanted, self.env.clone().prefix());
-                let stack = Some(Sp::new(u64::from(size), span));
+                let stack = Some(ast::Size::new(u64::from(size), span));
                 let decl = InstanceDecl { header: Sp::new(header, span), stack };
                 self.unit.instances.push((Sp::new(name.clone(), span), decl));
                 Val::Stack(Rc::new(Stack { name, of: (**of).clone(), size, elements: Vec::new() }))

@@ -202,14 +202,14 @@ impl Lower<'_> {
             match &*name.value {
                 "size" => {
                     let size = self.known_number(value).clamp(1, 1 << 24) as u64;
-                    made.size = Some(Sp::new(size, value.span));
+                    made.size = Some(ast::Size::new(size, value.span));
                 }
                 "counters" | "psa_direct_counter" => made.counters = true,
                 "meters" | "psa_direct_meter" => {
                     let object = self.eval(value);
                     let packets =
                         matches!(&object, Val::Object(object) if self.counts_packets(object));
-                    let size = Sp::new(1, value.span);
+                    let size = ast::Size::new(1, value.span);
                     made.meter = Some(ast::MeterDecl { size, two_rates: true, packets });
                 }
                 "implementation" | "psa_implementation" => self.implementation(value, made),
@@ -223,8 +223,8 @@ impl Lower<'_> {
             }
         }
         let fixed = made.entries.len() as u64;
-        if made.size.as_ref().is_some_and(|size| size.value < fixed) {
-            made.size = Some(Sp::new(fixed, self.span));
+        if matches!(&made.size, Some(ast::Size::Number(size)) if size.value < fixed) {
+            made.size = Some(ast::Size::new(fixed, self.span));
         }
     }
 
@@ -239,7 +239,7 @@ impl Lower<'_> {
             .and_then(|value| self.algorithm(value, value_span(value, self.span)));
         let size = match object.args.get(1) {
             Some(Val::Scalar(size)) => {
-                known(size).map(|size| Sp::new(size.clamp(1, 1 << 16) as u64, value.span))
+                known(size).map(|size| ast::Size::new(size.clamp(1, 1 << 16) as u64, value.span))
             }
             _ => None,
         };

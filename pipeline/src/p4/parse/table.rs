@@ -14,7 +14,7 @@ impl Parser<'_> {
         self.expect("{")?;
         let mut table = TableDecl::default();
         while !self.take("}") {
-            self.annotations()?;
+            let annotations = self.annotations()?;
             let start = self.span();
             let is_const = self.take_word("const");
             let property = self.member_name()?;
@@ -23,6 +23,10 @@ impl Parser<'_> {
                     if table.key_span.is_some() {
                         let text = "a table has one `key`";
                         self.report.error(codes::TWICE, property.span, text);
+                    }
+                    if let Some(entries) = &table.entries {
+                        let text = "`entries` stands behind `key` and `actions`";
+                        self.report.error(codes::P4_SYNTAX, entries.span, text);
                     }
                     table.key_span = Some(property.span);
                     self.keys(&mut table)?;
@@ -44,6 +48,9 @@ impl Parser<'_> {
                     self.expect("=")?;
                     let value = self.expression()?;
                     self.expect(";")?;
+                    if !annotations.is_empty() {
+                        table.property_annotations.push((property.value.clone(), annotations));
+                    }
                     table.properties.push((property, value, is_const));
                 }
             }
@@ -71,10 +78,10 @@ impl Parser<'_> {
         self.expect("=")?;
         self.expect("{")?;
         while !self.take("}") {
-            self.annotations()?;
+            let annotations = self.annotations()?;
             let action = self.expression()?;
             self.expect(";")?;
-            table.actions.push(ActionRef { action });
+            table.actions.push(ActionRef { annotations, action });
         }
         self.take(";");
         Ok(())

@@ -115,9 +115,10 @@ impl Checker<'_> {
             self.error(codes::ARGUMENTS, expr.span, "no declaration takes these arguments");
             return Type::Any;
         }
-        if candidates.len() > 1 && args.iter().any(|arg| arg.name.is_none()) {
-            // Several with the same number of parameters: P4 distinguishes overloads by number and names only.
-            candidates.truncate(1);
+        if candidates.len() > 1 && !args.is_empty() {
+            let text = "several declarations take these arguments: overloads differ in the number or names of their parameters";
+            self.error(codes::ARGUMENTS, expr.span, text);
+            return Type::Any;
         }
         let chosen = candidates.swap_remove(0);
         self.invoke(expr, chosen, types, args)
@@ -178,6 +179,11 @@ impl Checker<'_> {
                     matches!(&decl.kind, DeclKind::Function(inner) if inner.body.is_none());
                 let types: Vec<Type> = with.iter().map(|(_, ty)| ty.clone()).collect();
                 self.no_blocks(&types, expr.span);
+                let open = types.iter().any(|ty| matches!(self.known(ty), Type::Integer));
+                if open && !self.is_static(&decl.name.value) {
+                    let text = "a number without a width is passed for a type parameter";
+                    self.type_error(expr.span, text).help("give it a width, as in 8w5");
+                }
                 let in_blocks = matches!(self.place, Place::Control | Place::Action);
                 if is_extern && &*decl.name.value == "verify" && in_blocks && args.len() == 2 {
                     self.error(codes::WRONG_PLACE, expr.span, "`verify` stands in parsers");
@@ -186,7 +192,24 @@ impl Checker<'_> {
             Callee::Method(decl, at) => {
                 let DeclKind::Extern(inner) = &decl.kind else { return };
                 let name = inner.methods.get(*at).map(|method| method.name.value.clone());
-                if &*decl.name.value != "packet_in" || name.as_deref() != Some("extract") {
+                if with
+                    .iter()
+                    .any(|(_, ty)| matches!(self.known(ty), Type::Table(_) | Type::Action(_)))
+                {
+                    self.type_error(expr.span, "a table or an action is no value");
+                }
+                if &*decl.name.value != "packet_in" {
+                    return;
+                }
+                if let Some(ty) = with.first().map(|(_, ty)| self.known(ty)) {
+                    if matches!(ty, Type::Infer(_)) {
+                        let text = "nothing says which type is read";
+                        self.type_error(expr.span, text).help("name it: `extract<header_t>(_)`");
+                        return;
+                    }
+                    self.packet_call(name.as_deref().unwrap_or_default(), args, &ty, expr.span);
+                }
+                if name.as_deref() != Some("extract") {
                     return;
                 }
                 let Some(arg) = args.first() else { return };
@@ -568,7 +591,9 @@ impl Checker<'_> {
                 self.unify(&wanted, &got);
             }
             _ => {
-                self.fit(value, want);
+                if self.fit(value, want) {
+                    self.known_argument(value);
+                }
             }
         }
     }

@@ -45,6 +45,10 @@ pub(super) struct Checker<'r> {
     pub(super) loops: usize,
     /// Inside the local declarations of a parser or control: the number of it.
     pub(super) inside: Vec<u32>,
+    /// Inside a parser.
+    pub(super) in_parser: bool,
+    /// Parameters of constructors, which are known where an instance is.
+    pub(super) constructor_params: Vec<u32>,
 }
 
 /// Checks a program.
@@ -64,10 +68,13 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         place: Place::Top,
         loops: 0,
         inside: Vec::new(),
+        in_parser: false,
+        constructor_params: Vec::new(),
     };
     for decl in &tree.decls {
         checker.declaration(decl);
     }
+    checker.main_is_a_package(&tree.decls);
     for ty in &mut checker.types {
         if has_infer(ty) {
             *ty = super::infer::resolved(&checker.infers, ty);

@@ -15,6 +15,7 @@ impl Checker<'_> {
             self.bind_params(&inner.params);
             self.body(decl, &inner.locals, Place::Parser, |checker| {
                 checker.state_names(decl, states);
+                checker.parser_ends(decl, states);
                 for state in states {
                     checker.open();
                     checker.statements(&state.body.statements);
@@ -32,6 +33,7 @@ impl Checker<'_> {
                 let text = format!("`{}` is declared twice", param.name.value);
                 self.error(codes::TWICE, param.name.span, text);
             }
+            self.constructor_params.push(param.id);
             if param.direction != Direction::None {
                 let text = "a parameter of a constructor has no direction";
                 self.type_error(param.name.span, text);
@@ -72,6 +74,9 @@ impl Checker<'_> {
             Transition::Select(select) => {
                 let types: Vec<Type> = select.keys.iter().map(|key| self.value(key)).collect();
                 let types: Vec<Type> = types.iter().map(|ty| self.known(ty)).collect();
+                for key in select.keys.iter().filter(|key| matches!(&*key.kind, ExprKind::Dots)) {
+                    self.type_error(key.span, "`...` is nothing that `select` can look at");
+                }
                 for (key, ty) in select.keys.iter().zip(&types) {
                     if matches!(ty, Type::Integer) && select.keys.len() == 1 {
                         continue;
@@ -226,7 +231,9 @@ impl Checker<'_> {
     ) {
         self.open();
         self.inside.push(decl.id);
+        self.in_parser = matches!(place, Place::Parser);
         locals.iter().for_each(|local| self.declaration(local));
+        self.in_parser = false;
         self.place = place;
         code(self);
         self.place = Place::Top;

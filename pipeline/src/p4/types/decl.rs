@@ -32,8 +32,15 @@ impl Checker<'_> {
                 }
             }
             DeclKind::Enum(base, members) => self.enumeration(decl, base.as_ref(), members),
-            DeclKind::Typedef(ty) => {
-                let ty = self.resolve(ty);
+            DeclKind::Typedef(of) => {
+                let ty = self.resolve(of);
+                if matches!(&ty, Type::Struct(inner) if inner.args.iter().any(|arg| matches!(arg, Type::Infer(_))))
+                {
+                    self.type_error(
+                        of.span,
+                        format!("{ty} has type parameters, which `typedef` gives"),
+                    );
+                }
                 self.declared.insert(decl.id, ty);
                 self.bind(&decl.name, Name::Decl(decl.clone()));
             }
@@ -70,6 +77,7 @@ impl Checker<'_> {
 
     /// Structured annotations hold constants.
     fn annotations(&mut self, all: &[Annotation]) {
+        self.annotated(all);
         for one in all.iter().filter(|one| one.structured) {
             let mut names: Vec<&str> = Vec::new();
             for arg in &one.args {
@@ -267,6 +275,13 @@ impl Checker<'_> {
                 }
             }
             self.note_params(&method.params);
+            for param in &method.params {
+                let ty = self.declared.get(&param.id);
+                if matches!(ty, Some(Type::Extern(of, _)) if of.id == decl.id) {
+                    let text = "a method cannot take an object of its own extern";
+                    self.type_error(param.ty.span, text);
+                }
+            }
             self.close();
         }
         self.close();
@@ -307,7 +322,15 @@ impl Checker<'_> {
                     let text = "an `out` or `inout` parameter has no default";
                     self.type_error(default.span, text);
                 }
-                self.value_as(default, &ty);
+                let fits = self.value_as(default, &ty);
+                if fits
+                    && param.direction == Direction::In
+                    && !self.consts.contains_key(&default.id)
+                    && matches!(&*default.kind, ExprKind::Call { .. })
+                {
+                    let text = "a default is known when the program is compiled";
+                    self.error(codes::NOT_CONSTANT, default.span, text);
+                }
             }
             self.declared.insert(param.id, ty);
         }
@@ -378,6 +401,10 @@ impl Checker<'_> {
             _ => None,
         };
         if let Some(text) = wrong_place {
+            self.error(codes::WRONG_PLACE, decl.name.span, text);
+        }
+        if matches!(built, Type::Control(..)) && self.in_parser {
+            let text = "a parser has no instances of controls";
             self.error(codes::WRONG_PLACE, decl.name.span, text);
         }
         if let Type::Control(of, _) | Type::Parser(of, _) = &built

@@ -250,6 +250,15 @@ impl Checker<'_> {
             self.error(codes::BAD_SLICE, width.span, "this is no width of a slice here");
             return Type::Any;
         }
+        if let (Some(Const::Int(at)), Some(bits)) = (self.consts.get(&base.id), bits) {
+            let fits = u32::try_from(at).is_ok_and(|at| at <= bits - width_bits);
+            if !fits {
+                let text =
+                    format!("{width_bits} bits from {at} on are outside of a value of {bits} bits");
+                self.error(codes::BAD_SLICE, base.span, text);
+                return Type::Any;
+            }
+        }
         if let (Some(Const::Int(value)), Some(Const::Int(base))) =
             (self.consts.get(&of.id), self.consts.get(&base.id))
             && let Ok(base) = u32::try_from(base)
@@ -355,6 +364,14 @@ impl Checker<'_> {
         if !fits {
             self.type_error(expr.span, format!("`{sign}` cannot be applied to {a} and {b}"));
             return Type::Any;
+        }
+        if sign == ".."
+            && let (Some(Const::Int(low)), Some(Const::Int(high))) =
+                (self.consts.get(&left.id), self.consts.get(&right.id))
+            && low > high
+        {
+            let text = format!("the range {low}..{high} is empty");
+            self.type_error(expr.span, text).help("the lower end comes first");
         }
         let of = self.noted(left);
         let of = if matches!(of, Type::Integer) { b } else { of };

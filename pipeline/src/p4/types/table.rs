@@ -32,6 +32,7 @@ impl Checker<'_> {
         self.properties(table);
         if let Some(entries) = &table.entries {
             self.entries(table, entries, &keys, &listed);
+            self.priorities(table, entries);
         }
         self.place = outer;
         self.bind(&decl.name, Name::Decl(decl.clone()));
@@ -129,8 +130,8 @@ impl Checker<'_> {
                 return;
             }
         };
-        let found = listed.iter().find(|(known, _)| known.id == decl.id);
-        if found.is_none() && must_list {
+        let listed_as = listed.iter().find(|(known, _)| known.id == decl.id);
+        if listed_as.is_none() && must_list {
             let text = format!("`{}` is not in the `actions` of the table", decl.name.value);
             self.error(codes::NOT_LISTED, action.span, text);
             return;
@@ -154,22 +155,22 @@ impl Checker<'_> {
             self.error(codes::ARGUMENTS, action.span, text);
             return;
         };
+        let (found_listed, mut bound) = (listed_as, 0);
         for (param, at) in params.iter().zip(&found) {
             let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
             let want = self.declared.get(&param.id).cloned().unwrap_or(Type::Any);
             if param.direction != Direction::None {
                 self.argument(param, &want, &arg.value);
+                let listed = found_listed.and_then(|(_, args)| args.get(bound)).cloned();
+                bound += 1;
+                if let Some(listed) = listed {
+                    self.same_bound(&arg.value, &listed);
+                }
                 continue;
             }
             let fits = self.value_as(&arg.value, &want);
-            let known = self.consts.contains_key(&arg.value.id)
-                || matches!(
-                    &*arg.value.kind,
-                    ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid
-                );
-            if fits && !known && !is_default {
-                let text = "an argument of an entry must be known when the program is compiled";
-                self.error(codes::NOT_CONSTANT, arg.value.span, text);
+            if fits && !is_default {
+                self.known_in_entry(&arg.value);
             }
         }
         let mut all = vec![None; skipped];
@@ -177,6 +178,16 @@ impl Checker<'_> {
         let info = CallInfo { callee: Callee::Decl(decl.clone()), order: all, types: Vec::new() };
         self.calls.insert(action.id, info);
         self.defs.insert(action.id, Def::Decl(decl));
+    }
+
+    /// An argument of an entry is known when the program is compiled.
+    fn known_in_entry(&mut self, value: &Expr) {
+        let is_parts =
+            matches!(&*value.kind, ExprKind::List(..) | ExprKind::Record(..) | ExprKind::Invalid);
+        if !is_parts && !self.consts.contains_key(&value.id) {
+            let text = "an argument of an entry must be known when the program is compiled";
+            self.error(codes::NOT_CONSTANT, value.span, text);
+        }
     }
 
     fn properties(&mut self, table: &TableDecl) {
@@ -219,8 +230,8 @@ impl Checker<'_> {
         keys: &[Type],
         listed: &[(Rc<Decl>, Vec<Arg>)],
     ) {
-        if table.key_span.is_none() {
-            self.type_error(entries.span, "a table without `key` has no entries");
+        if table.keys.is_empty() {
+            self.type_error(entries.span, "a table without keys has no entries");
             return;
         }
         for entry in &entries.list {

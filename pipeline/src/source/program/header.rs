@@ -1,7 +1,7 @@
 //! Header types, instances, metadata, widths.
 
 use crate::ast::{
-    FieldDecl, HeaderDecl, InstanceDecl, MetaDecl, Sp, TypeRef, ValueSetDecl, WordDecl,
+    FieldDecl, HeaderDecl, InstanceDecl, MetaDecl, Size, Sp, TypeRef, ValueSetDecl, WordDecl,
 };
 use crate::diag::codes;
 use crate::ir::ControllerHeader;
@@ -12,6 +12,8 @@ use crate::syntax;
 
 /// A width: bits, or the name of a type.
 pub(crate) const WIDTH: Shape = Shape::Either(&[Shape::Count, Shape::Name]);
+/// A number or a constant.
+pub(crate) const SIZE: Shape = Shape::Either(&[Shape::Count, Shape::Name]);
 
 /// A header type.
 pub(crate) static HEADER: MapShape = MapShape {
@@ -68,7 +70,7 @@ pub(crate) static INSTANCE: MapShape = MapShape {
     what: "an instance",
     keys: &[
         needed("header", Shape::Name, "Header type."),
-        key("stack", Shape::Count, "Number of elements."),
+        key("stack", SIZE, "Number of elements."),
     ],
 };
 /// A metadata field.
@@ -86,7 +88,7 @@ pub(crate) static VALUE_SET: MapShape = MapShape {
     what: "a value set",
     keys: &[
         needed("bits", WIDTH, "Width of a member."),
-        needed("size", Shape::Count, "Most members."),
+        needed("size", SIZE, "Most members."),
         key("values", Shape::OneOrMore(&Shape::Expression), "Members at the start."),
     ],
 };
@@ -98,6 +100,15 @@ pub(super) fn width(decoder: &mut Decoder<'_>, node: &Node) -> Option<TypeRef> {
         return decoder.count(node).map(TypeRef::Bits);
     }
     decoder.name(node).map(TypeRef::Named)
+}
+
+/// A number or the name of a constant.
+pub(super) fn size(decoder: &mut Decoder<'_>, node: &Node) -> Option<Size> {
+    let text = decoder.scalar(node, "a whole number, or the name of a constant")?;
+    if text.text.trim().starts_with(|c: char| !c.is_ascii_alphabetic() && c != '_') {
+        return decoder.count(node).map(Size::Number);
+    }
+    decoder.name(node).map(Size::Const)
 }
 
 pub(super) fn header(decoder: &mut Decoder<'_>, node: &Node) -> Option<HeaderDecl> {
@@ -171,7 +182,7 @@ pub(super) fn instance(decoder: &mut Decoder<'_>, node: &Node) -> Option<Instanc
     if let NodeKind::Map(_) = node.kind {
         let fields = decoder.map(node, &INSTANCE)?;
         let header = fields.get("header").and_then(|node| decoder.name(node));
-        let stack = fields.get("stack").and_then(|node| decoder.count(node));
+        let stack = fields.get("stack").and_then(|node| size(decoder, node));
         return Some(InstanceDecl { header: header?, stack });
     }
     Some(InstanceDecl { header: decoder.name(node)?, stack: None })
@@ -190,7 +201,7 @@ pub(super) fn meta(decoder: &mut Decoder<'_>, node: &Node) -> Option<MetaDecl> {
 pub(super) fn value_set(decoder: &mut Decoder<'_>, node: &Node) -> Option<ValueSetDecl> {
     let fields = decoder.map(node, &VALUE_SET)?;
     let ty = fields.get("bits").and_then(|node| width(decoder, node));
-    let size = fields.get("size").and_then(|node| decoder.count(node));
+    let size = fields.get("size").and_then(|node| size(decoder, node));
     let values = fields
         .get("values")
         .map(|node| decoder.each(node, "a value", Decoder::expression))

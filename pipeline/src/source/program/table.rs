@@ -1,10 +1,10 @@
 //! Actions and tables, registers, counters, meters.
 
-use super::header::{WIDTH, width};
+use super::header::{SIZE, WIDTH, size, width};
 use super::statement::statements;
 use crate::ast::{
     ActionDecl, ControlDecl, ControlParam, CounterDecl, Direction, EntryDecl, KeyDecl, MeterDecl,
-    MeterRates, Name, RegisterDecl, SelectorDecl, Sp, TableDecl,
+    MeterRates, Name, RegisterDecl, SelectorDecl, Size, Sp, TableDecl,
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
@@ -60,7 +60,7 @@ pub(crate) static TABLE: MapShape = MapShape {
         needed("actions", Shape::OneOrMore(&Shape::Name), "Actions that entries may have."),
         key("default", Shape::Expression, "The action after a miss: a name or a call."),
         key("const_default", Shape::Flag, "The default never changes."),
-        key("size", Shape::Count, "Most entries; 1024 when absent."),
+        key("size", SIZE, "Most entries; 1024 when absent."),
         key("entries", Shape::List(&Shape::Map(&ENTRY)), "Entries of the program."),
         key("const_entries", Shape::Flag, "The entries never change."),
         key("counters", Shape::Flag, "Packets and bytes for each entry."),
@@ -113,8 +113,8 @@ pub(crate) static SELECTOR: MapShape = MapShape {
     what: "a selector",
     keys: &[
         needed("hash", Shape::Name, "Hash algorithm."),
-        key("members", Shape::Count, "Most members."),
-        key("groups", Shape::Count, "Most groups."),
+        key("members", SIZE, "Most members."),
+        key("groups", SIZE, "Most groups."),
     ],
 };
 /// A register array.
@@ -124,14 +124,14 @@ pub(crate) static REGISTER: MapShape = MapShape {
     keys: &[
         key("bits", WIDTH, "Width of an entry."),
         key("struct", Shape::MapOf(&WIDTH), "Cells of an entry."),
-        needed("size", Shape::Count, "Number of entries."),
+        needed("size", SIZE, "Number of entries."),
     ],
 };
 /// An array of counters.
 pub(crate) static COUNTER: MapShape = MapShape {
     name: "counter",
     what: "a counter",
-    keys: &[needed("size", Shape::Count, "Number of counters.")],
+    keys: &[needed("size", SIZE, "Number of counters.")],
 };
 const METER_TYPE: Shape = Shape::Choice(METER_TYPES);
 const METER_TYPES: &[&str] = &["trtcm", "srtcm"];
@@ -142,7 +142,7 @@ pub(crate) static METER: MapShape = MapShape {
     name: "meter",
     what: "a meter",
     keys: &[
-        needed("size", Shape::Count, "Number of meters."),
+        needed("size", SIZE, "Number of meters."),
         key("type", METER_TYPE, "Two rates (RFC 2698, default), or one (RFC 2697)."),
         key("unit", METER_UNIT, "What is metered; bytes when absent."),
     ],
@@ -209,11 +209,11 @@ pub(super) fn table(decoder: &mut Decoder<'_>, node: &Node) -> Option<TableDecl>
     let list = fields.get("entries").map(|node| entries(decoder, node)).unwrap_or_default();
     let [const_default, const_entries, counters] = ["const_default", "const_entries", "counters"]
         .map(|key| fields.get(key).and_then(|node| decoder.flag(node)).unwrap_or(false));
-    let [size, idle_timeout_ms] =
-        ["size", "idle_timeout_ms"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    let size = fields.get("size").and_then(|node| size(decoder, node));
+    let idle_timeout_ms = fields.get("idle_timeout_ms").and_then(|node| decoder.count(node));
     let meter = fields.get("meter").and_then(|node| {
         let fields = decoder.map(node, &METER_KIND)?;
-        Some(meter_of(decoder, &fields, Sp::new(1, node.span)))
+        Some(meter_of(decoder, &fields, Size::new(1, node.span)))
     });
     let selector = fields.get("selector").and_then(|node| selector(decoder, node));
     decoder.needs(&fields, "on_idle", "idle_timeout_ms");
@@ -302,14 +302,14 @@ fn selector(decoder: &mut Decoder<'_>, node: &Node) -> Option<SelectorDecl> {
     let fields = decoder.map(node, &SELECTOR)?;
     let hash = fields.get("hash").and_then(|node| decoder.name(node));
     let [members, groups] =
-        ["members", "groups"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+        ["members", "groups"].map(|key| fields.get(key).and_then(|node| size(decoder, node)));
     Some(SelectorDecl { hash: hash?, members, groups })
 }
 
 pub(super) fn register(decoder: &mut Decoder<'_>, node: &Node) -> Option<RegisterDecl> {
     let fields = decoder.map(node, &REGISTER)?;
     decoder.exclude(&fields, "bits", "struct");
-    let size = fields.get("size").and_then(|node| decoder.count(node));
+    let size = fields.get("size").and_then(|node| size(decoder, node));
     let cells = match (fields.get("struct"), fields.get("bits")) {
         (Some(node), _) => {
             decoder.named(node, "the cells", |decoder, _, node| width(decoder, node))
@@ -333,22 +333,22 @@ pub(super) fn register(decoder: &mut Decoder<'_>, node: &Node) -> Option<Registe
 pub(super) fn counter(decoder: &mut Decoder<'_>, node: &Node) -> Option<CounterDecl> {
     if let NodeKind::Map(_) = node.kind {
         let fields = decoder.map(node, &COUNTER)?;
-        let size = fields.get("size").and_then(|node| decoder.count(node));
+        let size = fields.get("size").and_then(|node| size(decoder, node));
         return Some(CounterDecl { size: size? });
     }
-    Some(CounterDecl { size: decoder.count(node)? })
+    Some(CounterDecl { size: size(decoder, node)? })
 }
 
 pub(super) fn meter(decoder: &mut Decoder<'_>, node: &Node) -> Option<MeterDecl> {
     if let NodeKind::Map(_) = node.kind {
         let fields = decoder.map(node, &METER)?;
-        let size = fields.get("size").and_then(|node| decoder.count(node))?;
+        let size = fields.get("size").and_then(|node| size(decoder, node))?;
         return Some(meter_of(decoder, &fields, size));
     }
-    Some(MeterDecl { size: decoder.count(node)?, two_rates: true, packets: false })
+    Some(MeterDecl { size: size(decoder, node)?, two_rates: true, packets: false })
 }
 
-fn meter_of(decoder: &mut Decoder<'_>, fields: &Fields<'_>, size: Sp<u64>) -> MeterDecl {
+fn meter_of(decoder: &mut Decoder<'_>, fields: &Fields<'_>, size: Size) -> MeterDecl {
     let kind = fields.get("type").and_then(|node| decoder.choice(node, METER_TYPES));
     let unit = fields.get("unit").and_then(|node| decoder.choice(node, METER_UNITS));
     MeterDecl {

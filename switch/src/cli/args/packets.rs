@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::{EngineArgs, EngineChoice, LimitArgs, MacControl, ProgramArgs};
+use super::{EngineArgs, EngineChoice, LimitArgs, MacControl, ProgramArgs, SourceArgs};
 use crate::core::EntriesShown;
 
 /// `replay`.
@@ -76,9 +76,9 @@ pub struct TestArgs {
     /// Scripts, or folders with scripts below them.
     #[arg(required = true)]
     pub paths: Vec<PathBuf>,
-    /// Look for included libraries in this folder too.
-    #[arg(long = "include", value_name = "DIR")]
-    pub include: Vec<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub sources: SourceArgs,
     /// The engine [default: every engine].
     #[arg(long, value_enum)]
     pub engine: Option<EngineChoice>,

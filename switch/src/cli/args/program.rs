@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{EngineArgs, LimitArgs, ProgramArgs};
+use super::{EngineArgs, LimitArgs, ProgramArgs, SourceArgs};
 
 /// `check`.
 #[derive(Debug, Args)]
@@ -12,9 +12,9 @@ use super::{EngineArgs, LimitArgs, ProgramArgs};
 pub struct CheckArgs {
     /// A folder with program.yaml (and entries.yaml, switch.yaml), or a program file; without it, --config is checked alone.
     pub program: Option<PathBuf>,
-    /// Look for included libraries in this folder too.
-    #[arg(long = "include", value_name = "DIR")]
-    pub include: Vec<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub sources: SourceArgs,
     /// Table entries; default: entries.yaml in the program's folder, if it is there.
     #[arg(long, value_name = "FILE", requires = "program")]
     pub entries: Option<PathBuf>,
@@ -133,6 +133,19 @@ pub enum P4InfoFormat {
     Binary,
     /// Protobuf JSON.
     Json,
+}
+
+/// `convert`.
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// The program, NAME.p4.
+    pub program: PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub sources: SourceArgs,
+    /// Where to write; standard output when absent, or `-`.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `pack`.

@@ -1,0 +1,236 @@
+//! What a controller is told of a P4 program: names, ids and types of its tables, actions and objects, by the rules of p4c.
+//!
+//! It is read from the checked program, before lowering, so that it has the names that the source gives and does not depend on
+//! what this project can run. The messages of P4Runtime are made of it elsewhere: nothing here knows protobuf.
+
+mod ids;
+mod objects;
+mod table;
+mod types;
+mod walk;
+
+use std::collections::BTreeMap;
+
+pub use ids::number as id_of_name;
+pub(super) use walk::info;
+
+/// Everything that a controller is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// `v1model`, `psa`.
+    pub arch: String,
+    /// What `@pkginfo` says.
+    pub package: BTreeMap<String, String>,
+    /// What `@platform_property` says.
+    pub platform: BTreeMap<String, i32>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Actions that something uses.
+    pub actions: Vec<Action>,
+    /// Counters, meters, registers, action profiles, digests.
+    pub objects: Vec<Object>,
+    /// Value sets.
+    pub value_sets: Vec<ValueSet>,
+    /// Headers of packets to and from the controller.
+    pub controller_headers: Vec<(Preamble, Vec<Param>)>,
+    /// Types that have a name.
+    pub types: BTreeMap<String, NamedType>,
+}
+
+/// What every entity has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preamble {
+    /// Its full name: `ingress.t`.
+    pub name: String,
+    /// The shortest end of the name that is its own.
+    pub alias: String,
+    /// Number, without the kind of the entity.
+    pub id: u32,
+    /// `@id(N)` gave the number.
+    pub pinned: bool,
+    /// Annotations that mean nothing here: `@mode("fair")`.
+    pub annotations: Vec<String>,
+    /// `@name[..]`.
+    pub structured: Vec<(String, Structured)>,
+}
+
+/// What stands in a structured annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Structured {
+    /// A list.
+    List(Vec<Literal>),
+    /// Names and values.
+    Pairs(Vec<(String, Literal)>),
+}
+
+/// A value in a structured annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(String),
+    /// True or false.
+    Flag(bool),
+}
+
+/// A type as a controller knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeRef {
+    /// `bit<N>`.
+    Bits(u32),
+    /// `int<N>`.
+    Signed(u32),
+    /// `varbit<N>`.
+    Variable(u32),
+    /// `bool`.
+    Bool,
+    /// `error`.
+    Error,
+    /// A tuple.
+    Tuple(Vec<TypeRef>),
+    /// A struct.
+    Struct(String),
+    /// A header.
+    Header(String),
+    /// `type`.
+    New(String),
+    /// An enum.
+    Enum(String),
+    /// An enum of numbers.
+    Numbers(String),
+}
+
+/// A type with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedType {
+    /// A struct.
+    Struct(Vec<(String, TypeRef)>),
+    /// A header, its fields flat.
+    Header(Vec<(String, TypeRef)>),
+    /// `type T name`.
+    New(TypeRef),
+    /// `type` with `@p4runtime_translation`: the URI, and its bits; `None`: a text.
+    Translated(String, Option<u32>),
+    /// An enum.
+    Enum(Vec<String>),
+    /// An enum of numbers: its bits, its members.
+    Numbers(u32, Vec<(String, Vec<u8>)>),
+}
+
+/// A parameter of an action or a field of a controller header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// From 1.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Bits; 0 for what has none for the controller.
+    pub bits: u32,
+    /// Its type, where that has a name.
+    pub type_name: Option<String>,
+    /// Annotations that mean nothing here.
+    pub annotations: Vec<String>,
+}
+
+/// A key of a table, or a field of a value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Name, width and type.
+    pub field: Param,
+    /// `exact`, `lpm` and so on.
+    pub kind: String,
+}
+
+/// An action in the list of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRef {
+    /// The action's place in [`Info::actions`].
+    pub action: usize,
+    /// `@defaultonly`, `@tableonly`, and what means nothing here.
+    pub annotations: Vec<String>,
+    /// `@name[..]`.
+    pub structured: Vec<(String, Structured)>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Names.
+    pub preamble: Preamble,
+    /// Keys.
+    pub keys: Vec<Key>,
+    /// Actions.
+    pub actions: Vec<ActionRef>,
+    /// The default action, its arguments in bytes; and whether it stays.
+    pub default: Option<(usize, Vec<Vec<u8>>, bool)>,
+    /// Its action profile.
+    pub implementation: Option<usize>,
+    /// Its counter and meter.
+    pub direct: Vec<usize>,
+    /// Most entries.
+    pub size: i64,
+    /// Entries may become idle.
+    pub has_timeouts: bool,
+    /// Entries of the program, constant or not.
+    pub entries: Option<bool>,
+}
+
+/// An action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// Names.
+    pub preamble: Preamble,
+    /// Parameters that a controller gives.
+    pub params: Vec<Param>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Packets.
+    Packets,
+    /// Both.
+    Both,
+}
+
+/// What an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Counters, with the type of their index.
+    Counter(Unit, i64, Option<String>),
+    /// A counter for each entry.
+    DirectCounter(Unit),
+    /// Meters, with the type of their index.
+    Meter(Unit, i64, Option<String>),
+    /// A meter for each entry.
+    DirectMeter(Unit),
+    /// A register: its cell, its cells, the type of their index.
+    Register(TypeRef, i64, Option<String>),
+    /// An action profile: whether it has a selector, its members, most members of a group.
+    Profile(bool, i64, i32),
+    /// A digest.
+    Digest(TypeRef),
+}
+
+/// An object with state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Names.
+    pub preamble: Preamble,
+    /// What it is.
+    pub kind: ObjectKind,
+}
+
+/// A value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSet {
+    /// Names.
+    pub preamble: Preamble,
+    /// Its fields.
+    pub fields: Vec<Key>,
+    /// Most members.
+    pub size: i32,
+}

@@ -1,0 +1,242 @@
+//! Tables, and the calls in a body.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{Const, Type};
+use super::ids::{full_name, others, preamble, structured, text_of};
+use super::types::bytes;
+use super::walk::{Bound, Walk};
+use super::{ActionRef, Key, Table};
+
+impl Walk<'_> {
+    /// Each call in statements that can be run, outermost last.
+    pub(super) fn calls(&self, statements: &[Stmt], each: &mut dyn FnMut(&Expr)) {
+        for statement in statements {
+            match &statement.kind {
+                StmtKind::Block(block) => self.calls(&block.statements, each),
+                StmtKind::Assign(to, _, value) => {
+                    calls_in(to, each);
+                    calls_in(value, each);
+                }
+                StmtKind::Call(call) => calls_in(call, each),
+                StmtKind::If(condition, then, other) => {
+                    calls_in(condition, each);
+                    let known = match self.checked.consts.get(&condition.id) {
+                        Some(Const::Bool(holds)) => Some(*holds),
+                        _ => None,
+                    };
+                    if known != Some(false) {
+                        self.calls(std::slice::from_ref(then), each);
+                    }
+                    if let Some(other) = other.as_ref().filter(|_| known != Some(true)) {
+                        self.calls(std::slice::from_ref(other), each);
+                    }
+                }
+                StmtKind::Switch(value, cases) => {
+                    calls_in(value, each);
+                    let bodies = cases.iter().filter_map(|case| case.body.as_ref());
+                    bodies.for_each(|body| self.calls(&body.statements, each));
+                }
+                StmtKind::Return(Some(value)) => calls_in(value, each),
+                StmtKind::For { init, condition, update, body } => {
+                    self.calls(init, each);
+                    calls_in(condition, each);
+                    self.calls(update, each);
+                    self.calls(std::slice::from_ref(body), each);
+                }
+                StmtKind::ForIn(_, list, body) => {
+                    calls_in(list, each);
+                    self.calls(std::slice::from_ref(body), each);
+                }
+                StmtKind::Declare(decl) => {
+                    if let DeclKind::Variable(_, Some(value)) = &decl.kind {
+                        calls_in(value, each);
+                    }
+                }
+                StmtKind::Return(None) | StmtKind::Exit | StmtKind::Break | StmtKind::Continue => {}
+            }
+        }
+    }
+
+    pub(super) fn table(&mut self, decl: &Rc<Decl>, table: &TableDecl, prefix: &str) {
+        let name = full_name(prefix, &decl.annotations, &decl.name.value);
+        if annotation(&decl.annotations, "hidden").is_some() || !self.tables.insert(name.clone()) {
+            return;
+        }
+        let mut made =
+            Table { preamble: preamble(name, &decl.annotations, &[]), ..Table::default() };
+        let keys = table.keys.iter().filter(|key| &*key.kind.value != "selector");
+        for (id, key) in (1..).zip(keys) {
+            let ty = self.checked.types.get(key.value.id as usize).cloned().unwrap_or(Type::Any);
+            let name = words(&key.value);
+            let field = self.param(id, &name, &key.annotations, &ty);
+            made.keys.push(Key { field, kind: key.kind.value.to_string() });
+        }
+        let mut refs: Vec<(u32, usize)> = Vec::new();
+        for one in &table.actions {
+            let Some(action) = self.action_decl(&one.action) else { continue };
+            let Some(at) = self.action(&action, prefix) else { continue };
+            refs.push((action.id, at));
+            made.actions.push(ActionRef {
+                action: at,
+                annotations: others(&one.annotations, &["defaultonly", "tableonly"]),
+                structured: structured(&one.annotations),
+            });
+        }
+        self.default_action(table, prefix, &refs, &mut made);
+        made.size = match self.property(table, &["size"]) {
+            Some(Bound::Const(Const::Int(size))) => i64::try_from(&size).unwrap_or_default(),
+            _ => 1024,
+        };
+        self.attached(table, &mut made);
+        made.entries = table.entries.as_ref().filter(|e| !e.list.is_empty()).map(|e| e.is_const);
+        self.info.tables.push(made);
+    }
+
+    fn default_action(
+        &mut self,
+        table: &TableDecl,
+        prefix: &str,
+        refs: &[(u32, usize)],
+        made: &mut Table,
+    ) {
+        let Some(default) = &table.default else {
+            let is_none = |decl: &&Rc<Decl>| &*decl.name.value == "NoAction";
+            let Some(none) = self.checked.decls.iter().find(is_none).cloned() else { return };
+            let Some(at) = self.action(&none, prefix) else { return };
+            if !refs.iter().any(|(id, _)| *id == none.id) {
+                let annotations = vec!["@defaultonly".to_owned()];
+                made.actions.push(ActionRef { action: at, annotations, structured: Vec::new() });
+            }
+            made.default = Some((at, Vec::new(), false));
+            return;
+        };
+        let Some(action) = self.action_decl(default) else { return };
+        let Some(at) = self.action(&action, prefix) else { return };
+        let DeclKind::Action { params, .. } = &action.kind else { return };
+        let args = match &*default.kind {
+            ExprKind::Call { args, .. } => self.ordered(default.id, args),
+            _ => Vec::new(),
+        };
+        let mut values = Vec::new();
+        for (param, value) in params.iter().zip(&args) {
+            if param.direction != Direction::None {
+                continue;
+            }
+            let bits = self.checked.declared.get(&param.id).and_then(Type::bits).unwrap_or(0);
+            match value.as_ref().and_then(|value| self.bound(value)) {
+                Some(Bound::Const(Const::Int(value))) => values.push(bytes(&value, bits)),
+                Some(Bound::Const(Const::Bool(value))) => values.push(vec![u8::from(value)]),
+                _ => {}
+            }
+        }
+        made.default = Some((at, values, table.const_default));
+    }
+
+    /// Its action profile, counters, meters and timeouts.
+    fn attached(&mut self, table: &TableDecl, made: &mut Table) {
+        let object = |bound| match bound {
+            Some(Bound::Object(at)) => Some(at),
+            _ => None,
+        };
+        let names = ["implementation", "psa_implementation"];
+        made.implementation = object(self.property(table, &names));
+        if made.implementation.is_none() {
+            made.implementation = self.unnamed_profile(table, &names);
+        }
+        for names in [["counters", "psa_direct_counter"], ["meters", "psa_direct_meter"]] {
+            made.direct.extend(object(self.property(table, &names)));
+        }
+        let timeout = self.property(table, &["support_timeout", "psa_idle_timeout"]);
+        made.has_timeouts = match timeout {
+            Some(Bound::Const(Const::Bool(has))) => has,
+            Some(Bound::Const(Const::Enum(_, name))) => &*name == "NOTIFY_CONTROL",
+            _ => false,
+        };
+    }
+
+    fn property(&self, table: &TableDecl, names: &[&str]) -> Option<Bound> {
+        let is_it = |name: &Ident| names.contains(&&*name.value);
+        let (_, value, _) = table.properties.iter().find(|(name, ..)| is_it(name))?;
+        self.bound(value)
+    }
+
+    /// `@name("x") implementation = action_selector(..)`.
+    fn unnamed_profile(&mut self, table: &TableDecl, names: &[&str]) -> Option<usize> {
+        let is_it = |name: &Ident| names.contains(&&*name.value);
+        let (property, value, _) = table.properties.iter().find(|(name, ..)| is_it(name))?;
+        let given = table.property_annotations.iter().find(|(name, _)| *name == property.value);
+        let annotations = given.map(|(_, annotations)| annotations.clone()).unwrap_or_default();
+        let name = text_of(&annotations, "name")?;
+        let ExprKind::Call { args, .. } = &*value.kind else { return None };
+        let Some(Type::Extern(of, types)) = self.checked.types.get(value.id as usize).cloned()
+        else {
+            return None;
+        };
+        let args = self.ordered(value.id, args);
+        self.new_object(&of, &types, &args, name.trim_start_matches('.').to_owned(), &annotations)
+    }
+
+    fn action_decl(&self, expr: &Expr) -> Option<Rc<Decl>> {
+        let callee = match &*expr.kind {
+            ExprKind::Call { callee, .. } => callee,
+            _ => expr,
+        };
+        match self.checked.types.get(callee.id as usize) {
+            Some(Type::Action(decl)) => Some(decl.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Each call in an expression.
+fn calls_in(expr: &Expr, each: &mut dyn FnMut(&Expr)) {
+    match &*expr.kind {
+        ExprKind::Call { callee, args, .. } => {
+            calls_in(callee, each);
+            args.iter().for_each(|arg| calls_in(&arg.value, each));
+            each(expr);
+        }
+        ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => {
+            calls_in(of, each)
+        }
+        ExprKind::Index(a, b)
+        | ExprKind::Binary(_, a, b)
+        | ExprKind::Mask(a, b)
+        | ExprKind::Range(a, b) => {
+            calls_in(a, each);
+            calls_in(b, each);
+        }
+        ExprKind::Slice(a, b, c) | ExprKind::PlusSlice(a, b, c) | ExprKind::Mux(a, b, c) => {
+            [a, b, c].into_iter().for_each(|one| calls_in(one, each));
+        }
+        ExprKind::List(items, _) | ExprKind::Tuple(items) => {
+            items.iter().for_each(|item| calls_in(item, each));
+        }
+        ExprKind::Record(fields, _) => fields.iter().for_each(|(_, value)| calls_in(value, each)),
+        _ => {}
+    }
+}
+
+/// The name of a key: the expression as it is written, `$valid$` for `isValid()`.
+fn words(expr: &Expr) -> String {
+    match &*expr.kind {
+        ExprKind::Name(name, _) => name.value.to_string(),
+        ExprKind::Member(of, name) => format!("{}.{}", words(of), name.value),
+        ExprKind::Index(of, at) => format!("{}[{}]", words(of), words(at)),
+        ExprKind::Slice(of, high, low) => format!("{}[{}:{}]", words(of), words(high), words(low)),
+        ExprKind::Number(value, _) => value.to_string(),
+        ExprKind::Call { callee, .. } => match &*callee.kind {
+            ExprKind::Member(of, name) if &*name.value == "isValid" => {
+                format!("{}.$valid$", words(of))
+            }
+            _ => words(callee),
+        },
+        ExprKind::Binary(operator, a, b) => {
+            format!("{} {} {}", words(a), operator.sign(), words(b))
+        }
+        ExprKind::Cast(_, of) => words(of),
+        _ => String::new(),
+    }
+}

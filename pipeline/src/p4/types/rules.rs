@@ -1,0 +1,246 @@
+//! What the language asks of a declaration as a whole: annotations, entries of a table, states that lead nowhere, arguments
+//! that must be known when the program is compiled.
+
+use std::rc::Rc;
+
+use num_bigint::{BigInt, Sign};
+
+use super::super::tree::*;
+use super::check::Checker;
+use super::{Const, Def, Type};
+use crate::diag::codes;
+
+/// Annotations that hold one string.
+const OF_TEXT: [&str; 4] = ["name", "alias", "deprecated", "noWarn"];
+
+impl Checker<'_> {
+    /// What annotations of one declaration say together.
+    pub(super) fn annotated(&mut self, all: &[Annotation]) {
+        for (at, one) in all.iter().enumerate() {
+            let name = &one.name.value;
+            let twice = |known: &&Annotation| {
+                known.name.value == *name && (known.structured || one.structured)
+            };
+            if all[..at].iter().any(|known| twice(&known)) {
+                let text = format!("`@{name}` is given twice");
+                self.error(codes::TWICE, one.name.span, text);
+            }
+            let is_value =
+                |arg: &Arg| matches!(&*arg.value.kind, ExprKind::Number(..) | ExprKind::Bool(_));
+            if OF_TEXT.contains(&&**name) && one.args.iter().any(is_value) {
+                let text = format!("`@{name}` needs a string: `@{name}(\"x\")`");
+                self.error(codes::P4_SYNTAX, one.name.span, text);
+            }
+            if &**name == "pkginfo" && one.args.is_empty() && one.text.is_empty() {
+                let text = "`@pkginfo` needs values: `@pkginfo(version=\"1\")`";
+                self.error(codes::P4_SYNTAX, one.name.span, text);
+            }
+        }
+    }
+
+    /// Bound arguments of a default or an entry are those of the list of actions.
+    pub(super) fn same_bound(&mut self, given: &Expr, listed: &Arg) {
+        if !same(&self.consts, given, &listed.value) {
+            let text = "this argument is another one than in the list of actions";
+            self.error(codes::ARGUMENTS, given.span, text)
+                .label(listed.value.span, "given here")
+                .help("arguments with a direction are part of the list; leave them out here");
+        }
+    }
+
+    /// Priorities of entries that say none follow from the one before; the first must say one if any does.
+    pub(super) fn priorities(&mut self, table: &TableDecl, entries: &Entries) {
+        let number = |checker: &Self, expr: &Expr| match checker.consts.get(&expr.id) {
+            Some(Const::Int(value)) => Some(value.clone()),
+            _ => None,
+        };
+        let Some(first) = entries.list.first() else { return };
+        let any = entries.list.iter().find_map(|entry| entry.priority.as_ref());
+        if first.priority.is_none() {
+            if let Some(any) = any {
+                let text = "one entry has a priority, so the first one needs one too";
+                self.error(codes::PRIORITY, first.keys.span, text)
+                    .label(any.span, "a priority is given here");
+            }
+            return;
+        }
+        let property = |name: &str| {
+            table
+                .properties
+                .iter()
+                .find(|(known, ..)| &*known.value == name)
+                .map(|(_, value, _)| value)
+        };
+        let largest =
+            property("largest_priority_wins").and_then(|value| self.consts.get(&value.id));
+        let down = !matches!(largest, Some(Const::Bool(false)));
+        let delta = property("priority_delta").and_then(|value| number(self, value));
+        let delta = delta.unwrap_or_else(|| BigInt::from(1));
+        let mut last = BigInt::ZERO;
+        for entry in &entries.list {
+            last = match &entry.priority {
+                Some(priority) => number(self, priority).unwrap_or_default(),
+                None if down => last - &delta,
+                None => last + &delta,
+            };
+            if last.sign() == Sign::Minus {
+                let text = format!("this entry has the priority {last}, and priorities begin at 0");
+                self.error(codes::PRIORITY, entry.keys.span, text)
+                    .help("begin with a higher priority, or choose a smaller `priority_delta`");
+                return;
+            }
+        }
+    }
+
+    /// Functions that are computed by the compiler, so that numbers need no width.
+    pub(super) fn is_static(&self, name: &str) -> bool {
+        matches!(name, "static_assert" | "assert" | "assume" | "log_msg")
+    }
+
+    /// A parser has a way to an end.
+    pub(super) fn parser_ends(&mut self, decl: &Decl, states: &[State]) {
+        let targets = |state: &State| -> Vec<Rc<str>> {
+            match &state.next {
+                Transition::None => vec!["reject".into()],
+                Transition::To(to) => vec![to.value.clone()],
+                // What no case takes is rejected.
+                Transition::Select(select) => {
+                    let all =
+                        select.cases.iter().any(|(set, _)| matches!(&*set.kind, ExprKind::Any));
+                    let cases = select.cases.iter().map(|(_, to)| to.value.clone());
+                    cases.chain((!all).then(|| "reject".into())).collect()
+                }
+            }
+        };
+        let (mut reached, mut next): (Vec<Rc<str>>, Vec<Rc<str>>) =
+            (Vec::new(), vec!["start".into()]);
+        while let Some(name) = next.pop() {
+            if matches!(&*name, "accept" | "reject") {
+                return;
+            }
+            if reached.contains(&name) {
+                continue;
+            }
+            match states.iter().find(|state| state.name.value == name) {
+                Some(state) => next.extend(targets(state)),
+                // Reported where it is named.
+                None => return,
+            }
+            reached.push(name);
+        }
+        let text = format!(
+            "parser `{}` never ends: no state that is reached goes to `accept` or `reject`",
+            decl.name.value
+        );
+        self.error(codes::RECURSION, decl.name.span, text);
+    }
+
+    /// An argument of a constructor is known when the program is compiled.
+    pub(super) fn known_argument(&mut self, value: &Expr) {
+        if !self.is_known(value) {
+            let text = "an argument of a constructor must be known when the program is compiled";
+            self.error(codes::NOT_CONSTANT, value.span, text);
+        }
+    }
+
+    fn is_known(&self, value: &Expr) -> bool {
+        if self.consts.contains_key(&value.id) {
+            return true;
+        }
+        match &*value.kind {
+            // A parameter of a constructor is known where the instance is.
+            ExprKind::Name(..) => match self.defs.get(&value.id) {
+                Some(Def::Param(id)) => self.constructor_params.contains(id),
+                Some(Def::Decl(decl)) => !matches!(decl.kind, DeclKind::Variable(..)),
+                None => true,
+            },
+            ExprKind::Member(of, _) | ExprKind::Index(of, _) | ExprKind::Slice(of, ..) => {
+                self.is_known(of)
+            }
+            ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => self.is_known(of),
+            ExprKind::Binary(_, left, right) => self.is_known(left) && self.is_known(right),
+            ExprKind::Mux(a, b, c) => [a, b, c].iter().all(|one| self.is_known(one)),
+            ExprKind::List(items, _) => items.iter().all(|item| self.is_known(item)),
+            ExprKind::Record(fields, _) => fields.iter().all(|(_, value)| self.is_known(value)),
+            ExprKind::Call { args, .. } => args.iter().all(|arg| self.is_known(&arg.value)),
+            _ => true,
+        }
+    }
+
+    /// `main` is the instance of a package.
+    pub(super) fn main_is_a_package(&mut self, decls: &[Rc<Decl>]) {
+        for decl in decls.iter().filter(|decl| &*decl.name.value == "main") {
+            let is_package = matches!(decl.kind, DeclKind::Instance { .. })
+                && matches!(self.declared.get(&decl.id), Some(Type::Package(..) | Type::Any));
+            if !is_package {
+                self.type_error(decl.name.span, "`main` is the instance of a package");
+            }
+        }
+    }
+
+    /// `packet_in` by what it is asked for.
+    pub(super) fn packet_call(
+        &mut self,
+        name: &str,
+        args: &[Arg],
+        ty: &Type,
+        span: crate::ir::SourceSpan,
+    ) {
+        let Type::Struct(of) = ty else { return };
+        let varies = of.fields.iter().any(|(_, ty)| matches!(ty, Type::Varbit(_)));
+        match (name, args.len()) {
+            ("extract", 1) if varies => {
+                let text = format!("{ty} has a varbit field, so `extract` needs its length");
+                self.type_error(span, text).help("`extract(header, bits)`");
+            }
+            ("extract", 2) if !varies => {
+                let text = format!("{ty} has no varbit field, so `extract` takes no length");
+                self.type_error(span, text);
+            }
+            ("lookahead", _) if varies => {
+                self.type_error(
+                    span,
+                    format!("{ty} has a varbit field, whose length `lookahead` cannot know"),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same expression, by its values or word for word.
+fn same(consts: &std::collections::HashMap<u32, Const>, a: &Expr, b: &Expr) -> bool {
+    if let (Some(a), Some(b)) = (consts.get(&a.id), consts.get(&b.id)) {
+        return a == b;
+    }
+    let all = |a: &[Expr], b: &[Expr]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(consts, a, b))
+    };
+    match (&*a.kind, &*b.kind) {
+        (ExprKind::Name(a, x), ExprKind::Name(b, y)) => a.value == b.value && x == y,
+        (ExprKind::Member(a, x), ExprKind::Member(b, y)) => {
+            x.value == y.value && same(consts, a, b)
+        }
+        (ExprKind::Index(a, x), ExprKind::Index(b, y)) => same(consts, a, b) && same(consts, x, y),
+        (ExprKind::Slice(a, x, z), ExprKind::Slice(b, y, w)) => {
+            same(consts, a, b) && same(consts, x, y) && same(consts, z, w)
+        }
+        (ExprKind::Unary(x, a), ExprKind::Unary(y, b)) => x == y && same(consts, a, b),
+        (ExprKind::Cast(_, a), ExprKind::Cast(_, b)) => same(consts, a, b),
+        (ExprKind::Binary(x, a, c), ExprKind::Binary(y, b, d)) => {
+            x == y && same(consts, a, b) && same(consts, c, d)
+        }
+        (ExprKind::List(a, _), ExprKind::List(b, _)) => all(a, b),
+        (ExprKind::Record(a, _), ExprKind::Record(b, _)) => {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|((x, a), (y, b))| x.value == y.value && same(consts, a, b))
+        }
+        (ExprKind::Any, ExprKind::Any) => true,
+        (ExprKind::Call { callee: a, args: x, .. }, ExprKind::Call { callee: b, args: y, .. }) => {
+            same(consts, a, b)
+                && x.len() == y.len()
+                && x.iter().zip(y).all(|(x, y)| same(consts, &x.value, &y.value))
+        }
+        _ => false,
+    }
+}

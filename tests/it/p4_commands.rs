@@ -1,0 +1,102 @@
+//! What the command line does with a P4-16 program: macros and folders given there, and its YAML.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use wireyard_tests::binary::wireyard;
+
+const PROGRAM: &str = "#include <v1model.p4>
+#include \"types.p4\"
+#ifndef OUT
+#error \"OUT is the port that packets leave by\"
+#endif
+struct H { mark_t mark; }
+struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
+    state start { p.extract(h.mark); transition accept; }
+}
+control C(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+    action put(bit<8> v) { h.mark.kind = v; }
+    table t { key = { h.mark.kind : exact; } actions = { put; NoAction; } const entries = { 5 : put(9); } }
+    apply {
+        t.apply();
+#ifdef MARK
+        h.mark.value = MARK;
+#endif
+        s.egress_spec = OUT;
+    }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h.mark); } }
+V1Switch(P(), C(), I(), E(), C(), D()) main;
+";
+
+/// A folder with the program, and another one with what it includes.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("writes");
+    fs::create_dir(folder.path().join("inc")).expect("a folder");
+    write("inc/types.p4", "header mark_t { bit<8> kind; bit<8> value; }\n");
+    write("main.p4", PROGRAM);
+    let script =
+        "ports 1 2 3\npacket 1 05 00\nexpect 3 09 07 $\nwait\npacket 1 06 00\nexpect 3 06 07 $\n";
+    write("main.stf", script);
+    folder
+}
+
+fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(wireyard()).args(args).current_dir(folder).output();
+    let Output { status, stdout, stderr } = output.expect("wireyard starts");
+    (status.code(), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
+}
+
+#[test]
+fn macros_and_folders_reach_a_p4_program() {
+    let folder = folder();
+    let run = |args: &[&str]| run(folder.path(), args);
+    let (code, text) = run(&["check", "-DOUT=3", "main.p4"]);
+    assert!(code == Some(1) && text.contains("there is no file `types.p4`"), "{text}");
+    let (code, text) = run(&["check", "-I", "inc", "main.p4"]);
+    assert!(code == Some(1) && text.contains("OUT is the port"), "{text}");
+    let (code, text) = run(&["check", "-I", "inc", "-D", "OUT=3", "main.p4"]);
+    assert_eq!(code, Some(0), "{text}");
+    let test = |macros: &[&str]| run(&[&["test", "-I", "inc", "main.stf"], macros].concat());
+    assert_eq!(test(&["-D", "OUT=3", "-D", "MARK=7"]).0, Some(0));
+    assert_eq!(test(&["-DOUT=2", "-DMARK=7"]).0, Some(1), "another port");
+    assert_eq!(test(&["-DOUT=3", "-DMARK"]).0, Some(1), "a macro without a value is 1");
+    let (code, text) = run(&["check", "-D", "1OUT", "main.p4"]);
+    assert!(code == Some(2) && text.contains("NAME=VALUE"), "{text}");
+}
+
+#[test]
+fn a_configuration_has_macros_of_its_p4_program() {
+    let folder = folder();
+    let config = "program: main.p4\ndefines: { OUT: 3, MARK: 7 }\n";
+    fs::write(folder.path().join("switch.yaml"), config).expect("writes");
+    let script = "ports 1 2 3\nconfig switch.yaml\npacket 1 05 00\nexpect 3 09 07 $\n";
+    fs::write(folder.path().join("main.stf"), script).expect("writes");
+    assert_eq!(run(folder.path(), &["check", "-I", "inc", "."]).0, Some(0));
+    let (code, text) = run(folder.path(), &["test", "-I", "inc", "main.stf"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(folder.path(), &["test", "-I", "inc", "-D", "MARK=8", "main.stf"]);
+    assert_eq!(code, Some(1), "the command line is stronger: {text}");
+}
+
+#[test]
+fn convert_prints_the_same_program_in_yaml() {
+    let folder = folder();
+    let run = |args: &[&str]| run(folder.path(), args);
+    let convert = ["convert", "main.p4", "-I", "inc", "-DOUT=3", "-DMARK=7", "-o", "made.yaml"];
+    let (code, text) = run(&convert);
+    assert_eq!(code, Some(0), "{text}");
+    let yaml = fs::read_to_string(folder.path().join("made.yaml")).expect("the YAML");
+    assert!(yaml.contains("t: # main.p4:14") && yaml.contains("mark_t: # types.p4:1"), "{yaml}");
+    let script = fs::read_to_string(folder.path().join("main.stf")).expect("the script");
+    fs::write(folder.path().join("made.stf"), format!("program made.yaml\n{script}")).unwrap();
+    let (code, text) = run(&["test", "made.stf", "--every-level"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(&["convert", "made.yaml"]);
+    assert!(code == Some(2) && text.contains("not a program in P4"), "{text}");
+}

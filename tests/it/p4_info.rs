@@ -1,0 +1,175 @@
+//! P4Info of P4-16 programs against what p4c makes of the same sources, up to order and documentation.
+//!
+//! The collection lies beside the project (`../shared/p4`). Programs whose P4Info is equal stand in `data/p4/p4info.txt`.
+
+use std::fs;
+use std::iter::Peekable;
+use std::path::PathBuf;
+use std::process::Command;
+use std::str::Chars;
+
+use wireyard_pipeline::source::{Loader, p4_info};
+use wireyard_switch::p4runtime::{p4_source, proto};
+use wireyard_tests::binary::wireyard;
+use wireyard_tests::{shared, skip};
+
+/// The fields of a message in text form, sorted, one text each; messages without fields are left out, as are comments.
+fn fields(chars: &mut Peekable<Chars<'_>>) -> Vec<String> {
+    let mut found = Vec::new();
+    loop {
+        blanks(chars);
+        match chars.peek() {
+            None => break,
+            Some('}') => {
+                chars.next();
+                break;
+            }
+            _ => {}
+        }
+        let name: String = word(chars);
+        assert!(
+            !name.is_empty(),
+            "a field name before {:?}",
+            chars.clone().take(20).collect::<String>()
+        );
+        blanks(chars);
+        if chars.next_if_eq(&':').is_some() {
+            blanks(chars);
+        }
+        if chars.next_if_eq(&'[').is_some() {
+            loop {
+                blanks(chars);
+                if chars.next_if_eq(&']').is_some() {
+                    break;
+                }
+                found.extend(field(&name, chars));
+            }
+        } else {
+            found.extend(field(&name, chars));
+        }
+    }
+    found.retain(|one| !one.starts_with("doc{"));
+    found.sort();
+    found
+}
+
+fn field(name: &str, chars: &mut Peekable<Chars<'_>>) -> Option<String> {
+    match chars.peek() {
+        Some('{') => {
+            chars.next();
+            let inner = fields(chars);
+            (!inner.is_empty()).then(|| format!("{name}{{{}}}", inner.join(" ")))
+        }
+        Some('"') => Some(format!("{name}={:?}", text(chars))),
+        _ => Some(format!("{name}={}", word(chars))),
+    }
+}
+
+fn blanks(chars: &mut Peekable<Chars<'_>>) {
+    while let Some(next) = chars.peek() {
+        match next {
+            '#' => while chars.next().is_some_and(|c| c != '\n') {},
+            ' ' | '\n' | ',' | ';' => drop(chars.next()),
+            _ => break,
+        }
+    }
+}
+
+fn word(chars: &mut Peekable<Chars<'_>>) -> String {
+    let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    std::iter::from_fn(|| chars.next_if(is_part)).collect()
+}
+
+/// A string with its escapes.
+fn text(chars: &mut Peekable<Chars<'_>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    chars.next();
+    while let Some(next) = chars.next() {
+        match next {
+            '"' => break,
+            '\\' => match chars.next() {
+                Some(digit @ '0'..='7') => {
+                    let mut value = u32::from(digit) - 48;
+                    for _ in 0..2 {
+                        let Some(digit) = chars.next_if(|c| ('0'..='7').contains(c)) else { break };
+                        value = value * 8 + u32::from(digit) - 48;
+                    }
+                    bytes.push(value as u8);
+                }
+                Some('x') => {
+                    let digits: String =
+                        std::iter::from_fn(|| chars.next_if(char::is_ascii_hexdigit)).collect();
+                    bytes.push(u8::from_str_radix(&digits, 16).expect("hexadecimal digits"));
+                }
+                Some('n') => bytes.push(b'\n'),
+                Some('t') => bytes.push(b'\t'),
+                Some('r') => bytes.push(b'\r'),
+                Some(other) => bytes.extend(other.to_string().bytes()),
+                None => break,
+            },
+            other => bytes.extend(other.to_string().bytes()),
+        }
+    }
+    bytes
+}
+
+fn normal(text: &str) -> Vec<String> {
+    fields(&mut text.chars().peekable())
+}
+
+#[test]
+fn p4info_is_that_of_p4c() {
+    let Some(folder) = shared().map(|shared| shared.join("p4")).filter(|folder| folder.is_dir())
+    else {
+        return skip("p4info_is_that_of_p4c", "no p4c collection in ../shared/p4");
+    };
+    let stored = fs::read_dir(folder.join("p4info")).expect("the P4Infos");
+    let mut names: Vec<String> = stored
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| Some(name.strip_suffix(".p4info.txtpb")?.to_owned()))
+        .collect();
+    names.sort();
+    let (mut equal, mut other) = (Vec::new(), Vec::new());
+    for name in &names {
+        let path: PathBuf = folder.join("samples").join(format!("{name}.p4"));
+        let stored = folder.join("p4info").join(format!("{name}.p4info.txtpb"));
+        let want = normal(&fs::read_to_string(stored).expect("a P4Info"));
+        let found = match p4_info(&path, &Loader::new(Vec::new(), &[])) {
+            Ok(Some(info)) => normal(&proto::p4info_text(&p4_source::p4info(&info))),
+            Ok(None) => vec!["no P4Info".into()],
+            Err(why) => vec![why.to_string()],
+        };
+        if want == found {
+            equal.push(name.clone());
+            continue;
+        }
+        let less: Vec<&String> = want.iter().filter(|one| !found.contains(one)).take(2).collect();
+        let more: Vec<&String> = found.iter().filter(|one| !want.contains(one)).take(2).collect();
+        other.push(format!("{name}\n  p4c:  {less:?}\n  here: {more:?}"));
+    }
+    println!("P4Info: {} of {} equal\n{}", equal.len(), names.len(), other.join("\n"));
+    let golden = "data/p4/p4info.txt";
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(golden, equal.join("\n") + "\n").expect("writes the list");
+        return;
+    }
+    let known = fs::read_to_string(golden).expect("the list of what is equal");
+    let lost: Vec<&str> =
+        known.lines().filter(|name| !equal.iter().any(|one| one == name)).collect();
+    assert!(lost.is_empty(), "no longer equal: {}", lost.join(" "));
+}
+
+/// Through the binary, and for a program that is checked only.
+#[test]
+fn p4info_of_a_p4_source_has_the_names_of_the_source() {
+    let output = Command::new(wireyard()).args(["p4info", "data/p4/router.p4"]).output();
+    let output = output.expect("wireyard starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("arch: \"v1model\""), "{text}");
+    let source = fs::read_to_string("data/p4/router.p4").expect("the source");
+    let table =
+        source.lines().find_map(|line| line.trim().strip_prefix("table ")).expect("a table");
+    let table = table.split(|c: char| !c.is_alphanumeric() && c != '_').next().expect("a name");
+    assert!(text.contains(&format!(".{table}\"")), "{text}");
+}
