@@ -231,6 +231,9 @@ pub trait TraceSink {
 
     /// Something happened.
     fn event(&mut self, event: Event);
+
+    /// A pass that was wanted is over; the packet is as it goes on.
+    fn end(&mut self, _packet: &Descriptor) {}
 }
 
 /// Keeps everything, for one packet or a few.
@@ -273,5 +276,9 @@ impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], bool) -> bool> TraceSink for Fil
 
     fn event(&mut self, event: Event) {
         self.sink.event(event);
+    }
+
+    fn end(&mut self, packet: &Descriptor) {
+        self.sink.end(packet);
     }
 }

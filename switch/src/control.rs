@@ -90,6 +90,7 @@ mod stream;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -112,6 +113,7 @@ pub use queues::{QueueSettings, Wait};
 pub(crate) use stream::Subscriber;
 pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
 pub use swap::{Fate, Keep, ObjectFate, Swap};
+pub use trace::{LiveTrace, TraceWish};
 
 use crate::core::Core;
 use crate::replicate::SharedReplication;

@@ -24,6 +24,7 @@ mod generate;
 mod handover;
 mod idle;
 mod links;
+mod live_trace;
 mod manager;
 mod merge;
 mod originate;
@@ -60,6 +61,8 @@ pub use generate::Generator;
 pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
 use idle::IdleWatch;
+use live_trace::LiveTrace;
+pub use live_trace::{EventFilter, PassTrace, TraceOrder, TraceShared};
 use manager::Manager;
 use outcomes::Outcomes;
 pub use outcomes::{DroppedPacket, PuntedPacket};
@@ -135,6 +138,8 @@ pub struct Core {
     outcomes: Outcomes,
     /// Capture files.
     recording: Recording,
+    /// A trace of packets that pass, that control asked for.
+    live_trace: Option<Box<LiveTrace>>,
     idle: IdleWatch,
 }
 
@@ -161,6 +166,7 @@ impl Core {
             frames: Frames::shared().unwrap_or_else(|why| unreachable!("tested: {why}")),
             outcomes,
             recording: Recording::default(),
+            live_trace: None,
             idle: IdleWatch::default(),
         }
     }
@@ -192,6 +198,19 @@ impl Core {
     /// to be asked always.
     pub fn poll_readable(&mut self, now: Time, readable: &[u16]) -> Progress {
         self.serve_control(now);
+        match self.live_trace.is_none() {
+            true => self.poll_these(now, readable, None),
+            false => self.poll_traced(now, readable),
+        }
+    }
+
+    #[inline]
+    fn poll_these(
+        &mut self,
+        now: Time,
+        readable: &[u16],
+        mut trace: Option<&mut dyn TraceSink>,
+    ) -> Progress {
         let mut progress = self.begin_poll(now);
         for &number in readable {
             if let Some(slot) = self.ports.find(number) {
@@ -200,11 +219,11 @@ impl Core {
         }
         for slot in 0..self.ports.len() {
             if self.ports.is_asked(slot, now) {
-                self.receive_all(slot, false, &mut progress, None);
+                self.receive_all(slot, false, &mut progress, reborrow(&mut trace));
             }
         }
         self.ports.readable.clear();
-        let progress = self.end_poll(progress, None);
+        let progress = self.end_poll(progress, trace);
         self.pass_on_to_control();
         progress
     }

@@ -11,6 +11,7 @@
 pub mod change;
 pub mod client;
 pub mod describe;
+pub mod filter;
 pub mod ports;
 pub mod queues;
 pub mod service;
@@ -18,4 +19,5 @@ pub mod show;
 pub mod socket;
 pub mod statistics;
 pub mod swap;
+pub mod trace;
 pub mod watch;

@@ -7,6 +7,7 @@ mod notices;
 mod pages;
 mod program;
 mod socket;
+mod traces;
 mod words;
 
 use wireyard_tests::live::Switch;

@@ -83,10 +83,12 @@ impl Interp {
         let mut pass = self.begin(cx, packet, meta, egress, told);
         if egress && pass.is_identity() {
             pass.egress_unchanged();
+            pass.end_trace();
             return;
         }
         let end = if egress { pass.egress() } else { pass.ingress() };
         pass.conclude(end);
+        pass.end_trace();
         if cx.worker.scratch.wants_to_learn() {
             cx.worker.apply_learns(cx.state, now);
         }
@@ -157,6 +159,12 @@ impl Pass<'_> {
     pub(super) fn emit_len(&self) -> u64 {
         let phv = &self.scratch.phv;
         self.program.deparser.emit.iter().map(|i| phv.header(*i).len() as u64).sum()
+    }
+
+    fn end_trace(&mut self) {
+        if let Some(sink) = &mut self.sink {
+            sink.end(self.packet);
+        }
     }
 
     /// Tells the trace, if there is one.

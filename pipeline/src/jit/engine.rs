@@ -166,9 +166,11 @@ impl Jit {
         if fits && !scope.is_some_and(|scope| scope.has_any(packets)) {
             return self.burst(cx, packets, meta, which);
         }
-        let mut at = 0;
+        // A sink is asked once about a packet: `is_wanted` says that the next one is.
+        let (mut at, mut is_wanted) = (0, false);
         while at < count {
-            if !fits || self.is_traced(cx, &packets[at], egress) {
+            if !fits || is_wanted || self.is_traced(cx, &packets[at], egress) {
+                is_wanted = false;
                 let (packet, meta) = (&mut packets[at..=at], &mut meta[at..=at]);
                 self.interp.pass(cx, &mut packet[0], &mut meta[0], egress, fits);
                 self.go_on(cx, packet, meta, which);
@@ -181,6 +183,7 @@ impl Jit {
                 None => rest.len(),
             };
             let stop = at + 1 + plain;
+            is_wanted = cx.trace.is_some() && stop < count;
             self.burst(cx, &mut packets[at..stop], &mut meta[at..stop], which);
             at = stop;
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::args::{Command, SwitchArgs};
+use super::args::{Command, SwitchArgs, TraceArgs};
 use super::{Status, complain, reader_is_gone};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -49,6 +49,17 @@ pub(super) fn run(command: &Command) -> Status {
         other => Err(format!("{other:?} is not for a switch that runs")),
     };
     match done {
+        Ok(()) => Status::Success,
+        Err(why) => {
+            complain(&why);
+            Status::Wrong
+        }
+    }
+}
+
+/// Traces packets that pass.
+pub(super) fn trace(args: &TraceArgs) -> Status {
+    match watch::trace(&args.live, args.json) {
         Ok(()) => Status::Success,
         Err(why) => {
             complain(&why);

@@ -9,7 +9,7 @@ use wireyard_tables::time::Time;
 
 use super::args::{MacControl, TraceArgs};
 use super::load::{device, load_from, place};
-use super::{Status, complain, print, print_json};
+use super::{Status, complain, print, print_json, remote};
 use crate::decode::Frame;
 use crate::pcap::PcapReader;
 use crate::ports::LinkType;
@@ -28,6 +28,20 @@ struct Frames {
 }
 
 pub(super) fn run(args: &TraceArgs) -> Status {
+    if args.live.live {
+        return remote::trace(args);
+    }
+    let live = &args.live;
+    if live.filter.is_some()
+        || live.count.is_some()
+        || live.seconds.is_some()
+        || live.rate.is_some()
+    {
+        complain(
+            "--filter, --count, --seconds and --rate choose packets of a switch that runs: add --live, and name no program",
+        );
+        return Status::Wrong;
+    }
     let frames = match frames(args) {
         Ok(frames) => frames,
         Err(message) => {

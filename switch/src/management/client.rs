@@ -160,10 +160,20 @@ impl Remote {
         };
         self.runtime.block_on(async {
             match most {
-                // The end of the time is the end that was asked for.
-                Some(most) => tokio::time::timeout(most, listed).await.unwrap_or(Ok(())),
-                None => listed.await,
+                // The end of the time is the end that was asked for, and so is Ctrl-C.
+                Some(most) => {
+                    tokio::time::timeout(most, or_interrupted(listed)).await.unwrap_or(Ok(()))
+                }
+                None => or_interrupted(listed).await,
             }
         })
+    }
+}
+
+/// The same, or its end by SIGINT.
+async fn or_interrupted(listed: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    tokio::select! {
+        done = listed => done,
+        _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use wireyard_pipeline::entries::Purpose;
 
-use super::{change, describe, ports, queues, show, statistics, swap, watch};
+use super::{change, describe, ports, queues, show, statistics, swap, trace, watch};
 use crate::control::{ControlError, Entity, Mode, Query};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -194,6 +194,7 @@ async fn send(all: Vec<Value>, to: mpsc::Sender<std::result::Result<wire::Docume
 impl DeviceService for Management {
     type ReadStream = Lists;
     type WatchStream = Lists;
+    type TraceStream = Lists;
 
     async fn describe(&self, _: Request<wire::DescribeRequest>) -> Answer<wire::Document> {
         self.document(|me| describe::describe(&me.device.control, &me.name)).await
@@ -268,6 +269,15 @@ impl DeviceService for Management {
             watch::pass_on(stream, sender).await;
             drop(permit);
         });
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+    }
+
+    async fn trace(&self, request: Request<wire::TraceRequest>) -> Answer<Self::TraceStream> {
+        let request = request.into_inner();
+        let traced =
+            self.do_it(move |me| trace::begin(&me.device.control, &request, PATIENCE)).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::task::spawn_blocking(move || traced.pass_on(&sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(list))))
     }
 

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args};
 
-use super::{EngineArgs, EngineChoice, LimitArgs, MacControl, ProgramArgs, SourceArgs};
+use super::{
+    EngineArgs, EngineChoice, LimitArgs, LiveTraceArgs, MacControl, ProgramArgs, SourceArgs,
+};
 use crate::core::EntriesShown;
 
 /// `replay`.
@@ -39,8 +42,14 @@ pub struct ReplayArgs {
 
 /// `trace`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("frames").args(["pcap", "hex"]).required(true))]
+#[command(group = ArgGroup::new("frames").args(["pcap", "hex", "live"]).required(true))]
+#[command(mut_arg("program", |arg| {
+    arg.required(false).required_unless_present("live").default_value_if("live", ArgPredicate::IsPresent, ".")
+}))]
 pub struct TraceArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub live: LiveTraceArgs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]
     pub program: ProgramArgs,

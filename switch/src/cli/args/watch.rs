@@ -171,3 +171,26 @@ pub struct TopArgs {
     #[arg(long)]
     pub once: bool,
 }
+
+/// `trace --live`.
+#[derive(Debug, Args)]
+pub struct LiveTraceArgs {
+    /// Trace packets that pass a switch that runs, and no program on its own.
+    #[arg(long, conflicts_with_all = ["program", "pcap", "hex"])]
+    pub live: bool,
+    /// Which packets, as in 'std.ingress_port == 1 && ipv4.dst == 10.1.0.2'; all without it.
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// End after so many packets [default: 1].
+    #[arg(long, value_name = "N")]
+    pub count: Option<u32>,
+    /// End after so many seconds [default: 60].
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// Packets that each worker looks at in a second, at most [default: 1000]: those that may meet the filter are done by the interpreter.
+    #[arg(long, value_name = "N")]
+    pub rate: Option<u32>,
+    /// The switch: its name, the path of its socket, or HOST:PORT of --p4runtime.
+    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", add = ArgValueCandidates::new(complete::switches))]
+    pub switch: Option<String>,
+}

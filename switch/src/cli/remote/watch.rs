@@ -5,9 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Outcome, print, reader_is_gone};
-use crate::cli::args::{DigestArgs, EventsArgs, PacketArgs, PacketCommand, SwitchArgs, UntilArgs};
+use crate::cli::args::{
+    DigestArgs, EventsArgs, LiveTraceArgs, PacketArgs, PacketCommand, SwitchArgs, UntilArgs,
+};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::terminal;
 
 /// Prints notices until there were enough, or the time is over.
 fn watch(
@@ -95,4 +98,59 @@ pub(super) fn packet(args: &PacketArgs) -> Outcome {
             Ok(())
         }
     }
+}
+
+pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
+    let (count, rate) = (args.count.unwrap_or(1), args.rate.unwrap_or(1000));
+    let seconds = args.seconds.unwrap_or(60.0);
+    if !(0.001..=3600.0).contains(&seconds) || rate == 0 {
+        return Err(format!(
+            "--seconds {seconds} --rate {rate}: give 0.001 to 3600, and 1 to 20000"
+        ));
+    }
+    let request = wire::TraceRequest {
+        filter: args.filter.clone().unwrap_or_default(),
+        count,
+        milliseconds: (seconds * 1e3) as u32,
+        rate,
+    };
+    let remote = Remote::connect(args.switch.as_deref())?;
+    let call = |mut calls: Calls| async move { calls.trace(request).await };
+    let mut packets = 0;
+    remote.list(call, &mut |mut pass| {
+        if let (Some(skipped), Some(lost)) = (pass["skipped"].as_u64(), pass["lost"].as_u64()) {
+            if packets < u64::from(count) {
+                note(&format!("{packets} of {count} packets met the filter in {seconds} s"));
+            }
+            say_missing(rate, skipped, lost);
+            return true;
+        }
+        packets = packets.max(pass["packet"].as_u64().unwrap_or(0));
+        let text = pass.as_object_mut().and_then(|pass| pass.remove("text")).unwrap_or_default();
+        match as_json {
+            true => print::line(&pass),
+            false => {
+                let (packet, name) = (&pass["packet"], print::cell(&pass["pass"]));
+                super::super::print(&format!("packet {packet}, {name}\n{}\n", print::cell(&text)));
+            }
+        }
+        !reader_is_gone()
+    })
+}
+
+/// Says what a trace does not have.
+fn say_missing(rate: u32, skipped: u64, lost: u64) {
+    if skipped > 0 {
+        note(&format!(
+            "{skipped} packets that might have met it were not looked at: more than --rate {rate} came in a second; compare more fields by \
+             ==, or raise the rate"
+        ));
+    }
+    if lost > 0 {
+        note(&format!("{lost} passes were lost: this reader was too slow"));
+    }
+}
+
+fn note(text: &str) {
+    terminal::err(&format!("note: {text}\n"));
 }

@@ -1,0 +1,274 @@
+//! Traces of packets that pass a live device: which packets, how many, and where their events go.
+//!
+//! A packet that is looked at is done by the interpreter; all others are done as ever. How many are looked at is bounded for each second and
+//! worker, so that a trace that waits for a rare packet does not slow down a busy device: a packet is looked at if it came in by the right
+//! port and has the bytes of every field that the filter wants to be equal to something. Whether the filter is met is decided from the events
+//! of its ingress pass. Later passes of a packet that met it are traced too, whichever worker does them: a packet is recognised by its ingress
+//! port and time and its chunk of packet memory. A reader that takes nothing loses traces; nobody waits for it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wireyard_pipeline::exec::{Descriptor, PacketPath};
+use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::trace::{Event, Scope, TraceSink};
+use wireyard_tables::time::{Span, Time};
+
+use super::{Core, Progress};
+
+/// Bytes of a packet in which the fields of a filter are searched.
+const SEARCHED_BYTES: usize = 256;
+/// Events of a pass that are kept.
+const EVENTS_MAX: usize = 4096;
+/// Packets that met the filter and whose later passes are traced.
+const FOLLOWED_MAX: usize = 64;
+/// Chunks that the copies of such a packet are recognised by.
+const CHUNKS_MAX: usize = 16;
+
+/// Decides from the events of an ingress pass.
+pub type EventFilter = Arc<dyn Fn(&[Event]) -> bool + Send + Sync>;
+
+/// A pass of a packet that met the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassTrace {
+    /// Which packet of this trace, from 1 on: all passes of a packet have one number.
+    pub packet: u32,
+    /// Egress, not ingress.
+    pub egress: bool,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// What is to be traced.
+#[derive(Clone)]
+pub struct TraceOrder {
+    /// The program that the filter is of; the trace ends with it.
+    pub program: Arc<Program>,
+    /// Packets of this port only.
+    pub scope: Scope,
+    /// Bytes that a packet has in it.
+    pub needles: Vec<Vec<u8>>,
+    /// Whether it is one that is wanted.
+    pub filter: EventFilter,
+    /// So many packets.
+    pub count: u32,
+    /// Packets that a worker looks at in a second.
+    pub rate: u32,
+    /// Until then.
+    pub until: Time,
+    /// Where the passes go.
+    pub to: SyncSender<PassTrace>,
+    /// What the workers share.
+    pub shared: Arc<TraceShared>,
+}
+
+/// What the workers of a trace share.
+#[derive(Debug, Default)]
+pub struct TraceShared {
+    /// Nobody waits for it any more.
+    pub over: AtomicBool,
+    /// Packets that were not looked at, because more than the rate had to be.
+    pub skipped: AtomicU64,
+    /// Passes for which the reader had no room.
+    pub lost: AtomicU64,
+    followed: Mutex<Followed>,
+}
+
+impl TraceShared {
+    fn followed(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Packets that met the filter.
+#[derive(Debug, Default)]
+struct Followed {
+    /// All of them.
+    count: u32,
+    /// The latest of them.
+    packets: VecDeque<FollowedPacket>,
+}
+
+#[derive(Debug)]
+struct FollowedPacket {
+    number: u32,
+    received: (u16, u64),
+    chunks: Vec<u32>,
+}
+
+impl Followed {
+    fn find(&mut self, packet: &Descriptor) -> Option<&mut FollowedPacket> {
+        let (received, chunk) = (received(packet), chunk(packet)?);
+        self.packets.iter_mut().find(|one| one.received == received && one.chunks.contains(&chunk))
+    }
+
+    /// One more packet; its number.
+    fn add(&mut self, packet: &Descriptor, chunks: Vec<u32>) -> u32 {
+        self.count += 1;
+        if self.packets.len() == FOLLOWED_MAX {
+            self.packets.pop_front();
+        }
+        let (number, received) = (self.count, received(packet));
+        self.packets.push_back(FollowedPacket { number, received, chunks });
+        number
+    }
+}
+
+fn received(packet: &Descriptor) -> (u16, u64) {
+    (packet.ingress_port, packet.ingress_ns)
+}
+
+fn chunk(packet: &Descriptor) -> Option<u32> {
+    packet.buf.as_ref().map(|buf| buf.index())
+}
+
+/// A worker's part of a trace that is going on.
+pub(super) struct LiveTrace {
+    order: TraceOrder,
+    /// The program's number in packets.
+    generation: u16,
+    is_over: bool,
+    /// Looks that are left of this second, and when it began.
+    looks: u32,
+    since: Time,
+    pass: TracedPass,
+}
+
+/// The pass that goes on.
+#[derive(Default)]
+struct TracedPass {
+    egress: bool,
+    /// The chunk that it began with.
+    chunk: Option<u32>,
+    /// Of a packet that met the filter before.
+    number: Option<u32>,
+    events: Vec<Event>,
+}
+
+impl LiveTrace {
+    fn new(order: TraceOrder, generation: u16, now: Time) -> LiveTrace {
+        let (looks, pass) = (order.rate, TracedPass::default());
+        LiveTrace { order, generation, is_over: false, looks, since: now, pass }
+    }
+
+    /// Another poll begins; false if nothing is to be traced any more.
+    fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
+        if now.since(self.since) >= Span::from_ms(1000) {
+            (self.since, self.looks) = (now, self.order.rate);
+        }
+        let is_same = generation == Some(self.generation);
+        let is_over = self.is_over || self.order.shared.over.load(Ordering::Relaxed);
+        is_same && !is_over && now < self.order.until
+    }
+
+    fn has_needles(&self, bytes: &[u8]) -> bool {
+        let bytes = &bytes[..bytes.len().min(SEARCHED_BYTES)];
+        let has = |needle: &Vec<u8>| bytes.windows(needle.len()).any(|some| some == &needle[..]);
+        self.order.needles.iter().all(has)
+    }
+
+    /// Whether there is a look left for a packet that was not traced before.
+    fn looks_at(&mut self, bytes: &[u8]) -> bool {
+        let shared = &self.order.shared;
+        if !self.has_needles(bytes) || shared.followed().count >= self.order.count {
+            return false;
+        }
+        if self.looks == 0 {
+            shared.skipped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.looks -= 1;
+        true
+    }
+
+    /// The number of the packet whose pass is over, if it is wanted.
+    fn number(&self, packet: &Descriptor) -> Option<u32> {
+        let mut followed = self.order.shared.followed();
+        let chunks = || self.pass.chunk.into_iter().chain(chunk(packet));
+        if let Some(number) = self.pass.number {
+            let known = followed.packets.iter_mut().find(|one| one.number == number);
+            let known = known.filter(|one| one.chunks.len() < CHUNKS_MAX);
+            known.into_iter().for_each(|one| one.chunks.extend(chunk(packet)));
+            return Some(number);
+        }
+        let is_wanted = followed.count < self.order.count && (self.order.filter)(&self.pass.events);
+        is_wanted.then(|| followed.add(packet, chunks().collect()))
+    }
+}
+
+impl TraceSink for LiveTrace {
+    fn scope(&self) -> Scope {
+        self.order.scope
+    }
+
+    fn wants(&mut self, packet: &Descriptor, bytes: &[u8], egress: bool) -> bool {
+        const AGAIN: [u8; 2] = [PacketPath::Resubmit as u8, PacketPath::Recirculate as u8];
+        if packet.generation != self.generation {
+            return false;
+        }
+        let number = match egress || AGAIN.contains(&packet.path) {
+            true => self.order.shared.followed().find(packet).map(|known| known.number),
+            false => None,
+        };
+        let is_wanted = number.is_some() || (!egress && self.looks_at(bytes));
+        if is_wanted {
+            self.pass = TracedPass { egress, chunk: chunk(packet), number, events: Vec::new() };
+        }
+        is_wanted
+    }
+
+    fn event(&mut self, event: Event) {
+        if self.pass.events.len() < EVENTS_MAX {
+            self.pass.events.push(event);
+        }
+    }
+
+    fn end(&mut self, packet: &Descriptor) {
+        let Some(number) = self.number(packet) else { return };
+        let events = std::mem::take(&mut self.pass.events);
+        let pass = PassTrace { packet: number, egress: self.pass.egress, events };
+        match self.order.to.try_send(pass) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.order.shared.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(TrySendError::Disconnected(_)) => self.is_over = true,
+        }
+    }
+}
+
+impl Core {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// One is going on, or the program is another one.
+    pub(crate) fn start_trace(&mut self, order: TraceOrder, now: Time) -> Result<(), String> {
+        self.refresh_program();
+        let current = self.generation().map(|current| (current.id, &current.program));
+        let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, &order.program))
+        else {
+            return Err("the program was replaced meanwhile: begin again".into());
+        };
+        if self.live_trace.as_mut().is_some_and(|trace| trace.begin(now, Some(id))) {
+            return Err("packets are traced already: wait for its end".into());
+        }
+        self.live_trace = Some(Box::new(LiveTrace::new(order, id, now)));
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn poll_traced(&mut self, now: Time, readable: &[u16]) -> Progress {
+        self.refresh_program();
+        let id = self.generation().map(|generation| generation.id);
+        let mut trace = self.live_trace.take();
+        if !trace.as_mut().is_some_and(|trace| trace.begin(now, id)) {
+            return self.poll_these(now, readable, None);
+        }
+        let sink = trace.as_mut().map(|trace| &mut **trace as &mut dyn TraceSink);
+        let progress = self.poll_these(now, readable, sink);
+        self.live_trace = trace;
+        progress
+    }
+}

@@ -1,0 +1,269 @@
+//! Filters of packets: an expression of the language over the headers of a packet, decided from the events of its ingress pass.
+//!
+//! `std.ingress_port == 1 && ipv4.dst == 10.1.0.2 && !tcp.valid`. A comparison with a field of a header that the packet does not have is
+//! false. Which packets can be meant at all is known before anything is parsed: their port, and bytes that they must have.
+
+use wireyard_pipeline::ast::{Ast, AstBin, AstExpr, AstUn};
+use wireyard_pipeline::diag::suggest;
+use wireyard_pipeline::ids::{FileId, Id, InstanceId};
+use wireyard_pipeline::ir::{FieldLayout, Program, SourceSpan};
+use wireyard_pipeline::syntax::{Text, expression};
+use wireyard_pipeline::trace::{Event, Scope};
+
+use crate::control::ControlError;
+
+/// A checked filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    Number(u128),
+    Port,
+    Length,
+    Valid(InstanceId),
+    Field { instance: InstanceId, layout: FieldLayout },
+    Not(Box<Node>),
+    Both(AstBin, Box<Node>, Box<Node>),
+}
+
+/// A filter of a program.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    node: Option<Node>,
+}
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+fn invalid(text: String) -> ControlError {
+    ControlError::InvalidArgument(format!("filter: {text}"))
+}
+
+impl Filter {
+    /// Reads a filter; an empty one is met by every packet.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the nearest name for one that is not known.
+    pub fn read(text: &str, program: &Program) -> Result<Filter> {
+        if text.trim().is_empty() {
+            return Ok(Filter { node: None });
+        }
+        let whole = SourceSpan { file: FileId::new(0), start: 0, end: text.len() as u32 };
+        let parsed = expression(Text { text, whole, start: Some(0) });
+        let parsed = parsed.map_err(|error| invalid(error.message))?;
+        Ok(Filter { node: Some(node(program, &parsed)?) })
+    }
+
+    /// Whether a packet with these events meets it.
+    pub fn is_met(&self, events: &[Event]) -> bool {
+        self.node.as_ref().is_none_or(|node| value(node, events).is_some_and(|value| value != 0))
+    }
+
+    /// The port that every packet came in by that meets it.
+    pub fn scope(&self) -> Scope {
+        let mut all = Vec::new();
+        self.node.iter().for_each(|node| equalities(node, &mut all));
+        let port = all.iter().find_map(|(of, value)| match of {
+            Node::Port => u16::try_from(*value).ok(),
+            _ => None,
+        });
+        port.map_or(Scope::All, Scope::IngressPort)
+    }
+
+    /// Bytes that are in every packet that meets it.
+    pub fn needles(&self) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        self.node.iter().for_each(|node| equalities(node, &mut all));
+        let bytes = all.iter().filter_map(|(of, value)| match of {
+            Node::Field { layout: FieldLayout::Run { bit, bits }, .. }
+                if bit.is_multiple_of(8) && bits.is_multiple_of(8) =>
+            {
+                let bytes = (*bits / 8) as usize;
+                Some(value.to_be_bytes().get(16 - bytes..)?.to_vec())
+            }
+            _ => None,
+        });
+        bytes.filter(|bytes| bytes.len() > 1).collect()
+    }
+}
+
+/// Terms that every packet meets: `field == number`, joined by `&&`.
+fn equalities(node: &Node, all: &mut Vec<(Node, u128)>) {
+    match node {
+        Node::Both(AstBin::LogicalAnd, one, other) => {
+            equalities(one, all);
+            equalities(other, all);
+        }
+        Node::Both(AstBin::Eq, one, other) => match (&**one, &**other) {
+            (Node::Number(value), of) | (of, Node::Number(value)) => all.push((of.clone(), *value)),
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+fn node(program: &Program, expr: &AstExpr) -> Result<Node> {
+    Ok(match &expr.value {
+        Ast::Number { value, .. } => Node::Number(*value),
+        Ast::Bool(is) => Node::Number(u128::from(*is)),
+        Ast::Path(path) => match path_text(path) {
+            Some(name) => named(program, &name)?,
+            None => return Err(invalid("write fields as in ipv4.dst or vlan[0].vid".into())),
+        },
+        Ast::Unary(AstUn::Not, of) => Node::Not(Box::new(node(program, of)?)),
+        Ast::Binary(operator, one, other) => {
+            use AstBin::{And, Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne};
+            if ![And, Eq, Ge, Gt, Le, LogicalAnd, LogicalOr, Lt, Ne].contains(operator) {
+                return Err(invalid("there are ==, !=, <, <=, >, >=, &, &&, || and !".into()));
+            }
+            let (one, other) = (node(program, one)?, node(program, other)?);
+            Node::Both(*operator, Box::new(one), Box::new(other))
+        }
+        _ => return Err(invalid("there are fields, numbers, comparisons, &, &&, || and !".into())),
+    })
+}
+
+/// `vlan[0].vid` as text.
+fn path_text(path: &wireyard_pipeline::ast::Path) -> Option<String> {
+    use wireyard_pipeline::ast::PathPart;
+    let mut text = String::new();
+    for part in &path.parts {
+        match part {
+            PathPart::Name(name) if text.is_empty() => text.push_str(&name.value),
+            PathPart::Name(name) => {
+                text.push('.');
+                text.push_str(&name.value);
+            }
+            PathPart::Index(index) => match index.value {
+                Ast::Number { value, .. } => text.push_str(&format!("[{value}]")),
+                _ => return None,
+            },
+        }
+    }
+    Some(text)
+}
+
+fn named(program: &Program, name: &str) -> Result<Node> {
+    match name {
+        "std.ingress_port" => return Ok(Node::Port),
+        "std.packet_length" => return Ok(Node::Length),
+        _ => {}
+    }
+    if let Some(constant) = program.constants.iter().find(|constant| constant.name == name) {
+        return Ok(Node::Number(constant.value));
+    }
+    let (header, field) = name.rsplit_once('.').unwrap_or((name, ""));
+    let found = program.instances.entries().find(|(_, instance)| instance.name == header);
+    let Some((instance, declared)) = found else {
+        let names = program.instances.iter().map(|instance| instance.name.as_str());
+        let near = suggest(header, names.chain(["std.ingress_port", "std.packet_length"]));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        return Err(invalid(format!("the program has no header {header}{near}")));
+    };
+    if field == "valid" {
+        return Ok(Node::Valid(instance));
+    }
+    let fields = &program.headers[declared.header].fields;
+    let known = fields.iter().find(|known| known.name == field);
+    let known = known.filter(|known| known.bits <= 128);
+    let Some(known) = known else {
+        let near = suggest(field, fields.iter().map(|known| known.name.as_str()));
+        let near = near.map_or(String::new(), |near| format!("; did you mean {header}.{near}?"));
+        return Err(invalid(format!("header {header} has no field `{field}`{near}")));
+    };
+    Ok(Node::Field { instance, layout: known.layout.clone() })
+}
+
+/// The value of a filter for a packet; `None` where it has no such header.
+fn value(node: &Node, events: &[Event]) -> Option<u128> {
+    let header = |wanted: InstanceId| {
+        events.iter().rev().find_map(|event| match event {
+            Event::Extract { instance, header, .. } if *instance == wanted => Some(header),
+            _ => None,
+        })
+    };
+    let start = || {
+        events.iter().find_map(|event| match event {
+            Event::Start { port, bytes, .. } => Some((*port, bytes.len())),
+            _ => None,
+        })
+    };
+    Some(match node {
+        Node::Number(value) => *value,
+        Node::Port => start()?.0.into(),
+        Node::Length => start()?.1 as u128,
+        Node::Valid(instance) => u128::from(header(*instance).is_some()),
+        Node::Field { instance, layout } => layout.read(header(*instance)?),
+        Node::Not(of) => u128::from(value(of, events).is_none_or(|value| value == 0)),
+        Node::Both(operator, one, other) => {
+            let is = |node: &Node| value(node, events).is_some_and(|value| value != 0);
+            match operator {
+                AstBin::LogicalAnd => return Some(u128::from(is(one) && is(other))),
+                AstBin::LogicalOr => return Some(u128::from(is(one) || is(other))),
+                _ => {}
+            }
+            let (one, other) = (value(one, events)?, value(other, events)?);
+            match operator {
+                AstBin::And => one & other,
+                AstBin::Eq => u128::from(one == other),
+                AstBin::Ne => u128::from(one != other),
+                AstBin::Lt => u128::from(one < other),
+                AstBin::Le => u128::from(one <= other),
+                AstBin::Gt => u128::from(one > other),
+                _ => u128::from(one >= other),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "
+pipeline: filtered
+include: [ethernet]
+parser: { start: { extract: ethernet } }
+const: { WANTED: 0x1234 }
+ingress: [ drop ]
+deparser: { emit: [ethernet] }
+";
+
+    #[test]
+    fn a_filter_is_decided_from_events_and_says_what_it_must_find() {
+        let loaded = crate::program::from_text("filtered.yaml", PROGRAM).unwrap();
+        let program = &loaded.program;
+        let read = |text: &str| Filter::read(text, program);
+        let ethernet =
+            program.instances.entries().find(|(_, one)| one.name == "ethernet").unwrap().0;
+        let header = [&[2, 0, 0, 0, 0, 1][..], &[2, 0, 0, 0, 0, 2], &[0x12, 0x34]].concat();
+        let start = Event::Start { egress: false, port: 3, path: 0, now_ns: 0, bytes: vec![0; 60] };
+        let events = [start, Event::Extract { instance: ethernet, at: 0, header }];
+        for (text, is_met) in [
+            ("", true),
+            ("ethernet.dst == 02:00:00:00:00:01", true),
+            ("ethernet.dst == 02:00:00:00:00:02", false),
+            ("ethernet.ether_type == WANTED && std.ingress_port == 3", true),
+            ("std.ingress_port == 4 || std.packet_length < 61", true),
+            ("!ethernet.valid", false),
+            ("ethernet.ether_type & 0xff == 0x34", true),
+            ("ethernet.ether_type > 0x1234", false),
+        ] {
+            assert_eq!(read(text).unwrap().is_met(&events), is_met, "{text}");
+            let without = read(text).unwrap().is_met(&events[..1]);
+            let needs_it = text.contains("ethernet") && is_met;
+            assert!(!(needs_it && without), "{text} without the header");
+        }
+        let filter = read("std.ingress_port == 3 && ethernet.src == 02:00:00:00:00:02").unwrap();
+        assert_eq!(filter.scope(), Scope::IngressPort(3));
+        assert_eq!(filter.needles(), [[2, 0, 0, 0, 0, 2].to_vec()]);
+        let either = read("std.ingress_port == 3 || ethernet.src == 1").unwrap();
+        assert_eq!((either.scope(), either.needles().len()), (Scope::All, 0));
+        for (text, why) in [
+            ("ethernet.dts == 1", "did you mean ethernet.dst?"),
+            ("ethernt.dst == 1", "did you mean ethernet?"),
+            ("ethernet.dst ==", "filter: "),
+            ("ethernet.dst + 1 == 2", "there are =="),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Traces of packets that pass, as documents.
+
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tonic::Status;
+use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::trace::{json, text};
+use wireyard_tables::time::{Span, Time};
+
+use super::filter::Filter;
+use crate::control::{Control, ControlError, LiveTrace, TraceWish};
+use crate::core::PassTrace;
+use crate::p4runtime::proto::wireyard::v1 as wire;
+
+/// Packets of one trace, at most.
+const PACKETS_MAX: u32 = 10_000;
+/// Packets that a worker looks at in a second, unless the request says otherwise.
+const RATE: u32 = 1000;
+/// The same at most: each costs some microseconds, which all others wait.
+const RATE_MAX: u32 = 20_000;
+/// The longest trace, in milliseconds.
+const LONGEST_MS: u32 = 3_600_000;
+/// How often it is looked whether a client has gone.
+const LOOK: Duration = Duration::from_millis(100);
+/// How many such looks egress of the last packet is waited for.
+const LAST_LOOKS: u32 = 3;
+
+type Sender = mpsc::Sender<Result<wire::Documents, Status>>;
+
+/// A trace that has begun.
+#[derive(Debug)]
+pub struct Traced {
+    trace: LiveTrace,
+    control: Control,
+    program: Arc<Program>,
+    count: u32,
+    until: Time,
+    /// A client that takes nothing for so long has gone.
+    patience: Duration,
+}
+
+/// Begins a trace.
+///
+/// # Errors
+/// The filter is wrong, a number is out of range, or packets are traced already.
+pub fn begin(
+    control: &Control,
+    request: &wire::TraceRequest,
+    patience: Duration,
+) -> Result<Traced, ControlError> {
+    let within = |name: &str, value: u32, most: u32| match value {
+        0 => Err(ControlError::OutOfRange(format!("{name} 0: give 1 to {most}"))),
+        value if value > most => {
+            Err(ControlError::OutOfRange(format!("{name} {value}: give 1 to {most}")))
+        }
+        value => Ok(value),
+    };
+    let program = control.program();
+    let filter = Filter::read(&request.filter, &program)?;
+    let count = within("count", request.count, PACKETS_MAX)?;
+    let rate = within("rate", if request.rate == 0 { RATE } else { request.rate }, RATE_MAX)?;
+    let milliseconds = within("milliseconds", request.milliseconds, LONGEST_MS)?;
+    let most = Span::from_ms(milliseconds.into());
+    let until = control.now() + most;
+    let (scope, needles) = (filter.scope(), filter.needles());
+    let filter = Arc::new(move |events: &[_]| filter.is_met(events));
+    let program_of = Arc::clone(&program);
+    let wish = TraceWish { program: program_of, scope, needles, filter, count, rate, most };
+    let trace = control.trace(wish)?;
+    Ok(Traced { trace, control: control.clone(), program, count, until, patience })
+}
+
+impl Traced {
+    /// Passes on what is traced until there were enough, the time is over, the program is replaced or the client is gone. Waits: for a thread of
+    /// its own.
+    pub fn pass_on(&self, to: &Sender) {
+        let (mut packets, mut quiet) = (0, 0);
+        while packets < self.count || quiet < LAST_LOOKS {
+            if to.is_closed() {
+                return;
+            }
+            match self.trace.passes().recv_timeout(LOOK) {
+                Ok(pass) => {
+                    (packets, quiet) = (packets.max(pass.packet), 0);
+                    if !self.send(to, vec![self.document(&pass)]) {
+                        return;
+                    }
+                }
+                // All workers have ended it: the time is over, or the program is another one.
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if self.control.now() >= self.until => break,
+                Err(RecvTimeoutError::Timeout) => quiet += 1,
+            }
+        }
+        let (skipped, lost) = (self.trace.skipped(), self.trace.lost());
+        self.send(to, vec![json!({ "skipped": skipped, "lost": lost }).to_string()]);
+        if packets < self.count && !Arc::ptr_eq(&self.program, &self.control.program()) {
+            let why = "the program was replaced, and the trace ended with it: begin again";
+            let _ = to.blocking_send(Err(Status::aborted(why)));
+        }
+    }
+
+    fn send(&self, to: &Sender, json: Vec<String>) -> bool {
+        let sent = async {
+            let sent = to.send(Ok(wire::Documents { json }));
+            tokio::time::timeout(self.patience, sent).await
+        };
+        matches!(Handle::current().block_on(sent), Ok(Ok(())))
+    }
+
+    fn document(&self, pass: &PassTrace) -> String {
+        let document = json!({
+            "packet": pass.packet,
+            "pass": if pass.egress { "egress" } else { "ingress" },
+            "events": json::packet_trace(&self.program, &pass.events),
+            "text": text::packet_trace(&self.program, &pass.events),
+        });
+        document.to_string()
+    }
+}
