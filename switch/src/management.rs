@@ -14,6 +14,8 @@ pub mod describe;
 pub mod filter;
 pub mod ports;
 pub mod queues;
+pub mod restore;
+pub mod save;
 pub mod service;
 pub mod show;
 pub mod socket;

@@ -82,9 +82,8 @@ impl Replication {
     /// # Errors
     /// As [`Replication::set_group`].
     pub fn fill(&mut self, entries: &Resolved) -> Result<(), String> {
+        let member = |replica: &Replica| Member { port: replica.port, instance: replica.instance };
         for (id, group) in &entries.groups {
-            let member =
-                |replica: &Replica| Member { port: replica.port, instance: replica.instance };
             let members = match &group.replicas {
                 Some(replicas) => Members::List(replicas.iter().map(member).collect()),
                 None => Members::All,
@@ -92,9 +91,8 @@ impl Replication {
             self.set_group(*id, Group { members, prune_ingress: group.prune_ingress })?;
         }
         for (id, session) in &entries.sessions {
-            let member = Member { port: session.port, instance: session.instance };
             let copy = Session {
-                replicas: vec![member],
+                replicas: session.replicas.iter().map(member).collect(),
                 traffic_class: session.traffic_class,
                 truncate_bytes: session.truncate_bytes,
             };

@@ -6,6 +6,7 @@ mod completion;
 mod notices;
 mod pages;
 mod program;
+mod saves;
 mod socket;
 mod traces;
 mod words;

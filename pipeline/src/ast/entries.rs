@@ -58,10 +58,8 @@ pub struct ReplicaDecl {
 /// A mirror session: `{ port: 4, truncate: 128 }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorDecl {
-    /// Egress port, a constant.
-    pub port: AstExpr,
-    /// `std.instance` of the copy.
-    pub instance: Option<Sp<u64>>,
+    /// The copies.
+    pub replicas: Vec<ReplicaDecl>,
     /// `std.traffic_class` of the copy.
     pub traffic_class: Option<Sp<u64>>,
     /// Bytes that are left of it.

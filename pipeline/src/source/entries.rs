@@ -80,8 +80,9 @@ pub(crate) static MIRROR: MapShape = MapShape {
     name: "mirror_session",
     what: "a mirror session",
     keys: &[
-        needed("port", Shape::Expression, "Egress port."),
-        key("instance", Shape::Count, "`std.instance` of the copy; 0 when absent."),
+        key("port", Shape::Expression, "Egress port of the one copy."),
+        key("ports", REPLICAS, "Several copies, instead of `port`."),
+        key("instance", Shape::Count, "`std.instance` of the one copy; 0 when absent."),
         key("traffic_class", Shape::Count, "`std.traffic_class` of the copy; 0 when absent."),
         key("truncate", Shape::Count, "Bytes that are left of the copy."),
     ],
@@ -205,8 +206,17 @@ fn replica(decoder: &mut Decoder<'_>, node: &Node) -> Option<ReplicaDecl> {
 
 fn mirror(decoder: &mut Decoder<'_>, node: &Node) -> Option<MirrorDecl> {
     let fields = decoder.map(node, &MIRROR)?;
-    let port = fields.get("port").and_then(|node| decoder.expression(node));
+    decoder.exclude(&fields, "port", "ports");
+    decoder.exclude(&fields, "instance", "ports");
     let [instance, traffic_class, truncate] = ["instance", "traffic_class", "truncate"]
         .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
-    Some(MirrorDecl { port: port?, instance, traffic_class, truncate })
+    let replicas = match fields.get("ports") {
+        Some(ports) => decoder.each(ports, "a port", replica),
+        None => match fields.get("port") {
+            Some(port) => vec![ReplicaDecl { port: decoder.expression(port)?, instance }],
+            // Refused where all that it needs is looked at.
+            None => Vec::new(),
+        },
+    };
+    Some(MirrorDecl { replicas, traffic_class, truncate })
 }

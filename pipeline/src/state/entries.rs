@@ -29,12 +29,10 @@ pub struct MulticastGroup {
 }
 
 /// A mirror session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorSession {
-    /// Egress port.
-    pub port: u16,
-    /// `std.instance` of the copy.
-    pub instance: u16,
+    /// The copies, one at least.
+    pub replicas: Vec<Replica>,
     /// `std.traffic_class` of the copy, when written.
     pub traffic_class: Option<u8>,
     /// Bytes that are left of it; 0 is all.

@@ -177,6 +177,12 @@ pub enum Command {
         after_help = "Examples:\n  wireyard capture start 1 port1.pcapng\n  wireyard capture stop 1"
     )]
     Capture(CaptureArgs),
+    /// What was written into a switch while it ran, as an entries file.
+    #[command(after_help = "Example: wireyard save -o saved.yaml")]
+    Save(SaveArgs),
+    /// An entries file in the place of all that was written into a switch while it ran: whole, or not at all.
+    #[command(after_help = "Example: wireyard restore saved.yaml")]
+    Restore(RestoreArgs),
     /// Replace the program of a switch that runs, between two packets.
     #[command(
         after_help = "Examples:\n  wireyard swap --dry-run programs/l2_switch\n  wireyard swap programs/l2_switch\n\nTables, \

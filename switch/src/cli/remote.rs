@@ -5,6 +5,7 @@ mod groups;
 mod ports;
 mod print;
 mod queues;
+mod save;
 mod stats;
 mod swap;
 mod table;
@@ -41,6 +42,8 @@ pub(super) fn run(command: &Command) -> Status {
         Command::Stats(args) => stats::run(args),
         Command::Queue(args) => queues::queue(args),
         Command::Capture(args) => queues::capture(args),
+        Command::Save(args) => save::save(args),
+        Command::Restore(args) => save::restore(args),
         Command::Swap(args) => swap::run(args),
         Command::Digest(args) => watch::digest(args),
         Command::Events(args) => watch::events(args),

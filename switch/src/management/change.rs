@@ -66,7 +66,26 @@ struct Changes<'a> {
     control: &'a Control,
     program: &'a Arc<Program>,
     kind: Kind,
+    /// Registers that are written keep the cells that are not.
+    keeps_cells: bool,
     updates: Vec<Update>,
+}
+
+/// The updates that make what a file has, whatever is there: cells of a register that it leaves out become blank.
+///
+/// # Errors
+/// An object is not there.
+pub(super) fn replacement(
+    control: &Control,
+    program: &Arc<Program>,
+    resolved: &Resolved,
+) -> Result<Vec<Update>> {
+    let (kind, updates) = (Kind::Set, Vec::new());
+    let mut all = Changes { control, program, kind, keeps_cells: false, updates };
+    all.tables(&resolved.updates)?;
+    all.replication(resolved)?;
+    all.arrays(resolved)?;
+    Ok(all.updates)
 }
 
 /// The updates that changes ask for, of this program.
@@ -78,7 +97,13 @@ pub fn updates(
     program: &Arc<Program>,
     changes: &[wire::Change],
 ) -> Result<Vec<Update>> {
-    let mut all = Changes { control, program, kind: Kind::Unspecified, updates: Vec::new() };
+    let mut all = Changes {
+        control,
+        program,
+        kind: Kind::Unspecified,
+        keeps_cells: true,
+        updates: Vec::new(),
+    };
     for change in changes {
         all.kind = Kind::try_from(change.kind).unwrap_or_default();
         all.change(change)?;
@@ -220,6 +245,9 @@ impl Changes<'_> {
         for ((register, index), written) in entries {
             let index = u64::from(index);
             let mut cells = self.cells(register, index)?;
+            if !self.keeps_cells {
+                cells.fill(0);
+            }
             for (cell, value) in written {
                 if let Some(place) = cells.get_mut(cell as usize) {
                     *place = if is_reset { 0 } else { value };

@@ -12,7 +12,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use wireyard_pipeline::entries::Purpose;
 
-use super::{change, describe, ports, queues, show, statistics, swap, trace, watch};
+use super::{change, describe, ports, queues, restore, save, show, statistics, swap, trace, watch};
 use crate::control::{ControlError, Entity, Mode, Query};
 use crate::p4runtime::device::Device;
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -195,6 +195,7 @@ impl DeviceService for Management {
     type ReadStream = Lists;
     type WatchStream = Lists;
     type TraceStream = Lists;
+    type SaveStream = Lists;
 
     async fn describe(&self, _: Request<wire::DescribeRequest>) -> Answer<wire::Document> {
         self.document(|me| describe::describe(&me.device.control, &me.name)).await
@@ -270,6 +271,18 @@ impl DeviceService for Management {
             drop(permit);
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+    }
+
+    async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
+        let all = self.do_it(|me| save::lines(&me.device.control)).await?;
+        let (sender, list) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(send(all.into_iter().map(Value::from).collect(), sender));
+        Ok(Response::new(Box::pin(ReceiverStream::new(list))))
+    }
+
+    async fn restore(&self, request: Request<wire::RestoreRequest>) -> Answer<wire::Document> {
+        let wire::RestoreRequest { entries, name } = request.into_inner();
+        self.document(move |me| restore::restore(&me.device.control, &entries, &name)).await
     }
 
     async fn trace(&self, request: Request<wire::TraceRequest>) -> Answer<Self::TraceStream> {

@@ -123,18 +123,21 @@ impl Resolver<'_> {
                 self.twice(number, "session");
                 continue;
             }
-            let port = self.port(&decl.port);
-            let instance = self.optional(decl.instance.as_ref(), u16::MAX.into());
+            let replicas: Vec<_> = decl.replicas.iter().map(|one| self.replica(one)).collect();
+            let replicas = replicas.into_iter().collect::<Option<Vec<Replica>>>();
+            if decl.replicas.is_empty() {
+                let text = "a session makes one copy at least";
+                self.cx.report.error(codes::ENTRY, number.span, text).help("name its port");
+                continue;
+            }
             let class = self.optional(decl.traffic_class.as_ref(), 7);
             let truncate = self.truncation(decl.truncate.as_ref());
-            let (Some(port), Some(instance), Some(class), Some(truncate_bytes)) =
-                (port, instance, class, truncate)
+            let (Some(replicas), Some(class), Some(truncate_bytes)) = (replicas, class, truncate)
             else {
                 continue;
             };
             let traffic_class = decl.traffic_class.as_ref().map(|_| class as u8);
-            let instance = instance as u16;
-            let session = MirrorSession { port, instance, traffic_class, truncate_bytes };
+            let session = MirrorSession { replicas, traffic_class, truncate_bytes };
             self.found.sessions.push((id as u16, session));
         }
     }

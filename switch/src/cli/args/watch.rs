@@ -194,3 +194,24 @@ pub struct LiveTraceArgs {
     #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", add = ArgValueCandidates::new(complete::switches))]
     pub switch: Option<String>,
 }
+
+/// `save`.
+#[derive(Debug, Args)]
+pub struct SaveArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+    /// Into this file; without it, to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// An entries file, as `save` writes it.
+    pub file: PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub on: SwitchArgs,
+}

@@ -1,0 +1,111 @@
+//! An entries file in the place of all that was written at run time, as one batch: what the file has is made or changed, what it has not goes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wireyard_pipeline::entries::Purpose;
+use wireyard_pipeline::ids::{MeterId, RegisterId, TableId, ValueSetId};
+use wireyard_pipeline::ir::Program;
+use wireyard_tables::Match;
+
+use super::{change, save, show};
+use crate::control::{Control, ControlError, Entity, Mode, Query, Update};
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// What names an object.
+#[derive(PartialEq, Eq, Hash)]
+enum Name {
+    Entry(TableId, Vec<Match>, u32),
+    Default(TableId),
+    Member(TableId, u32),
+    Group(TableId, u32),
+    Meter(MeterId, u64),
+    Register(RegisterId, u64),
+    ValueSet(ValueSetId),
+    Multicast(u16),
+    Mirror(u16),
+}
+
+fn name(entity: &Entity) -> Option<Name> {
+    Some(match entity {
+        Entity::TableEntry(entry) => {
+            Name::Entry(entry.key.table, entry.key.matches.clone(), entry.key.priority)
+        }
+        Entity::DefaultAction { table, .. } => Name::Default(*table),
+        Entity::Member { table, id, .. } => Name::Member(*table, *id),
+        Entity::Group { table, id, .. } => Name::Group(*table, *id),
+        Entity::Meter { meter, index, .. } => Name::Meter(*meter, *index),
+        Entity::Register { register, index, .. } => Name::Register(*register, *index),
+        Entity::ValueSet { set, .. } => Name::ValueSet(*set),
+        Entity::Multicast { id, .. } => Name::Multicast(*id),
+        Entity::Mirror { id, .. } => Name::Mirror(*id),
+        _ => return None,
+    })
+}
+
+/// Does it: all, or nothing.
+///
+/// # Errors
+/// What is wrong with the file, with its lines; or what the device refuses.
+pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
+    let program = control.program();
+    let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
+    let wanted = change::replacement(control, &program, &resolved)?;
+    let names: HashSet<Name> = wanted.iter().filter_map(|one| name(one.entity())).collect();
+    let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
+    let mut updates = Vec::new();
+    // Entries go before what they name, and give room to others; what they named goes when others do not name it any more.
+    for query in [Query::Entries { table: None }, Query::DefaultActions { table: None }] {
+        control.visit(&query, &mut |entity| {
+            updates.extend((!is_wanted(&entity)).then(|| gone(&program, entity)).flatten());
+        })?;
+    }
+    let restored = wanted.len();
+    updates.extend(wanted);
+    for query in [
+        Query::Groups { table: None, id: None },
+        Query::Members { table: None, id: None },
+        Query::Meters { meter: None, index: None },
+        Query::Registers { register: None, index: None },
+        Query::ValueSets { set: None },
+        Query::Multicast { id: None },
+        Query::Mirrors { id: None },
+    ] {
+        control.visit(&query, &mut |entity| {
+            updates.extend((!is_wanted(&entity)).then(|| gone(&program, entity)).flatten());
+        })?;
+    }
+    if !updates.is_empty() {
+        control.write_of(&program, &updates, Mode::Atomic)?;
+    }
+    Ok(json!({ "restored": restored, "removed": updates.len() - restored }))
+}
+
+/// The end of something that the file does not have; `None` for what is as the program declares it.
+fn gone(program: &Arc<Program>, entity: Entity) -> Option<Update> {
+    match entity {
+        Entity::TableEntry(ref entry) => {
+            (!save::is_declared(program, &entry.key)).then_some(Update::Delete(entity))
+        }
+        Entity::DefaultAction { table, action } => {
+            let declared = program.tables.get(table)?;
+            let is_written = !declared.const_default && action.as_ref() != Some(&declared.default);
+            is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
+        }
+        Entity::Meter { meter, index, config } => {
+            config?;
+            Some(Update::Modify(Entity::Meter { meter, index, config: None }))
+        }
+        Entity::Register { register, index, ref cells } => (!show::is_blank(&entity)).then(|| {
+            Update::Modify(Entity::Register { register, index, cells: vec![0; cells.len()] })
+        }),
+        Entity::ValueSet { set, members } => {
+            let initial = &program.value_sets.get(set)?.initial;
+            let is_written = *initial != members;
+            is_written.then(|| Update::Modify(Entity::ValueSet { set, members: initial.clone() }))
+        }
+        other => Some(Update::Delete(other)),
+    }
+}

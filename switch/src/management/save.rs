@@ -1,0 +1,281 @@
+//! What was written at run time, as an entries file: the same words in the same order for the same state.
+//!
+//! Constant entries and those that the program declares are left out, because they are there without a file; so are defaults and value sets that
+//! are the program's, and blank cells. Entries are in the order of their text, not of their making.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::Value;
+use wireyard_pipeline::ids::TableId;
+use wireyard_pipeline::ir::{MeterKind, Program};
+use wireyard_tables::GroupMember;
+use wireyard_tables::meter::MeterConfig;
+
+use super::show;
+use crate::control::{Control, ControlError, Entity, EntryKey, Query, TableEntry};
+use crate::core::match_text;
+use crate::replicate::{Group, Member, Members, Session};
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// The lines of an entries file that makes what is there, and the name of its program.
+///
+/// # Errors
+/// A worker does not answer, which registers are asked of.
+pub fn lines(control: &Control) -> Result<Vec<String>> {
+    loop {
+        let program = control.program();
+        let mut file = File { control, program: &program, lines: Vec::new() };
+        file.lines.push(format!("# What was written into {} while it ran.", program.name));
+        file.all()?;
+        if Arc::ptr_eq(&program, &control.program()) {
+            return Ok(file.lines);
+        }
+    }
+}
+
+/// Whether the program declares this entry.
+pub(super) fn is_declared(program: &Program, key: &EntryKey) -> bool {
+    let Some(table) = program.tables.get(key.table) else { return false };
+    let is_it = |one: &wireyard_pipeline::ir::TableEntry| {
+        one.priority == key.priority && one.matches == key.matches
+    };
+    table.const_entries || table.entries.iter().any(is_it)
+}
+
+struct File<'a> {
+    control: &'a Control,
+    program: &'a Program,
+    lines: Vec<String>,
+}
+
+/// A scalar that reads back as this text.
+fn scalar(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./()".contains(c);
+    match text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => Value::from(text).to_string(),
+    }
+}
+
+fn flow(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn rates(config: MeterConfig, kind: MeterKind) -> String {
+    let rate = |value: u64| match kind.packets {
+        true => format!("{value}pps"),
+        false => format!("{value}B/s"),
+    };
+    let size = |value: u64| match kind.packets {
+        true => format!("{value}packets"),
+        false => format!("{value}B"),
+    };
+    let pair = |name: &str, value: String| (name.to_owned(), value);
+    flow(&match config {
+        MeterConfig::SingleRate { cir, cbs, ebs } => {
+            vec![pair("cir", rate(cir)), pair("cbs", size(cbs)), pair("ebs", size(ebs))]
+        }
+        MeterConfig::TwoRate { cir, cbs, pir, pbs } => vec![
+            pair("cir", rate(cir)),
+            pair("cbs", size(cbs)),
+            pair("pir", rate(pir)),
+            pair("pbs", size(pbs)),
+        ],
+    })
+}
+
+/// A list of members where all weigh the same, or one is in the group twice; else members and weights.
+fn group(members: &[GroupMember]) -> String {
+    let is_twice = |(n, one): (usize, &GroupMember)| {
+        members[..n].iter().any(|other| other.member == one.member)
+    };
+    let are_equal = members.iter().all(|one| one.weight == 1);
+    if are_equal || members.iter().enumerate().any(is_twice) {
+        let each = members.iter().flat_map(|one| (0..one.weight).map(|_| one.member.to_string()));
+        return list(each);
+    }
+    let pairs = members.iter().map(|one| (one.member.to_string(), one.weight.to_string()));
+    flow(&pairs.collect::<Vec<_>>())
+}
+
+fn copies(members: &[Member]) -> String {
+    list(members.iter().map(|one| match one.instance {
+        0 => one.port.to_string(),
+        instance => format!("{{ port: {}, instance: {instance} }}", one.port),
+    }))
+}
+
+fn multicast(group: &Group) -> String {
+    let ports = match &group.members {
+        Members::All => "all".to_owned(),
+        Members::List(members) => copies(members),
+    };
+    match (group.prune_ingress, &group.members) {
+        (false, Members::List(_)) => ports,
+        (prune, _) => format!("{{ ports: {ports}, prune_ingress: {prune} }}"),
+    }
+}
+
+fn mirror(session: &Session) -> String {
+    let mut pairs = match session.replicas.as_slice() {
+        [one] if one.instance == 0 => vec![("port".to_owned(), one.port.to_string())],
+        several => vec![("ports".to_owned(), copies(several))],
+    };
+    if let Some(class) = session.traffic_class {
+        pairs.push(("traffic_class".to_owned(), class.to_string()));
+    }
+    if session.truncate_bytes > 0 {
+        pairs.push(("truncate".to_owned(), session.truncate_bytes.to_string()));
+    }
+    flow(&pairs)
+}
+
+impl File<'_> {
+    fn all(&mut self) -> Result<()> {
+        let tables: Vec<TableId> = self.program.tables.ids().collect();
+        let mut parts = Vec::new();
+        for table in &tables {
+            parts.push((self.table(*table), self.entries(*table)?));
+        }
+        self.part("entries", parts);
+        let defaults = self.read(&Query::DefaultActions { table: None }, Self::default)?;
+        self.flat("defaults", defaults);
+        for (name, query) in [
+            ("members", Query::Members { table: None, id: None }),
+            ("groups", Query::Groups { table: None, id: None }),
+            ("registers", Query::Registers { register: None, index: None }),
+            ("meters", Query::Meters { meter: None, index: None }),
+        ] {
+            let found = self.read(&query, Self::numbered)?;
+            let mut parts: Vec<(String, Vec<String>)> = Vec::new();
+            for (of, line) in found {
+                match parts.last_mut().filter(|(last, _)| *last == of) {
+                    Some((_, lines)) => lines.push(line),
+                    None => parts.push((of, vec![line])),
+                }
+            }
+            self.part(name, parts);
+        }
+        let sets = self.read(&Query::ValueSets { set: None }, Self::value_set)?;
+        self.flat("value_sets", sets);
+        let copies = |_: &Self, entity: Entity| match entity {
+            Entity::Multicast { id, group } => Some((id.to_string(), multicast(&group))),
+            Entity::Mirror { id, session } => Some((id.to_string(), mirror(&session))),
+            _ => None,
+        };
+        let groups = self.read(&Query::Multicast { id: None }, copies)?;
+        self.flat("multicast_groups", groups);
+        let sessions = self.read(&Query::Mirrors { id: None }, copies)?;
+        self.flat("mirror_sessions", sessions);
+        Ok(())
+    }
+
+    fn read<T>(&self, query: &Query, each: impl Fn(&Self, Entity) -> Option<T>) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        self.control.visit(query, &mut |entity| all.extend(each(self, entity)))?;
+        Ok(all)
+    }
+
+    /// A map of maps or lists, those that have something.
+    fn part(&mut self, name: &str, parts: Vec<(String, Vec<String>)>) {
+        let mut parts = parts.into_iter().filter(|(_, lines)| !lines.is_empty()).peekable();
+        if parts.peek().is_some() {
+            self.lines.push(format!("{name}:"));
+        }
+        for (of, lines) in parts {
+            self.lines.push(format!("  {of}:"));
+            self.lines.extend(lines.into_iter().map(|line| format!("    {line}")));
+        }
+    }
+
+    fn flat(&mut self, name: &str, pairs: Vec<(String, String)>) {
+        if !pairs.is_empty() {
+            self.lines.push(format!("{name}:"));
+        }
+        self.lines.extend(pairs.into_iter().map(|(key, value)| format!("  {key}: {value}")));
+    }
+
+    fn table(&self, id: TableId) -> String {
+        self.program.tables.get(id).map_or(String::new(), |table| table.name.clone())
+    }
+
+    fn entries(&self, id: TableId) -> Result<Vec<String>> {
+        let line = |file: &Self, entity: Entity| match entity {
+            Entity::TableEntry(entry) if !is_declared(file.program, &entry.key) => {
+                file.entry(&entry)
+            }
+            _ => None,
+        };
+        let mut lines = self.read(&Query::Entries { table: Some(id) }, line)?;
+        lines.sort_unstable();
+        Ok(lines)
+    }
+
+    fn entry(&self, entry: &TableEntry) -> Option<String> {
+        let table = self.program.tables.get(entry.key.table)?;
+        let keys = table.keys.iter().zip(&entry.key.matches);
+        let matches =
+            keys.filter_map(|(key, one)| Some((scalar(&key.name), scalar(&match_text(key, one)?))));
+        let shown = show::entity(self.program, &Entity::TableEntry(entry.clone()))?;
+        let matches = flow(&matches.collect::<Vec<_>>());
+        let mut line =
+            format!("- {{ match: {matches}, action: {}", scalar(shown["action"].as_str()?));
+        if entry.key.priority > 0 {
+            let _ = write!(line, ", priority: {}", entry.key.priority);
+        }
+        if let Some(timeout) = entry.idle_timeout {
+            let _ = write!(line, ", idle_timeout_ms: {}", timeout.as_ns().div_ceil(1_000_000));
+        }
+        if let (Some(config), Some(kind)) = (entry.meter, table.meter) {
+            let _ = write!(line, ", meter: {}", rates(config, kind));
+        }
+        Some(line + " }")
+    }
+
+    fn default(&self, entity: Entity) -> Option<(String, String)> {
+        let Entity::DefaultAction { table, action: Some(action) } = entity else { return None };
+        let declared = self.program.tables.get(table)?;
+        let is_written = !declared.const_default && action != declared.default;
+        is_written.then(|| (declared.name.clone(), scalar(&show::call(self.program, &action))))
+    }
+
+    /// What has a number, with the name of what it belongs to.
+    fn numbered(&self, entity: Entity) -> Option<(String, String)> {
+        if show::is_blank(&entity) {
+            return None;
+        }
+        Some(match entity {
+            Entity::Member { table, id, action } => {
+                (self.table(table), format!("{id}: {}", scalar(&show::call(self.program, &action))))
+            }
+            Entity::Group { table, id, members } => {
+                (self.table(table), format!("{id}: {}", group(&members)))
+            }
+            Entity::Register { register, index, cells } => {
+                let declared = self.program.registers.get(register)?;
+                let cells = declared.cells.iter().zip(cells);
+                let cells = cells.map(|(cell, value)| (cell.name.clone(), value.to_string()));
+                (declared.name.clone(), format!("{index}: {}", flow(&cells.collect::<Vec<_>>())))
+            }
+            Entity::Meter { meter, index, config } => {
+                let declared = self.program.meters.get(meter)?;
+                (declared.name.clone(), format!("{index}: {}", rates(config?, declared.kind)))
+            }
+            _ => return None,
+        })
+    }
+
+    fn value_set(&self, entity: Entity) -> Option<(String, String)> {
+        let Entity::ValueSet { set, members } = entity else { return None };
+        let declared = self.program.value_sets.get(set)?;
+        let members_of = || list(members.iter().map(|member| format!("{member:#x}")));
+        (members != declared.initial).then(|| (declared.name.clone(), members_of()))
+    }
+}

@@ -1,0 +1,145 @@
+//! `save` and `restore`: a state comes back with the same bytes, on a switch that has another one; a bad file changes nothing.
+
+use wireyard_tests::live::Switch;
+
+use super::{A, B, PROGRAM, Rig, frame, rig};
+use crate::rig::private_network;
+
+/// One of everything, and what the format has to write with care.
+const STATE: [&str; 24] = [
+    "table add fdb ethernet.dst=02:00:00:00:00:0a forward 2 --meter cir=10Mbit/s,cbs=16KB,pir=20Mbit/s,pbs=32KB",
+    "table add fdb ethernet.dst=02:00:00:00:00:09 to_controller",
+    "table add acl 'ethernet.src=02:00:00:00:00:00 &&& ff:ff:00:00:00:00' ethernet.ether_type=0x1000..0x2000 nop --priority 7",
+    "table add acl std.ingress_port=2 drop --priority 6",
+    "table add short_lived ethernet.ether_type=0x88b5 nop --idle-timeout-ms 60000",
+    "table default fdb forward 1",
+    "member add ways 1 forward 2",
+    "member add ways 2 forward 1",
+    "member add ways 3 forward 3",
+    "group add ways 7 1 2*3",
+    "group add ways 8 3 1",
+    "table add ways std.ingress_port=1 group(7)",
+    "table add ways std.ingress_port=2 member(3)",
+    "multicast set 5 1 2:9 --prune-ingress",
+    "multicast set 6 2 1",
+    "multicast set 9 all",
+    "mirror set 3 port=2 truncate=128",
+    "mirror set 4 port=2 instance=7 traffic_class=3",
+    "value-set set known_types 0x0800 0x86dd",
+    "register set seen 3 17",
+    "register set pair 1 low=5 high=0x10",
+    "meter set police 0 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
+    "meter set police 2 cir=8bit/s cbs=1B pir=16bit/s pbs=1B",
+    "counter set ports 5 5 500",
+];
+/// Something else everywhere.
+const OTHER: [&str; 12] = [
+    "table add fdb ethernet.dst=02:00:00:00:00:0a drop",
+    "table add fdb ethernet.dst=02:00:00:00:00:77 forward 3",
+    "table default acl drop",
+    "member add ways 1 forward 9",
+    "member add ways 64 forward 9",
+    "group add ways 7 64",
+    "group add ways 9 1 64",
+    "table add ways std.ingress_port=1 group(9)",
+    "multicast set 12 1",
+    "mirror set 12 port=1",
+    "register set pair 2 low=5",
+    "meter set police 1 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
+];
+
+fn saved(switch: &Switch) -> String {
+    let ended = switch.command(&["save"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    ended.out
+}
+
+fn restores(rig: &Rig, file: &std::path::Path) {
+    rig.does(&format!("restore {}", file.display()));
+}
+
+#[test]
+fn what_was_saved_comes_back_with_the_same_bytes() {
+    let Some(_network) = private_network("save and restore") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("saved.yaml");
+    let mut first = rig(PROGRAM, &[]);
+    let empty = saved(&first.switch);
+    assert_eq!(empty.lines().count(), 1, "nothing was written: {empty}");
+    STATE.iter().for_each(|words| first.does(words));
+    first.does(&format!("save -o {}", file.display()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text, saved(&first.switch));
+    assert!(text.contains("idle_timeout_ms: 60000") && !text.contains("0x88b6"), "{text}");
+    let packet = frame(A, B);
+    assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));
+    let Rig { switch, wires } = first;
+    switch.end("TERM").expect(0, &[]);
+    // Onto another state; and onto itself.
+    let ports = ["1=raw:a1", "2=raw:b1"];
+    let mut second = Rig { switch: Switch::on(PROGRAM, &ports, &[]), wires };
+    OTHER.iter().for_each(|words| second.does(words));
+    second.stops(&packet);
+    for _ in 0..2 {
+        restores(&second, &file);
+        assert_eq!(saved(&second.switch), text);
+    }
+    assert_eq!(second.passes(&packet), std::slice::from_ref(&packet));
+    // All goes where the file has nothing.
+    let nothing = folder.path().join("nothing.yaml");
+    std::fs::write(&nothing, "entries: {}\n").unwrap();
+    restores(&second, &nothing);
+    assert_eq!(saved(&second.switch), empty);
+    second.stops(&packet);
+    second.switch.end("TERM").expect(0, &[]);
+    // What `run` reads at its start is the same format.
+    let third = Switch::on(PROGRAM, &ports, &["--entries", file.to_str().unwrap()]);
+    assert_eq!(saved(&third), text);
+    third.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_bad_file_restores_nothing_and_says_where() {
+    let Some(_network) = private_network("restoring bad files") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.yaml");
+    let rig = rig(PROGRAM, &[]);
+    STATE.iter().for_each(|words| rig.does(words));
+    let before = saved(&rig.switch);
+    let line = |mac: u32, action: &str| {
+        format!("    - {{ match: {{ ethernet.dst: {mac} }}, action: {action} }}\n")
+    };
+    // A limit of the device is refused at the end of the batch: a group that hashes among too many.
+    let heavy = "members: { ways: { 1: forward(1) } }\ngroups: { ways: { 1: { 1: 5000 } } }\n";
+    for (text, reason) in [
+        (
+            format!("entries:\n  fdb:\n{}{}", line(1, "forward(1)"), line(2, "forwrd(1)")),
+            "bad.yaml:4",
+        ),
+        (format!("entries:\n  fdb:\n{}{}", line(1, "drop"), line(1, "drop")), "bad.yaml:4"),
+        (
+            "entries:\n  ways:\n    - { match: { std.ingress_port: 1 }, action: group(3) }\n"
+                .into(),
+            "has no group 3",
+        ),
+        ("entries:\n  fixed: []\n".into(), "constant"),
+        ("mirror_sessions: { 3: { truncate: 5 } }\n".into(), "one copy at least"),
+        ("mirror_sessions: { 3: { port: 1, ports: [1] } }\n".into(), "exclude each other"),
+        ("multicast_groups: { 1: [1, 2\n".into(), "bad.yaml"),
+        (heavy.into(), "bad.yaml:2"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        rig.refuses(&format!("restore {}", file.display()), reason);
+        assert_eq!(saved(&rig.switch), before, "{text}");
+    }
+    rig.refuses("restore /nowhere.yaml", "/nowhere.yaml");
+    // Several copies of one session.
+    std::fs::write(&file, "mirror_sessions:\n  3: { ports: [1, { port: 2, instance: 4 }] }\n")
+        .unwrap();
+    rig.does(&format!("restore {}", file.display()));
+    assert!(
+        saved(&rig.switch)
+            .ends_with("mirror_sessions:\n  3: { ports: [1, { port: 2, instance: 4 }] }\n")
+    );
+    rig.switch.end("TERM").expect(0, &[]);
+}
