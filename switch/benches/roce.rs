@@ -96,10 +96,10 @@ impl Rig {
         let Some(packet) = self.ends[0].poll_tx(self.now) else { return };
         let len = packet.payload.map_or(0, |p| p.len as usize);
         let headers = packet.headers;
-        let arrived = InPacket { headers, payload: &self.payload[..len], path: 0 };
+        let arrived = InPacket { headers, payload: &self.payload[..len], path: 0, telemetry: None };
         self.ends[1].on_packet(self.now, &arrived);
         while let Some(ack) = self.ends[1].poll_ack() {
-            let arrived = InPacket { headers: ack.headers, payload: &[], path: 0 };
+            let arrived = InPacket { headers: ack.headers, payload: &[], path: 0, telemetry: None };
             self.ends[0].on_packet(self.now, &arrived);
         }
         while let Some(done) = self.ends[0].poll_cq() {

@@ -5,10 +5,10 @@
 //! * [`qp`]: a queue pair (RC, UC, UD): states, requester, responder, completions; [`verbs`] are its work requests.
 //! * [`endpoint`]: many queue pairs behind one port: dispatch, and who may send next.
 //! * [`memory`]: registered regions, real or synthetic.
-//! * [`packet`], [`opcode`], [`psn`], [`aeth`]: the transport's values.
+//! * [`packet`], [`opcode`], [`psn`], [`aeth`]: the transport's values; [`telemetry`]: what switches said of the path.
 //!
 //! Everything here is sans-I/O. Time is an argument ([`wireyard_tables::time`]), inputs and outputs
-//! are plain structs; there is no socket, no clock and no header byte. `frames` and `core` turn the
+//! are plain structs; there is no socket, no clock and no header byte but those that an acknowledgement has as its payload. `frames` and `core` turn the
 //! structs into wire bytes from the YAML layouts, and parsed headers into the structs.
 
 pub mod aeth;
@@ -23,4 +23,5 @@ mod requester;
 mod responder;
 pub mod rp;
 mod schedule;
+pub mod telemetry;
 pub mod verbs;

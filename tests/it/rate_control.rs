@@ -5,8 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use wireyard_tests::binary::run;
+use wireyard_tests::capture;
 use wireyard_tests::workspace_root;
 
+use crate::emitted::tshark;
 use crate::lab::{figure, lab, scenario};
 
 #[track_caller]
@@ -127,4 +129,119 @@ fn what_is_wrong_in_a_file_is_told_at_its_place_in_it() {
     let said = ended.expect(1, &[]).out.clone() + &ended.err;
     assert!(said.contains("E0210") && said.contains("slow.yaml:3:"), "{said}");
     run(&["schema", "rate-control"]).shows(&["rate_control_parameter"]);
+}
+
+/// U = eta + N W_AI / (B T) of sixteen flows, as the scenario expects it, and of four with a W_AI five times as large.
+#[test]
+fn hpcc_holds_links_at_its_utilisation_and_queues_empty() {
+    let sixteen = report("programs/lab/hpcc.yaml");
+    // Data has 1024 bytes of payload in 1148 on the link.
+    let used = |report: &Value| figure(report, "flows.throughput") * 1148.0 / 1024.0 / 100e9;
+    let expected = 0.95 + 16.0 * 80.0 / 162_500.0;
+    assert!((used(&sixteen) / expected - 1.0).abs() < 0.02, "{} of {expected}", used(&sixteen));
+    let folder = tempfile::tempdir().expect("a folder");
+    let text =
+        fs::read_to_string(workspace_root().join("programs/lab/hpcc.yaml")).expect("it is there");
+    let text = text[..text.find("expect:").expect("expectations")]
+        .replace("../hpcc_int", "PROGRAMS/hpcc_int")
+        .replace("senders: 16", "senders: 4")
+        .replace("rate_control: hpcc", "rate_control: hpcc, parameters: { eta: 0.7, w_ai: 400 B }");
+    let four = report(&scenario(folder.path(), &text));
+    let expected = 0.7 + 4.0 * 400.0 / 162_500.0;
+    assert!((used(&four) / expected - 1.0).abs() < 0.03, "{} of {expected}", used(&four));
+    assert!(figure(&four, "bottleneck.queue_mean") < 3000.0);
+}
+
+const TELEMETRY: &str = "
+lab: telemetry
+duration: 40 us
+link: { rate: 100 Gbit/s, delay: 1 us, mtu: 1500 B }
+topology: { leaf_spine: { leaves: 2, spines: 2, hosts: 2 } }
+switch: { program: PROGRAMS/hpcc_int, qos: { preset: onyx_roce } }
+host: { rate_control: hpcc }
+flows: [ { from: h1, to: h3 }, { from: h2, to: h3, rate_control: fixed } ]
+captures: { leaf2-h3: 400 }
+";
+
+/// The enhanced packet blocks of a pcapng file of this machine's byte order (draft-ietf-opsawg-pcapng, 4.3).
+fn packets(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = fs::read(path).expect("the capture");
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        if word(at) == 6 {
+            found.push(bytes[at + 28..at + 28 + word(at + 20) as usize].to_vec());
+        }
+        at += (word(at + 4) as usize).max(12);
+    }
+    found
+}
+
+/// Three switches write three hops, the receiver sends them back, a flow that does not ask has the frames that it always had, and
+/// tshark finds nothing wrong.
+#[test]
+fn telemetry_goes_to_the_receiver_and_back_on_the_wire() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().join("results");
+    let path = scenario(folder.path(), TELEMETRY);
+    lab(&[&path, "-o", &results.display().to_string()]).expect(0, &[]);
+    let files = capture::files(&results, &["pcapng"]);
+    let frames: Vec<Vec<u8>> = files.iter().flat_map(|file| packets(file)).collect();
+    let of_port =
+        |port: u16| frames.iter().filter(move |frame| frame[36..38] == port.to_be_bytes());
+    let (mut stacks, mut last) = (Vec::new(), 0);
+    for frame in of_port(54322) {
+        let stack = &frame[42..84];
+        assert_eq!((stack[0] >> 4, &stack[26..]), (3, &[0; 16][..]), "three hops");
+        // All of 100 Gbit/s; the clocks of switches go together here, and the newest hop is first.
+        let words: Vec<u64> = stack[2..26]
+            .chunks(8)
+            .map(|hop| u64::from_be_bytes(hop.try_into().expect("8")))
+            .collect();
+        assert!(words.iter().all(|word| word >> 60 == 10), "{words:x?}");
+        let times: Vec<u64> = words.iter().map(|word| word >> 36 & 0xff_ffff).collect();
+        assert!(times[0] > times[1] && times[1] > times[2] && times[0] > last, "{times:?}");
+        last = times[0];
+        stacks.push(stack.to_vec());
+    }
+    assert!(stacks.len() > 50, "{} of {}", stacks.len(), frames.len());
+    // Opcode, then AETH, 42 bytes, pad and ICRC.
+    let acks = of_port(4791).filter(|frame| frame[42] == 0x11);
+    let echoes: Vec<&[u8]> =
+        acks.filter(|frame| frame.len() > 62).map(|frame| &frame[58..100]).collect();
+    assert!(
+        echoes.len() > 40 && echoes.iter().all(|echo| stacks.iter().any(|stack| stack == echo))
+    );
+    assert!(
+        of_port(4791).any(|frame| frame[42] == 0x07),
+        "the flow at a fixed rate sends as always"
+    );
+    if !wireyard_tests::has_tool("tshark") {
+        return wireyard_tests::skip("telemetry on the wire", "tshark is not there");
+    }
+    for file in &files {
+        let wrong = tshark(file, "_ws.malformed", &["frame.number", "_ws.col.Info"]);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let acks =
+            tshark(file, "infiniband.bth.opcode == 17 && frame.len > 62", &["infiniband.aeth.msn"]);
+        assert_eq!(acks.len(), echoes.len());
+    }
+}
+
+#[test]
+fn telemetry_that_nobody_writes_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |from: &str, to: &str, said: &[&str]| {
+        assert!(TELEMETRY.contains(from), "{from}");
+        lab(&["--check", &scenario(folder.path(), &TELEMETRY.replace(from, to))]).expect(2, said);
+    };
+    refused(
+        "program: PROGRAMS/hpcc_int, ",
+        "",
+        &["`hpcc` needs telemetry", "rocev2_lossless", "hpcc_int", "scenario.yaml:7"],
+    );
+    refused("hpcc_int", "rocev2_lossless", &["no table `links`", "hpcc_int"]);
+    refused("100 Gbit/s", "30 Gbit/s", &["no code for the 30", "leaf", "25 Gbit/s"]);
+    refused("mtu: 1500 B", "mtu: 1100 B", &["a full packet of the hosts has 1124 B"]);
+    refused("host: {", "host: { transport: rocev1,", &["frames of rocev1 have no room"]);
 }

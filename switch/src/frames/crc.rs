@@ -21,6 +21,8 @@ pub(super) struct CrcPlan {
     ones: usize,
     /// Covered bytes of the frame that have a mask.
     masked: Range<usize>,
+    /// Bytes in the middle of the masked ones that are not covered: where they begin in the frame, and how many there are.
+    gap: Option<(usize, usize)>,
     /// ORed over the ones and the masked bytes behind them.
     mask: [u8; HEAD_BYTES_MAX],
 }
@@ -56,7 +58,12 @@ impl CrcPlan {
         let masked = from..from + mask.len();
         let mut whole = [0xff; HEAD_BYTES_MAX];
         whole[ones..ones + mask.len()].copy_from_slice(&mask);
-        Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, masked, mask: whole })
+        Ok(CrcPlan { engine: CrcEngine::new(crc.params), ones, masked, gap: None, mask: whole })
+    }
+
+    /// The plan for frames that have so many bytes more at this place, which are not covered.
+    pub(super) fn around(self, at: usize, bytes: usize) -> CrcPlan {
+        CrcPlan { gap: (bytes > 0).then_some((at, bytes)), ..self }
     }
 
     /// The covered bytes behind the place of the ones, and what follows: a copy of fixed length, where the frame has room for it
@@ -69,6 +76,9 @@ impl CrcPlan {
 
     /// The value of the CRC's field for a frame that ends where its coverage ends.
     pub(super) fn value(&self, frame: &[u8]) -> u64 {
+        if let Some((at, bytes)) = self.gap {
+            return self.value_around(frame, at, bytes).unwrap_or(0);
+        }
         let behind = frame.get(self.masked.start..).unwrap_or_default();
         let Some((covered, body)) = behind.split_at_checked(self.masked.len()) else { return 0 };
         let end = self.ones + covered.len();
@@ -79,5 +89,19 @@ impl CrcPlan {
         });
         head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
         self.engine.field_value(&[&head[..end], body])
+    }
+
+    /// The same without the bytes of the gap; `None` for a frame that ends before it is covered.
+    fn value_around(&self, frame: &[u8], at: usize, bytes: usize) -> Option<u64> {
+        let front = frame.get(self.masked.start..at)?;
+        let behind = frame.get(at + bytes..)?;
+        let (back, body) = behind.split_at_checked(self.masked.len().checked_sub(front.len())?)?;
+        let middle = self.ones + front.len();
+        let end = middle + back.len();
+        let mut head = [0; HEAD_BYTES_MAX];
+        head[self.ones..middle].copy_from_slice(front);
+        head[middle..end].copy_from_slice(back);
+        head.iter_mut().zip(&self.mask).for_each(|(byte, ones)| *byte |= ones);
+        Some(self.engine.field_value(&[&head[..end], body]))
     }
 }

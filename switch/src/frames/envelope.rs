@@ -246,6 +246,8 @@ pub enum AddressError {
     FlowLabel,
     /// DSCP at most 63, ECN at most 3, PCP at most 7 (SL and VL at most 15).
     Class,
+    /// Only RoCEv2 has telemetry.
+    Telemetry,
 }
 
 impl fmt::Display for AddressError {
@@ -256,6 +258,7 @@ impl fmt::Display for AddressError {
             AddressError::Vlan => "a VLAN number is at most 4094",
             AddressError::FlowLabel => "a flow label has 20 bits",
             AddressError::Class => "DSCP is at most 63, ECN 3, PCP 7, SL and VL 15",
+            AddressError::Telemetry => "telemetry is only in RoCEv2 over IPv4 or IPv6",
         })
     }
 }

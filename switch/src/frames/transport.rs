@@ -169,9 +169,33 @@ impl TransportFrames {
     /// # Errors
     /// What cannot be written.
     pub fn envelope(&self, to: &Address, class: &Class) -> Result<Envelope, AddressError> {
+        self.envelope_of(to, class, false)
+    }
+
+    /// The same with room for the telemetry of HPCC between UDP and BTH.
+    ///
+    /// # Errors
+    /// What cannot be written: telemetry is only in RoCEv2.
+    pub fn envelope_with_telemetry(
+        &self,
+        to: &Address,
+        class: &Class,
+    ) -> Result<Envelope, AddressError> {
+        match to.encap {
+            Encap::RoceV2Ipv4 | Encap::RoceV2Ipv6 => self.envelope_of(to, class, true),
+            _ => Err(AddressError::Telemetry),
+        }
+    }
+
+    fn envelope_of(
+        &self,
+        to: &Address,
+        class: &Class,
+        telemetry: bool,
+    ) -> Result<Envelope, AddressError> {
         to.check(class)?;
         let tagged = to.vlan.is_some() && !to.encap.is_infiniband();
-        let wanted = |shape: &&Shape| shape.encap == to.encap && shape.tagged == tagged;
+        let wanted = |shape: &&Shape| shape.is(to.encap, tagged, telemetry);
         let index = self.shapes.iter().position(|shape| wanted(&shape)).unwrap_or_default();
         let mut head = [0; HEAD_BYTES_MAX];
         let shape = &self.shapes[index];
@@ -204,6 +228,7 @@ impl TransportFrames {
         out: &mut [u8],
     ) -> Result<usize, BuildError> {
         let len = packet.payload.map_or(0, |payload| payload.len);
+        debug_assert!(!packet.echo, "its payload is the caller's");
         self.build_with(envelope, &packet.headers, len as usize, out, |to| match &packet.payload {
             Some(payload) => memory.read(payload, to).map_err(BuildError::Memory),
             None => Ok(()),
@@ -229,7 +254,10 @@ impl TransportFrames {
         }
         let bytes = self.frame_bytes(envelope, headers, payload).ok_or(BuildError::Headers)?;
         let frame = out.get_mut(..bytes).ok_or(BuildError::NoRoom)?;
-        frame[..shape.bth_at].copy_from_slice(&envelope.head[..shape.bth_at]);
+        frame[..shape.front_bytes].copy_from_slice(&envelope.head[..shape.front_bytes]);
+        if shape.front_bytes < shape.bth_at {
+            frame[shape.front_bytes..shape.bth_at].fill(0);
+        }
         // The headers first: the CRC reads them in wide words, which do not wait for narrow stores of long ago.
         shape.measure(frame, envelope.ip_sum);
         let behind = &mut frame[shape.bth_at..];
@@ -248,8 +276,11 @@ impl TransportFrames {
     /// The shape of a received frame.
     fn shape_of(&self, link: LinkType, frame: &[u8]) -> Result<&Shape, Refused> {
         let find = |encap: Encap, tagged: bool| {
-            let found = self.shapes.iter().find(|s| s.encap == encap && s.tagged == tagged);
-            found.ok_or(Refused::NotTransport)
+            let plain = self.shapes.iter().find(|shape| shape.is(encap, tagged, false));
+            let plain = plain.ok_or(Refused::NotTransport)?;
+            let telemetry = plain.has_telemetry(frame);
+            let same = || self.shapes.iter().find(|shape| shape.is(encap, tagged, true));
+            Ok(if telemetry { same().unwrap_or(plain) } else { plain })
         };
         match link {
             LinkType::Infiniband => {
@@ -321,10 +352,12 @@ impl TransportFrames {
         let behind = frame.get(shape.bth_at..network.body_end).ok_or(Refused::TooShort)?;
         let (bth, behind) = behind.split_first_chunk().ok_or(Refused::TooShort)?;
         let bth = self.bth.read(bth).ok_or(Refused::BadVersion)?;
-        let packet = InPacket { headers: Headers::new(bth), payload: &[], path: 0 };
+        let packet =
+            InPacket { headers: Headers::new(bth), payload: &[], path: 0, telemetry: None };
         let fecn = bth.fecn && shape.encap.is_infiniband();
         let mark = if network.ip_ce { Some(Mark::IpCe) } else { fecn.then_some(Mark::Fecn) };
         let mut received = Received { packet, dst: network.dst, mark };
+        received.packet.telemetry = shape.telemetry(frame);
         let body = self.extensions.read(&mut received.packet.headers, behind)?;
         let len = body.len().checked_sub(bth.pad.into()).ok_or(Refused::BadPadCount)?;
         received.packet.payload = &body[..len];

@@ -17,13 +17,15 @@ pub struct Classes {
     pub data: Class,
     /// Acknowledgements.
     pub ack: Class,
+    /// Data has room for what switches write about the path, as HPCC has it.
+    pub telemetry: bool,
 }
 
 impl Default for Classes {
     /// Data DSCP 26 priority 3 ECT(0); ACK DSCP 46 priority 5.
     fn default() -> Classes {
         let ack = Class { dscp: 46, ecn: 0, pcp: 5, vl: 5 };
-        Classes { data: Class::DATA, ack }
+        Classes { data: Class::DATA, ack, telemetry: false }
     }
 }
 

@@ -6,7 +6,9 @@ use crate::frames::envelope::{Address, AddressError, Encap, udp_src_port};
 use crate::roce::memory::Access;
 use crate::roce::opcode::Service;
 use crate::roce::qp::{Attrs, ModifyError, PathMtu, QpConfig, QpState};
+use crate::roce::telemetry::TELEMETRY_BYTES;
 
+use super::config::Classes;
 use super::port::EndPointPort;
 
 /// The other end.
@@ -151,7 +153,9 @@ pub fn connect_pair(
     let tagged = spec.address.vlan.is_some();
     let fcs = if spec.address.encap.is_infiniband() { 0 } else { 4 };
     let overhead = spec.address.encap.overhead_bytes(tagged) + fcs;
-    let config = QpConfig { frame_overhead_bytes: overhead, ..spec.qp.clone() };
+    let telemetry = spec.qp.rate.telemetry();
+    let room = if telemetry { TELEMETRY_BYTES as u32 } else { 0 };
+    let config = QpConfig { frame_overhead_bytes: overhead + room, ..spec.qp.clone() };
     let create = |end: &mut EndPointPort| {
         end.end.create_qp(spec.service, &config).ok_or(ConnectError::NoQueuePair)
     };
@@ -165,9 +169,10 @@ pub fn connect_pair(
     let there = with_port(spec.address, qa, qb);
     let back = with_port(spec.address.reversed(), qb, qa);
     let psn = spec.options.psn;
-    let path = a.add_path(&there).map_err(ConnectError::Address)?;
+    let classes = |end: &EndPointPort| Classes { telemetry, ..end.config.classes };
+    let path = a.add_path_as(&there, &classes(a)).map_err(ConnectError::Address)?;
     a.connect(qa, &Peer { qpn: qb, psn, path }, &spec.options)?;
-    let path = b.add_path(&back).map_err(ConnectError::Address)?;
+    let path = b.add_path_as(&back, &classes(b)).map_err(ConnectError::Address)?;
     b.connect(qb, &Peer { qpn: qa, psn, path }, &spec.options)?;
     Ok((qa, qb))
 }

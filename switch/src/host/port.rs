@@ -151,7 +151,10 @@ impl EndPointPort {
         let transport = &self.frames.transport;
         let path = Path {
             address: *address,
-            data: transport.envelope(address, &classes.data)?,
+            data: match classes.telemetry {
+                true => transport.envelope_with_telemetry(address, &classes.data)?,
+                false => transport.envelope(address, &classes.data)?,
+            },
             ack: transport.envelope(address, &classes.ack)?,
             cnp: transport.envelope(address, &self.config.cnp.class)?,
         };
@@ -333,7 +336,17 @@ impl EndPointPort {
             ClassHint::Data => &path.data,
             ClassHint::Ack => &path.ack,
         };
-        self.frames.transport.build(envelope, packet, self.end.memory(), out)
+        let transport = &self.frames.transport;
+        match self.end.qp(packet.src_qp).filter(|_| packet.echo) {
+            Some(qp) => {
+                let telemetry = qp.telemetry();
+                transport.build_with(envelope, &packet.headers, telemetry.len(), out, |to| {
+                    to.copy_from_slice(telemetry);
+                    Ok(())
+                })
+            }
+            None => transport.build(envelope, packet, self.end.memory(), out),
+        }
     }
 
     /// The frame takes its time on the link.

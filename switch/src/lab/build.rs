@@ -17,7 +17,7 @@ use super::memory;
 use super::queues::switch_qos;
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
-use super::ways::Ways;
+use super::ways::{LINKS, Target, Ways};
 use crate::core::Core;
 use crate::host::GateId;
 use crate::ports::{LinkType, Port};
@@ -69,6 +69,15 @@ pub(super) fn devices(
     let base = load_program(scenario)?;
     let mut adapters = host::Adapters::default();
     let ways = Ways::new(&scenario.fabric);
+    let target = Target::new(scenario, &base.program);
+    if target.telemetry.is_none()
+        && scenario.flows.iter().any(|flow| scenario.sender(flow).telemetry())
+    {
+        return Err(format!(
+            "the program of the switches has no table `{LINKS}`, so it writes no telemetry, which a rate control needs: \
+             `switch: {{ program: ../hpcc_int }}` has one"
+        ));
+    }
     let mut devices = Devices {
         mem: memory,
         cores: Vec::new(),
@@ -89,7 +98,7 @@ pub(super) fn devices(
         };
         let core = match description.kind {
             NodeKind::Switch => {
-                let text = ways.entries(&scenario.fabric, node, scenario.host.transport);
+                let text = ways.entries(&scenario.fabric, node, &target);
                 let loaded = with_entries(&devices.base, &description.name, &text)?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;

@@ -34,6 +34,7 @@ use crate::roce::opcode::Service;
 use crate::roce::qp::{PathMtu, QpConfig};
 use crate::roce::rp::program::{Instance, Program, Sender};
 use crate::roce::rp::{RateAlgorithm, RateState, dcqcn};
+use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::roce::verbs::{Remote, Sge};
 use crate::tm::{FlowControlFrame, PfcFrame};
 use crate::units::{BitsPerSec, Bytes, Length, Quanta};
@@ -369,11 +370,11 @@ pub(super) fn connect(
     let mtu = PathMtu::any(setup.path_mtu.get() as u32).ok_or("no such path MTU")?;
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
-    let fcs = if there.encap.is_infiniband() { 0 } else { 4 };
+    let telemetry = algorithm.telemetry();
     let queue_pair = QpConfig {
         ack_every: setup.acks_every(),
         sq_depth: (spec.window as usize).max(128),
-        frame_overhead_bytes: there.encap.overhead_bytes(there.vlan.is_some()) + fcs,
+        frame_overhead_bytes: overhead(&there, telemetry),
         ..QpConfig::new(algorithm)
     };
     let options =
@@ -394,8 +395,8 @@ pub(super) fn connect(
         Some(None) => Some(classes(&setup)),
         None => None,
     };
-    join(sender, (qp, receiver_qp), &there, &options, own)?;
-    join(receiver, (receiver_qp, qp), &back, &options, None)?;
+    join(sender, (qp, receiver_qp), &there, &options, (own, telemetry))?;
+    join(receiver, (receiver_qp, qp), &back, &options, (None, telemetry))?;
     // Numbers of queue pairs are the host's: with it, no two flows have the same bytes.
     let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
@@ -424,6 +425,13 @@ pub(super) fn connect(
         sender.add_flow(plain)
     };
     Ok(Connection { from: spec.from, to: spec.to, flow, receiver: receiver_qp, rkey })
+}
+
+/// Bytes of a frame that are neither payload, pad nor extended header.
+fn overhead(to: &Address, telemetry: bool) -> u32 {
+    let fcs = if to.encap.is_infiniband() { 0 } else { 4 };
+    let room = if telemetry { TELEMETRY_BYTES as u32 } else { 0 };
+    to.encap.overhead_bytes(to.vlan.is_some()) + fcs + room
 }
 
 /// Gives the hosts the gates of a scenario, and the number that each has at its host.
@@ -492,10 +500,10 @@ fn join(
     (local, remote): (u32, u32),
     address: &Address,
     options: &ConnectOptions,
-    own: Option<Classes>,
+    (own, telemetry): (Option<Classes>, bool),
 ) -> Result<(), String> {
     let address = Address { udp_src_port: udp_src_port(local, remote), ..*address };
-    let classes = own.unwrap_or(end.config().classes);
+    let classes = Classes { telemetry, ..own.unwrap_or(end.config().classes) };
     let path = end.add_path_as(&address, &classes).map_err(|error| format!("{error:?}"))?;
     let peer = Peer { qpn: remote, psn: options.psn, path };
     end.connect(local, &peer, options).map_err(|error| error.to_string())

@@ -11,17 +11,18 @@ use super::checks::Violation;
 use super::engine::Lab;
 use super::fabric::Fabric;
 use super::scenario::FaultKind;
-use super::ways::Ways;
+use super::ways::{Target, Ways};
 use crate::program::Loaded;
 
 impl Lab {
     /// Gives all switches the ways around the links that are down now.
     pub(super) fn reroute(&mut self) -> Result<(), Violation> {
         let around = Fabric { avoided: self.links_avoided(), ..self.scenario.fabric.clone() };
-        let (ways, transport) = (Ways::new(&around), self.scenario.host.transport);
+        let ways = Ways::new(&around);
+        let target = Target::new(&self.scenario, &self.base.program);
         let switches: Vec<usize> = around.switches().collect();
         for (place, node) in switches.into_iter().enumerate() {
-            let text = ways.entries(&around, node, transport);
+            let text = ways.entries(&around, node, &target);
             let name = &around.nodes[node].name;
             if self.entries[place].1 == text {
                 continue;

@@ -35,6 +35,7 @@ use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
 use crate::roce::rp::dcqcn::Setting;
 use crate::roce::rp::program::Program;
+use crate::roce::telemetry::TELEMETRY_BYTES;
 use crate::units::{Bytes, Dilation, Probability};
 
 pub use read::{read, read_changed};
@@ -150,6 +151,11 @@ impl HostSetup {
         self.ack_every.unwrap_or(usual)
     }
 
+    /// Its data has room for what switches write about the path.
+    pub fn telemetry(&self) -> bool {
+        self.rate_program.as_ref().is_some_and(|of| of.notification().telemetry)
+    }
+
     /// A full packet of data, without check sequence.
     pub fn frame(&self) -> Bytes {
         let encap = match self.transport {
@@ -158,7 +164,8 @@ impl HostSetup {
             Transport::Infiniband => Encap::IbLocal,
         };
         let headers = encap.overhead_bytes(self.transport == Transport::RoceV1);
-        Bytes::new(self.path_mtu.get() + u64::from(headers))
+        let telemetry = if self.telemetry() { TELEMETRY_BYTES as u64 } else { 0 };
+        Bytes::new(self.path_mtu.get() + u64::from(headers) + telemetry)
     }
 }
 

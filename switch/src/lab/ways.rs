@@ -6,9 +6,51 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use wireyard_pipeline::ir::Program;
+
 use super::addresses::{host_ip, host_lid, host_mac, mac_text, port_mac};
 use super::fabric::Fabric;
-use super::scenario::Transport;
+use super::scenario::{Scenario, Transport};
+use crate::roce::telemetry::rate_code;
+use crate::units::Dilation;
+
+/// What entries are for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// How hosts send.
+    pub transport: Transport,
+    /// The program has the table [`LINKS`]; how much slower links are than they are written.
+    pub telemetry: Option<Dilation>,
+}
+
+impl Target {
+    /// Switches of this program in a scenario.
+    pub fn new(scenario: &Scenario, program: &Program) -> Target {
+        let measures = program.tables.iter().any(|table| table.name == LINKS);
+        let telemetry = measures.then_some(scenario.host.dilation);
+        Target { transport: scenario.host.transport, telemetry }
+    }
+}
+
+/// The table of links whose telemetry goes into packets, as `hpcc_int` has it.
+pub const LINKS: &str = "links";
+/// Numbers of switches in telemetry have 12 bits; 0 would be no number.
+const NUMBERS: usize = 0xfff;
+
+/// The code of each link of a switch, 0 for a rate without one: what is written then is not used.
+fn measured(fabric: &Fabric, switch: usize, dilation: Dilation) -> String {
+    let mut out = format!("  {LINKS}:\n");
+    for (index, &link) in fabric.nodes[switch].links.iter().enumerate() {
+        let rate = dilation.undone(fabric.links[link].setup.rate).get();
+        let (port, number) = (index + 1, switch % NUMBERS + 1);
+        let code = rate_code(rate).unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "    - {{ match: {{ std.egress_port: {port} }}, action: \"measure({number}, {code})\" }}"
+        );
+    }
+    out
+}
 
 /// All ways of a topology, computed once.
 pub struct Ways {
@@ -32,9 +74,9 @@ impl Ways {
     }
 
     /// The entries file of a switch.
-    pub fn entries(&self, fabric: &Fabric, switch: usize, transport: Transport) -> String {
-        match transport {
-            Transport::RoceV2 => self.routed(fabric, switch),
+    pub fn entries(&self, fabric: &Fabric, switch: usize, to: &Target) -> String {
+        match to.transport {
+            Transport::RoceV2 => self.routed(fabric, switch, to.telemetry),
             Transport::RoceV1 => self.bridged(switch),
             Transport::Infiniband => self.by_lid(switch),
         }
@@ -46,7 +88,7 @@ impl Ways {
     }
 
     /// Every port is an interface of a router, every host a route; programs like `rocev2_lossless`.
-    fn routed(&self, fabric: &Fabric, switch: usize) -> String {
+    fn routed(&self, fabric: &Fabric, switch: usize, telemetry: Option<Dilation>) -> String {
         let links = &fabric.nodes[switch].links;
         let mut out = "entries:\n  interfaces:\n".to_owned();
         for number in 1..=links.len() as u16 {
@@ -85,6 +127,9 @@ impl Ways {
             );
         }
         out += TRANSPORT_CLASSES;
+        if let Some(dilation) = telemetry {
+            out += &measured(fabric, switch, dilation);
+        }
         out += "members:\n  next_hops:\n";
         for (index, &link) in links.iter().enumerate() {
             let number = index as u16 + 1;

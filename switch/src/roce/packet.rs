@@ -1,6 +1,7 @@
 //! Transport packets as values: what `core` reads from parsed headers and writes into built ones.
 
 use super::psn::Psn;
+use super::telemetry::TelemetryBytes;
 
 /// Base transport header. Fields that the transport does not decide (TVer, MigReq) are the frame builder's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +202,8 @@ pub struct OutPacket {
     pub path: u32,
     /// Sent before (go-back-N or a re-executed READ).
     pub retransmission: bool,
+    /// An acknowledgement whose payload is [`super::qp::QueuePair::telemetry`] of the queue pair that sends.
+    pub echo: bool,
 }
 
 /// A packet received for a queue pair, ICRC already verified.
@@ -212,4 +215,6 @@ pub struct InPacket<'a> {
     pub payload: &'a [u8],
     /// Where it came from, in the caller's numbering of paths; shown in datagram completions.
     pub path: u32,
+    /// What switches wrote into it.
+    pub telemetry: Option<&'a TelemetryBytes>,
 }

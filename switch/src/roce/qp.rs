@@ -27,6 +27,7 @@ use super::responder::Responder;
 use super::rp::pacer::Pacer;
 use super::rp::program::Marks;
 use super::rp::{RateAlgorithm, RateControl, RateState};
+use super::telemetry::{ECHO_PAD_BYTES, TELEMETRY_BYTES, TelemetryBytes};
 use super::verbs::{Completion, Status};
 
 /// What requester and responder need to know of the connection.
@@ -53,6 +54,8 @@ pub(super) struct Ctx<'a> {
     pub(super) rate: &'a mut dyn RateControl,
     /// BECN of the packet at hand.
     pub(super) becn: bool,
+    /// Telemetry that the acknowledgement at hand brings back.
+    pub(super) telemetry: Option<&'a TelemetryBytes>,
 }
 
 /// A queue pair.
@@ -76,6 +79,9 @@ pub struct QueuePair {
     response_turn: bool,
     cq: VecDeque<Completion>,
     counters: QpCounters,
+    /// What the newest request said of its path, and whether an acknowledgement still has to say it.
+    telemetry: TelemetryBytes,
+    owes_telemetry: bool,
 }
 
 impl QueuePair {
@@ -111,6 +117,8 @@ impl QueuePair {
             response_turn: false,
             cq: VecDeque::new(),
             counters: QpCounters::default(),
+            telemetry: [0; TELEMETRY_BYTES],
+            owes_telemetry: false,
         }
     }
 
@@ -137,6 +145,11 @@ impl QueuePair {
     /// The peer's path.
     pub fn path(&self) -> u32 {
         self.link.path
+    }
+
+    /// What switches wrote into the newest request.
+    pub fn telemetry(&self) -> &TelemetryBytes {
+        &self.telemetry
     }
 
     /// Event counters.
@@ -235,6 +248,7 @@ impl QueuePair {
         self.rate = self.algorithm.start();
         self.pacer = Pacer::new(self.algorithm.gap());
         self.cq.clear();
+        self.owes_telemetry = false;
     }
 
     /// Next completion.
@@ -257,6 +271,9 @@ impl QueuePair {
             return;
         };
         if op.is_request() {
+            if let Some(telemetry) = packet.telemetry {
+                (self.telemetry, self.owes_telemetry) = (*telemetry, true);
+            }
             if let Some(status) = self.on_request(packet, op, memory) {
                 self.fail(status);
             }
@@ -302,6 +319,9 @@ impl QueuePair {
     ) -> Result<(), Failed> {
         let (requester, _, mut ctx) = self.halves(packet.headers.bth.becn);
         let headers = &packet.headers;
+        if op.kind == Kind::Ack {
+            ctx.telemetry = packet.payload.first_chunk();
+        }
         match (op.kind, headers.aeth(), headers.atomic_ack()) {
             (Kind::ReadResponse, _, _) => {
                 requester.on_read_response(now, packet, op.position, memory, &mut ctx)
@@ -376,7 +396,11 @@ impl QueuePair {
 
     /// The next acknowledgement. It has a class of its own and is not paced.
     pub fn poll_ack(&mut self) -> Option<OutPacket> {
-        let packet = self.responder.next_ack(&self.link)?;
+        let mut packet = self.responder.next_ack(&self.link)?;
+        if self.owes_telemetry && packet.headers.atomic_ack().is_none() {
+            (packet.echo, packet.headers.bth.pad) = (true, ECHO_PAD_BYTES);
+            self.owes_telemetry = false;
+        }
         self.counters.sent_packets += 1;
         Some(packet)
     }
@@ -401,7 +425,7 @@ impl QueuePair {
     #[inline]
     fn halves(&mut self, becn: bool) -> (&mut Requester, &mut Responder, Ctx<'_>) {
         let (cq, counters, rate) = (&mut self.cq, &mut self.counters, self.rate.as_mut());
-        let ctx = Ctx { link: &self.link, cq, counters, rate, becn };
+        let ctx = Ctx { link: &self.link, cq, counters, rate, becn, telemetry: None };
         (&mut self.requester, &mut self.responder, ctx)
     }
 

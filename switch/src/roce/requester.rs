@@ -325,6 +325,7 @@ fn build(
         class: ClassHint::Data,
         path: link.path,
         retransmission,
+        echo: false,
     };
     extend(&mut packet, link, wqe, index);
     packet

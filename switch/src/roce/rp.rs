@@ -17,11 +17,12 @@ pub mod fixed;
 pub mod pacer;
 pub mod program;
 
+use super::telemetry::TelemetryBytes;
 use dcqcn::Profile;
 
 /// What an acknowledgement measured of the path.
 #[derive(Clone, Copy, Debug)]
-pub struct AckSample {
+pub struct AckSample<'a> {
     /// Packets newly acknowledged.
     pub packets: u32,
     /// From the departure of the newest acknowledged packet to now; `None` after a retransmission.
@@ -32,6 +33,8 @@ pub struct AckSample {
     pub acked: u64,
     /// Packets sent since then, each counted once.
     pub sent: u64,
+    /// What switches wrote into the newest packet that came, if the acknowledgement brings it.
+    pub telemetry: Option<&'a TelemetryBytes>,
 }
 
 /// What an observer may plot.
@@ -58,7 +61,7 @@ pub trait RateControl: fmt::Debug + Send {
     /// `bytes` left for the wire.
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
-    fn on_ack(&mut self, _now: Time, _sample: &AckSample) {}
+    fn on_ack(&mut self, _now: Time, _sample: &AckSample<'_>) {}
     /// A sequence error was reported: packets are sent again.
     fn on_nack(&mut self, _now: Time) {}
     /// No acknowledgement came in time.
@@ -124,6 +127,14 @@ impl RateAlgorithm {
             RateAlgorithm::Fixed(rate_bps) => Box::new(fixed::Fixed::new(*rate_bps)),
             RateAlgorithm::Dcqcn(profile) => Box::new(dcqcn::Dcqcn::new(profile)),
             RateAlgorithm::Program(instance) => Box::new(instance.start()),
+        }
+    }
+
+    /// Data has room for telemetry, and acknowledgements bring it back.
+    pub fn telemetry(&self) -> bool {
+        match self {
+            RateAlgorithm::Program(instance) => instance.program().notification().telemetry,
+            _ => false,
         }
     }
 

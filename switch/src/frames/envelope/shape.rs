@@ -4,6 +4,8 @@ mod check;
 
 use wireyard_pipeline::externs::checksum::{Sum, fold};
 
+use crate::roce::telemetry::{TELEMETRY_BYTES, TELEMETRY_UDP_PORT, TelemetryBytes};
+
 use super::super::crc::CrcPlan;
 use super::super::layout::{Layouts, Stack};
 use super::slots::{EthernetSlots, GrhSlots, Ipv4Slots, Ipv6Slots, LrhSlots, TagSlots, UdpSlots};
@@ -36,12 +38,16 @@ enum Net {
 pub(in crate::frames) struct Shape {
     pub(in crate::frames) encap: Encap,
     pub(in crate::frames) tagged: bool,
+    /// There is room for telemetry between UDP and BTH, which the ICRC does not cover.
+    telemetry: bool,
     front: Front,
     net: Net,
     /// Where the network header begins.
     net_at: usize,
     /// Where the UDP header, or what is in its place, begins.
     behind_net: usize,
+    /// Where the finished headers end: at the telemetry, or the BTH.
+    pub(in crate::frames) front_bytes: usize,
     /// Where the BTH begins.
     pub(in crate::frames) bth_at: usize,
     /// Where the extended headers begin.
@@ -54,15 +60,25 @@ pub(in crate::frames) struct Shape {
     vcrc: Option<CrcPlan>,
 }
 
-/// Every shape: the five encapsulations, the three on Ethernet also with a tag behind them.
+/// Every shape: the five encapsulations, the three on Ethernet also with a tag behind them, RoCEv2 then with telemetry.
 pub(in crate::frames) fn shapes(layouts: &Layouts) -> Result<Vec<Shape>, String> {
     let plain = Encap::ALL.into_iter().map(|encap| (encap, false));
     let tagged = Encap::ALL[..3].iter().map(|encap| (*encap, true));
-    plain.chain(tagged).map(|(encap, tagged)| Shape::new(layouts, encap, tagged)).collect()
+    let plain = plain.chain(tagged).map(|(encap, tagged)| (encap, tagged, false));
+    let rocev2 = [Encap::RoceV2Ipv4, Encap::RoceV2Ipv6];
+    let telemetry =
+        rocev2.into_iter().flat_map(|encap| [false, true].map(|tag| (encap, tag, true)));
+    let all = plain.chain(telemetry);
+    all.map(|(encap, tagged, telemetry)| Shape::new(layouts, encap, tagged, telemetry)).collect()
 }
 
 impl Shape {
-    fn new(layouts: &Layouts, encap: Encap, tagged: bool) -> Result<Shape, String> {
+    fn new(
+        layouts: &Layouts,
+        encap: Encap,
+        tagged: bool,
+        telemetry: bool,
+    ) -> Result<Shape, String> {
         let (net, crc): (&[&str], _) = match encap {
             Encap::RoceV2Ipv4 => (&["ipv4", "udp"], "icrc_rocev2"),
             Encap::RoceV2Ipv6 => (&["ipv6", "udp"], "icrc_rocev2"),
@@ -83,9 +99,12 @@ impl Shape {
             true => Some(trailer(layouts, "vcrc_ib", "vcrc", VCRC_BYTES, &stack)?),
             false => None,
         };
+        let room = if telemetry { TELEMETRY_BYTES } else { 0 };
+        let front_bytes = stack.offset("bth")?;
         let mut shape = Shape {
             encap,
             tagged,
+            telemetry,
             front: match encap.is_infiniband() {
                 true => Front::Infiniband(LrhSlots::new(&stack, "lrh")?),
                 false => {
@@ -105,15 +124,49 @@ impl Shape {
             },
             net_at: stack.offset(net.first().unwrap_or(&"bth"))?,
             behind_net: stack.offset(if net.len() > 1 { "udp" } else { "bth" })?,
-            bth_at: stack.offset("bth")?,
-            head_bytes: stack.bytes(),
+            front_bytes,
+            bth_at: front_bytes + room,
+            head_bytes: stack.bytes() + room,
             trailer_bytes: ICRC_BYTES + if vcrc.is_some() { VCRC_BYTES } else { 0 },
             fixed: Vec::new(),
-            icrc: trailer(layouts, crc, "icrc", ICRC_BYTES, &stack)?,
+            icrc: trailer(layouts, crc, "icrc", ICRC_BYTES, &stack)?.around(front_bytes, room),
             vcrc,
         };
         shape.fixed = shape.fixed_words();
         Ok(shape)
+    }
+
+    /// True for the shape of this encapsulation, with a tag, with telemetry.
+    pub(in crate::frames) fn is(&self, encap: Encap, tagged: bool, telemetry: bool) -> bool {
+        self.encap == encap && self.tagged == tagged && self.telemetry == telemetry
+    }
+
+    /// The port that says what is behind UDP.
+    fn udp_port(&self) -> u16 {
+        if self.telemetry { TELEMETRY_UDP_PORT } else { ROCE_UDP_PORT }
+    }
+
+    fn fill_udp(&self, udp: &UdpSlots, head: &mut [u8], to: &Address) {
+        udp.src_port.write(head, to.udp_src_port.into());
+        udp.dst_port.write(head, u64::from(self.udp_port()));
+    }
+
+    /// What switches wrote into a frame that is long enough; `None` where it has no room for it.
+    pub(in crate::frames) fn telemetry<'a>(&self, frame: &'a [u8]) -> Option<&'a TelemetryBytes> {
+        if !self.telemetry {
+            return None;
+        }
+        frame.get(self.front_bytes..self.bth_at)?.try_into().ok()
+    }
+
+    /// True for a frame of this encapsulation whose UDP port says that telemetry follows.
+    pub(in crate::frames) fn has_telemetry(&self, frame: &[u8]) -> bool {
+        match &self.net {
+            Net::Ipv4(_, udp) | Net::Ipv6(_, udp) => {
+                udp.dst_port.read(frame) == u64::from(TELEMETRY_UDP_PORT)
+            }
+            _ => false,
+        }
     }
 
     /// Writes what is the same in every packet of an address and class.
@@ -151,7 +204,7 @@ impl Shape {
                 ip.protocol.write(head, u64::from(PROTOCOL_UDP));
                 ip.src.write(head, to.src as u32 as u64);
                 ip.dst.write(head, to.dst as u32 as u64);
-                fill_udp(udp, head, to);
+                self.fill_udp(udp, head, to);
             }
             Net::Ipv6(ip, udp) => {
                 ip.version.write(head, 6);
@@ -162,7 +215,7 @@ impl Shape {
                 ip.hop_limit.write(head, to.hop_limit.into());
                 ip.src.write(head, to.src);
                 ip.dst.write(head, to.dst);
-                fill_udp(udp, head, to);
+                self.fill_udp(udp, head, to);
             }
             Net::Grh(grh) => {
                 grh.ipver.write(head, 6);
@@ -245,9 +298,4 @@ fn trailer(
         true => CrcPlan::new(layouts, crc, stack),
         false => Err(format!("{header}.value has not {bytes} bytes")),
     }
-}
-
-fn fill_udp(udp: &UdpSlots, head: &mut [u8], to: &Address) {
-    udp.src_port.write(head, to.udp_src_port.into());
-    udp.dst_port.write(head, u64::from(ROCE_UDP_PORT));
 }

@@ -173,6 +173,47 @@ fn what_is_built_is_read() {
     });
 }
 
+/// With room for telemetry: what is in it says nothing about the rest, which is sealed as if it were not there.
+#[test]
+fn what_is_built_with_telemetry_is_read_with_it() {
+    let frames = frames();
+    let config = ProptestConfig::with_cases(200);
+    proptest!(config, |(
+        to in any_address(), headers in any_headers(), words in 0usize..300, written in any::<u8>(),
+        (at, with) in (0usize..42, 1u8..), covered in any::<prop::sample::Index>(),
+    )| {
+        let transport = &frames.transport;
+        let envelope = transport.envelope_with_telemetry(&to, &Class::DATA);
+        if !matches!(to.encap, Encap::RoceV2Ipv4 | Encap::RoceV2Ipv6) {
+            prop_assert_eq!(envelope.err(), Some(AddressError::Telemetry));
+            return Ok(());
+        }
+        let payload = words * 4 + 4 - usize::from(headers.bth.pad);
+        let mut out = vec![0xee; 1600];
+        let fill = |to: &mut [u8]| -> Result<(), BuildError> {
+            to.fill(written);
+            Ok(())
+        };
+        let bytes = transport.build_with(&envelope.unwrap(), &headers, payload, &mut out, fill).unwrap();
+        let front = to.encap.overhead_bytes(to.vlan.is_some()) as usize - 12 - 4;
+        prop_assert_eq!(&out[front..front + 42], &[0; 42]);
+        prop_assert_eq!(&out[front - 6..front - 4], &54_322_u16.to_be_bytes());
+        let without = [&out[..front], &out[front + 42..bytes]].concat();
+        prop_assert!(out[..bytes].ends_with(&crcs(&to, &without)));
+        out[front + at] ^= with;
+        let seen = transport.parse(LinkType::Ethernet, &out[..bytes]).unwrap();
+        prop_assert_eq!(seen.packet.headers, headers);
+        prop_assert_eq!(seen.packet.payload, &vec![written; payload][..]);
+        prop_assert_eq!(seen.packet.telemetry.unwrap()[at], with);
+        prop_assert_eq!(transport.address_of(LinkType::Ethernet, &out[..bytes]), Ok(to));
+        for at in [front + 42 + 12, bytes - 1 - covered.index(bytes - front - 42 - 12)] {
+            out[at] ^= with;
+            prop_assert!(transport.parse(LinkType::Ethernet, &out[..bytes]).is_err(), "byte {}", at);
+            out[at] ^= with;
+        }
+    });
+}
+
 #[test]
 fn any_bytes_are_read_or_refused() {
     let frames = frames();
@@ -217,7 +258,7 @@ fn words_say_what_fields_say() {
         let link = link_of(if any_link { Encap::IbLocal } else { to.encap });
         let by_fields = transport.shape_of(link, frame).ok().filter(|shape| shape.check_fixed(frame).is_ok());
         let by_words: Vec<_> = transport.shapes.iter().filter(|s| s.holds(link, frame)).collect();
-        let kinds = |shape: &Shape| (shape.encap, shape.tagged);
+        let kinds = |shape: &Shape| (shape.encap, shape.tagged, shape.telemetry(&[0; 400]).is_some());
         let count = if by_fields.is_some() { &held } else { &refused };
         count.set(count.get() + 1);
         let (by_fields, by_words) = (by_fields.map(kinds), by_words.into_iter().map(kinds));

@@ -14,7 +14,8 @@ use super::{CnpPer, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
 use crate::roce::qp::PathMtu;
-use crate::units::{Bytes, Dilation};
+use crate::roce::telemetry::{RATES_BPS, rate_code};
+use crate::units::{BitsPerSec, Bytes, Dilation};
 
 /// Reads `host`; without it, what hosts are where nothing is said.
 pub(super) fn read(
@@ -147,7 +148,9 @@ fn fill(
 /// Every link must take a full packet of the hosts, or none would ever arrive.
 pub(super) fn frames_fit(decoder: &mut Decoder<'_>, fields: &Fields<'_>, scenario: &Scenario) {
     let fabric = &scenario.fabric;
-    let Some(frame) = scenario.host_setups().map(HostSetup::frame).max() else { return };
+    let of_flows = scenario.flows.iter().map(|flow| scenario.sender(flow).frame());
+    let frames = scenario.host_setups().map(HostSetup::frame).chain(of_flows);
+    let Some(frame) = frames.max() else { return };
     let Some(link) = (0..fabric.links.len()).find(|&n| fabric.links[n].setup.mtu < frame) else {
         return;
     };
@@ -181,6 +184,42 @@ pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
             let span = host.rate_span.unwrap_or(flow.span);
             decoder.diagnostics.error(codes::SCENARIO, span, message);
         }
+    }
+}
+
+/// A rate control that needs telemetry gets it: from switches that write it, in packets that have room, about rates with a code.
+pub(super) fn telemetry_fits(decoder: &mut Decoder<'_>, scenario: &Scenario) {
+    let needs = scenario.flows.iter().find(|flow| scenario.sender(flow).telemetry());
+    let Some(flow) = needs else { return };
+    let (fabric, host) = (&scenario.fabric, scenario.sender(flow));
+    let span = host.rate_span.unwrap_or(flow.span);
+    let name = &host.rate_control;
+    let mut wrong = |message: String, help: &str| {
+        decoder.diagnostics.error(codes::SCENARIO, span, message).help(help.to_owned());
+    };
+    if scenario.host.transport != Transport::RoceV2 {
+        let transport = scenario.host.transport.name();
+        let message = format!("`{name}` needs telemetry, and frames of {transport} have no room");
+        return wrong(message, "`transport: rocev2` has");
+    }
+    if scenario.switch.program.is_none() {
+        let message = format!(
+            "`{name}` needs telemetry, and switches without `program` run `rocev2_lossless`, which writes none"
+        );
+        return wrong(message, "name one that does: `switch: { program: ../hpcc_int }`");
+    }
+    let rate = |link: usize| host.dilation.undone(fabric.links[link].setup.rate);
+    let links = fabric.switches().flat_map(|switch| fabric.nodes[switch].links.iter().copied());
+    let without = links.into_iter().find(|&link| rate_code(rate(link).get()).is_none());
+    if let Some(link) = without {
+        let known = RATES_BPS[1..].iter().filter_map(|rate| BitsPerSec::new(*rate));
+        let known: Vec<String> = known.map(|rate| rate.to_string()).collect();
+        let message = format!(
+            "`{name}` needs telemetry, which has no code for the {} of link `{}`",
+            rate(link),
+            fabric.link_name(link)
+        );
+        wrong(message, &format!("there are {}", known.join(", ")));
     }
 }
 

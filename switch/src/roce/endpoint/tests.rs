@@ -74,7 +74,7 @@ impl Wire {
             self.now = self.now.max(due);
             while self.flying.front().is_some_and(|f| f.0 <= self.now) {
                 if let Some((_, to, headers, bytes)) = self.flying.pop_front() {
-                    let packet = InPacket { headers, payload: &bytes, path: 0 };
+                    let packet = InPacket { headers, payload: &bytes, path: 0, telemetry: None };
                     self.ends[to].on_packet(self.now, &packet);
                 }
             }
@@ -178,7 +178,7 @@ fn packets_for_nobody_are_counted() {
     };
     let send = |end: &mut EndPoint, dest_qp| {
         let headers = Headers::new(crate::roce::packet::Bth { dest_qp, ..bth });
-        end.on_packet(Time::ZERO, &InPacket { headers, payload: &[], path: 0 });
+        end.on_packet(Time::ZERO, &InPacket { headers, payload: &[], path: 0, telemetry: None });
     };
     for dest_qp in [0, 1, qp + 1, 0xff_ffff] {
         send(&mut wire.ends[0], dest_qp);

@@ -158,8 +158,8 @@ impl Requester {
         }
         self.acked += u64::from(packets);
         let sent = self.acked + self.sent_end.ahead_of(self.una).max(0) as u64;
-        let (becn, acked) = (ctx.becn, self.acked);
-        let sample = AckSample { packets, round_trip, becn, acked, sent };
+        let (becn, telemetry, acked) = (ctx.becn, ctx.telemetry, self.acked);
+        let sample = AckSample { packets, round_trip, becn, acked, sent, telemetry };
         ctx.rate.on_ack(now, &sample);
     }
 

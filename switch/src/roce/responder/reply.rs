@@ -213,5 +213,6 @@ fn answer(link: &Link, kind: Kind, position: Position, psn: Psn) -> Option<OutPa
         class: ClassHint::Ack,
         path: link.path,
         retransmission: false,
+        echo: false,
     })
 }

@@ -36,6 +36,7 @@ use expr::Value;
 use read::Declared;
 
 use super::ParamError;
+use crate::roce::telemetry::HOPS_MAX;
 use crate::units::Dilation;
 
 /// Most timers and byte counters of a program.
@@ -63,6 +64,8 @@ pub struct Notification {
     pub cnp_interval: Span,
     /// Packets for each acknowledgement.
     pub ack_every: u32,
+    /// Data has room for what switches write about the path, and acknowledgements bring it back.
+    pub telemetry: bool,
 }
 
 /// Code by what happens.
@@ -166,6 +169,8 @@ pub struct Instance {
     program: Arc<Program>,
     /// What the registers of a queue pair hold at first.
     frame: Box<[i128]>,
+    /// How much slower links are than they are written.
+    dilation: u64,
 }
 
 /// What a sender is.
@@ -219,7 +224,8 @@ impl Instance {
             }
         }
         frame[usize::from(LINE)] = sender.line_rate_bps.max(1).into();
-        Ok(Instance { program: Arc::clone(program), frame: frame.into_boxed_slice() })
+        let dilation = sender.dilation.get().into();
+        Ok(Instance { program: Arc::clone(program), frame: frame.into_boxed_slice(), dilation })
     }
 
     /// The program.
@@ -239,7 +245,7 @@ impl Instance {
 }
 
 fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
-    let mut compiler = Compiler::new(decoder, &declared.controls);
+    let mut compiler = Compiler::new(decoder, &declared.controls, declared.telemetry);
     let parameters = parameters(&mut compiler, declared);
     let state = state(&mut compiler, declared);
     compiler.timers = declared.timers.iter().map(|(name, _)| name.clone()).collect();
@@ -293,6 +299,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
             marks,
             cnp_interval: declared.cnp_interval.unwrap_or(Span::from_us(50)),
             ack_every,
+            telemetry: declared.telemetry,
         },
         parameters: parameters?,
         state: state?,
@@ -346,15 +353,24 @@ fn state(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> Option<Vec<Sta
     let mut found = Vec::new();
     for (name, of) in &declared.state {
         let at = compiler.register(0, name.span)?;
+        for _ in 1..registers(of) {
+            compiler.register(0, name.span)?;
+        }
         let (low, high) = match of.signed {
             true => (-(1 << (of.bits - 1)), (1 << (of.bits - 1)) - 1),
             false => (0, (1 << of.bits) - 1),
         };
         let value = Value { at, low, high, fraction: of.fraction, truth: false };
-        compiler.declare(name, Slot { value, kind: SlotKind::State });
+        let kind = if of.per_hop { SlotKind::PerHop } else { SlotKind::State };
+        compiler.declare(name, Slot { value, kind });
         found.push(StateSlot { name: name.value.clone(), reg: at, fraction: of.fraction });
     }
     Some(found)
+}
+
+/// Registers of a state.
+fn registers(of: &read::State) -> u16 {
+    if of.per_hop { HOPS_MAX as u16 } else { 1 }
 }
 
 /// Code of `on`, in its order.
@@ -394,7 +410,9 @@ fn starts(compiler: &mut Compiler<'_, '_>, declared: &Declared) -> u32 {
         let value = compiler.expr(start);
         let to = compiler.slots.get(&name.value).map(|slot| slot.value);
         if let (Some(value), Some(to)) = (value, to) {
-            compiler.store(to, value, start.span);
+            for at in to.at..to.at + registers(of) {
+                compiler.store(Value { at, ..to }, value, start.span);
+            }
         }
     }
     at

@@ -63,12 +63,12 @@ impl Shape {
                 is(ip.flags.low_bits(1), 0);
                 is(ip.frag_offset, 0);
                 is(ip.protocol, u64::from(PROTOCOL_UDP));
-                is(udp.dst_port, u64::from(ROCE_UDP_PORT));
+                is(udp.dst_port, u64::from(self.udp_port()));
             }
             Net::Ipv6(ip, udp) => {
                 is(ip.version, 6);
                 is(ip.next_header, u64::from(PROTOCOL_UDP));
-                is(udp.dst_port, u64::from(ROCE_UDP_PORT));
+                is(udp.dst_port, u64::from(self.udp_port()));
             }
             Net::Grh(grh) => {
                 is(grh.ipver, 6);
@@ -109,7 +109,7 @@ impl Shape {
         {
             return Err(Refused::BadLrh);
         }
-        let not_roce = |udp: &UdpSlots| udp.dst_port.read(frame) != u64::from(ROCE_UDP_PORT);
+        let not_roce = |udp: &UdpSlots| udp.dst_port.read(frame) != u64::from(self.udp_port());
         match &self.net {
             Net::None => {}
             Net::Ipv4(ip, udp) => {

@@ -174,7 +174,8 @@ impl Pair {
     /// Delivers a frame to a side at once.
     pub(super) fn deliver(&mut self, to: usize, frame: &Frame) {
         let side = &mut self.sides[to];
-        let packet = InPacket { headers: frame.headers, payload: &frame.payload, path: 0 };
+        let packet =
+            InPacket { headers: frame.headers, payload: &frame.payload, path: 0, telemetry: None };
         side.qp.on_packet(self.now, &packet, &mut side.memory);
     }
 

@@ -7,9 +7,10 @@ use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::ir::SourceSpan;
 use wireyard_pipeline::source::decode::Decoder;
 
-use super::code::{KNOWN, Op, Place, RATE, Reg, WINDOW};
+use super::code::{ACK_HOPS, HOP, KNOWN, Op, Place, RATE, Reg, WINDOW};
 use super::expr::Value;
 use super::read::{Block, Statement};
+use crate::roce::telemetry::HOPS_MAX;
 
 /// What a function found that reports what it does not find.
 pub(super) type Found<T> = Option<T>;
@@ -35,6 +36,8 @@ pub(super) enum SlotKind {
     Known(Place),
     Parameter,
     State,
+    /// State with a register for each hop, in a row.
+    PerHop,
     Local,
 }
 
@@ -60,27 +63,38 @@ pub(super) struct Compiler<'c, 'd> {
     pub(super) timers: Vec<Name>,
     pub(super) counters: Vec<Name>,
     pub(super) scope: Scope,
+    /// The hop that the code at hand is for.
+    hop: Option<u16>,
+    /// Acknowledgements bring telemetry.
+    telemetry: bool,
     /// What the code at hand sets.
     pub(super) sets_rate: bool,
     pub(super) sets_window: bool,
 }
 
 impl<'c, 'd> Compiler<'c, 'd> {
-    pub(super) fn new(decoder: &'c mut Decoder<'d>, controls: &'c [(Name, Block)]) -> Self {
-        let slots = KNOWN.iter().zip(0..).map(|(known, at)| {
+    pub(super) fn new(
+        decoder: &'c mut Decoder<'d>,
+        controls: &'c [(Name, Block)],
+        telemetry: bool,
+    ) -> Self {
+        let slots = KNOWN.iter().chain(HOP).zip(0..).map(|(known, at)| {
             let value = Value { at, low: known.low, high: known.high, fraction: 0, truth: false };
             (known.name.to_owned(), Slot { value, kind: SlotKind::Known(known.place) })
         });
+        let hops = std::iter::repeat_n(HOP, HOPS_MAX).flatten();
         Compiler {
             controls,
             calls: Vec::new(),
             decoder,
             slots: slots.collect(),
-            frame: KNOWN.iter().map(|known| known.low).collect(),
+            frame: KNOWN.iter().chain(hops).map(|known| known.low).collect(),
             code: Vec::new(),
             timers: Vec::new(),
             counters: Vec::new(),
             scope: Scope::default(),
+            hop: None,
+            telemetry,
             sets_rate: false,
             sets_window: false,
         }
@@ -88,7 +102,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
 
     /// Declares a name of the program.
     pub(super) fn declare(&mut self, name: &Name, slot: Slot) -> Found<()> {
-        if matches!(name.value.as_str(), "std" | "ack") {
+        if matches!(name.value.as_str(), "std" | "ack" | "hop") {
             let message = format!("`{}` is a word of the language", name.value);
             self.decoder.diagnostics.error(codes::RESERVED, name.span, message);
             return None;
@@ -141,13 +155,22 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 (!scope.fixed, "when a queue pair is at work, not in a default")
             }
             SlotKind::Known(Place::Ack) => (scope.ack, "in `on: ack`"),
+            SlotKind::Known(Place::Hop) | SlotKind::PerHop => {
+                (self.hop.is_some(), "in `each_hop`, which `on: ack` has")
+            }
         };
         if !fits {
             let message = format!("`{}` is known {where_}", name.value);
             self.decoder.diagnostics.error(codes::WRONG_PLACE, name.span, message);
             return None;
         }
-        Some(slot.value)
+        let hop = self.hop.unwrap_or(0);
+        let at = match slot.kind {
+            SlotKind::Known(Place::Hop) => slot.value.at + hop * HOP.len() as u16,
+            SlotKind::PerHop => slot.value.at + hop,
+            _ => slot.value.at,
+        };
+        Some(Value { at, ..slot.value })
     }
 
     /// Code of its own, with its end; where it begins.
@@ -194,8 +217,41 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 self.call_control(name);
                 None
             }
+            Statement::EachHop(block, span) => {
+                self.each_hop(block, *span);
+                None
+            }
             Statement::Plain(kind, span) => self.plain(kind, *span),
         }
+    }
+
+    /// Statements once for each hop, one after the other: code has no loops. Behind the last hop of an acknowledgement it goes on
+    /// after all of them.
+    fn each_hop(&mut self, block: &Block, span: SourceSpan) -> Found<()> {
+        let problem = match (self.telemetry, self.scope.ack, self.hop) {
+            (false, ..) => "`each_hop` needs `telemetry: hpcc` in `notification`",
+            (_, false, _) => "`each_hop` is known in `on: ack`, which brings telemetry",
+            (.., Some(_)) => "`each_hop` in itself: each would have all hops",
+            _ => "",
+        };
+        if !problem.is_empty() {
+            self.decoder.diagnostics.error(codes::WRONG_PLACE, span, problem);
+            return None;
+        }
+        let mut ends = Vec::new();
+        for hop in 0..HOPS_MAX as u16 {
+            let number = self.literal(hop.into(), 0, span)?;
+            let is_there = self.register(0, span)?;
+            self.push(Op::Less(is_there, number.at, ACK_HOPS));
+            ends.push((self.push(Op::End), is_there));
+            self.hop = Some(hop);
+            self.block(block);
+        }
+        self.hop = None;
+        for (at, is_there) in ends {
+            self.code[at] = Op::Unless(is_there, self.here());
+        }
+        Some(())
     }
 
     /// A block in the place of its call: what it may do is what may be done here.
@@ -257,7 +313,7 @@ impl<'c, 'd> Compiler<'c, 'd> {
         };
         let to = self.read(&Sp::new(name.clone(), target.span))?;
         match self.slots.get(&name).map(|slot| slot.kind) {
-            Some(SlotKind::State | SlotKind::Known(Place::Set)) => {}
+            Some(SlotKind::State | SlotKind::PerHop | SlotKind::Known(Place::Set)) => {}
             _ => {
                 let message = format!("`{name}` cannot be set");
                 let of = &mut self.decoder.diagnostics;

@@ -1,5 +1,7 @@
 //! The code of a rate control: operations on the registers of one frame, which hold exact integers.
 
+use crate::roce::telemetry::{HOPS_MAX, QUEUE_BYTES_MAX, SENT_BYTES_MODULUS, TIME_NS_MODULUS};
+
 /// A register of a frame.
 pub(super) type Reg = u16;
 
@@ -57,6 +59,8 @@ pub(super) enum Place {
     Fixed,
     /// With an acknowledgement.
     Ack,
+    /// For each hop of its telemetry.
+    Hop,
 }
 
 pub(super) const NOW: Reg = 0;
@@ -69,6 +73,10 @@ pub(super) const WINDOW: Reg = 6;
 pub(super) const ACK_PACKETS: Reg = 7;
 pub(super) const ACK_MARKED: Reg = 8;
 pub(super) const ACK_RTT: Reg = 9;
+pub(super) const ACK_HOPS: Reg = 10;
+pub(super) const ACK_PATH: Reg = 11;
+/// What the first hop of telemetry says, in the order of [`HOP`]; those of the next hop follow.
+pub(super) const FIRST_HOP: Reg = 12;
 
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
@@ -91,4 +99,14 @@ pub(super) const KNOWN: &[Known] = &[
     known("ack.packets", 1, 1 << 23, Place::Ack),
     known("ack.marked", 0, 1 << 23, Place::Ack),
     known("ack.rtt_ns", 0, 1 << 40, Place::Ack),
+    known("ack.hops", 0, HOPS_MAX as i128, Place::Ack),
+    known("ack.path", 0, 0xfff, Place::Ack),
+];
+
+/// What each hop of telemetry says.
+pub(super) const HOP: &[Known] = &[
+    known("hop.rate", 1, RATE_MAX, Place::Hop),
+    known("hop.time_ns", 0, TIME_NS_MODULUS as i128 - 1, Place::Hop),
+    known("hop.tx_bytes", 0, SENT_BYTES_MODULUS as i128 - 1, Place::Hop),
+    known("hop.queue_bytes", 0, QUEUE_BYTES_MAX as i128, Place::Hop),
 ];

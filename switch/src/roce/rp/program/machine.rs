@@ -10,8 +10,10 @@ use wireyard_tables::time::{Span, Time};
 use super::super::{AckSample, RateControl, RateState};
 use super::Instance;
 use super::code::{
-    ACK_MARKED, ACK_PACKETS, ACK_RTT, ACKED, LINE, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
+    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, HOP, LINE, NOW, Op,
+    RATE, Reg, SENT, WINDOW, WINDOW_MAX,
 };
+use crate::roce::telemetry::{self, TelemetryBytes};
 
 /// A byte counter that does not run.
 const OFF: u64 = u64::MAX;
@@ -51,6 +53,31 @@ impl Machine {
 
     fn set(&mut self, reg: Reg, value: u64) {
         self.frame[usize::from(reg)] = i128::from(value);
+    }
+
+    /// What an acknowledgement says of its path. A hop whose link rate has no code says nothing: the hops end before it.
+    fn set_telemetry(&mut self, telemetry: Option<&TelemetryBytes>) {
+        let (mut hops, mut path) = (0, 0);
+        if let Some(bytes) = telemetry {
+            path = telemetry::path_of(bytes);
+            for hop in telemetry::hops_of(bytes) {
+                let Some(rate) = hop.rate_bps else { break };
+                // Codes are of links as they are written.
+                let said = [
+                    (rate / self.of.dilation).max(1),
+                    hop.time_ns.into(),
+                    hop.sent_bytes.into(),
+                    hop.queue_bytes.into(),
+                ];
+                let first = FIRST_HOP + hops * HOP.len() as Reg;
+                for (reg, value) in (first..).zip(said) {
+                    self.set(reg, value);
+                }
+                hops += 1;
+            }
+        }
+        self.set(ACK_HOPS, hops.into());
+        self.set(ACK_PATH, path.into());
     }
 
     /// The value of a state by name, as a number; for tests and plots.
@@ -199,7 +226,7 @@ impl RateControl for Machine {
         }
     }
 
-    fn on_ack(&mut self, now: Time, sample: &AckSample) {
+    fn on_ack(&mut self, now: Time, sample: &AckSample<'_>) {
         let Some(code) = self.of.program.events.ack else { return };
         self.advance(now, false);
         self.set(ACKED, sample.acked);
@@ -207,6 +234,9 @@ impl RateControl for Machine {
         self.set(ACK_PACKETS, sample.packets.into());
         self.set(ACK_MARKED, if sample.becn { sample.packets.into() } else { 0 });
         self.set(ACK_RTT, sample.round_trip.map_or(0, |span| (span.as_ps() / 1000).max(1)));
+        if self.of.program.notification.telemetry {
+            self.set_telemetry(sample.telemetry);
+        }
         self.event(now, Some(code));
     }
 

@@ -18,6 +18,9 @@ const VALUE: Shape = Shape::Either(&[Shape::Real, Shape::Text]);
 /// Where the marks of the receiver's data come back.
 pub(super) const MARKS: &[&str] = &["cnp", "ack", "none"];
 
+/// Telemetry that can come back.
+const TELEMETRY: &[&str] = &["none", "hpcc"];
+
 /// A rate control.
 pub static RATE_CONTROL: MapShape = MapShape {
     name: "rate_control",
@@ -55,6 +58,11 @@ static NOTIFICATION: MapShape = MapShape {
             Shape::Count,
             "Packets for each acknowledgement; 1 with `on: ack`, else 64.",
         ),
+        key(
+            "telemetry",
+            Shape::Choice(TELEMETRY),
+            "What switches write into data and acknowledgements bring back; none.",
+        ),
     ],
 };
 
@@ -79,6 +87,7 @@ static STATE: MapShape = MapShape {
         key("signed", Shape::Flag, "It can be below zero."),
         key("fraction", Shape::Count, "Bits of fraction, of these."),
         key("start", VALUE, "What it is at first; 0."),
+        key("per_hop", Shape::Flag, "There is one for each hop of telemetry; known in `each_hop`."),
     ],
 };
 
@@ -119,6 +128,12 @@ static CALL: MapShape = MapShape {
     keys: &[needed("call", Shape::Name, "The block of `controls` to run.")],
 };
 
+static EACH_HOP: MapShape = MapShape {
+    name: "rate_control_each_hop",
+    what: "an `each_hop`",
+    keys: &[needed("each_hop", STATEMENTS, "Statements for each hop, the newest first.")],
+};
+
 /// Statements in order.
 pub(super) type Block = Vec<Statement>;
 
@@ -127,6 +142,7 @@ pub(super) type Block = Vec<Statement>;
 pub(super) enum Statement {
     If { condition: AstExpr, then: Block, or: Block },
     Call(Name),
+    EachHop(Block, SourceSpan),
     Plain(StmtKind, SourceSpan),
 }
 
@@ -137,6 +153,7 @@ pub(super) struct State {
     pub(super) signed: bool,
     pub(super) fraction: u8,
     pub(super) start: Option<AstExpr>,
+    pub(super) per_hop: bool,
 }
 
 /// A rate control as it is declared.
@@ -147,6 +164,7 @@ pub(super) struct Declared {
     pub(super) marks: Option<String>,
     pub(super) cnp_interval: Option<Span>,
     pub(super) ack_every: Option<u32>,
+    pub(super) telemetry: bool,
     pub(super) parameters: Named<parameter::Declared>,
     pub(super) state: Named<State>,
     /// `start`, `cnp`, `ack`, `nack`, `timeout`.
@@ -174,11 +192,12 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         ["start", "cnp", "ack", "nack", "timeout"]
             .map(|name| of.get(name).map(|node| statements(decoder, node)))
     });
-    let (mut marks, mut cnp_interval, mut ack_every) = (None, None, None);
+    let (mut marks, mut cnp_interval, mut ack_every, mut telemetry) = (None, None, None, None);
     if let Some(of) = fields.get("notification").and_then(|node| decoder.map(node, &NOTIFICATION)) {
         marks = of.get("marks").and_then(|node| decoder.choice(node, MARKS)).map(|name| name.value);
         cnp_interval = of.get("cnp_interval").and_then(|node| interval(decoder, node));
         ack_every = of.get("ack_every").and_then(|node| bounded(decoder, node, (1, 1 << 20)));
+        telemetry = of.get("telemetry").and_then(|node| decoder.choice(node, TELEMETRY));
     }
     let shows = fields.get("shows").and_then(|node| decoder.map(node, &SHOWS));
     let mut shown = |key: &str| {
@@ -192,6 +211,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
         marks,
         cnp_interval,
         ack_every,
+        telemetry: telemetry.is_some_and(|name| name.value == "hpcc"),
         parameters,
         state,
         events: events?,
@@ -238,7 +258,7 @@ pub(super) fn bounded(decoder: &mut Decoder<'_>, node: &Node, range: (u64, u64))
 fn state(decoder: &mut Decoder<'_>, node: &Node) -> Option<State> {
     if matches!(node.kind, NodeKind::Scalar(_)) {
         let bits = bounded(decoder, node, (1, 64))? as u8;
-        return Some(State { bits, signed: false, fraction: 0, start: None });
+        return Some(State { bits, signed: false, fraction: 0, start: None, per_hop: false });
     }
     let fields = decoder.map(node, &STATE)?;
     let bits = bounded(decoder, fields.get("bits")?, (1, 64))? as u8;
@@ -247,15 +267,16 @@ fn state(decoder: &mut Decoder<'_>, node: &Node) -> Option<State> {
         Some(node) => bounded(decoder, node, (0, most))? as u8,
         None => 0,
     };
-    let signed = match fields.get("signed") {
-        Some(node) => decoder.flag(node)?,
-        None => false,
+    let mut flag = |key: &str| match fields.get(key) {
+        Some(node) => decoder.flag(node),
+        None => Some(false),
     };
+    let (signed, per_hop) = (flag("signed")?, flag("per_hop")?);
     let start = match fields.get("start") {
         Some(node) => Some(decoder.expression(node)?),
         None => None,
     };
-    Some(State { bits, signed, fraction, start })
+    Some(State { bits, signed, fraction, start, per_hop })
 }
 
 fn statements(decoder: &mut Decoder<'_>, node: &Node) -> Block {
@@ -284,9 +305,14 @@ fn statement(decoder: &mut Decoder<'_>, node: &Node) -> Option<Statement> {
         let fields = decoder.map(node, &CALL)?;
         return decoder.name(fields.get("call")?).map(Statement::Call);
     }
+    if has("each_hop") {
+        let fields = decoder.map(node, &EACH_HOP)?;
+        let block = statements(decoder, fields.get("each_hop")?);
+        return Some(Statement::EachHop(block, fields.place("each_hop").unwrap_or(node.span)));
+    }
     if !decoder.torn(node) {
         let span = map.pairs.first().map_or(node.span, |(key, _)| key.span);
-        let message = "a statement that is a map has the key `if` or `call`";
+        let message = "a statement that is a map has the key `if`, `call` or `each_hop`";
         decoder.diagnostics.error(codes::UNKNOWN_STATEMENT, span, message);
     }
     None

@@ -1,3 +1,5 @@
+mod hpcc;
+
 use super::*;
 use crate::roce::rp::dcqcn::{Dcqcn, preset};
 use crate::roce::rp::{AckSample, RateControl};
@@ -25,9 +27,9 @@ fn refusal(text: &str) -> String {
     Program::parse("test.yaml", text).unwrap_err().to_string()
 }
 
-fn ack(rtt_us: u64, packets: u32, marked: bool, acked: u64, sent: u64) -> AckSample {
+fn ack(rtt_us: u64, packets: u32, marked: bool, acked: u64, sent: u64) -> AckSample<'static> {
     let round_trip = Some(Span::from_us(rtt_us));
-    AckSample { packets, round_trip, becn: marked, acked, sent }
+    AckSample { packets, round_trip, becn: marked, acked, sent, telemetry: None }
 }
 
 /// A program with these statements on an acknowledgement.
