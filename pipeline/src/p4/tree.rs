@@ -201,6 +201,8 @@ pub(super) struct Entries {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) priority: Option<Expr>,
+    /// `@priority(1)` behind it: the smallest wins.
+    pub(super) annotated: Option<u64>,
     pub(super) keys: Expr,
     pub(super) action: Expr,
 }

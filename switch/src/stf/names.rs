@@ -41,6 +41,17 @@ pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement 
     statement
 }
 
+/// Priorities of scripts of p4c begin at 0, those of entries at 1.
+pub(super) fn raise_priority(statement: &mut Statement) {
+    let (Statement::Add(entry)
+    | Statement::Remove(entry)
+    | Statement::CheckCounter(CounterName::Direct(entry), ..)) = statement
+    else {
+        return;
+    };
+    entry.priority = entry.priority.map(|priority| priority.saturating_add(1));
+}
+
 fn in_table<'p>(name: &mut String, program: &'p Program) -> Option<&'p Table> {
     replace(name, program.tables.iter().map(|table| table.name.as_str()));
     program.tables.iter().find(|table| table.name == *name)
@@ -68,6 +79,13 @@ fn replace<'n>(name: &mut String, known: impl Iterator<Item = &'n str> + Clone) 
         return;
     }
     let wanted = parts(name);
+    // A word of the language has the block in front as a part of its name: `ingress.drop` is `ingress_drop`.
+    let joined = (0..wanted.len().saturating_sub(1)).map(|from| wanted[from..].join("_"));
+    let mut joined = joined.filter_map(|joined| known.clone().find(|known| *known == joined));
+    if let Some(only) = joined.next() {
+        *name = only.to_owned();
+        return;
+    }
     // The more parts are the same, from the end, the better; what is only in one of them is the blocks around.
     let common = |known: &str| {
         let known = parts(known);
@@ -119,5 +137,6 @@ mod tests {
         assert_eq!(meant("fib", &["fib", "ingress.fib"]), "fib");
         assert_eq!(meant("t", &["a.t", "b.t"]), "t");
         assert_eq!(meant("x.y", &["x", "y.x"]), "x.y");
+        assert_eq!(meant("ingress.drop", &["drop", "ingress_drop"]), "ingress_drop");
     }
 }

@@ -136,6 +136,8 @@ struct Punted {
 struct Script {
     sandbox: Sandbox,
     program: Arc<Program>,
+    /// Written in P4: priorities begin at 0, as in scripts of p4c.
+    is_p4: bool,
     /// The program as statements about entries see it: what it declares is in the tables, which decide.
     bare: Program,
     generation: Arc<Generation>,
@@ -187,6 +189,7 @@ impl Script {
             }
         }
         place.no_entries = place.entries.is_none();
+        let is_p4 = place.program.extension().is_some_and(|extension| extension == "p4");
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
         let mut core = loaded.device(options)?;
@@ -202,6 +205,7 @@ impl Script {
             sandbox: Sandbox::new(core, &ports)?,
             bare: change::bare(&loaded.program),
             program: loaded.program,
+            is_p4,
             generation,
             now: Time::ZERO,
             source: Arc::clone(source),
@@ -255,7 +259,13 @@ impl Script {
                 self.collect();
             }
             Statement::CongestionMark(on) => self.sandbox.core.mark_all = *on,
-            other => self.change(&names::of_program(other, &self.program))?,
+            other => {
+                let mut statement = names::of_program(other, &self.program);
+                if self.is_p4 {
+                    names::raise_priority(&mut statement);
+                }
+                self.change(&statement)?;
+            }
         }
         Ok(())
     }

@@ -237,6 +237,9 @@ impl Lower<'_> {
         let at = self.scalar(index);
         match &value {
             Val::Stack(stack) => {
+                let ty = self.type_of(index);
+                let wide = self.bits(&ty, index.span) > 32 && known(&at).is_none();
+                let at = if wide { cast(32, at) } else { at };
                 let at = if known(&at).is_none() && self.out_of_path(&at) {
                     self.keep(at, 32)
                 } else {

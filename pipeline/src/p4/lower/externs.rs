@@ -250,6 +250,8 @@ impl Lower<'_> {
     /// Headers leave in the order of `emit`.
     fn emit(&mut self, value: &Val, span: SourceSpan) {
         match value {
+            // Without fields it has no bytes.
+            Val::Header(header) if header.ty.fields.is_empty() => {}
             Val::Header(header) => match super::parser::header_name(&header.path) {
                 Some(name) => self.emit_name(name, span),
                 None => {

@@ -326,6 +326,10 @@ impl Lower<'_> {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
+        if found.ty.fields.is_empty() {
+            self.unsupported(header.span, "`extract` of a header without fields");
+            return;
+        }
         if header_name(&found.path).is_none() {
             self.unsupported(header.span, "`extract` into a computed element of a stack")
                 .help("extract `stack.next`");

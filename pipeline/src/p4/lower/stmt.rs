@@ -102,6 +102,15 @@ impl Lower<'_> {
             DeclKind::Variable(_, value) => {
                 let ty = self.declared(decl.id);
                 let given = value.as_ref().map(|value| self.eval(value));
+                if self.place == Place::Parser
+                    && let Some(Val::Literal(Some(fields))) = &given
+                {
+                    // A header that only the parser has: the fields as they are now.
+                    let kept = self.keep_all(&Val::Struct(fields.clone()), &ty);
+                    let Val::Struct(fields) = kept else { return };
+                    self.bind(decl.id, Val::Literal(Some(fields)));
+                    return;
+                }
                 let place = self.storage(&ty, &decl.name.value, decl.name.span);
                 self.bind(decl.id, place.clone());
                 match given {
@@ -141,8 +150,13 @@ impl Lower<'_> {
             return;
         }
         let Some(operator) = operator else {
-            let given = self.eval(value);
-            let place = self.eval(target);
+            // The left side first: what the value does must not move the place.
+            let mut place = self.eval(target);
+            let (given, does) = self.apart(|lower| lower.eval(value));
+            if !does.is_empty() {
+                place = self.fixed(place);
+                self.out.extend(does);
+            }
             if let (Val::Scalar(_), Val::Scalar(inner)) = (&place, &given)
                 && known(inner).is_none()
             {
@@ -161,6 +175,20 @@ impl Lower<'_> {
         let Val::Scalar(left) = &place else { return };
         let value = self.operate(operator, left.clone(), right, &ty, span);
         self.set(left, value, span);
+    }
+
+    /// A place whose computed indices are kept as they are now.
+    fn fixed(&mut self, mut place: Val) -> Val {
+        if let Val::Scalar(scalar) = &mut place
+            && let ast::Ast::Path(path) = &mut scalar.value
+        {
+            for part in &mut path.parts {
+                if let ast::PathPart::Index(at) = part {
+                    *at = self.keep(at.clone(), 32);
+                }
+            }
+        }
+        place
     }
 
     /// `x[base+:width] = value` with a computed base.

@@ -189,6 +189,11 @@ impl Lower<'_> {
         for (field, ty) in &of.fields {
             self.header_field(&names::field(field), ty, at, &mut fields);
         }
+        if fields.is_empty() {
+            // It is valid or not; nothing of it enters or leaves.
+            let byte = FieldDecl::Bits(TypeRef::Bits(Sp::new(8, at)));
+            fields.push((Sp::new("nothing".to_owned(), at), byte));
+        }
         let controller = annotation(&of.decl.annotations, "controller_header").and_then(|one| {
             match &*one.text {
                 "packet_in" => Some(crate::ir::ControllerHeader::PacketIn),

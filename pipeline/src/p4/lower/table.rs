@@ -140,6 +140,17 @@ impl Lower<'_> {
                 made.default = listed;
             }
             None => {
+                // `NoAction` as the table lists it, so that `switch` finds it.
+                let listed = table.actions.iter().find(|one| {
+                    self.checked.calls.get(&one.action.id).is_some_and(
+                        |info| matches!(&info.callee, Callee::Decl(decl) if &*decl.name.value == "NoAction"),
+                    )
+                });
+                if let Some(one) = listed.cloned() {
+                    let action = self.action_in_list(&one, env, name);
+                    made.default = action.map(|action| named(&[&action], self.span));
+                    return;
+                }
                 made.default = Some(named(&["nop"], self.span));
                 made.actions.push(Sp::new("nop".to_owned(), self.span));
             }
@@ -266,15 +277,19 @@ impl Lower<'_> {
                 .find(|(name, ..)| *name.value == *wanted)
                 .map(|(_, value, _)| value.clone())
         };
-        let smallest = flag("largest_priority_wins")
-            .is_some_and(|value| self.checked.consts.get(&value.id) == Some(&Const::Bool(false)));
+        // As p4c has it: the smallest `@priority` wins, an entry without one has its place.
+        let annotated = entries.list.iter().any(|entry| entry.annotated.is_some());
+        let smallest = annotated
+            || flag("largest_priority_wins").is_some_and(|value| {
+                self.checked.consts.get(&value.id) == Some(&Const::Bool(false))
+            });
         let delta = flag("priority_delta").map_or(1, |value| self.known_number(&value) as u64);
         let mut next = if smallest { 1 } else { entries.list.len() as u64 * delta.max(1) };
         if entries.list.len() as u64 > PRIORITY_MAX {
             self.unsupported(entries.span, "too many entries");
             return;
         }
-        for entry in &entries.list {
+        for (at, entry) in entries.list.iter().enumerate() {
             let sets = match &*entry.keys.kind {
                 ExprKind::Tuple(items) => items.clone(),
                 ExprKind::List(items, _) if table.keys.len() == items.len() => items.clone(),
@@ -288,7 +303,10 @@ impl Lower<'_> {
                 }
             }
             let given = entry.priority.as_ref().map(|value| self.known_number(value) as u64);
-            let place = given.unwrap_or(next);
+            let place = match annotated {
+                true => entry.annotated.unwrap_or(at as u64 + 1),
+                false => given.unwrap_or(next),
+            };
             next = if smallest { place.saturating_add(delta) } else { place.saturating_sub(delta) };
             let priority = if smallest { PRIORITY_MAX.saturating_sub(place) } else { place.max(1) };
             let Some(action) = self.action_call(table, &entry.action, env, name) else { continue };

@@ -116,9 +116,15 @@ impl Parser<'_> {
             let keys = self.keyset()?;
             self.expect(":")?;
             let action = self.action_call()?;
-            self.annotations()?;
+            let annotations = self.annotations()?;
+            let annotated = annotation(&annotations, "priority")
+                .and_then(|one| one.args.first())
+                .and_then(|arg| match &*arg.value.kind {
+                    ExprKind::Number(value, _) => u64::try_from(value).ok(),
+                    _ => None,
+                });
             self.expect(";")?;
-            list.push(Entry { priority, keys, action });
+            list.push(Entry { priority, annotated, keys, action });
         }
         self.take(";");
         if table.entries.is_some() {
