@@ -2,11 +2,13 @@
 //!
 //! Nothing is changed: ports are tried on a virtual cable in a network namespace of a child process, which ends with it.
 
+mod confined;
 mod machine;
 mod probe;
 
 use serde::Serialize;
 
+pub use confined::try_sandbox;
 pub use probe::try_ports;
 
 /// How a finding is to be taken.
@@ -66,6 +68,7 @@ pub fn examine(interfaces: &[String]) -> Result<Vec<Finding>, String> {
     let interfaces = machine::interfaces(interfaces)?;
     let mut all = vec![machine::system(), machine::machine_code(), machine::privileges()];
     all.extend(probe::ports());
+    all.push(confined::sandbox());
     all.push(machine::locked_memory());
     all.extend(interfaces);
     Ok(all)

@@ -73,6 +73,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod confine;
 pub mod control;
 pub mod core;
 pub mod decode;

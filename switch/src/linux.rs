@@ -27,7 +27,7 @@ mod writes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -62,30 +62,83 @@ pub struct Handle {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Folders of `/proc` whose files are written: which interfaces forward.
+pub const FILES: [&str; 1] = ["/proc/sys/net"];
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread in the network namespace, without work yet: entering a namespace takes a privilege that nothing after it needs.
+#[derive(Debug)]
+pub struct Namespace {
+    work: SyncSender<Work>,
+    thread: JoinHandle<()>,
+}
+
+impl Namespace {
+    /// Starts it in the namespace of this name or path, or that of the calling thread; there it does `then`.
+    ///
+    /// # Errors
+    /// No such namespace, no privilege, or what `then` says.
+    pub fn enter(
+        name: Option<String>,
+        then: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Result<Namespace, String> {
+        let (ready, entered) = sync_channel(1);
+        let (work, wanted) = sync_channel::<Work>(1);
+        let thread = std::thread::Builder::new().name("linux".into());
+        let thread = thread.spawn(move || {
+            let begun = name.as_deref().map_or(Ok(()), enter).and_then(|()| then());
+            let is_there = begun.is_ok();
+            // Who started it waits for this.
+            let _ = ready.send(begun);
+            if let (true, Ok(work)) = (is_there, wanted.recv()) {
+                work();
+            }
+        });
+        let thread = thread.map_err(|error| format!("linux: a thread: {error}"))?;
+        entered.recv().unwrap_or_else(|_| ended())?;
+        Ok(Namespace { work, thread })
+    }
+}
+
+fn ended() -> Result<(), String> {
+    Err("linux: its thread has ended".to_owned())
+}
+
 /// Starts it. When this returns, the interfaces are there and the tables hold what the kernel knew.
 ///
 /// # Errors
 /// No such namespace, no privilege, an interface that is there already.
 pub fn start(control: Control, options: Options, notify: Notify) -> Result<Handle, String> {
+    let namespace = Namespace::enter(options.namespace.clone(), || Ok(()))?;
+    start_in(namespace, control, options, notify)
+}
+
+/// The same in a thread that is in its namespace, whatever `options` say of it.
+///
+/// # Errors
+/// No privilege, an interface that is there already.
+pub fn start_in(
+    namespace: Namespace,
+    control: Control,
+    options: Options,
+    notify: Notify,
+) -> Result<Handle, String> {
+    let Namespace { work, thread } = namespace;
     let stop = Arc::<AtomicBool>::default();
     let report = Arc::<Mutex<LinuxReport>>::default();
     let (ready, opened) = sync_channel(1);
     let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&report));
-    let thread = std::thread::Builder::new().name("linux".into());
-    let thread = thread.spawn(move || {
-        let entered = options.namespace.as_deref().map_or(Ok(()), enter);
-        let mirror = entered.and_then(|()| Mirror::open(control, options, notify, counted));
-        match mirror {
-            Ok(mirror) => {
-                // Who started it waits for this.
-                let _ = ready.send(Ok(()));
-                mirror.run(&stopped);
-            }
-            Err(why) => _ = ready.send(Err(why)),
+    let run = move || match Mirror::open(control, options, notify, counted) {
+        Ok(mirror) => {
+            // Who started it waits for this.
+            let _ = ready.send(Ok(()));
+            mirror.run(&stopped);
         }
-    });
-    let thread = thread.map_err(|error| format!("linux: a thread: {error}"))?;
-    let ended = || Err("linux: its thread has ended".to_owned());
+        Err(why) => _ = ready.send(Err(why)),
+    };
+    // If it has ended, so has the other end of `opened`.
+    let _ = work.send(Box::new(run));
     opened.recv().unwrap_or_else(|_| ended())?;
     Ok(Handle { stop, report, thread: Some(thread) })
 }

@@ -4,6 +4,7 @@ mod captures;
 mod changeover;
 mod claims;
 mod cli;
+mod confined;
 mod congested;
 mod control;
 mod copies;

@@ -157,6 +157,7 @@ impl Switch {
         };
         let (out, err) = (self.out(), self.err());
         assert!(!err.contains("panicked at"), "{err}");
+        assert!(!err.contains("the sandbox refused"), "{err}");
         Ended { status: status.code(), out, err }
     }
 }

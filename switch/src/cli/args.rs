@@ -349,6 +349,9 @@ pub struct DoctorArgs {
     /// In the child process of the command: try the port kinds and print what came of it.
     #[arg(long, hide = true)]
     pub try_ports: bool,
+    /// In the child process of the command: enter the sandbox of `run` and print what it refuses.
+    #[arg(long, hide = true)]
+    pub try_sandbox: bool,
 }
 
 /// `man`.

@@ -9,6 +9,10 @@ pub(super) fn run(args: &DoctorArgs) -> Status {
         print(&doctor::try_ports());
         return Status::Success;
     }
+    if args.try_sandbox {
+        print(&doctor::try_sandbox());
+        return Status::Success;
+    }
     let findings = match doctor::examine(&args.interfaces) {
         Ok(findings) => findings,
         Err(message) => {

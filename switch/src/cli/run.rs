@@ -1,5 +1,6 @@
 //! `run`: the software switch.
 
+mod confined;
 mod steer;
 
 use wireyard_tables::time::Span;
@@ -58,8 +59,13 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let duration = duration(args.duration)?;
     // Before anything is opened: who is told that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
-    let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
+    // What takes more than a running switch has, and no thread, comes before it is confined.
     let controllers = args.p4runtime.map(Bound::to).transpose()?;
+    let socket = steer::socket(args, &loaded.program.name)?;
+    let confinement = confined::confinement(args, &loaded, &specs, socket.as_ref())?;
+    let namespace = steer::namespace(args, &loaded, confinement.clone())?;
+    let mut refusals = confined::enter(confinement.as_ref())?;
+    let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
@@ -85,8 +91,8 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let begun = steer::begin(args, &control, &loaded.parsed)?;
-    let socket = steer::serve(args, &loaded, (control, begun), controllers)?;
-    let linux = steer::linux(args, &loaded, &mut cores)?;
+    let socket = steer::serve(args, &loaded, (control, begun), (socket, controllers))?;
+    let linux = steer::linux(&loaded, &mut cores, namespace)?;
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
@@ -122,6 +128,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             counters::show(core, &statistics, args.entry_counters, args.json);
         }
         Event::Turn { core, now, .. } => {
+            confined::report(&mut refusals);
             match file.as_mut().and_then(|file| file.poll(core, now)) {
                 Some(Ok(told)) => told.iter().for_each(|text| say(text)),
                 Some(Err(why)) => complain(&why),

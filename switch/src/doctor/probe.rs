@@ -65,17 +65,18 @@ fn try_port(spec: &str) -> Result<(), String> {
 
 /// Runs the child and reads what it found.
 pub(super) fn ports() -> Vec<Finding> {
-    match run_child() {
+    match child::<Vec<Trial>>("--try-ports") {
         Ok(trials) => findings(&trials),
         Err(why) => vec![Finding::missing("ports", format!("could not be tried: {why}"))],
     }
 }
 
-fn run_child() -> Result<Vec<Trial>, String> {
+/// Runs `doctor` with this argument as a child, and reads the JSON that it prints.
+pub(super) fn child<T: serde::de::DeserializeOwned>(argument: &str) -> Result<T, String> {
     let text = |error: std::io::Error| error.to_string();
     let exe = std::env::current_exe().map_err(text)?;
     let mut command = Command::new(exe);
-    command.args(["doctor", "--try-ports"]).stdin(Stdio::null()).stderr(Stdio::null());
+    command.args(["doctor", argument]).stdin(Stdio::null()).stderr(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(text)?;
     let mut looks = 0;
     while child.try_wait().map_err(text)?.is_none() {

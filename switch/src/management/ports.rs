@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::confine;
 use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::ports::PortSpec;
@@ -52,7 +53,12 @@ pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Valu
     match request.file.as_str() {
         "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
         file => {
-            control.record(port, std::path::Path::new(file))?;
+            control.record(port, std::path::Path::new(file)).map_err(|error| match error {
+                ControlError::FailedPrecondition(why) if why.contains("Permission denied") => {
+                    ControlError::FailedPrecondition(why + &confine::advice())
+                }
+                error => error,
+            })?;
             Ok(json!([{ "file": file }]))
         }
     }

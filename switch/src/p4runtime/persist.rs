@@ -23,6 +23,7 @@ use super::schema::Schema;
 use super::watch::Watch;
 use crate::control::{Control, Journal, KeptUnits};
 use record::{Record, Replaced};
+pub use store::make_folder;
 use store::{Store, StoreError};
 
 /// What a device begins with.

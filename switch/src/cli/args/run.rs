@@ -70,6 +70,13 @@ pub struct RunArgs {
     /// an interface there, and the kernel's neighbours and routes go into the tables.
     #[arg(long, value_name = "NETNS", num_args = 0..=1)]
     pub linux: Option<Option<String>>,
+    /// Keep every privilege, and reach every file and system call, while it runs.
+    #[arg(long)]
+    pub no_sandbox: bool,
+    /// Let the sandbox write beneath this folder too: for captures that begin, and files of ports that are added, while the switch runs; again for
+    /// each folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
+    pub writable: Vec<PathBuf>,
     /// Show what each entry counted too, of tables with `counters: true` or a meter: the N that most packets met, or all [N
     /// without a value: 20].
     #[arg(long, value_name = "N|all", num_args = 0..=1, require_equals = true, default_missing_value = "20")]

@@ -6,10 +6,11 @@ use wireyard_pipeline::source::Parsed;
 
 use super::super::args::RunArgs;
 use super::super::{complain, say};
+use crate::confine::Confinement;
 use crate::control::Control;
 use crate::core::Core;
 use crate::gnmi;
-use crate::linux::{self, Handle};
+use crate::linux::{self, Handle, Namespace};
 use crate::management::service::Management;
 use crate::management::socket::{self, Choice, Socket, SocketFile};
 use crate::p4runtime::device::Device;
@@ -19,7 +20,7 @@ use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::program::Loaded;
 
 /// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
-fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
+pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
     let group = args.control_group.as_deref().map(socket::group).transpose()?;
     match &args.control {
         Choice::Nowhere => Ok(None),
@@ -41,9 +42,8 @@ pub(super) fn serve(
     args: &RunArgs,
     loaded: &Loaded,
     (control, begun): (Control, Begun),
-    address: Option<Bound>,
+    (socket, address): (Option<Socket>, Option<Bound>),
 ) -> Result<Option<SocketFile>, String> {
-    let socket = socket(args, &loaded.program.name)?;
     if socket.is_none() && address.is_none() {
         return Ok(None);
     }
@@ -74,15 +74,19 @@ pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Resul
     Ok(begun)
 }
 
-/// The kernel on top of the device, where the command line or the configuration asks for it.
-pub(super) fn linux(
+/// Whether the command line or the configuration asks for the kernel on top of the device.
+pub(super) fn wants_linux(args: &RunArgs, loaded: &Loaded) -> bool {
+    let section = loaded.config.as_ref().and_then(|config| config.linux.as_ref());
+    args.linux.is_some() || section.is_some_and(|section| section.mirror)
+}
+
+/// A thread in the network namespace of the kernel's tables, where they are asked for: confined as the switch will be, and waiting.
+pub(super) fn namespace(
     args: &RunArgs,
     loaded: &Loaded,
-    cores: &mut [Core],
-) -> Result<Option<Handle>, String> {
-    let section = loaded.config.as_ref().and_then(|config| config.linux.clone());
-    let asked = args.linux.is_some() || section.as_ref().is_some_and(|section| section.mirror);
-    if !asked {
+    confinement: Option<Confinement>,
+) -> Result<Option<Namespace>, String> {
+    if !wants_linux(args, loaded) {
         return Ok(None);
     }
     if !linux::is_mapped(&loaded.program) {
@@ -91,14 +95,29 @@ pub(super) fn linux(
             loaded.program.name
         ));
     }
-    let section = section.unwrap_or_default();
+    let section = loaded.config.as_ref().and_then(|config| config.linux.as_ref());
+    let configured = section.and_then(|section| section.namespace.clone());
+    let name = args.linux.clone().flatten().or(configured);
+    let confine = move || confinement.map_or(Ok(()), |it| it.enter_thread().map(drop));
+    Namespace::enter(name, confine).map(Some)
+}
+
+/// The kernel on top of the device, from that thread.
+pub(super) fn linux(
+    loaded: &Loaded,
+    cores: &mut [Core],
+    namespace: Option<Namespace>,
+) -> Result<Option<Handle>, String> {
+    let Some(namespace) = namespace else { return Ok(None) };
+    let section =
+        loaded.config.as_ref().and_then(|config| config.linux.clone()).unwrap_or_default();
     let ports = cores.iter().enumerate().flat_map(|(worker, core)| core.port_places(worker));
     let options = linux::Options {
-        namespace: args.linux.clone().flatten().or(section.namespace),
+        namespace: None,
         names: section.interfaces,
         traffic_class: section.traffic_class,
         ports: ports.collect(),
     };
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    linux::start(control, options, Box::new(say)).map(Some)
+    linux::start_in(namespace, control, options, Box::new(say)).map(Some)
 }

@@ -1,5 +1,6 @@
 //! The store: one file, keys and values, units of changes that are there whole or not at all.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::{fs, io};
@@ -55,12 +56,18 @@ pub(super) struct Store {
     database: Database,
 }
 
+/// Makes the folder of a store, for its owner alone, if it is not there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(folder: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 impl Store {
     /// Opens the store of a folder, or makes an empty one.
     pub(super) fn open(folder: &Path) -> Result<Store, StoreError> {
-        use std::os::unix::fs::DirBuilderExt;
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(StoreError::Folder)?;
+        make_folder(folder).map_err(StoreError::Folder)?;
         let file = folder.join(FILE);
         // A file that is no store makes some versions of the library panic.
         let opened = std::panic::catch_unwind(move || {

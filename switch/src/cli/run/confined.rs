@@ -1,0 +1,80 @@
+//! What `run` may reach once it is confined: the folders that its arguments name.
+
+use std::path::Path;
+
+use super::super::args::RunArgs;
+use super::super::say;
+use crate::confine::{Confinement, Refusals};
+use crate::linux;
+use crate::management::socket::Socket;
+use crate::p4runtime::persist::make_folder;
+use crate::ports::{PortKind, PortSpec};
+use crate::program::Loaded;
+
+/// The confinement of this switch; `None` where the user wants none.
+pub(super) fn confinement(
+    args: &RunArgs,
+    loaded: &Loaded,
+    specs: &[(u16, PortSpec)],
+    socket: Option<&Socket>,
+) -> Result<Option<Confinement>, String> {
+    if args.no_sandbox {
+        return Ok(None);
+    }
+    let mut confinement = Confinement::new();
+    loaded.sources().iter().for_each(|file| confinement.read_beside(file));
+    args.program.sources.include.iter().for_each(|folder| confinement.read_beneath(folder));
+    if let Some(file) = &args.port_file {
+        confinement.read_beside(file);
+    }
+    for (_, spec) in specs {
+        if spec.kind == PortKind::Pcap {
+            confinement.read_beside(Path::new(&spec.target));
+        }
+        spec.out.iter().chain(&spec.capture).for_each(|file| confinement.write_beside(file));
+    }
+    args.capture.iter().for_each(|file| confinement.write_beside(file));
+    if let Some(socket) = socket {
+        // The socket is removed at the end.
+        confinement.write_beneath(socket.path().parent().unwrap_or(Path::new(".")));
+    }
+    if let Some(folder) = &args.state {
+        // A folder can be named in rules when it is there.
+        // Where it cannot be made, who opens the store reports it.
+        let _ = make_folder(folder);
+        confinement.write_beneath(folder);
+    }
+    if super::steer::wants_linux(args, loaded) {
+        linux::FILES.iter().for_each(|folder| confinement.write_beneath(Path::new(folder)));
+    }
+    for folder in &args.writable {
+        if !folder.is_dir() {
+            return Err(format!("--writable {}: there is no such folder", folder.display()));
+        }
+        confinement.write_beneath(folder);
+    }
+    confinement.write_here();
+    Ok(Some(confinement))
+}
+
+/// Confines the process; what was refused is to be reported while it runs.
+pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals>, String> {
+    let Some(confinement) = confinement else { return Ok(None) };
+    let entered = confinement
+        .enter()
+        .map_err(|why| format!("the sandbox: {why}; --no-sandbox runs without it"))?;
+    for warning in &entered.warnings {
+        say(&format!("warning: sandbox: {warning}"));
+    }
+    Ok(Some(entered.refusals))
+}
+
+/// Reports system calls that were refused since the last call.
+pub(super) fn report(refusals: &mut Option<Refusals>) {
+    for number in refusals.iter_mut().flat_map(Refusals::news) {
+        say(&format!(
+            "warning: the sandbox refused system call {number} of {} (EPERM): please report it; --no-sandbox runs without it",
+            std::env::consts::ARCH
+        ));
+    }
+}

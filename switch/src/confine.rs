@@ -1,0 +1,175 @@
+//! What a running switch gives up before it opens a port or starts a thread: capabilities, system calls, files.
+//!
+//! Whoever finds a defect in a parser of packets, of files or of requests then has what a switch needs and no more. It is done
+//! before ports are open, not after, for two reasons: threads inherit it, and each port, capture and store is opened at the start under the
+//! rules that hold when it is opened again (SIGHUP, `port add`, an interface that comes back), so that a switch that starts can
+//! reload. What needs more is done before: the socket and the addresses of control, the network namespace of `--linux`.
+//!
+//! * `capabilities`: those of live ports stay, because ports come and go; all others go, in every set.
+//! * `files`: Landlock (landlock(7)), as far as the kernel has it: folders that were named, and no others. No TCP connections.
+//! * `calls`: seccomp (seccomp(2)): a list of the system calls that a switch makes. Others fail with EPERM and are reported once each.
+//!
+//! It is no protection against a defect in the kernel's networking, which the switch must reach, and none for the
+//! contents of packets. The commands other than `run` are not confined: they end.
+
+mod calls;
+mod capabilities;
+mod files;
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+pub use calls::Refusals;
+pub use files::Extent;
+
+/// Folders that the confined process may write, once it is confined.
+static WRITABLE: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// What a process may still reach, to be entered once.
+#[derive(Clone, Debug)]
+pub struct Confinement {
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    /// Something of it belongs to another user.
+    is_foreign: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Entered {
+    /// How far files are confined.
+    pub files: Extent,
+    /// What is not as it should be.
+    pub warnings: Vec<String>,
+    /// System calls that were refused.
+    pub refusals: Refusals,
+}
+
+impl Default for Confinement {
+    fn default() -> Confinement {
+        Confinement::new()
+    }
+}
+
+impl Confinement {
+    /// Nothing but what every switch reads of the system.
+    pub fn new() -> Confinement {
+        Confinement { read: Vec::new(), write: Vec::new(), is_foreign: false }
+    }
+
+    /// Files in the folder of this one can be read: an editor puts another file in its place.
+    pub fn read_beside(&mut self, file: &Path) {
+        self.read_beneath(&place_of(file));
+    }
+
+    /// Everything beneath this folder can be read.
+    pub fn read_beneath(&mut self, folder: &Path) {
+        self.is_foreign |= is_foreign(folder);
+        self.read.push(folder.to_owned());
+    }
+
+    /// This file, and others in its folder, can be written.
+    pub fn write_beside(&mut self, file: &Path) {
+        self.is_foreign |= is_foreign(file);
+        self.write_beneath(&place_of(file));
+    }
+
+    /// Everything beneath this folder can be read and written.
+    pub fn write_beneath(&mut self, folder: &Path) {
+        self.is_foreign |= is_foreign(folder);
+        self.write.push(folder.to_owned());
+    }
+
+    /// The folder that the process was started in can be written, unless it is the root or somebody's home.
+    pub fn write_here(&mut self) {
+        let Ok(here) = env::current_dir() else { return };
+        if here != Path::new("/") && env::home_dir().is_none_or(|home| home != here) {
+            self.write_beneath(&here);
+        }
+    }
+
+    /// Confines the calling thread and those that it starts later to its files and capabilities, for good.
+    ///
+    /// # Errors
+    /// The system refuses something that it offers.
+    pub fn enter_thread(&self) -> Result<Extent, String> {
+        let extent = files::restrict(&self.read, &self.write)?;
+        // In folders that the kernel confines it to, root reads what belongs to others, as it did before.
+        let reads_others = self.is_foreign && extent != Extent::Nothing;
+        capabilities::keep(reads_others).map_err(|error| format!("capabilities: {error}"))?;
+        Ok(extent)
+    }
+
+    /// Confines the calling thread and those that it starts later as [`Confinement::enter_thread`] does, and the system calls of every thread
+    /// of the process, for good.
+    ///
+    /// # Errors
+    /// The system refuses something that it offers.
+    pub fn enter(&self) -> Result<Entered, String> {
+        let refusals = Refusals::catch().map_err(|error| format!("SIGSYS: {error}"))?;
+        let files = self.enter_thread()?;
+        let mut warnings = Vec::new();
+        if files == Extent::Nothing {
+            warnings.push("this kernel has no Landlock: files are not confined".to_owned());
+        }
+        if let Err(why) = calls::restrict() {
+            warnings.push(format!("system calls are not confined: {why}"));
+        }
+        let _ = WRITABLE.set(self.write.clone());
+        Ok(Entered { files, warnings, refusals })
+    }
+}
+
+/// Where a confined process may write, for the message about a file that it may not: empty where it is not confined.
+pub fn advice() -> String {
+    let Some(folders) = WRITABLE.get() else { return String::new() };
+    let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    format!(
+        ": the sandbox of this switch lets it write beneath {}; `run --writable DIR` adds a folder, --no-sandbox ends it",
+        folders.join(", ")
+    )
+}
+
+/// The folder that a file is in, behind symbolic links; what is no regular file, such as `/dev/null`, is a place itself.
+fn place_of(file: &Path) -> PathBuf {
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return file.to_owned();
+    }
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Whether the path, or a folder on the way to it, belongs to another user than that of the process, who may keep it from being read.
+fn is_foreign(path: &Path) -> bool {
+    let Ok(own) = fs::metadata("/proc/self").map(|found| found.uid()) else { return false };
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut owners = path.ancestors().filter_map(|part| fs::metadata(part).ok());
+    owners.any(|part| part.uid() != own && part.uid() != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_reached_by_its_folder_and_a_device_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let file = root.join("one.pcap");
+        assert_eq!(place_of(&file), root, "a file that is not there yet");
+        fs::write(&file, "x").unwrap();
+        assert_eq!(place_of(&file), root);
+        let other = tempfile::tempdir().unwrap();
+        let link = other.path().join("link.pcap");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(place_of(&link), root, "where the link leads");
+        assert_eq!(place_of(Path::new("/dev/null")), Path::new("/dev/null"));
+        assert_eq!(place_of(Path::new("new.pcap")), Path::new("."));
+    }
+}

@@ -1,0 +1,42 @@
+//! The capabilities that a running switch keeps (capabilities(7)).
+//!
+//! Ports are opened while it runs, so those of ports stay, permitted and effective. The bounding and the
+//! inheritable set are emptied too: no program that it could start would get more.
+
+use caps::errors::CapsError;
+use caps::{CapSet, Capability, CapsHashSet};
+
+/// What live ports need: packet sockets, interfaces and TAPs, programs and maps of AF_XDP, packet memory that it locks.
+const OF_PORTS: [Capability; 5] = [
+    Capability::CAP_NET_RAW,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_BPF,
+    Capability::CAP_PERFMON,
+    Capability::CAP_IPC_LOCK,
+];
+
+/// Gives up all others, in the calling thread and those that it starts later. With `reads_others` the process goes on reading
+/// and writing files whatever their modes, if it could.
+///
+/// # Errors
+/// The system refuses.
+pub(super) fn keep(reads_others: bool) -> Result<(), CapsError> {
+    let mut kept: CapsHashSet = OF_PORTS.into_iter().collect();
+    if reads_others {
+        kept.insert(Capability::CAP_DAC_OVERRIDE);
+    }
+    let permitted = caps::read(None, CapSet::Permitted)?;
+    // Without CAP_SETPCAP the bounding set stays: with no_new_privs it gives nothing to anybody.
+    if permitted.contains(&Capability::CAP_SETPCAP) {
+        for capability in caps::read(None, CapSet::Bounding)? {
+            if !kept.contains(&capability) {
+                caps::drop(None, CapSet::Bounding, capability)?;
+            }
+        }
+    }
+    let kept: CapsHashSet = kept.intersection(&permitted).copied().collect();
+    caps::clear(None, CapSet::Ambient)?;
+    caps::set(None, CapSet::Effective, &kept)?;
+    caps::set(None, CapSet::Permitted, &kept)?;
+    caps::clear(None, CapSet::Inheritable)
+}

@@ -1,0 +1,74 @@
+//! The files that a running switch can open (landlock(7)), and that it connects to nobody by TCP.
+//!
+//! What the kernel knows of it is used, from the first version (Linux 5.13) on; TCP since 6.7, ioctl on devices since 6.10. What is open
+//! already stays open.
+
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+
+/// What every switch reads: interfaces and sockets of the kernel, libraries that are loaded late, users and groups.
+const SYSTEM: [&str; 10] = [
+    "/proc",
+    "/sys",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/etc/ld.so.cache",
+    "/etc/group",
+    "/etc/passwd",
+    "/etc/nsswitch.conf",
+    "/dev/urandom",
+];
+/// Devices that are read and written: TAPs are made by ioctl.
+const DEVICES: [&str; 2] = ["/dev/net/tun", "/dev/null"];
+/// The newest version of the interface that this knows.
+const KNOWN: ABI = ABI::V5;
+
+/// How far files are confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All that this knows.
+    Everything,
+    /// What this kernel knows.
+    Partly,
+    /// Nothing: the kernel has no Landlock.
+    Nothing,
+}
+
+/// Lets the calling thread, and those that it starts later, open what is beneath these folders, and no other file.
+///
+/// # Errors
+/// The system refuses.
+pub(super) fn restrict(read: &[PathBuf], write: &[PathBuf]) -> Result<Extent, String> {
+    let all = AccessFs::from_all(KNOWN);
+    let reads: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+    let special = AccessFs::Execute
+        | AccessFs::IoctlDev
+        | AccessFs::MakeBlock
+        | AccessFs::MakeChar
+        | AccessFs::MakeFifo
+        | AccessFs::MakeSym;
+    let failed = |error: landlock::RulesetError| format!("Landlock: {error}");
+    let status = Ruleset::default()
+        .handle_access(all)
+        .and_then(|rules| rules.handle_access(AccessNet::ConnectTcp))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(SYSTEM, reads)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(read, reads)))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(write, all & !special)))
+        .and_then(|rules| {
+            let access = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+            rules.add_rules(path_beneath_rules(DEVICES, access))
+        })
+        .and_then(|rules| rules.restrict_self())
+        .map_err(failed)?;
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced => Extent::Everything,
+        RulesetStatus::PartiallyEnforced => Extent::Partly,
+        RulesetStatus::NotEnforced => Extent::Nothing,
+    })
+}
