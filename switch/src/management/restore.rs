@@ -1,7 +1,6 @@
 //! An entries file in the place of all that was written at run time, as one batch: what the file has is made or changed, what it has not goes.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wireyard_pipeline::entries::Purpose;
@@ -9,8 +8,9 @@ use wireyard_pipeline::ids::{MeterId, RegisterId, TableId, ValueSetId};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
 
+use super::save::Declared;
 use super::{change, save, show};
-use crate::control::{Control, ControlError, Entity, Mode, Query, Update};
+use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -26,6 +26,13 @@ enum Name {
     ValueSet(ValueSetId),
     Multicast(u16),
     Mirror(u16),
+}
+
+/// The same of what a file has, which may write a key in another way than the device.
+fn name_of_wanted(control: &Control, entity: &Entity) -> Option<Name> {
+    let Entity::TableEntry(entry) = entity else { return name(entity) };
+    let EntryKey { table, matches, priority } = save::as_read(control, entry.key.clone());
+    Some(Name::Entry(table, matches, priority))
 }
 
 fn name(entity: &Entity) -> Option<Name> {
@@ -53,13 +60,16 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
     let program = control.program();
     let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
     let wanted = change::replacement(control, &program, &resolved)?;
-    let names: HashSet<Name> = wanted.iter().filter_map(|one| name(one.entity())).collect();
+    let names: HashSet<Name> =
+        wanted.iter().filter_map(|one| name_of_wanted(control, one.entity())).collect();
+    let declared = Declared::of(control, &program);
     let is_wanted = |entity: &Entity| name(entity).is_some_and(|name| names.contains(&name));
     let mut updates = Vec::new();
     // Entries go before what they name, and give room to others; what they named goes when others do not name it any more.
     for query in [Query::Entries { table: None }, Query::DefaultActions { table: None }] {
         control.visit(&query, &mut |entity| {
-            updates.extend((!is_wanted(&entity)).then(|| gone(&program, entity)).flatten());
+            updates
+                .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
     let restored = wanted.len();
@@ -74,7 +84,8 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
         Query::Mirrors { id: None },
     ] {
         control.visit(&query, &mut |entity| {
-            updates.extend((!is_wanted(&entity)).then(|| gone(&program, entity)).flatten());
+            updates
+                .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
     if !updates.is_empty() {
@@ -84,14 +95,15 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
 }
 
 /// The end of something that the file does not have; `None` for what is as the program declares it.
-fn gone(program: &Arc<Program>, entity: Entity) -> Option<Update> {
+fn gone(program: &Program, declared: &Declared<'_>, entity: Entity) -> Option<Update> {
     match entity {
         Entity::TableEntry(ref entry) => {
-            (!save::is_declared(program, &entry.key)).then_some(Update::Delete(entity))
+            (!declared.has(&entry.key)).then_some(Update::Delete(entity))
         }
         Entity::DefaultAction { table, action } => {
-            let declared = program.tables.get(table)?;
-            let is_written = !declared.const_default && action.as_ref() != Some(&declared.default);
+            let table_declared = program.tables.get(table)?;
+            let is_written =
+                !table_declared.const_default && action.as_ref() != Some(&table_declared.default);
             is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
         }
         Entity::Meter { meter, index, config } => {

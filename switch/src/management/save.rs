@@ -3,12 +3,13 @@
 //! Constant entries and those that the program declares are left out, because they are there without a file; so are defaults and value sets that
 //! are the program's, and blank cells. Entries are in the order of their text, not of their making.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
 use wireyard_pipeline::ids::TableId;
-use wireyard_pipeline::ir::{MeterKind, Program};
+use wireyard_pipeline::ir::{MeterKind, Program, Table};
 use wireyard_tables::GroupMember;
 use wireyard_tables::meter::MeterConfig;
 
@@ -26,7 +27,8 @@ type Result<T> = std::result::Result<T, ControlError>;
 pub fn lines(control: &Control) -> Result<Vec<String>> {
     loop {
         let program = control.program();
-        let mut file = File { control, program: &program, lines: Vec::new() };
+        let declared = Declared::of(control, &program);
+        let mut file = File { control, program: &program, declared, lines: Vec::new() };
         file.lines.push(format!("# What was written into {} while it ran.", program.name));
         file.all()?;
         if Arc::ptr_eq(&program, &control.program()) {
@@ -35,18 +37,45 @@ pub fn lines(control: &Control) -> Result<Vec<String>> {
     }
 }
 
-/// Whether the program declares this entry.
-pub(super) fn is_declared(program: &Program, key: &EntryKey) -> bool {
-    let Some(table) = program.tables.get(key.table) else { return false };
-    let is_it = |one: &wireyard_pipeline::ir::TableEntry| {
-        one.priority == key.priority && one.matches == key.matches
-    };
-    table.const_entries || table.entries.iter().any(is_it)
+/// Entries that are there without a file.
+pub(super) struct Declared<'a> {
+    program: &'a Program,
+    keys: HashSet<EntryKey>,
+}
+
+impl<'a> Declared<'a> {
+    pub(super) fn of(control: &Control, program: &'a Program) -> Declared<'a> {
+        let tables = program.tables.entries().filter(|(_, table)| !table.const_entries);
+        let keys = tables.flat_map(|(table, declared)| {
+            let key = move |one: &wireyard_pipeline::ir::TableEntry| EntryKey {
+                table,
+                matches: one.matches.clone(),
+                priority: one.priority,
+            };
+            declared.entries.iter().map(move |one| as_read(control, key(one)))
+        });
+        Declared { program, keys: keys.collect() }
+    }
+
+    /// Whether the program declares this entry.
+    pub(super) fn has(&self, key: &EntryKey) -> bool {
+        let is_constant = |table: &Table| table.const_entries;
+        self.program.tables.get(key.table).is_some_and(is_constant) || self.keys.contains(key)
+    }
+}
+
+/// The key as the device reads it back, where it has the entry: one match can be written in several ways.
+pub(super) fn as_read(control: &Control, key: EntryKey) -> EntryKey {
+    match control.read(&Query::Entry(key.clone())).ok().and_then(|found| found.into_iter().next()) {
+        Some(Entity::TableEntry(entry)) => entry.key,
+        _ => key,
+    }
 }
 
 struct File<'a> {
     control: &'a Control,
     program: &'a Program,
+    declared: Declared<'a>,
     lines: Vec<String>,
 }
 
@@ -208,9 +237,7 @@ impl File<'_> {
 
     fn entries(&self, id: TableId) -> Result<Vec<String>> {
         let line = |file: &Self, entity: Entity| match entity {
-            Entity::TableEntry(entry) if !is_declared(file.program, &entry.key) => {
-                file.entry(&entry)
-            }
+            Entity::TableEntry(entry) if !file.declared.has(&entry.key) => file.entry(&entry),
             _ => None,
         };
         let mut lines = self.read(&Query::Entries { table: Some(id) }, line)?;
