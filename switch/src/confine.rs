@@ -83,8 +83,10 @@ impl Confinement {
         self.write.push(folder.to_owned());
     }
 
-    /// The folder that the process was started in can be written, unless it is the root or somebody's home.
+    /// The folder of temporary files can be written, and the folder that the process was started in, unless it is the root or somebody's
+    /// home.
     pub fn write_here(&mut self) {
+        self.write_beneath(&env::temp_dir());
         let Ok(here) = env::current_dir() else { return };
         if here != Path::new("/") && env::home_dir().is_none_or(|home| home != here) {
             self.write_beneath(&here);

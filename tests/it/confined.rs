@@ -133,7 +133,7 @@ fn files_are_written_beneath_folders_that_were_named() {
         return skip(test, "this kernel has no Landlock");
     }
     cables();
-    let (named, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (named, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/var/tmp").unwrap());
     let arguments = ["--writable", named.path().to_str().unwrap()];
     let switch = Switch::on("programs/l2_switch", &["1=raw:sw1", "2=raw:sw2"], &arguments);
     let capture = |folder: &Path| {
