@@ -58,7 +58,7 @@ pub fn check(
     (report.counts().0 == before).then_some(Checked(checked))
 }
 
-/// What a controller is told of a program; `None` for an architecture without P4Runtime.
+/// What P4Info lists of a program; `None` for an architecture without P4Runtime.
 pub fn info(checked: &Checked) -> Option<info::Info> {
     info::info(&checked.0)
 }

@@ -83,7 +83,7 @@ pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
     reading.finish()
 }
 
-/// What a controller is told of a P4-16 program; `None` for one without a `main` of v1model or PSA.
+/// What P4Info lists of a P4-16 program; `None` for one without a `main` of v1model or PSA.
 pub fn p4_info(path: &Path, loader: &Loader) -> Result<Option<crate::p4::info::Info>, Rejected> {
     p4::check(path, loader).map(|(checked, ..)| crate::p4::info(&checked))
 }

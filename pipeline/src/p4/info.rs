@@ -1,7 +1,7 @@
-//! What a controller is told of a P4 program: names, ids and types of its tables, actions and objects, by the rules of p4c.
+//! What P4Info lists of a P4 program: names, ids and types of its tables, actions and objects, by the rules of p4c.
 //!
 //! It is read from the checked program, before lowering, so that it has the names that the source gives and does not depend on
-//! what this project can run. The messages of P4Runtime are made of it elsewhere: nothing here knows protobuf.
+//! what this project can run. The messages of P4Runtime are made of it elsewhere: nothing here depends on protobuf.
 
 mod ids;
 mod objects;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub use ids::number as id_of_name;
 pub(super) use walk::info;
 
-/// Everything that a controller is told.
+/// Everything that P4Info lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     /// `v1model`, `psa`.
@@ -74,7 +74,7 @@ pub enum Literal {
     Flag(bool),
 }
 
-/// A type as a controller knows it.
+/// A type as P4Info has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeRef {
     /// `bit<N>`.

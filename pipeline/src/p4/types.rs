@@ -6,6 +6,7 @@
 mod call;
 mod check;
 mod coerce;
+mod construct;
 mod control;
 mod decl;
 mod expr;

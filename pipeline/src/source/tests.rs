@@ -102,7 +102,7 @@ fn the_first_program_has_its_parts() {
 
 #[test]
 fn all_errors_of_all_files_are_collected() {
-    let main = "pipeline: x\ninclude: [lib, nolib, ethernt]\nheadrs: {}\nheaders:\n  h: { feilds: { a: 8 } }\nactions:\n  a: { do: [ x.y = , \"f(\" ] }\ntables:\n  t: { key: { a.b: longest }, actions: drop, size: many }\n";
+    let main = "pipeline: x\ninclude: [lib, nolib, ethernt]\nheadrs: {}\nheaders:\n  h: { feilds: { a: 8 } }\nactions:\n  a: { do: [ x.y = , \"f(\" ] }\ntables:\n  t: { key: { a.b: longest }, actions: drop, size: 12x }\n";
     let lib = "library: lib\ningress: []\nconst: { A: 1 +, B: 08 }\n";
     assert_eq!(
         findings(&[("p/main.yaml", main), ("p/lib.yaml", lib)]),
@@ -115,7 +115,7 @@ fn all_errors_of_all_files_are_collected() {
             "E0013 ",
             "E0013 ",
             "E0016 longest",
-            "E0014 many",
+            "E0014 12x",
             "E0021 ingress",
             "E0013 ",
             "E0014 08",

@@ -22,7 +22,7 @@ pub(super) fn sort(kind: &ObjectKind) -> u8 {
 }
 
 impl Walk<'_> {
-    /// An instance of an extern, where a controller is told of it.
+    /// An instance of an extern, where P4Info lists it.
     pub(super) fn object(&mut self, decl: &Rc<Decl>, prefix: &str) {
         let Some(Type::Extern(of, types)) = self.checked.declared.get(&decl.id).cloned() else {
             return;

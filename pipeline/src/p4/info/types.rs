@@ -1,4 +1,4 @@
-//! Types as a controller knows them.
+//! Types as P4Info has them.
 
 use num_bigint::BigInt;
 

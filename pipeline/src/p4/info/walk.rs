@@ -33,7 +33,7 @@ pub(super) struct Walk<'c> {
     depth: usize,
 }
 
-/// What a controller is told of a program; `None` where it has no `main` of an architecture with P4Runtime.
+/// What P4Info lists of a program; `None` where it has no `main` of an architecture with P4Runtime.
 pub(in crate::p4) fn info(checked: &Checked) -> Option<Info> {
     let is_main = |decl: &&Rc<Decl>| &*decl.name.value == "main";
     let main = checked.decls.iter().rev().find(is_main)?;
@@ -327,7 +327,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An action that is used, and what it calls. `None` for one that a controller is not told of.
+    /// An action that is used, and what it calls. `None` for one that P4Info does not list.
     pub(super) fn action(&mut self, decl: &Rc<Decl>, prefix: &str) -> Option<usize> {
         let DeclKind::Action { params, body } = &decl.kind else { return None };
         let around = if self.local.contains(&decl.id) { prefix } else { "" };

@@ -1,0 +1,164 @@
+//! Construction: blocks, externs and packages with their arguments.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::call::order;
+use super::check::{Checker, Name};
+use super::{CallInfo, Callee, Type};
+use crate::diag::codes;
+
+impl Checker<'_> {
+    /// `T(args)`: an instance.
+    pub(super) fn construct(
+        &mut self,
+        expr: &Expr,
+        ty: &Type,
+        types: Vec<Type>,
+        args: &[Arg],
+    ) -> Type {
+        let ty = match (ty, types.is_empty()) {
+            (
+                Type::Extern(decl, _)
+                | Type::Parser(decl, _)
+                | Type::Control(decl, _)
+                | Type::Package(decl, _),
+                false,
+            ) => self.type_of_decl(&decl.clone(), types, expr.span),
+            _ => ty.clone(),
+        };
+        let (params, decl, outer): (Vec<Param>, Rc<Decl>, Rc<Vec<Type>>) = match &ty {
+            Type::Extern(decl, outer) => {
+                let DeclKind::Extern(inner) = &decl.kind else { return Type::Any };
+                let mut all: Vec<&Method> =
+                    inner.methods.iter().filter(|method| method.result.is_none()).collect();
+                let any = !all.is_empty();
+                all.retain(|method| order(&method.params, args).is_some());
+                match all.first() {
+                    Some(method) => (method.params.clone(), decl.clone(), outer.clone()),
+                    None => {
+                        let text = if any {
+                            format!("no constructor of `{}` takes these arguments", decl.name.value)
+                        } else {
+                            format!("`{}` has no constructor", decl.name.value)
+                        };
+                        self.error(codes::ARGUMENTS, expr.span, text);
+                        return Type::Any;
+                    }
+                }
+            }
+            Type::Parser(decl, outer) => match &decl.kind {
+                DeclKind::Parser(inner) if inner.states.is_some() => {
+                    (inner.constructor.clone(), decl.clone(), outer.clone())
+                }
+                _ => return self.not_constructed(expr, &ty),
+            },
+            Type::Control(decl, outer) => match &decl.kind {
+                DeclKind::Control(inner) if inner.body.is_some() => {
+                    (inner.constructor.clone(), decl.clone(), outer.clone())
+                }
+                _ => return self.not_constructed(expr, &ty),
+            },
+            Type::Package(decl, outer) => match &decl.kind {
+                DeclKind::Package { params, .. } => (params.clone(), decl.clone(), outer.clone()),
+                _ => return Type::Any,
+            },
+            Type::Any => return Type::Any,
+            _ => return self.not_constructed(expr, &ty),
+        };
+        let Some(order) = order(&params, args) else {
+            self.misfit(expr.span, &decl.name.value, &params, args);
+            return Type::Any;
+        };
+        let wants = self.params_with(&decl, &params, &outer);
+        for (want, at) in wants.iter().zip(&order) {
+            let Some(arg) = at.and_then(|at| args.get(at)) else { continue };
+            self.constructor_argument(want, &arg.value);
+        }
+        let info = CallInfo { callee: Callee::Constructor, order, types: Vec::new() };
+        self.calls.insert(expr.id, info);
+        self.known(&ty)
+    }
+
+    fn not_constructed(&mut self, expr: &Expr, ty: &Type) -> Type {
+        self.type_error(expr.span, format!("{ty} cannot be instantiated"));
+        Type::Any
+    }
+
+    /// The types of the parameters of a declaration with these type arguments.
+    pub(super) fn params_with(
+        &mut self,
+        decl: &Decl,
+        params: &[Param],
+        outer: &[Type],
+    ) -> Vec<Type> {
+        let names: &[Ident] = match &decl.kind {
+            DeclKind::Extern(inner) => &inner.type_params,
+            DeclKind::Parser(inner) => &inner.type_params,
+            DeclKind::Control(inner) => &inner.type_params,
+            DeclKind::Package { type_params, .. } => type_params,
+            _ => &[],
+        };
+        self.open();
+        for (name, ty) in names.iter().zip(outer) {
+            self.bind(name, Name::TypeVar(ty.clone()));
+        }
+        let types = params.iter().map(|param| self.resolve(&param.ty)).collect();
+        self.close();
+        types
+    }
+
+    /// An argument of a constructor: a block where a block type is wanted, else a value.
+    fn constructor_argument(&mut self, want: &Type, value: &Expr) {
+        self.value(value);
+        let got = self.noted(value);
+        let (got, wanted) = (self.known(&got), self.known(want));
+        match (&got, &wanted) {
+            (Type::Parser(..), Type::Parser(..)) | (Type::Control(..), Type::Control(..)) => {
+                if !self.block_fits(&got, &wanted) {
+                    let text = format!("`{}` does not have the parameters of {wanted}", got);
+                    self.type_error(value.span, text);
+                }
+            }
+            (_, Type::Infer(_)) => {
+                self.unify(&wanted, &got);
+            }
+            _ => {
+                if self.fit(value, want) {
+                    self.known_argument(value);
+                }
+            }
+        }
+    }
+
+    /// Whether a parser or control has the parameters that a type of blocks says.
+    fn block_fits(&mut self, got: &Type, want: &Type) -> bool {
+        let parts = |ty: &Type| match ty {
+            Type::Parser(decl, args) => match &decl.kind {
+                DeclKind::Parser(inner) => Some((decl.clone(), inner.params.clone(), args.clone())),
+                _ => None,
+            },
+            Type::Control(decl, args) => match &decl.kind {
+                DeclKind::Control(inner) => {
+                    Some((decl.clone(), inner.params.clone(), args.clone()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Some((a, a_params, a_args)), Some((b, b_params, b_args))) = (parts(got), parts(want))
+        else {
+            return false;
+        };
+        if a.id == b.id {
+            return self.unify_all(&a_args, &b_args);
+        }
+        if a_params.len() != b_params.len() {
+            return false;
+        }
+        let same = a_params.iter().zip(&b_params).all(|(a, b)| a.direction == b.direction);
+        let a_types = self.params_with(&a, &a_params, &a_args);
+        let b_types = self.params_with(&b, &b_params, &b_args);
+        same && self.unify_all(&a_types, &b_types)
+    }
+}
