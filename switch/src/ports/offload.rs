@@ -27,6 +27,10 @@ pub(super) fn insert_tag(
     Some(start)
 }
 
+/// Where the checksum of UDP is. A checksum of 0 is sent there as all ones, because 0 means "none" (RFC 768); TCP sends 0 (RFC 1624,
+/// section 3).
+const UDP_CHECKSUM_AT: u16 = 6;
+
 /// Finishes a checksum: sums from `start` to the end of the frame (the sum of the pseudo-header is in
 /// the field already) and stores the complement `offset` bytes behind `start` (virtio 1.x, 5.1.6.2).
 /// False (nothing done) if the positions lie outside the frame.
@@ -37,8 +41,10 @@ pub(super) fn finish_checksum(frame: &mut [u8], start: u16, offset: u16) -> bool
         return false;
     }
     let sum = frame.get(start..).map_or(0, ones_complement_sum);
-    // A transport checksum of 0 means "none" in UDP; both zeros are the same number.
-    let value = if sum == 0xffff { 0xffff } else { !sum };
+    let value = match !sum {
+        0 if offset == UDP_CHECKSUM_AT => 0xffff,
+        value => value,
+    };
     match frame.get_mut(field..field + 2) {
         Some(place) => {
             place.copy_from_slice(&value.to_be_bytes());
@@ -146,6 +152,16 @@ mod tests {
         assert_eq!(insert_tag(&mut chunk, 3, 14, (0x8100, 1)), None);
         assert_eq!(insert_tag(&mut chunk, 8, 11, (0x8100, 1)), None);
         assert_eq!(insert_tag(&mut chunk, 24, 14, (0x8100, 1)), None);
+    }
+
+    #[test]
+    fn a_sum_of_0_is_all_ones_in_udp_only() {
+        for (offset, written) in [(UDP_CHECKSUM_AT, [0xff; 2]), (16, [0; 2])] {
+            let mut frame = [0; 20];
+            frame[..2].copy_from_slice(&[0xff; 2]);
+            assert!(finish_checksum(&mut frame, 0, offset));
+            assert_eq!(frame[usize::from(offset)..][..2], written, "at {offset}");
+        }
     }
 
     proptest! {
