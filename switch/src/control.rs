@@ -29,7 +29,7 @@
 //! # Workers
 //!
 //! Each worker has one bounded ring of commands, which it looks at when it is polled ([`Core::poll`],
-//! [`Core::poll_readable`]): one load where there is none. Who asks waits for the answer, for two seconds at most, and is then told that
+//! [`Core::poll_readable`]): one load where there is none. Who asks waits for the answer, for two seconds at most, and then gets the error that
 //! nothing was done; so the thread that polls must not be the one that asks for what belongs to workers. Tables, counters,
 //! meters, groups and sessions need no worker.
 //!
@@ -218,7 +218,7 @@ impl Control {
     }
 
     /// Lets a worker do `work` between two bursts, without waiting for it.
-    fn tell(
+    fn post(
         &self,
         worker: usize,
         work: impl FnOnce(&mut Core, Time) + Send + 'static,

@@ -56,7 +56,7 @@ impl Default for Options {
 const DRAIN_PART: f64 = 0.4;
 
 /// Receives the progress.
-pub trait Tell {
+pub trait Progress {
     /// Something is about to take a moment.
     fn begins(&mut self, what: &str);
     /// The open loop, and the part of its time that is over.
@@ -71,14 +71,14 @@ pub trait Tell {
 ///
 /// # Errors
 /// What this system does not allow, in words.
-pub fn run(options: &Options, tell: &mut dyn Tell) -> Result<Report, String> {
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report, String> {
     let scenario = setting::scenario()?;
-    tell.begins("a private network namespace, cables, two programs");
+    progress.begins("a private network namespace, cables, two programs");
     cables::lay()?;
-    tell.begins("open loop: filled queues drain");
-    let drained = drain::run(&scenario, options, options.duration.mul_f64(DRAIN_PART), tell)?;
-    tell.begins("closed loop: DCQCN incast");
+    progress.begins("open loop: filled queues drain");
+    let drained = drain::run(&scenario, options, options.duration.mul_f64(DRAIN_PART), progress)?;
+    progress.begins("closed loop: DCQCN incast");
     let rest = options.duration.saturating_sub(drained.stalls.real);
-    let incast = incast::run(scenario, options, rest, tell)?;
+    let incast = incast::run(scenario, options, rest, progress)?;
     Ok(pages::report(options, &drained, &incast))
 }

@@ -47,7 +47,7 @@ impl Folder {
     /// # Errors
     /// What the system says, with the file.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
-        let file = self.open(name, true);
+        let file = self.open(name, OFlags::WRONLY | OFlags::CREATE);
         let written = file.and_then(|mut file| {
             file.set_len(0)?;
             file.write_all(bytes)
@@ -61,9 +61,8 @@ impl Folder {
     /// # Errors
     /// What the system says, with the file.
     pub fn can_write(&self, name: &str) -> Result<(), String> {
-        let is_new =
-            matches!(self.open(name, false), Err(e) if e.kind() == io::ErrorKind::NotFound);
-        let opened = self.open(name, true).map(drop);
+        let is_new = matches!(self.open(name, OFlags::RDONLY), Err(e) if e.kind() == io::ErrorKind::NotFound);
+        let opened = self.open(name, OFlags::WRONLY | OFlags::CREATE).map(drop);
         self.named(name, opened)?;
         if is_new { self.remove(name) } else { Ok(()) }
     }
@@ -71,7 +70,7 @@ impl Folder {
     /// The text of a file, up to so many bytes; `None` where there is none to be read.
     pub fn read(&self, name: &str, most: u64) -> Option<String> {
         let mut text = String::new();
-        let file = self.open(name, false).ok()?;
+        let file = self.open(name, OFlags::RDONLY).ok()?;
         file.take(most).read_to_string(&mut text).ok()?;
         Some(text)
     }
@@ -102,13 +101,25 @@ impl Folder {
     }
 
     fn named(&self, name: &str, result: io::Result<()>) -> Result<(), String> {
-        result.map_err(|error| format!("{}: {error}", self.path.join(name).display()))
+        result.map_err(|error| self.failed(name, &error))
     }
 
-    /// Opens a regular file, to write where `write` says so: then it is made with its folders.
-    fn open(&self, name: &str, write: bool) -> io::Result<File> {
-        let (folder, file) = self.parent(name, write)?;
-        let how = if write { OFlags::WRONLY | OFlags::CREATE } else { OFlags::RDONLY };
+    fn failed(&self, name: &str, error: &io::Error) -> String {
+        format!("{}: {error}", self.path.join(name).display())
+    }
+
+    /// Opens a file to read it and to add to it; it is made, with its folders, where there is none.
+    ///
+    /// # Errors
+    /// What the system says, with the file.
+    pub fn open_to_extend(&self, name: &str) -> Result<File, String> {
+        let file = self.open(name, OFlags::RDWR | OFlags::CREATE);
+        file.map_err(|error| self.failed(name, &error))
+    }
+
+    /// Opens a regular file; where it may be created, its folders are made.
+    fn open(&self, name: &str, how: OFlags) -> io::Result<File> {
+        let (folder, file) = self.parent(name, how.contains(OFlags::CREATE))?;
         // The other end of a FIFO may never come.
         let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o666);

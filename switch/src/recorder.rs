@@ -83,8 +83,16 @@ impl Recorder {
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Recorder, String> {
+        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Recorder::into_file(path, file)
+    }
+
+    /// Begins to write to a file that is open, and begins a thread for it.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn into_file(path: &Path, file: File) -> Result<Recorder, String> {
         let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let file = File::create(path).map_err(|error| refused(&error))?;
         // Both channels hold every buffer there is, so that neither end ever waits to give one away.
         let (full, arriving) = sync_channel(BUFFERS);
         let (returned, empty) = sync_channel(BUFFERS);
@@ -92,10 +100,10 @@ impl Recorder {
             let _ = returned.try_send(Vec::with_capacity(BUFFER_BYTES));
         }
         let outcome = Arc::<Outcome>::default();
-        let told = Arc::clone(&outcome);
+        let written = Arc::clone(&outcome);
         thread::Builder::new()
             .name("capture".into())
-            .spawn(move || write_all(file, &arriving, &returned, &told))
+            .spawn(move || write_all(file, &arriving, &returned, &written))
             .map_err(|error| refused(&error))?;
         let first = Vec::with_capacity(BUFFER_BYTES);
         Ok(Recorder {

@@ -5,6 +5,9 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
 use serde_json::Value;
@@ -19,14 +22,23 @@ fn line() -> Vec<String> {
     all.skip_while(|word| word != "--").skip(1).collect()
 }
 
-/// What the switch says about itself.
+/// How long the shell waits for a switch that does not answer.
+const WAIT_AT_MOST: Duration = Duration::from_secs(1);
+
+/// What the switch says about itself, if it answers soon.
 fn description() -> Option<Value> {
     let line = line();
     let apart = line.iter().position(|word| word == "--switch").and_then(|at| line.get(at + 1));
     let joined = line.iter().find_map(|word| word.strip_prefix("--switch=").map(str::to_owned));
     let named = joined.or_else(|| apart.cloned());
     let named = named.or_else(|| env::var("WIREYARD_SWITCH").ok());
-    describe(&Remote::connect(named.as_deref()).ok()?).ok()
+    let (answer, answered) = channel();
+    thread::spawn(move || {
+        let found =
+            Remote::connect(named.as_deref()).ok().and_then(|remote| describe(&remote).ok());
+        let _ = answer.send(found);
+    });
+    answered.recv_timeout(WAIT_AT_MOST).ok()?
 }
 
 fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {

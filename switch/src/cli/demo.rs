@@ -7,7 +7,7 @@ use super::args::{DemoArgs, EngineChoice};
 use super::{Status, complain, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
-use crate::demo::{self, Options, Tell};
+use crate::demo::{self, Options, Progress};
 use crate::lab::glance::Glance;
 use crate::live::Signals;
 use crate::ports::files;
@@ -21,16 +21,16 @@ const BAR: usize = 24;
 const QUIET_PART: f64 = 0.25;
 
 /// Progress on standard error: one line that changes on a terminal, a few lines elsewhere.
-struct Progress {
+struct ProgressLine {
     signals: Signals,
     is_terminal: bool,
     /// Something stands on the line.
     is_open: bool,
     phase: String,
-    told: f64,
+    reported_part: f64,
 }
 
-impl Progress {
+impl ProgressLine {
     fn line(&mut self, part: f64, rest: &str) {
         let part = part.clamp(0.0, 1.0);
         if self.is_terminal {
@@ -38,8 +38,8 @@ impl Progress {
             let bar = format!("{}{}", "#".repeat(done), ".".repeat(BAR - done));
             styled(&format!("\r\x1b[K{} [{bar}] {rest}", self.phase));
             self.is_open = true;
-        } else if part >= self.told + QUIET_PART {
-            self.told = part;
+        } else if part >= self.reported_part + QUIET_PART {
+            self.reported_part = part;
             say(&format!("{}: {rest}", self.phase));
         }
     }
@@ -52,10 +52,10 @@ impl Progress {
     }
 }
 
-impl Tell for Progress {
+impl Progress for ProgressLine {
     fn begins(&mut self, what: &str) {
         self.close();
-        self.told = 0.0;
+        self.reported_part = 0.0;
         what.clone_into(&mut self.phase);
         if !self.is_terminal {
             say(what);
@@ -117,12 +117,12 @@ fn start(args: &DemoArgs) -> Result<Status, String> {
     let unwritten = |error| format!("{}: {error}", args.output.display());
     files::can_write(&args.output).map_err(unwritten)?;
     let signals = Signals::catch(false).map_err(|error| format!("signals: {error}"))?;
-    let mut progress = Progress {
+    let mut progress = ProgressLine {
         signals,
         is_terminal: std::io::stderr().is_terminal(),
         is_open: false,
         phase: String::new(),
-        told: 0.0,
+        reported_part: 0.0,
     };
     let result = demo::run(&options, &mut progress);
     progress.close();

@@ -194,7 +194,7 @@ impl WorkerLink {
     /// Passes on what was said; true if a reader has gone.
     pub(crate) fn pass_on(&mut self) -> bool {
         if !self.notices.is_empty() {
-            self.subscribers.iter_mut().for_each(|subscriber| subscriber.tell(&self.notices));
+            self.subscribers.iter_mut().for_each(|subscriber| subscriber.deliver(&self.notices));
             self.notices.clear();
         }
         let before = self.subscribers.len();

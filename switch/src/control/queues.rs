@@ -1,5 +1,7 @@
 //! Rates, marking, thresholds and captures of ports at run time, and who waits for whom.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::device::no_port;
@@ -117,12 +119,15 @@ impl Control {
     /// the ports belong to several workers, or the file cannot be made.
     pub fn record(&self, port: Option<u16>, file: &Path) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
-        if file.exists() {
-            let text = format!("{} already exists: name a new file", file.display());
-            return Err(ControlError::AlreadyExists(text));
-        }
         // The file is made here and not in the worker.
-        let recorder = Recorder::create(file).map_err(ControlError::FailedPrecondition)?;
+        let new = File::create_new(file).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                let text = format!("{} already exists: name a new file", file.display());
+                ControlError::AlreadyExists(text)
+            }
+            _ => ControlError::FailedPrecondition(format!("{}: {error}", file.display())),
+        })?;
+        let recorder = Recorder::into_file(file, new).map_err(ControlError::FailedPrecondition)?;
         let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
         done.map_err(ControlError::FailedPrecondition)
     }

@@ -154,7 +154,7 @@ impl Subscriber {
     }
 
     /// Passes on what this subscription is about, and wakes its reader.
-    pub(super) fn tell(&mut self, notices: &[Notice]) {
+    pub(super) fn deliver(&mut self, notices: &[Notice]) {
         let interest = self.interest;
         let mut wanted = notices.iter().filter(|notice| interest.wants(&notice.said)).peekable();
         if wanted.peek().is_none() {
@@ -287,7 +287,7 @@ impl Control {
             let (ring, consumer) = RingBuffer::new(capacity.max(1));
             let (lost, signal) = (Arc::clone(&lost), Arc::clone(&signal));
             let subscriber = Subscriber { interest, ring, lost, signal };
-            self.tell(worker, move |core, _| core.subscribe_control(subscriber))?;
+            self.post(worker, move |core, _| core.subscribe_control(subscriber))?;
             rings.push(consumer);
         }
         Ok(Stream { rings, first: 0, lost, signal })

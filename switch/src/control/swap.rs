@@ -173,7 +173,7 @@ impl Swap {
         drop(loader);
         for worker in 0..control.workers() {
             // One that is not polled goes over with its next packet.
-            let _ = control.tell(worker, |core, _| core.refresh_program());
+            let _ = control.post(worker, |core, _| core.refresh_program());
         }
         Ok(())
     }

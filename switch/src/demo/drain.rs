@@ -11,7 +11,7 @@ use wireyard_tables::time::Time;
 use super::cables::{self, HOSTS, RECEIVER, host_ip, host_mac, switch_port};
 use super::judge::Tally;
 use super::setting::{self, DATA_CLASS, FRAME_BYTES, LAW, PAYLOAD_BYTES, SENDERS};
-use super::{Options, Tell, devices};
+use super::{Options, Progress, devices};
 use crate::core::Core;
 use crate::frames::Frames;
 use crate::frames::envelope::{Address, Class};
@@ -122,13 +122,13 @@ pub(super) fn run(
     scenario: &Scenario,
     options: &Options,
     until: std::time::Duration,
-    tell: &mut dyn Tell,
+    progress: &mut dyn Progress,
 ) -> Result<Drained, String> {
     let mut rig = Rig::new(scenario, options)?;
     rig.introduce()?;
     let all = FRAME_BYTES as f64;
     let mut first = true;
-    while !tell.is_stopped() && rig.clock.real() < until {
+    while !progress.is_stopped() && rig.clock.real() < until {
         let tally = &rig.result.tally;
         let Some(wanted) = tally.wanting(MARKS_WANTED) else {
             rig.result.complete = true;
@@ -139,7 +139,7 @@ pub(super) fn run(
         first = false;
         let packets = (deepest / all) as usize + beyond;
         rig.fill_and_drain(packets)?;
-        tell.drained(&rig.result, rig.clock.real().as_secs_f64() / until.as_secs_f64());
+        progress.drained(&rig.result, rig.clock.real().as_secs_f64() / until.as_secs_f64());
     }
     rig.finish()
 }

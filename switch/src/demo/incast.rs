@@ -5,7 +5,7 @@ use std::time::Duration;
 use wireyard_tables::time::Span;
 
 use super::setting::{DILATION, MEASURED_MIN};
-use super::{Options, Tell};
+use super::{Options, Progress};
 use crate::lab::build;
 use crate::lab::engine::Outcome;
 use crate::lab::live::{self, Live, Plan};
@@ -37,7 +37,7 @@ pub(super) fn run(
     mut scenario: Scenario,
     options: &Options,
     most: Duration,
-    tell: &mut dyn Tell,
+    progress: &mut dyn Progress,
 ) -> Result<Incast, String> {
     let ps = most.as_nanos() * 1000 / u128::from(DILATION);
     scenario.duration = Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX));
@@ -59,9 +59,9 @@ pub(super) fn run(
             pulses += 1;
             measured = Span::from_ps(pulse.now.as_ps().saturating_sub(warm_up.as_ps()));
             if pulses.is_multiple_of(every) {
-                tell.incast(&lab.glance(), pulse.now.as_ps() as f64 / pulse.end.as_ps() as f64);
+                progress.incast(&lab.glance(), pulse.now.as_ps() as f64 / pulse.end.as_ps() as f64);
             }
-            !tell.is_stopped()
+            !progress.is_stopped()
         },
     )?;
     let is_judged = measured >= MEASURED_MIN && run.outcome != Outcome::Interrupted;

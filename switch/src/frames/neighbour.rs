@@ -315,7 +315,7 @@ impl Form {
             return None;
         }
         let has_option = end >= nd.end && nd.option_len.read(frame) == 1;
-        let told = |kind: u64| {
+        let link_address = |kind: u64| {
             let found = has_option && nd.option.read(frame) == kind;
             found.then(|| Mac::from(nd.mac.read(frame)))
         };
@@ -324,13 +324,13 @@ impl Form {
         let vlan = self.vlan(frame);
         match nd.kind.read(frame) {
             SOLICITATION => {
-                let sender_mac = told(OPTION_SOURCE).unwrap_or(from);
+                let sender_mac = link_address(OPTION_SOURCE).unwrap_or(from);
                 Some(Message::ask(sender_mac, src, asked, vlan))
             }
             ADVERTISEMENT => Some(Message {
                 kind: Kind::Tells,
                 vlan,
-                sender_mac: told(OPTION_TARGET).unwrap_or(from),
+                sender_mac: link_address(OPTION_TARGET).unwrap_or(from),
                 sender: asked,
                 target_mac: Mac::from(self.ethernet.dst.read(frame)),
                 target: ip.dst.read(frame),

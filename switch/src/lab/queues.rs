@@ -75,7 +75,7 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
         };
         add(&mut found, &fabric.nodes[node].name, problems);
     }
-    let mut wrong = told(found, scenario.switch.qos_span);
+    let mut wrong = with_span(found, scenario.switch.qos_span);
     let mut found = Vec::new();
     let mut links = BTreeSet::new();
     for node in fabric.hosts() {
@@ -89,7 +89,7 @@ pub fn check(scenario: &Scenario) -> Result<(), Vec<Wrong>> {
             add(&mut found, &fabric.nodes[node].name, problems);
         }
     }
-    wrong.extend(told(found, scenario.host.qos_span));
+    wrong.extend(with_span(found, scenario.host.qos_span));
     for (fault, problem) in thresholds::problems(scenario, &queues) {
         wrong.push((Some(scenario.faults[fault].span), problem));
     }
@@ -106,7 +106,7 @@ fn add(found: &mut Vec<(Problem, usize)>, name: &str, problems: Vec<Problem>) {
     }
 }
 
-fn told(found: Vec<(Problem, usize)>, span: Option<SourceSpan>) -> Vec<Wrong> {
+fn with_span(found: Vec<(Problem, usize)>, span: Option<SourceSpan>) -> Vec<Wrong> {
     let words = found.into_iter().map(|(problem, times)| match times {
         1 => problem.to_string(),
         _ => format!("{} (and {} more): {}", problem.place, times - 1, problem.message),

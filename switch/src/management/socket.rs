@@ -19,6 +19,9 @@ const NAMES_MAX: usize = 1000;
 /// Bytes of a path that a socket can have (sockaddr_un), less the closing zero.
 const PATH_BYTES_MAX: usize = 107;
 
+/// Bits of a mode: the group or others may write.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Where `run` shall listen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
@@ -83,16 +86,19 @@ impl Socket {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
         let mode = if user() == 0 { 0o755 } else { 0o700 };
         DirBuilder::new().recursive(true).mode(mode).create(&folder).map_err(|e| failed(&e))?;
-        let owner = fs::metadata(&folder).map_err(|e| failed(&e))?.uid();
-        if owner != user() {
+        let found = fs::metadata(&folder).map_err(|e| failed(&e))?;
+        if found.uid() != user() {
             return Err(failed(&"the folder belongs to another user"));
+        }
+        if found.mode() & OTHERS_WRITE != 0 {
+            return Err(failed(&"others can write into the folder: `chmod go-w` it"));
         }
         let _lock = locked(&folder).map_err(|e| failed(&e))?;
         for number in 1..=NAMES_MAX {
             let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
             let path = folder.join(format!("{name}.sock"));
             if !is_served(&path) {
-                return Socket::at(&path, group);
+                return Socket::place(&path, group);
             }
         }
         Err(failed(&format!("{NAMES_MAX} switches are called {name} already")))
@@ -103,6 +109,13 @@ impl Socket {
     /// # Errors
     /// It cannot be made, is in use, or is a file of another kind.
     pub fn at(path: &Path, group: Option<u32>) -> Result<Socket, String> {
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let _lock = locked(folder_of(path)).map_err(failed)?;
+        Socket::place(path, group)
+    }
+
+    /// The same, for who has the lock of the folder.
+    fn place(path: &Path, group: Option<u32>) -> Result<Socket, String> {
         let shown = path.display();
         if path.as_os_str().len() > PATH_BYTES_MAX {
             return Err(format!("{shown}: a socket's path has at most {PATH_BYTES_MAX} bytes"));
@@ -135,9 +148,7 @@ impl Socket {
 
 /// Binds beside the path, in a folder that nobody else can enter, and moves the socket to its place when it has its mode.
 fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64))> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let private = parent.join(format!(".{}", std::process::id()));
+    let private = folder_of(path).join(format!(".{}", std::process::id()));
     let _ = fs::remove_dir_all(&private);
     DirBuilder::new().mode(0o700).create(&private)?;
     let made = (|| {
@@ -154,6 +165,11 @@ fn bind(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, (u64, u64)
     })();
     let _ = fs::remove_dir_all(&private);
     made
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::folder::Folder;
+
 /// What is submitted.
 #[derive(Clone, Debug)]
 pub struct Array<'a> {
@@ -44,10 +46,8 @@ impl Array<'_> {
     /// # Errors
     /// There is no Slurm, or what it says.
     pub fn submit(&self, program: &Path) -> Result<(String, String), String> {
-        let script = self.output.join("sweep.slurm");
-        let failed = |error: std::io::Error| format!("{}: {error}", script.display());
-        std::fs::create_dir_all(self.output).map_err(failed)?;
-        std::fs::write(&script, self.slurm_script(program)).map_err(failed)?;
+        let script = self.slurm_script(program);
+        let script = Folder::make(self.output)?.write("sweep.slurm", script.as_bytes())?;
         let array = sbatch(&[&script.display().to_string()])?;
         let [_, output] = self.words();
         let merge =

@@ -5,13 +5,14 @@
 //! the same bytes in their reports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Study;
+use crate::folder::Folder;
 
 /// The first line of a part: the study, so that a merge needs no other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,16 +95,10 @@ impl Part {
     /// # Errors
     /// What the system says, or that it is of another study.
     pub fn open(folder: &Path, head: &Head, part: (u32, u32)) -> Result<Part, String> {
-        let path = folder.join(part_name(part));
+        let name = part_name(part);
+        let mut file = Folder::make(folder)?.open_to_extend(&name)?;
+        let path = folder.join(name);
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         // What a kill left of a line is written over.

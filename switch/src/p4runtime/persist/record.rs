@@ -326,7 +326,8 @@ pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity
         }
         SESSION => {
             let found: stored::StoredSession = decode(value)?;
-            let traffic_class = found.traffic_class.map(|class| class as u8);
+            let class = found.traffic_class.map(u8::try_from).transpose();
+            let traffic_class = class.or_else(|_| wrong("a traffic class above 255"))?;
             let replicas = members(&found.replicas)?;
             let truncate_bytes = found.truncate_bytes;
             let session = Session { replicas, traffic_class, truncate_bytes };
