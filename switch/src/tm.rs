@@ -290,6 +290,7 @@ impl<P: Default> Tm<P> {
             let pool = old.account.config.pool;
             group.account.used = old.account.used;
             group.counters = old.counters;
+            group.xoff = old.xoff && group.lossless.is_some();
             if old.account.used.total() != 0 && pool != group.account.config.pool {
                 return Err(PortError::NoSuchPool(group.account.config.pool));
             }
@@ -299,6 +300,8 @@ impl<P: Default> Tm<P> {
         }
         fresh.drops = port.drops;
         *port = fresh;
+        // What came in by the port before may still fill its groups: the peer stops before it sends, as after a link that was down.
+        self.say_flow_control(self.now, id);
         Ok(())
     }
 

@@ -428,3 +428,33 @@ fn a_cyclic_buffer_dependency_shows_as_a_cycle() {
     let graph: Vec<_> = edges.iter().map(|edge| (edge.ingress, edge.egress)).collect();
     assert_eq!(super::super::pfc::find_cycle(&graph), Some(vec![PortId(0), PortId(1)]));
 }
+
+/// Pauses that were asked for since the last call, as quanta of the class.
+fn pauses(tm: &mut Tm<u32>) -> Vec<Quanta> {
+    let events = std::iter::from_fn(|| tm.next_event());
+    let quanta = events.filter_map(|event| match event {
+        Event::FlowControl { port: PortId(0), frame: FlowControlFrame::Pfc(frame) } => {
+            Some(frame.quanta[usize::from(CLASS)])
+        }
+        _ => None,
+    });
+    quanta.collect()
+}
+
+/// What came in by the port that was removed still fills the headroom: the new peer has to stop before it sends.
+#[test]
+fn a_port_that_is_added_again_pauses_its_peer_at_once() {
+    let config = || lossless_port(100, 4_000, 20_000, Xon::AtBytes(2_000));
+    let mut tm = manager([(1_000_000, 20_000), (1_000_000, 0)], &[config(), port(100)]);
+    for _ in 0..10 {
+        tm.enqueue(Time::ZERO, 1_000, &to(CLASS, 1_000)).unwrap();
+    }
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    tm.port_down(Time::ZERO, PortId(0));
+    assert_eq!(pauses(&mut tm), []);
+    tm.restore_port(PortId(0), config()).unwrap();
+    assert_eq!(pauses(&mut tm), [Quanta::MAX]);
+    tm.audit().unwrap();
+    assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 10);
+    assert_eq!(pauses(&mut tm).last(), Some(&Quanta::ZERO));
+}
