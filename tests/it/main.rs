@@ -70,6 +70,7 @@ mod run;
 mod rxe;
 mod seeds;
 mod semantics;
+mod simulation;
 mod sparse;
 mod state;
 mod steered;

@@ -6,6 +6,7 @@ pub mod differ;
 pub mod live;
 pub mod p4client;
 pub mod scripts;
+pub mod simulation;
 pub mod skip;
 pub mod skips;
 pub mod store;

@@ -61,6 +61,11 @@ impl Far {
         lock(&self.to_device).push_back(Passing { start: at, at, bytes: frame.to_vec() });
     }
 
+    /// Takes what is on its way to the device off the link.
+    pub fn cut(&self) -> Vec<Passing> {
+        lock(&self.to_device).drain(..).collect()
+    }
+
     /// Frames that the device sent since the last call.
     pub fn take(&self) -> Vec<Passing> {
         lock(&self.from_device).drain(..).collect()

@@ -1,0 +1,81 @@
+//! Whole devices in virtual time under one seed, against a model (`wireyard_tests::simulation`).
+//!
+//! `WIREYARD_SEEDS=100000` runs so many; `WIREYARD_SEED=17` runs one again.
+
+use std::time::{Duration, Instant};
+
+use wireyard_tests::simulation::{Defect, Done, run};
+
+/// Seeds of an ordinary run, at most, and how long it takes at most.
+const SEEDS: u64 = 200;
+const LONGEST: Duration = Duration::from_secs(6);
+/// Seeds in which a planted defect must be found.
+const SEEDS_OF_DEFECT: u64 = 20;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+#[test]
+fn whole_devices_keep_their_promises() {
+    let (first, asked) = (number("WIREYARD_SEED"), number("WIREYARD_SEEDS"));
+    let seeds = asked.unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(1);
+    let (began, mut all, mut ran) = (Instant::now(), Done::default(), 0);
+    for seed in first..first + seeds {
+        if asked.is_none() && began.elapsed() > LONGEST {
+            break;
+        }
+        let done = run(seed, None).unwrap_or_else(|why| {
+            panic!("seed {seed}: {why}\nagain: WIREYARD_SEED={seed} cargo test -p wireyard-tests --test it whole_devices")
+        });
+        ran += 1;
+        all.sent += done.sent;
+        all.received += done.received;
+        all.dropped += done.dropped;
+        all.operations += done.operations;
+        all.pauses += done.pauses;
+        for (reason, count) in done.reasons {
+            *all.reasons.entry(reason).or_default() += count;
+        }
+    }
+    eprintln!("{ran} seeds in {:?}: {all:?}", began.elapsed());
+    if first == 1 {
+        for reason in ["port_down", "port_removed", "no_such_port", "stopped", "ingress_threshold"]
+        {
+            assert!(all.reasons.contains_key(reason), "no frame was dropped as {reason}: {all:?}");
+        }
+        assert!(all.received > 0 && all.operations > 0 && all.pauses > 0, "{all:?}");
+    }
+    assert_eq!(all.sent, all.received + all.dropped, "{all:?}");
+}
+
+/// What the simulation is for: each defect is found within a few seeds, by the promise that it breaks.
+#[test]
+fn planted_defects_are_found() {
+    for defect in Defect::ALL {
+        let found =
+            (1..=SEEDS_OF_DEFECT).find_map(|seed| Some((seed, run(seed, Some(defect)).err()?)));
+        let (seed, why) = found.unwrap_or_else(|| panic!("{defect:?} is not found"));
+        eprintln!("{defect:?}, seed {seed}: {why}");
+        let says = match defect {
+            Defect::Twice => "was not sent, or came to an end before",
+            Defect::Lost => "neither arrived nor were dropped",
+            Defect::Overtake => "after number",
+            Defect::Flip => "arrived changed",
+            Defect::Leak => "free chunks of",
+            Defect::NoPauses | Defect::Unclassed => "dropped Tag",
+            Defect::LostWrite => "in force were",
+            Defect::HalfSwap => "by two programs",
+            Defect::Crossed => "arrived at host",
+        };
+        assert!(why.contains(says), "{defect:?}: {why}");
+    }
+}
+
+/// The same seed is the same run.
+#[test]
+fn a_seed_is_one_run() {
+    let both = [run(7, None), run(7, None)].map(|done| format!("{done:?}"));
+    assert_eq!(both[0], both[1]);
+}
