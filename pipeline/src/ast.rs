@@ -13,6 +13,7 @@ pub use expr::{Ast, AstBin, AstExpr, AstUn, Path, PathPart};
 pub use stmt::{ApplyStmt, Stmt, StmtKind};
 
 use crate::ir::{ControllerHeader, SourceSpan};
+use crate::p4info::Origin;
 
 /// The name and the number of `stack[2]`; a name without one is a header or a whole stack.
 pub fn element(name: &str) -> (&str, Option<u32>) {
@@ -96,6 +97,8 @@ pub struct Unit {
     pub qos: QosDecl,
     /// `ids:` of objects, by name.
     pub ids: Named<u64>,
+    /// What control knows of a program that came from P4.
+    pub origin: Option<Box<Origin>>,
     /// `linux:` what of the host's network stack goes where.
     pub linux: Named<MappingDecl>,
     /// `ingress:`.

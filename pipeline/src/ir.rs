@@ -30,6 +30,8 @@ pub use layout::{FieldLayout, Piece};
 pub use parser::{Case, Parser, ParserOp, Pattern, State, Target, Transition};
 pub use std_meta::StdField;
 
+use crate::p4info::Origin;
+
 /// A place in a source file, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceSpan {
@@ -100,6 +102,8 @@ pub struct Program {
     pub constants: Vec<Constant>,
     /// Ids that objects have for control, by name, where the program says so (`ids:`): 24 bits, unique for each kind of object.
     pub ids: BTreeMap<String, u32>,
+    /// What control knows of a program that came from P4.
+    pub origin: Option<std::sync::Arc<Origin>>,
     /// Bytes of metadata that cross the queue (at most [`decl::CARRIED_BYTES_MAX`]).
     pub carried_bytes: u32,
 }

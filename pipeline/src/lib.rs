@@ -94,6 +94,7 @@ pub mod interp;
 pub mod ir;
 pub mod jit;
 pub mod p4;
+pub mod p4info;
 pub mod packet;
 pub mod passes;
 mod phv;

@@ -66,6 +66,9 @@ pub fn info(checked: &Checked) -> Option<info::Info> {
 /// The project's syntax tree of a program. `None`: the errors are in `report`.
 pub fn lower(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
     let before = report.counts().0;
-    let unit = lower::program(&checked.0, name, report);
-    unit.filter(|_| report.counts().0 == before)
+    let mut unit = lower::program(&checked.0, name, report)?;
+    if let Some(origin) = &mut unit.origin {
+        origin.info = info(checked).unwrap_or_default();
+    }
+    (report.counts().0 == before).then_some(unit)
 }

@@ -16,7 +16,7 @@ pub mod shape;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use load::{
     CONFIG_BYTES_MAX, DATA_BYTES_MAX, EMBEDDED, Loader, PROGRAM_BYTES_MAX, ReadError, read_text,
@@ -49,8 +49,19 @@ pub struct Parsed {
     pub units: Vec<Unit>,
     /// The files; the first is the program.
     pub files: Files,
+    /// Of a program in P4: the folders that were searched, and what was defined.
+    pub searched: Searched,
     /// Libraries that could have been included: name and text.
     pub embedded: &'static [(&'static str, &'static str)],
+}
+
+/// What a P4 program was read with, beside its files.
+#[derive(Clone, Debug, Default)]
+pub struct Searched {
+    /// Folders for `#include`.
+    pub folders: Vec<PathBuf>,
+    /// Macros: name and text.
+    pub defines: Vec<(String, String)>,
 }
 
 /// Headers and instances of these libraries, each with the first library that declares it.

@@ -41,6 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wireyard_pipeline::generation::{Executor, Generation};
+use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
@@ -115,6 +116,9 @@ pub struct Core {
     now: Time,
     /// What becomes of PAUSE and PFC frames.
     pub mac_control: MacControlPolicy,
+    /// A second number of the CPU port, where a program has one (`--cpu-port`): packets to it are for the control plane, and those from
+    /// there come in by it.
+    pub cpu_port: u16,
     /// When set, packets that may be marked are, whatever the traffic manager decided.
     pub mark_all: bool,
     ports: Ports,
@@ -151,6 +155,7 @@ impl Core {
         Core {
             now: Time::ZERO,
             mac_control: MacControlPolicy::default(),
+            cpu_port: CPU_PORT,
             mark_all: false,
             ports: Ports::default(),
             ingress: Ingress::default(),

@@ -53,6 +53,7 @@ mod mutations;
 mod notification;
 mod p4;
 mod p4_commands;
+mod p4_controlled;
 mod p4_info;
 mod p4runtime;
 mod p4runtime_fuzz;

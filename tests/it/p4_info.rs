@@ -8,8 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::str::Chars;
 
-use wireyard_pipeline::source::{Loader, p4_info};
+use wireyard_pipeline::source::{Loader, p4_info, parse_program};
+use wireyard_switch::control::ControlError;
+use wireyard_switch::p4runtime::proto::p4::config::v1::Preamble;
+use wireyard_switch::p4runtime::schema::Schema;
 use wireyard_switch::p4runtime::{p4_source, proto};
+use wireyard_switch::program::without_entries;
 use wireyard_tests::binary::wireyard;
 use wireyard_tests::{shared, skip};
 
@@ -172,4 +176,73 @@ fn p4info_of_a_p4_source_has_the_names_of_the_source() {
         source.lines().find_map(|line| line.trim().strip_prefix("table ")).expect("a table");
     let table = table.split(|c: char| !c.is_alphanumeric() && c != '_').next().expect("a name");
     assert!(text.contains(&format!(".{table}\"")), "{text}");
+}
+
+/// What P4Info lists of a program that can run, and the service does not know by its id.
+fn unknown(schema: &Schema) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let mut see = |what: &str, known: bool, preamble: &Option<Preamble>| {
+        let name = preamble.as_ref().map(|preamble| &preamble.name);
+        if !known {
+            unknown.push(format!("{what} {}", name.expect("a name")));
+        }
+    };
+    let id = |preamble: &Option<Preamble>| preamble.as_ref().map_or(0, |preamble| preamble.id);
+    for table in &schema.info.tables {
+        let Ok(found) = schema.table(id(&table.preamble)) else {
+            see("table", false, &table.preamble);
+            continue;
+        };
+        let keys: Vec<u32> = table.match_fields.iter().map(|field| field.id).collect();
+        let own = &schema.forms.keys[found.0 as usize];
+        let is_same = own.iter().map(|field| field.id).eq(keys);
+        see("match fields of table", is_same, &table.preamble);
+        for action in &table.action_refs {
+            let listed = &schema.declared(found).actions;
+            let has = schema.action_of(found, action.id).is_ok_and(|id| listed.contains(&id));
+            see("an action of table", has, &table.preamble);
+        }
+    }
+    macro_rules! see_all {
+        ($($field:ident by $find:ident),*) => {
+            $(for one in &schema.info.$field {
+                see(stringify!($find), schema.$find(id(&one.preamble)).is_ok(), &one.preamble);
+            })*
+        };
+    }
+    see_all!(
+        counters by counter, meters by meter, registers by register, digests by digests,
+        value_sets by value_set
+    );
+    // A profile without a selector, or of several tables, is refused with the reason.
+    for one in &schema.info.action_profiles {
+        let found = schema.profile(id(&one.preamble));
+        let known = matches!(found, Ok(_) | Err(ControlError::Unimplemented(_)));
+        see("action profile", known, &one.preamble);
+    }
+    unknown
+}
+
+#[test]
+fn everything_in_the_p4info_of_the_collection_is_known_by_its_id() {
+    let Some(folder) = shared().map(|shared| shared.join("p4")).filter(|folder| folder.is_dir())
+    else {
+        let test = "everything_in_the_p4info_of_the_collection_is_known_by_its_id";
+        return skip(test, "no p4c collection in ../shared/p4");
+    };
+    let list = |name: &str| fs::read_to_string(folder.join(name)).expect("a list");
+    let names = list("stf.txt") + "\n" + &list("compile.txt");
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for name in names.lines().filter_map(|line| line.split_whitespace().next()) {
+        let name = name.trim_end_matches(".p4");
+        let path = folder.join("samples").join(format!("{name}.p4"));
+        let Ok(parsed) = parse_program(&path, &Loader::new(Vec::new(), &[])) else { continue };
+        let Ok(loaded) = without_entries(parsed) else { continue };
+        ran += 1;
+        let unknown = unknown(&Schema::of(loaded.program));
+        wrong.extend(unknown.iter().map(|what| format!("{name}: {what}")));
+    }
+    println!("{ran} programs");
+    assert!(ran > 200, "{ran} programs run");
+    assert!(wrong.is_empty(), "not known: {}", wrong.join("\n"));
 }

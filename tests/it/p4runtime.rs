@@ -491,7 +491,7 @@ fn a_pushed_program_runs_and_a_wrong_one_changes_nothing() {
 }
 
 /// Runs a session of somebody else's controller with the switch.
-fn session(client: &str, script: &str, program: &str, more: &[&str]) {
+pub(crate) fn session(client: &str, script: &str, program: &str, more: &[&str]) {
     let test = format!("a session of {client}: {script}");
     let python = wireyard_tests::workspace_root().join(format!("target/tools/{client}/bin/python"));
     if !python.exists() {

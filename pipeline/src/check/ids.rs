@@ -4,6 +4,7 @@
 //! among the objects of a kind. The byte may be left out. Whoever has a P4Info of another compiler keeps its ids so.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::cx::Cx;
 use crate::diag::codes;
@@ -39,6 +40,8 @@ fn objects(program: &Program) -> Vec<(String, u64)> {
 impl Cx<'_> {
     /// Checks the ids and keeps their numbers.
     pub(crate) fn pinned_ids(&mut self) {
+        let origin = self.units.first().and_then(|root| root.origin.as_deref());
+        self.ir.origin = origin.map(|origin| Arc::new(origin.clone()));
         let Some(root) = self.units.first().filter(|root| !root.ids.is_empty()) else { return };
         let objects = objects(&self.ir);
         let mut taken: BTreeMap<(u64, u64), &str> = BTreeMap::new();

@@ -231,6 +231,11 @@ impl Lower<'_> {
         Some(value)
     }
 
+    /// Names that control has for what is made.
+    fn origin(&mut self) -> &mut crate::p4info::Origin {
+        self.unit.origin.get_or_insert_default()
+    }
+
     /// Binds a name in the innermost scope.
     fn bind(&self, id: u32, value: Val) {
         self.env.bind(id, value);

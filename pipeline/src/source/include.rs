@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::decode::Decoder;
 use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
-use super::{FILES_MAX, INCLUDE_LEVELS_MAX, Parsed, program, yaml};
+use super::{FILES_MAX, INCLUDE_LEVELS_MAX, Parsed, Searched, program, yaml};
 use crate::ast::{Name, Unit};
 use crate::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
 use crate::ids::{FileId, Id};
@@ -39,7 +39,7 @@ impl<'l> Reading<'l> {
         if diagnostics.has_errors() {
             return Err(Rejected { diagnostics, files });
         }
-        Ok(Parsed { units, files, embedded: loader.embedded })
+        Ok(Parsed { units, files, searched: Searched::default(), embedded: loader.embedded })
     }
 
     pub(super) fn program(&mut self, path: &Path) {

@@ -73,6 +73,11 @@ impl Loader {
         Loader { defines, ..self }
     }
 
+    /// With folders that are searched, whatever the files are.
+    pub fn with_folders(self, folders: Vec<PathBuf>) -> Self {
+        Loader { folders, ..self }
+    }
+
     /// Macros for P4 programs.
     pub(super) fn defines(&self) -> &[(String, String)] {
         &self.defines

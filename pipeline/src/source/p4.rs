@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Parsed;
 use super::include::text;
 use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
+use super::{Parsed, Searched};
 use crate::diag::{Diagnostics, Files, Rejected, codes};
 use crate::ids::FileId;
 use crate::ir::{SourceFile, SourceSpan};
@@ -113,7 +113,11 @@ pub(super) fn program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> 
     let (checked, files, mut report) = check(path, loader)?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     match p4::lower(&checked, &stem.unwrap_or_default(), &mut report) {
-        Some(unit) => Ok(Parsed { units: vec![unit], files, embedded: loader.embedded }),
+        Some(unit) => {
+            let searched =
+                Searched { folders: loader.folders().to_vec(), defines: loader.defines().to_vec() };
+            Ok(Parsed { units: vec![unit], files, searched, embedded: loader.embedded })
+        }
         None => Err(Rejected { diagnostics: report, files }),
     }
 }

@@ -82,6 +82,12 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     }
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
+    if let Some(cpu) = args.cpu_port {
+        if numbers.contains(&cpu) {
+            return Err(format!("--cpu-port {cpu}: this is the number of a port too"));
+        }
+        cores.iter_mut().for_each(|core| core.cpu_port = cpu);
+    }
     if let Some(core) = cores.first_mut() {
         core.memory().divide(room.kept, room.later);
     }

@@ -364,6 +364,11 @@ impl Core {
         self.enqueue(&mut packet, member.port, terms);
     }
 
+    /// Whether this is the number of the control plane.
+    pub(super) fn is_cpu(&self, port: u16) -> bool {
+        port == CPU_PORT || port == self.cpu_port
+    }
+
     /// A packet for a port. `Some`: it departs by this slot now; in all other cases it was taken.
     #[inline]
     pub(super) fn enqueue(
@@ -378,7 +383,7 @@ impl Core {
         }
         let packet = std::mem::take(packet);
         match port {
-            CPU_PORT => self.egress.departing.push(packet),
+            _ if self.is_cpu(port) => self.egress.departing.push(packet),
             _ => self.refuse(packet, DeviceReason::NoSuchPort.index()),
         }
         None

@@ -7,7 +7,7 @@
 use std::slice;
 
 use wireyard_pipeline::exec::{BURST_MAX, Decision, Descriptor, Intrinsic, PacketPath, flags};
-use wireyard_pipeline::ir::CPU_PORT;
+
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
@@ -88,7 +88,7 @@ impl Core {
                 }
                 match self.ports.find(packet.egress_port) {
                     Some(slot) => self.hand_over(slot, &mut packet, self.now, self.now),
-                    None if packet.egress_port == CPU_PORT => {
+                    None if self.is_cpu(packet.egress_port) => {
                         self.punt(packet, DeviceReason::ToCpu.index());
                     }
                     None => self.drop_packet(packet, DeviceReason::NoSuchPort.index()),

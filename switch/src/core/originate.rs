@@ -2,7 +2,7 @@
 //! asks for.
 
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor, Intrinsic, NO_PORT, PacketPath, flags};
-use wireyard_pipeline::ir::CPU_PORT;
+
 use wireyard_tables::time::Time;
 
 use super::manager::{DEVICE_ORIGINATED, port_id, slot_of};
@@ -190,7 +190,7 @@ impl Core {
         };
         let data_off = self.mem.config().headroom_bytes as u16;
         let len = frame.len() as u32;
-        let mut packet = Descriptor::received(buf, data_off, len, CPU_PORT, now.as_ns());
+        let mut packet = Descriptor::received(buf, data_off, len, self.cpu_port, now.as_ns());
         packet.path = PacketPath::FromCpu as u8;
         self.ingress.again.push_back(packet);
         true

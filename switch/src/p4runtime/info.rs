@@ -2,7 +2,7 @@
 //!
 //! Names are those of the program; all names of a program share one space, so an alias is the name. Objects that belong to a
 //! table are named after it: `fib.profile`, `fib.counter`, `fib.meter`. Keys, parameters and fields are numbered from 1 in the
-//! order of their declaration.
+//! order of their declaration. A program that came from P4 has the names, ids and types of its source ([`super::p4_source`]).
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use wireyard_tables::MatchKind;
 
 use super::ids::assign;
 use super::proto::p4::config::v1 as p4;
+use super::{p4_ids, p4_source};
 use p4::match_field::MatchType;
 use p4::p4_ids::Prefix;
 
@@ -78,6 +79,9 @@ fn controller_name(header: &Header) -> Option<String> {
 impl Ids {
     /// Of a program.
     pub fn of(program: &Program) -> Ids {
+        if let Some(origin) = &program.origin {
+            return p4_ids::ids(program, origin);
+        }
         use Prefix as P;
         let tables = &program.tables;
         Ids {
@@ -113,6 +117,9 @@ impl Ids {
 
 /// What a controller sees of a program.
 pub fn p4info(program: &Program) -> p4::P4Info {
+    if let Some(origin) = &program.origin {
+        return p4_source::p4info(&origin.info);
+    }
     let ids = Ids::of(program);
     let mut types = p4::P4TypeInfo::default();
     let registers = zip(&program.registers, &ids.registers)
@@ -379,10 +386,14 @@ pub struct ById(BTreeMap<u32, usize>);
 impl ById {
     /// Of the ids of one kind, in the order of declaration.
     pub fn of(ids: &[u32]) -> ById {
-        ById(ids.iter().copied().zip(0..).filter(|(id, _)| *id != 0).collect())
+        let mut places = BTreeMap::new();
+        for (at, id) in ids.iter().enumerate().filter(|(_, id)| **id != 0) {
+            places.entry(*id).or_insert(at);
+        }
+        ById(places)
     }
 
-    /// Where in the declarations it is.
+    /// Where in the declarations it is; the first of several.
     pub fn get(&self, id: u32) -> Option<usize> {
         self.0.get(&id).copied()
     }

@@ -1,7 +1,7 @@
 //! P4Info of a program in P4-16: the names and ids of its source, as p4c gives them.
 //!
 //! It is made of the checked source (`wireyard_pipeline::p4::info`), so that a program of v1model or PSA has one whether or not it
-//! can run here. [`super::info`] is the same for a compiled program, with the names of that.
+//! can run here. [`super::info`] is what a running program has: the same where it came from P4.
 
 use wireyard_pipeline::p4::info::{
     ActionRef, Info, Key, Literal, NamedType, ObjectKind, Param, Preamble, Structured, Table,
@@ -12,7 +12,7 @@ use super::proto::p4::config::v1 as p4;
 use p4::p4_data_type_spec::TypeSpec as Data;
 use p4::p4_ids::Prefix;
 
-fn id(prefix: Prefix, preamble: &Preamble) -> u32 {
+pub(super) fn id(prefix: Prefix, preamble: &Preamble) -> u32 {
     (prefix as u32) << 24 | preamble.id
 }
 
@@ -167,7 +167,7 @@ fn action_id(info: &Info, at: usize) -> u32 {
     info.actions.get(at).map_or(0, |action| id(Prefix::Action, &action.preamble))
 }
 
-fn object_id(info: &Info, at: usize) -> u32 {
+pub(super) fn object_id(info: &Info, at: usize) -> u32 {
     info.objects.get(at).map_or(0, |object| id(prefix(&object.kind), &object.preamble))
 }
 

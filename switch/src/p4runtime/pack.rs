@@ -7,15 +7,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use wireyard_pipeline::ast::print;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, parse_program};
+use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, Searched, parse_program};
 
 use super::proto::wireyard::v1::PackedProgram;
 use crate::library::LIBRARIES;
 
-/// The version of the format.
+/// The version of the format, of programs in YAML.
 const FORMAT: u32 = 1;
+/// The same of programs in P4.
+const FORMAT_P4: u32 = 2;
+/// Most files of a program in P4.
+const FILES_MAX_P4: usize = 256;
+/// Where P4 finds the declarations of its architectures.
+const EMBEDDED_P4: &str = "<embedded>";
 /// Where the program lies among the files of a blob.
 const PROGRAM: &str = "program.yaml";
 
@@ -29,7 +34,7 @@ pub enum PackError {
     NotPacked,
     /// It is of another version.
     #[error(
-        "the device configuration is a packed program of format {0}; this switch reads format {FORMAT}"
+        "the device configuration is a packed program of format {0}; this switch reads formats {FORMAT} and {FORMAT_P4}"
     )]
     Format(u32),
     /// It has more files than a program may have.
@@ -40,20 +45,34 @@ pub enum PackError {
     Rejected(Box<Rejected>),
 }
 
-/// Packs a program that could be read. Of one in P4, the YAML that it becomes: includes and macros are done.
+/// Packs a program that could be read.
 pub fn pack(parsed: &Parsed) -> Vec<u8> {
-    let name = parsed.files.iter().next().map(|file| Path::new(&file.name));
-    if name.is_some_and(|name| name.extension().is_some_and(|end| end.eq_ignore_ascii_case("p4"))) {
-        let program = print::units(&parsed.units);
-        return PackedProgram { format: FORMAT, program, ..Default::default() }.encode_to_vec();
-    }
     let mut files = parsed.files.iter();
-    let program = files.next().map(|file| file.text.clone()).unwrap_or_default();
+    let first = files.next();
+    let program = first.map(|file| file.text.clone()).unwrap_or_default();
+    if let Some(file) = first.filter(|file| is_p4(&file.name)) {
+        // What the binary has itself is read from there again.
+        let included = files.filter(|file| !file.name.starts_with(EMBEDDED_P4));
+        let Searched { folders, defines } = &parsed.searched;
+        return PackedProgram {
+            format: FORMAT_P4,
+            program,
+            libraries: included.map(|file| (file.name.clone(), file.text.clone())).collect(),
+            path: file.name.clone(),
+            folders: folders.iter().map(|folder| folder.to_string_lossy().into()).collect(),
+            defines: defines.iter().map(|(name, text)| format!("{name}={text}")).collect(),
+        }
+        .encode_to_vec();
+    }
     let stem = |name: &str| Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into());
     let libraries: BTreeMap<String, String> =
         files.filter_map(|file| Some((stem(&file.name)?, file.text.clone()))).collect();
-    PackedProgram { format: FORMAT, program, libraries: libraries.into_iter().collect() }
-        .encode_to_vec()
+    let libraries = libraries.into_iter().collect();
+    PackedProgram { format: FORMAT, program, libraries, ..Default::default() }.encode_to_vec()
+}
+
+fn is_p4(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("p4"))
 }
 
 /// Reads a packed program; [`wireyard_pipeline::check::compile_within`] comes next.
@@ -62,6 +81,9 @@ pub fn pack(parsed: &Parsed) -> Vec<u8> {
 /// It is none, or cannot be read.
 pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
     let packed = PackedProgram::decode(blob).map_err(|_| PackError::NotPacked)?;
+    if packed.format == FORMAT_P4 && is_p4(&packed.path) {
+        return unpack_p4(packed);
+    }
     if packed.format != FORMAT {
         let is_none = packed.format == 0 || packed.program.is_empty();
         return Err(if is_none { PackError::NotPacked } else { PackError::Format(packed.format) });
@@ -75,8 +97,27 @@ pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
     parse_program(Path::new(PROGRAM), &loader).map_err(|why| PackError::Rejected(Box::new(why)))
 }
 
+/// The files of the blob and no others: folders of the machine are not read.
+fn unpack_p4(packed: PackedProgram) -> Result<Parsed, PackError> {
+    if packed.libraries.len() >= FILES_MAX_P4 {
+        return Err(PackError::TooMany(packed.libraries.len()));
+    }
+    let files = packed.libraries.into_iter().chain([(packed.path.clone(), packed.program)]);
+    let define = |text: &String| {
+        let (name, text) = text.split_once('=')?;
+        Some((name.to_owned(), text.to_owned()))
+    };
+    let loader = Loader::in_memory(files, LIBRARIES)
+        .with_folders(packed.folders.into_iter().map(PathBuf::from).collect())
+        .with_defines(packed.defines.iter().filter_map(define).collect());
+    parse_program(Path::new(&packed.path), &loader)
+        .map_err(|why| PackError::Rejected(Box::new(why)))
+}
+
 #[cfg(test)]
 mod tests {
+    use wireyard_pipeline::ast::print;
+
     use super::*;
 
     #[test]
@@ -95,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_p4_program_is_the_yaml_that_it_becomes() {
+    fn a_packed_p4_program_brings_its_files_folders_and_macros() {
         let text = "#include <v1model.p4>
 header h_t { bit<8> f; }
 struct H { h_t h; }
@@ -110,18 +151,28 @@ control D(packet_out p, in H h) { apply { p.emit(h.h); } }
 V1Switch(P(), C(), I(), E(), C(), D()) main;
 ";
         let defines = vec![("VALUE".to_owned(), "77".to_owned())];
-        let loader = Loader::in_memory([("p/main.p4", text)], LIBRARIES).with_defines(defines);
+        let text = text.replace("struct M { }", "#include \"types.p4\"\n#include <more.p4>");
+        let files = [
+            ("p/main.p4", text.as_str()),
+            ("p/types.p4", "struct M { }"),
+            ("inc/more.p4", "const bit<8> MORE = VALUE;"),
+        ];
+        let loader = Loader::in_memory(files, LIBRARIES)
+            .with_defines(defines)
+            .with_folders(vec!["inc".into()]);
         let parsed = parse_program(Path::new("p/main.p4"), &loader).unwrap();
         let unpacked = unpack(&pack(&parsed)).unwrap();
         assert_eq!(print::units(&unpacked.units), print::units(&parsed.units));
+        let origin = |parsed: &Parsed| parsed.units[0].origin.clone().expect("names of P4");
+        assert_eq!(origin(&unpacked), origin(&parsed));
     }
 
     #[test]
     fn what_is_no_packed_program_is_refused_with_the_reason() {
         assert!(matches!(unpack(b""), Err(PackError::NotPacked)));
         assert!(matches!(unpack(b"\xff\xff"), Err(PackError::NotPacked)));
-        let later = PackedProgram { format: 2, program: "x".into(), ..Default::default() };
-        assert!(matches!(unpack(&later.encode_to_vec()), Err(PackError::Format(2))));
+        let later = PackedProgram { format: 3, program: "x".into(), ..Default::default() };
+        assert!(matches!(unpack(&later.encode_to_vec()), Err(PackError::Format(3))));
         let wrong =
             PackedProgram { format: 1, program: "pipeline: [".into(), ..Default::default() };
         let why = unpack(&wrong.encode_to_vec()).unwrap_err().to_string();

@@ -5,15 +5,14 @@
 //! `controller: packet_out` in front, made of its metadata, and enters ingress by the CPU port.
 
 use wireyard_pipeline::ids::{HeaderId, Id};
-use wireyard_pipeline::ir::{ControllerHeader, Program};
+use wireyard_pipeline::ir::ControllerHeader;
 
 use super::arbitration::StreamId;
+use super::forms;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::service::Service;
 use super::status::code;
-use super::translate::objects;
-use super::value::{number, shortest};
 use crate::control::ControlError;
 use p4::stream_error::Details;
 use p4::stream_message_response::Update;
@@ -30,10 +29,10 @@ pub fn packet_in(schema: &Schema, bytes: &[u8]) -> p4::PacketIn {
     let Some((header, (front, payload))) = split else {
         return p4::PacketIn { payload: bytes.to_vec(), metadata: Vec::new() };
     };
-    let fields = (1..).zip(schema.program.headers[header].fields.iter());
-    let metadata = fields.map(|(metadata_id, field)| {
-        let value = shortest(field.layout.read(front));
-        p4::PacketMetadata { metadata_id, value }
+    let fields = schema.forms.of_header(header).iter().zip(&schema.program.headers[header].fields);
+    let metadata = fields.map(|(form, field)| {
+        let value = form.write(field.layout.read(front));
+        p4::PacketMetadata { metadata_id: form.id, value }
     });
     p4::PacketIn { payload: payload.to_vec(), metadata: metadata.collect() }
 }
@@ -48,23 +47,21 @@ fn packet_bytes(schema: &Schema, packet: &p4::PacketOut) -> Result<Vec<u8>> {
             )),
         };
     };
-    let mut bytes = header_bytes(&schema.program, header, &packet.metadata)?;
+    let mut bytes = header_bytes(schema, header, &packet.metadata)?;
     bytes.extend_from_slice(&packet.payload);
     Ok(bytes)
 }
 
 fn header_bytes(
-    program: &Program,
+    schema: &Schema,
     header: HeaderId,
     metadata: &[p4::PacketMetadata],
 ) -> Result<Vec<u8>> {
-    let declared = &program.headers[header];
+    let (declared, forms) = (&schema.program.headers[header], schema.forms.of_header(header));
     let mut bytes = vec![0; declared.fixed_bytes as usize];
     let mut given = vec![false; declared.fields.len()];
     for one in metadata {
-        let field = (one.metadata_id as usize).checked_sub(1);
-        let field = field.filter(|at| *at < declared.fields.len());
-        let Some(at) = field else {
+        let Some(at) = forms::find(forms, one.metadata_id) else {
             return Err(ControlError::InvalidArgument(format!(
                 "header {} has {} fields; there is no metadata {}",
                 declared.name,
@@ -73,9 +70,8 @@ fn header_bytes(
             )));
         };
         let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
-        let value = number(&one.value, field.bits).map_err(|error| {
-            ControlError::OutOfRange(format!("metadata {}: {error}", field.name))
-        })?;
+        let value =
+            forms[at].read(&one.value, field.bits, || format!("metadata {}", field.name))?;
         field.layout.write(&mut bytes, value);
         given[at] = true;
     }
@@ -83,7 +79,7 @@ fn header_bytes(
         None => Ok(bytes),
         Some(at) => {
             let field = &declared.fields[wireyard_pipeline::ids::FieldId::new(at)];
-            let text = format!("metadata {} (id {}) is missing", field.name, at + 1);
+            let text = format!("metadata {} (id {}) is missing", field.name, forms[at].id);
             Err(ControlError::InvalidArgument(text))
         }
     }
@@ -105,8 +101,9 @@ pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut)
 /// A controller has a list of digests.
 pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck) {
     let done = primary(service, id).and_then(|()| {
-        let digest = service.device.pipeline().schema.digest(ack.digest_id)?;
-        service.device.digests().acknowledge(digest, ack.list_id)
+        let digests = service.device.pipeline().schema.digests(ack.digest_id)?;
+        let mut sent = service.device.digests();
+        digests.into_iter().try_for_each(|digest| sent.acknowledge(digest, ack.list_id))
     });
     if let Err(error) = done {
         let digest_list_ack = Some(ack);
@@ -148,10 +145,11 @@ pub fn digest_list(
     list: &super::digests::List,
     timestamp_ns: i64,
 ) -> p4::DigestList {
+    let message = |values: &Vec<u128>| schema.forms.digest(list.digest.index(), values);
     p4::DigestList {
         digest_id: schema.ids.digests[list.digest.index()],
         list_id: list.id,
-        data: list.messages.iter().map(|values| objects::structure(values)).collect(),
+        data: list.messages.iter().map(message).collect(),
         timestamp: timestamp_ns,
     }
 }

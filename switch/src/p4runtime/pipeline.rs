@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::device::{Device, Pipeline, Saved, election};
+use super::fit;
 use super::pack::{self, PackError};
 use super::persist;
-use super::proto::p4::config::v1::P4Info;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use crate::control::{ControlError, Fate, Keep, Swap};
@@ -81,37 +81,11 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
         .map_err(|rejected| invalid(PackError::Rejected(Box::new(rejected)).to_string()))?;
     let schema = Arc::new(Schema::of(loaded.program.clone()));
     if let Some(given) = &config.p4info {
-        agrees(given, &schema.info).map_err(invalid)?;
+        fit::agrees(given, &schema.info).map_err(invalid)?;
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
     let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie };
     Ok(Saved { loaded, pipeline })
-}
-
-/// Whether a controller's P4Info names the tables and actions of the program by their ids.
-fn agrees(given: &P4Info, own: &P4Info) -> std::result::Result<(), String> {
-    let name = |preamble: &Option<super::proto::p4::config::v1::Preamble>| {
-        preamble.as_ref().map(|preamble| (preamble.id, preamble.name.clone()))
-    };
-    let wrong = |what: &str, (id, name): (u32, String)| {
-        format!(
-            "the P4Info has {what} {name} with id {id:#010x}, which the program does not: make the P4Info of this program with \
-             `wireyard p4info`"
-        )
-    };
-    let own_tables: Vec<_> = own.tables.iter().filter_map(|one| name(&one.preamble)).collect();
-    for table in given.tables.iter().filter_map(|one| name(&one.preamble)) {
-        if !own_tables.contains(&table) {
-            return Err(wrong("table", table));
-        }
-    }
-    let own_actions: Vec<_> = own.actions.iter().filter_map(|one| name(&one.preamble)).collect();
-    for action in given.actions.iter().filter_map(|one| name(&one.preamble)) {
-        if !own_actions.contains(&action) {
-            return Err(wrong("action", action));
-        }
-    }
-    Ok(())
 }
 
 /// Puts a program in the place of the one that runs. What is kept of the state must be all of it.

@@ -3,7 +3,7 @@
 //! The answer is cut into messages below 4 MB, which is what clients take.
 
 use prost::Message as _;
-use wireyard_pipeline::ids::{Id, TableId};
+use wireyard_pipeline::ids::{DigestId, Id, TableId};
 
 use super::device::Device;
 use super::proto::p4::v1 as p4;
@@ -34,6 +34,9 @@ pub struct Answers {
 
 impl Answers {
     fn push(&mut self, message: Message) {
+        if is_unnamed(&message) {
+            return;
+        }
         let entity = p4::Entity { entity: Some(message) };
         let bytes = entity.encoded_len() + 5;
         self.all_bytes += bytes;
@@ -58,6 +61,23 @@ impl Answers {
             self.full.push(self.last);
         }
         self.full
+    }
+}
+
+/// Whether an entity belongs to something that P4Info does not list, so that it has no id.
+fn is_unnamed(message: &Message) -> bool {
+    let unnamed = |entry: &Option<p4::TableEntry>| entry.as_ref().is_some_and(|e| e.table_id == 0);
+    match message {
+        Message::TableEntry(entry) => entry.table_id == 0,
+        Message::DirectCounterEntry(entry) => unnamed(&entry.table_entry),
+        Message::DirectMeterEntry(entry) => unnamed(&entry.table_entry),
+        Message::CounterEntry(entry) => entry.counter_id == 0,
+        Message::MeterEntry(entry) => entry.meter_id == 0,
+        Message::RegisterEntry(entry) => entry.register_id == 0,
+        Message::ValueSetEntry(entry) => entry.value_set_id == 0,
+        Message::ActionProfileMember(entry) => entry.action_profile_id == 0,
+        Message::ActionProfileGroup(entry) => entry.action_profile_id == 0,
+        _ => false,
     }
 }
 
@@ -243,9 +263,13 @@ fn digests(
     wanted: &p4::DigestEntry,
     answers: &mut Answers,
 ) -> Result<()> {
-    let only = optional(wanted.digest_id, |id| schema.digest(id))?;
+    let only = optional(wanted.digest_id, |id| Ok(schema.digests(id)?[0]))?;
+    let first =
+        |id: DigestId| schema.digests(schema.ids.digests[id.index()]).ok()?.first().copied();
     let configured = device.digests();
-    let wanted = configured.configs().filter(|(id, _)| only.is_none_or(|only| only == *id));
+    let wanted = configured
+        .configs()
+        .filter(|(id, _)| first(*id) == Some(*id) && only.is_none_or(|only| only == *id));
     answers.extend(wanted.map(|(id, config)| {
         Message::DigestEntry(p4::DigestEntry {
             digest_id: schema.ids.digests[id.index()],

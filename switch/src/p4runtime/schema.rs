@@ -7,8 +7,10 @@ use wireyard_pipeline::ids::{
 };
 use wireyard_pipeline::ir::{ControllerHeader, Program, Table};
 
+use super::forms::Forms;
 use super::info::{self, ById, Ids};
 use super::proto::p4::config::v1::P4Info;
+use super::proto::p4::config::v1::action_ref::Scope;
 use crate::control::ControlError;
 
 /// A program and the ids that a controller uses for it.
@@ -20,6 +22,8 @@ pub struct Schema {
     pub info: P4Info,
     /// Ids in the order of declaration.
     pub ids: Ids,
+    /// Numbers and types of fields and data.
+    pub forms: Forms,
     tables: ById,
     actions: ById,
     value_sets: ById,
@@ -45,6 +49,7 @@ impl Schema {
             meters: ById::of(&ids.meters),
             registers: ById::of(&ids.registers),
             digests: ById::of(&ids.digests),
+            forms: Forms::of(&program),
             program,
             info,
             ids,
@@ -81,14 +86,67 @@ impl Schema {
         found.map_err(|error| ControlError::InvalidArgument(error.to_string()))
     }
 
+    /// An action as a table has it: one of P4 may be several of the program. One that the table does not list is refused later.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`].
+    pub fn action_of(&self, table: TableId, id: u32) -> Result<ActionId> {
+        let mut listed = self.declared(table).actions.iter();
+        let found = listed.find(|action| self.ids.actions[action.index()] == id);
+        found.copied().filter(|_| id != 0).map_or_else(|| self.action(id), Ok)
+    }
+
+    /// Whether an action may be in an entry of a table (or, with `default`, be its default action).
+    ///
+    /// # Errors
+    /// [`ControlError::PermissionDenied`].
+    pub fn check_scope(&self, table: TableId, action: u32, default: bool) -> Result<()> {
+        if self.program.origin.is_none() {
+            return Ok(());
+        }
+        let id = self.ids.tables[table.index()];
+        let is_it = |one: &&super::proto::p4::config::v1::Table| {
+            one.preamble.as_ref().is_some_and(|preamble| preamble.id == id)
+        };
+        let refs = self.info.tables.iter().find(is_it).map(|table| &table.action_refs);
+        let found = refs.and_then(|refs| refs.iter().find(|one| one.id == action));
+        let (wrong, place) = match default {
+            true => (Scope::TableOnly, "entries, not the default"),
+            false => (Scope::DefaultOnly, "the default, not entries"),
+        };
+        match found.is_some_and(|one| one.scope == wrong as i32) {
+            true => Err(ControlError::PermissionDenied(format!(
+                "table {}: action {action:#010x} is for {place}",
+                self.declared(table).name
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// A value set.
     pub fn value_set(&self, id: u32) -> Result<ValueSetId> {
         self.find(&self.value_sets, id, "value set")
     }
 
     /// The table with this action profile.
+    ///
+    /// # Errors
+    /// Also [`ControlError::Unimplemented`]: a profile of P4 without a selector, or of several tables.
     pub fn profile(&self, id: u32) -> Result<TableId> {
-        self.find(&self.profiles, id, "action profile")
+        let tables = self.ids.profiles.iter().filter(|one| **one == id && id != 0).count();
+        let preamble = |one: &super::proto::p4::config::v1::ActionProfile| one.preamble.clone();
+        let mut listed = self.info.action_profiles.iter().filter_map(preamble);
+        let name = listed.find(|preamble| preamble.id == id).map(|preamble| preamble.name);
+        match (tables, name) {
+            (0, Some(name)) => Err(ControlError::Unimplemented(format!(
+                "action profile {name} has no selector: entries of its table have their actions themselves"
+            ))),
+            (2.., name) => Err(ControlError::Unimplemented(format!(
+                "action profile {} belongs to {tables} tables: a profile of this switch belongs to one",
+                name.unwrap_or_default()
+            ))),
+            _ => self.find(&self.profiles, id, "action profile"),
+        }
     }
 
     /// A counter array.
@@ -106,9 +164,11 @@ impl Schema {
         self.find(&self.registers, id, "register")
     }
 
-    /// A digest.
-    pub fn digest(&self, id: u32) -> Result<DigestId> {
-        self.find(&self.digests, id, "digest")
+    /// A digest; one of P4 is several where several places send it.
+    pub fn digests(&self, id: u32) -> Result<Vec<DigestId>> {
+        self.find::<DigestId>(&self.digests, id, "digest")?;
+        let all = self.ids.digests.iter().enumerate().filter(|(_, one)| **one == id);
+        Ok(all.map(|(at, _)| DigestId::new(at)).collect())
     }
 
     /// The header that packets to, or from, the control plane begin with.

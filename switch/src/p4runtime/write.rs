@@ -180,7 +180,7 @@ fn write_digest(
     kind: i32,
     entry: &p4::DigestEntry,
 ) -> Result<()> {
-    let id = schema.digest(entry.digest_id)?;
+    let ids = schema.digests(entry.digest_id)?;
     let config = entry.config.unwrap_or_default();
     let positive = |value: i64, what: &str| {
         u64::try_from(value).map_err(|_| {
@@ -192,12 +192,12 @@ fn write_digest(
         max_list_size: positive(config.max_list_size.into(), "max_list_size")? as usize,
         ack_timeout_ns: positive(config.ack_timeout_ns, "ack_timeout_ns")?,
     };
-    match Type::try_from(kind) {
+    ids.into_iter().try_for_each(|id| match Type::try_from(kind) {
         Ok(Type::Insert) => digests.insert(id, config),
         Ok(Type::Modify) => digests.modify(id, config),
         Ok(Type::Delete) => digests.delete(id),
         _ => invalid("the update has no type: insert, modify or delete"),
-    }
+    })
 }
 
 fn refused(count: usize, at: usize, error: ControlError) -> Vec<Result<()>> {

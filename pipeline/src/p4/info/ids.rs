@@ -86,7 +86,7 @@ pub(super) fn structured(all: &[Annotation]) -> Vec<(String, Structured)> {
 }
 
 /// The name of a thing inside of `prefix`; `@name(".x")` leaves it.
-pub(super) fn full_name(prefix: &str, annotations: &[Annotation], name: &str) -> String {
+pub(in crate::p4) fn full_name(prefix: &str, annotations: &[Annotation], name: &str) -> String {
     let own = text_of(annotations, "name").unwrap_or_else(|| name.to_owned());
     match own.strip_prefix('.') {
         Some(absolute) => absolute.to_owned(),

@@ -34,6 +34,8 @@ impl Lower<'_> {
         let wanted = decl.name.value.clone();
         let name = self.names.fresh(&wanted, env.prefix());
         self.actions.insert(key, name.clone());
+        let full = env.full(&decl.annotations, &wanted);
+        self.origin().actions.insert(name.clone(), full);
         let scope = env.inner("");
         let mut made = Vec::new();
         for param in params.iter().filter(|param| param.direction == Direction::None) {

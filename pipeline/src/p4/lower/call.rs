@@ -341,12 +341,17 @@ impl Lower<'_> {
             .collect();
         match ty {
             Type::Parser(decl, _) | Type::Control(decl, _) | Type::Package(decl, _) => {
+                let full = match name.is_empty() {
+                    true => self.env.full(&decl.annotations, &decl.name.value),
+                    false => self.env.full(annotations, name),
+                };
                 let name: Rc<str> =
                     if name.is_empty() { decl.name.value.clone() } else { name.into() };
                 let env = self.root.clone();
                 Val::Block(Rc::new(BlockVal {
                     decl: decl.clone(),
                     name,
+                    full,
                     args: values,
                     number: env.next_number(),
                     env,
@@ -368,10 +373,12 @@ impl Lower<'_> {
             Type::Name(ty) => match &*ty {
                 Type::Parser(decl, _) | Type::Control(decl, _) => {
                     let name = decl.name.value.clone();
+                    let full = self.env.full(&decl.annotations, &name);
                     let env = self.root.clone();
                     Val::Block(Rc::new(BlockVal {
                         decl: decl.clone(),
                         name,
+                        full,
                         args: Vec::new(),
                         number: env.next_number(),
                         env,

@@ -27,7 +27,7 @@ impl Lower<'_> {
         block: &BlockVal,
         constructor: &[Param],
     ) -> super::env::Env {
-        let scope = block.env.inner(&block.name);
+        let scope = block.env.block(&block.name, &block.full);
         for (at, param) in constructor.iter().enumerate() {
             let value = match block.args.get(at) {
                 Some(Val::Nothing) | None => {

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::super::info::full_name;
 use super::super::tree::*;
 use super::super::types::{StructType, Type};
 use crate::ast::{AstExpr, Path};
@@ -69,6 +70,8 @@ pub(super) struct Object {
 pub(super) struct BlockVal {
     pub(super) decl: Rc<Decl>,
     pub(super) name: Rc<str>,
+    /// The name that control has for it, with the blocks around.
+    pub(super) full: String,
     pub(super) args: Vec<Val>,
     pub(super) env: Env,
     /// A number that no other instance has.
@@ -85,6 +88,8 @@ pub(super) struct Scope {
     parent: Option<Env>,
     /// Names of the blocks around, for names that are taken.
     pub(super) prefix: String,
+    /// The name that control has for the block around.
+    full: String,
 }
 
 /// A scope with those around it.
@@ -94,16 +99,33 @@ pub(super) struct Env(Rc<Scope>);
 /// The scope of the program.
 pub(super) fn root() -> Env {
     let (map, last) = (RefCell::default(), Rc::default());
-    Env(Rc::new(Scope { map, number: 0, last, parent: None, prefix: String::new() }))
+    Env(Rc::new(Scope {
+        map,
+        number: 0,
+        last,
+        parent: None,
+        prefix: String::new(),
+        full: String::new(),
+    }))
 }
 
 impl Env {
     /// A scope inside this one.
     pub(super) fn inner(&self, prefix: &str) -> Env {
-        let prefix = if prefix.is_empty() { self.0.prefix.clone() } else { prefix.to_owned() };
+        let prefix = if prefix.is_empty() { &self.0.prefix } else { prefix };
+        self.scope(prefix, &self.0.full)
+    }
+
+    /// The scope of a block.
+    pub(super) fn block(&self, prefix: &str, full: &str) -> Env {
+        self.scope(prefix, full)
+    }
+
+    fn scope(&self, prefix: &str, full: &str) -> Env {
+        let (prefix, full) = (prefix.to_owned(), full.to_owned());
         let (number, last) = (self.next_number(), self.0.last.clone());
         let parent = Some(self.clone());
-        Env(Rc::new(Scope { map: RefCell::default(), number, last, parent, prefix }))
+        Env(Rc::new(Scope { map: RefCell::default(), number, last, parent, prefix, full }))
     }
 
     pub(super) fn bind(&self, id: u32, value: Val) {
@@ -124,6 +146,11 @@ impl Env {
 
     pub(super) fn prefix(&self) -> &str {
         &self.0.prefix
+    }
+
+    /// The name that control has for something that is declared here.
+    pub(super) fn full(&self, annotations: &[Annotation], name: &str) -> String {
+        full_name(&self.0.full, annotations, name)
     }
 
     /// The number of this scope, which no other has.

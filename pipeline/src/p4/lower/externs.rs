@@ -25,12 +25,14 @@ impl Lower<'_> {
             Some(Val::Scalar(size)) => known(size).unwrap_or(1).clamp(1, 1 << 24) as u64,
             _ => 1,
         };
-        let _ = annotations;
         let wanted = if name.is_empty() { &*decl.name.value } else { name };
         let kind = &*decl.name.value;
         let made = match kind {
             "counter" | "Counter" | "meter" | "Meter" | "register" | "Register" => {
-                self.names.fresh(wanted, self.env.clone().prefix())
+                let name = self.names.fresh(wanted, self.env.clone().prefix());
+                let full = self.env.full(annotations, wanted);
+                self.origin().objects.insert(name.clone(), full);
+                name
             }
             _ => wanted.to_owned(),
         };
@@ -285,6 +287,11 @@ impl Lower<'_> {
         let mut fields = Vec::new();
         self.digest_fields(value, ty, "", span, &mut fields);
         let name = self.names.fresh(wanted, "");
+        let full = match ty {
+            Type::Struct(of) => self.root.full(&of.decl.annotations, &of.decl.name.value),
+            _ => "digest".to_owned(),
+        };
+        self.origin().digests.insert(name.clone(), full);
         self.unit.digests.push((Sp::new(name.clone(), span), fields));
         self.run("digest", vec![named(&[&name], span)], span);
     }

@@ -145,6 +145,8 @@ impl Lower<'_> {
         let bits = self.bits(&one, span);
         let size = self.known_number(size) as u64;
         let name = self.names.fresh(&decl.name.value, "");
+        let full = self.env.full(&decl.annotations, &decl.name.value);
+        self.origin().value_sets.insert(name.clone(), full);
         let ty = ast::TypeRef::Bits(Sp::new(u64::from(bits), span));
         let set = ast::ValueSetDecl { ty, size: ast::Size::new(size, span), values: Vec::new() };
         self.unit.value_sets.push((Sp::new(name.clone(), span), set));

@@ -58,6 +58,8 @@ impl Lower<'_> {
         let DeclKind::Table(table) = &decl.kind else { return None };
         let name = self.names.fresh(&decl.name.value, env.prefix());
         self.tables.insert(key, name.clone());
+        let full = env.full(&decl.annotations, &decl.name.value);
+        self.origin().tables.insert(name.clone(), full);
         let outer = std::mem::replace(&mut self.env, env.clone());
         let span = std::mem::replace(&mut self.span, decl.name.span);
         let mut made = Table {

@@ -55,6 +55,10 @@ pub struct RunArgs {
     /// The number of this device in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub device_id: u64,
+    /// A number that the program has for the CPU port (v1model: what simple_switch_grpc has as --cpu-port): packets for it go to controllers, theirs
+    /// come in by it. CPU_PORT of YAML and PSA_PORT_CPU need no number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub cpu_port: Option<u16>,
     /// The unix socket for `wireyard table`, `port`, `stats` and the others, and for P4Runtime; `none` for no socket [default: NAME.sock
     /// in /run/wireyard or $XDG_RUNTIME_DIR/wireyard].
     #[arg(long, value_name = "PATH|none", default_value = "", hide_default_value = true, value_parser = control)]

@@ -307,7 +307,7 @@ pub(super) fn entity(schema: &Schema, key: &[u8], value: &[u8]) -> Result<Entity
         },
         DEFAULT => {
             let table = schema.table(id()?)?;
-            let call = action::call(schema, &decode(value)?)?;
+            let call = action::call(schema, table, &decode(value)?)?;
             Entity::DefaultAction { table, action: Some(call) }
         }
         VALUE_SET => {

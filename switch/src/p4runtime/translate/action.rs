@@ -4,21 +4,22 @@ use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_pipeline::ir::ActionCall;
 use wireyard_tables::GroupMember;
 
-use super::{Result, bits, invalid};
+use super::{Result, invalid};
 use crate::control::Entity;
+use crate::p4runtime::forms::{self, Field};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
-use crate::p4runtime::value::shortest;
 
 /// An action with one value for each of its parameters.
-pub fn call(schema: &Schema, action: &p4::Action) -> Result<ActionCall> {
-    let id = schema.action(action.action_id)?;
+pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<ActionCall> {
+    let id = schema.action_of(table, action.action_id)?;
+    let fields = &schema.forms.params[id.index()];
     let declared = &schema.program.actions[id];
     let mut args: Vec<Option<u128>> = vec![None; declared.params.len()];
     for param in &action.params {
-        let index = (param.param_id as usize).checked_sub(1);
-        let slot = index.and_then(|index| Some((args.get_mut(index)?, &declared.params[index])));
-        let Some((slot, known)) = slot else {
+        let index = forms::find(fields, param.param_id);
+        let slot = index.and_then(|at| Some((args.get_mut(at)?, &declared.params[at], fields[at])));
+        let Some((slot, known, field)) = slot else {
             let (name, count) = (&declared.name, declared.params.len());
             return invalid(format!(
                 "action {name} has {count} parameters; there is no parameter {}",
@@ -26,7 +27,7 @@ pub fn call(schema: &Schema, action: &p4::Action) -> Result<ActionCall> {
             ));
         };
         let what = || format!("parameter {} of action {}", known.name, declared.name);
-        if slot.replace(bits(&param.value, known.bits, what)?).is_some() {
+        if slot.replace(field.read(&param.value, known.bits, what)?).is_some() {
             return invalid(format!("{} is given twice", what()));
         }
     }
@@ -39,11 +40,14 @@ pub fn call(schema: &Schema, action: &p4::Action) -> Result<ActionCall> {
 
 /// The message of an action.
 pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
-    let param =
-        |(param_id, value): (u32, &u128)| p4::action::Param { param_id, value: shortest(*value) };
+    let fields = &schema.forms.params[call.action.index()];
+    let param = |(field, value): (&Field, &u128)| p4::action::Param {
+        param_id: field.id,
+        value: field.write(*value),
+    };
     p4::Action {
         action_id: schema.ids.actions[call.action.index()],
-        params: (1..).zip(&call.args).map(param).collect(),
+        params: fields.iter().zip(&call.args).map(param).collect(),
     }
 }
 
@@ -51,7 +55,7 @@ pub fn action(schema: &Schema, call: &ActionCall) -> p4::Action {
 pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) -> Result<Entity> {
     let table = schema.profile(member.action_profile_id)?;
     let action = match &member.action {
-        Some(action) if !deleted => call(schema, action)?,
+        Some(action) if !deleted => call(schema, table, action)?,
         _ if deleted => schema.declared(table).default.clone(),
         _ => return invalid(format!("member {} has no action", member.member_id)),
     };

@@ -6,11 +6,11 @@ use wireyard_tables::counter::Count;
 use wireyard_tables::time::Span;
 use wireyard_tables::{Match, MatchKind};
 
-use super::{Result, action, bits, invalid, objects, unsigned};
+use super::{Result, action, invalid, objects, unsigned};
 use crate::control::{Entity, EntryKey, TableEntry, Target};
+use crate::p4runtime::forms::{self, Field as FieldForm};
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
-use crate::p4runtime::value::shortest;
 use crate::p4runtime::watch;
 use p4::field_match::FieldMatchType as Field;
 use p4::table_action::Type as Does;
@@ -50,9 +50,10 @@ fn dont_care(key: &Key) -> Option<Match> {
 /// The key of an entry.
 pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<EntryKey> {
     let declared = schema.declared(table);
+    let fields = &schema.forms.keys[table.index()];
     let mut matches: Vec<Option<Match>> = vec![None; declared.keys.len()];
     for field in &entry.r#match {
-        let index = (field.field_id as usize).checked_sub(1).filter(|at| *at < matches.len());
+        let index = forms::find(fields, field.field_id);
         let Some(index) = index else {
             let (name, count) = (&declared.name, declared.keys.len());
             return invalid(format!(
@@ -60,7 +61,7 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
                 field.field_id
             ));
         };
-        let found = one_match(declared, &declared.keys[index], field)?;
+        let found = one_match(declared, (&declared.keys[index], fields[index]), field)?;
         if matches[index].replace(found).is_some() {
             let name = &declared.keys[index].name;
             return invalid(format!("table {}: match field {name} is given twice", declared.name));
@@ -86,9 +87,13 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
     Ok(EntryKey { table, matches: all, priority })
 }
 
-fn one_match(table: &Table, key: &Key, field: &p4::FieldMatch) -> Result<Match> {
+fn one_match(
+    table: &Table,
+    (key, form): (&Key, FieldForm),
+    field: &p4::FieldMatch,
+) -> Result<Match> {
     let what = || format!("table {}, match field {}", table.name, key.name);
-    let value = |bytes: &[u8]| bits(bytes, key.bits, what);
+    let value = |bytes: &[u8]| form.read(bytes, key.bits, what);
     let found = match (&field.field_match_type, key.kind) {
         (Some(Field::Exact(exact)), MatchKind::Exact) => Match::Exact(value(&exact.value)?),
         (Some(Field::Optional(optional)), MatchKind::Optional) => {
@@ -126,11 +131,13 @@ fn kind_name(kind: MatchKind) -> &'static str {
 pub fn matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
     use p4::field_match as fm;
     let declared = schema.declared(key.table);
-    let field = |((field_id, declared), found): ((u32, &Key), &Match)| {
+    let forms = &schema.forms.keys[key.table.index()];
+    let field = |((form, declared), found): ((&FieldForm, &Key), &Match)| {
+        let field_id = form.id;
         if dont_care(declared).as_ref() == Some(found) {
             return None;
         }
-        let value = |value: u128| shortest(value);
+        let value = |value: u128| form.write(value);
         let kind = match *found {
             Match::Exact(v) => Field::Exact(fm::Exact { value: value(v) }),
             Match::Lpm { value: v, prefix_len } => {
@@ -145,7 +152,7 @@ pub fn matches(schema: &Schema, key: &EntryKey) -> Vec<p4::FieldMatch> {
         };
         Some(p4::FieldMatch { field_id, field_match_type: Some(kind) })
     };
-    (1..).zip(&declared.keys).zip(&key.matches).filter_map(field).collect()
+    forms.iter().zip(&declared.keys).zip(&key.matches).filter_map(field).collect()
 }
 
 /// An update of a table entry or of a default action. Where it is deleted, only its key counts.
@@ -183,12 +190,13 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
     let does = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
     match (does, declared.selector.is_some()) {
         (Some(Does::Action(action)), false) => {
-            found.target = Target::Action(action::call(schema, action)?);
+            schema.check_scope(table, action.action_id, false)?;
+            found.target = Target::Action(action::call(schema, table, action)?);
         }
         (Some(Does::ActionProfileMemberId(id)), true) => found.target = Target::Member(*id),
         (Some(Does::ActionProfileGroupId(id)), true) => found.target = Target::Group(*id),
         (Some(Does::ActionProfileActionSet(set)), true) => {
-            return Ok(Wanted::OneShot(found, action_set(schema, name, set)?));
+            return Ok(Wanted::OneShot(found, action_set(schema, table, set)?));
         }
         (None, _) => return invalid(format!("table {name}: the entry has no action")),
         (Some(_), true) => {
@@ -205,9 +213,10 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
 
 fn action_set(
     schema: &Schema,
-    table: &str,
+    id: TableId,
     set: &p4::ActionProfileActionSet,
 ) -> Result<Vec<OneShot>> {
+    let table = &schema.declared(id).name;
     if set.action_profile_actions.is_empty() {
         return invalid(format!("table {table}: the action set is empty"));
     }
@@ -216,7 +225,7 @@ fn action_set(
             return invalid(format!("table {table}: an action of the set is missing"));
         };
         let (weight, watch) = watch::watched_action(one)?;
-        Ok(OneShot { call: action::call(schema, action)?, weight, watch })
+        Ok(OneShot { call: action::call(schema, id, action)?, weight, watch })
     };
     set.action_profile_actions.iter().map(one).collect()
 }
@@ -231,7 +240,10 @@ fn default_action(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Re
     }
     let action = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         None => None,
-        Some(Does::Action(action)) => Some(action::call(schema, action)?),
+        Some(Does::Action(action)) => {
+            schema.check_scope(table, action.action_id, true)?;
+            Some(action::call(schema, table, action)?)
+        }
         Some(_) => return invalid(format!("table {name}: a default action is a single action")),
     };
     Ok(Entity::DefaultAction { table, action })

@@ -10,7 +10,6 @@ use crate::control::Entity;
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::value::shortest;
-use p4::p4_data::Data;
 
 /// Packets and bytes.
 pub fn count(data: &p4::CounterData) -> Result<Count> {
@@ -76,26 +75,19 @@ pub fn index_message(index: u64) -> Option<p4::Index> {
 /// The values of a register entry, one for each cell.
 pub fn cells(schema: &Schema, register: RegisterId, data: &p4::P4Data) -> Result<Vec<u64>> {
     let declared = &schema.program.registers[register];
-    let members = match &data.data {
-        Some(Data::Bitstring(_)) if declared.cells.len() == 1 => std::slice::from_ref(data),
-        Some(Data::Struct(all)) if declared.cells.len() > 1 => all.members.as_slice(),
-        _ => &[],
-    };
-    if members.len() != declared.cells.len() {
+    let Some(found) = schema.forms.cells(register.index(), data, declared.cells.len()) else {
         let shape = match declared.cells.len() {
+            _ if schema.program.origin.is_some() => "data of its type in P4Info".to_owned(),
             1 => "a bitstring".to_owned(),
             count => format!("a struct of {count} bitstrings"),
         };
         return invalid(format!("an entry of register {} is {shape}", declared.name));
-    }
-    let cell = |(data, cell): (&p4::P4Data, &wireyard_pipeline::ir::code::Local)| {
-        let what = || format!("register {}, cell {}", declared.name, cell.name);
-        match &data.data {
-            Some(Data::Bitstring(bytes)) => Ok(bits(bytes, cell.bits, what)? as u64),
-            _ => invalid(format!("{}: the value is no bitstring", what())),
-        }
     };
-    members.iter().zip(&declared.cells).map(cell).collect()
+    let cell = |(bytes, cell): (&Vec<u8>, &wireyard_pipeline::ir::code::Local)| {
+        let what = || format!("register {}, cell {}", declared.name, cell.name);
+        Ok(bits(bytes, cell.bits, what)? as u64)
+    };
+    found.iter().zip(&declared.cells).map(cell).collect()
 }
 
 /// The message of a register entry.
@@ -109,22 +101,8 @@ pub fn register_message(
     p4::RegisterEntry {
         register_id: schema.ids.registers[register.index()],
         index: index_message(index),
-        data: Some(match values.as_slice() {
-            [value] => bitstring(*value),
-            values => structure(values),
-        }),
+        data: Some(schema.forms.register(register.index(), &values)),
     }
-}
-
-/// A number as data.
-pub fn bitstring(value: u128) -> p4::P4Data {
-    p4::P4Data { data: Some(Data::Bitstring(shortest(value))) }
-}
-
-/// Numbers as a structure.
-pub fn structure(values: &[u128]) -> p4::P4Data {
-    let members = values.iter().map(|value| bitstring(*value)).collect();
-    p4::P4Data { data: Some(Data::Struct(p4::P4StructLike { members })) }
 }
 
 /// All members of a value set.

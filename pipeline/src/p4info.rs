@@ -1,0 +1,245 @@
+//! What P4Info lists of a program in P4: names, ids and types of its tables, actions and objects, and which declaration of the compiled
+//! program each of them is.
+//!
+//! Data only. [`crate::p4`] makes it, the messages of P4Runtime are made of it elsewhere: nothing here depends on protobuf.
+
+use std::collections::BTreeMap;
+
+/// A compiled program's P4 source, for control: what P4Info lists, and the full names there of what the program declares, by the
+/// names that the program has. What is not in a list has no name for control.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// What P4Info lists.
+    pub info: Info,
+    /// Tables.
+    pub tables: BTreeMap<String, String>,
+    /// Actions. One of P4 is several here where tables give it different arguments.
+    pub actions: BTreeMap<String, String>,
+    /// Counters, meters and registers.
+    pub objects: BTreeMap<String, String>,
+    /// Digests. One of P4 is several here, one for each place that sends it.
+    pub digests: BTreeMap<String, String>,
+    /// Value sets.
+    pub value_sets: BTreeMap<String, String>,
+}
+
+/// Everything that P4Info lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// `v1model`, `psa`.
+    pub arch: String,
+    /// What `@pkginfo` says.
+    pub package: BTreeMap<String, String>,
+    /// What `@platform_property` says.
+    pub platform: BTreeMap<String, i32>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Actions that something uses.
+    pub actions: Vec<Action>,
+    /// Counters, meters, registers, action profiles, digests.
+    pub objects: Vec<Object>,
+    /// Value sets.
+    pub value_sets: Vec<ValueSet>,
+    /// Headers of packets to and from the controller.
+    pub controller_headers: Vec<(Preamble, Vec<Param>)>,
+    /// Types that have a name.
+    pub types: BTreeMap<String, NamedType>,
+}
+
+/// What every entity has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preamble {
+    /// Its full name: `ingress.t`.
+    pub name: String,
+    /// The shortest end of the name that is its own.
+    pub alias: String,
+    /// Number, without the kind of the entity.
+    pub id: u32,
+    /// `@id(N)` gave the number.
+    pub pinned: bool,
+    /// Annotations that mean nothing here: `@mode("fair")`.
+    pub annotations: Vec<String>,
+    /// `@name[..]`.
+    pub structured: Vec<(String, Structured)>,
+}
+
+/// What stands in a structured annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Structured {
+    /// A list.
+    List(Vec<Literal>),
+    /// Names and values.
+    Pairs(Vec<(String, Literal)>),
+}
+
+/// A value in a structured annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Literal {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(String),
+    /// True or false.
+    Flag(bool),
+}
+
+/// A type as P4Info has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeRef {
+    /// `bit<N>`.
+    Bits(u32),
+    /// `int<N>`.
+    Signed(u32),
+    /// `varbit<N>`.
+    Variable(u32),
+    /// `bool`.
+    Bool,
+    /// `error`.
+    Error,
+    /// A tuple.
+    Tuple(Vec<TypeRef>),
+    /// A struct.
+    Struct(String),
+    /// A header.
+    Header(String),
+    /// `type`.
+    New(String),
+    /// An enum.
+    Enum(String),
+    /// An enum of numbers.
+    Numbers(String),
+}
+
+/// A type with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedType {
+    /// A struct.
+    Struct(Vec<(String, TypeRef)>),
+    /// A header, its fields flat.
+    Header(Vec<(String, TypeRef)>),
+    /// `type T name`.
+    New(TypeRef),
+    /// `type` with `@p4runtime_translation`: the URI, and its bits; `None`: a text.
+    Translated(String, Option<u32>),
+    /// An enum.
+    Enum(Vec<String>),
+    /// An enum of numbers: its bits, its members.
+    Numbers(u32, Vec<(String, Vec<u8>)>),
+}
+
+/// A parameter of an action or a field of a controller header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// From 1.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Bits; 0 for what has none for the controller.
+    pub bits: u32,
+    /// Its type, where that has a name.
+    pub type_name: Option<String>,
+    /// Annotations that mean nothing here.
+    pub annotations: Vec<String>,
+}
+
+/// A key of a table, or a field of a value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Name, width and type.
+    pub field: Param,
+    /// `exact`, `lpm` and so on.
+    pub kind: String,
+}
+
+/// An action in the list of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRef {
+    /// The action's place in [`Info::actions`].
+    pub action: usize,
+    /// `@defaultonly`, `@tableonly`, and what means nothing here.
+    pub annotations: Vec<String>,
+    /// `@name[..]`.
+    pub structured: Vec<(String, Structured)>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Names.
+    pub preamble: Preamble,
+    /// Keys.
+    pub keys: Vec<Key>,
+    /// Actions.
+    pub actions: Vec<ActionRef>,
+    /// The default action, its arguments in bytes; and whether it stays.
+    pub default: Option<(usize, Vec<Vec<u8>>, bool)>,
+    /// Its action profile.
+    pub implementation: Option<usize>,
+    /// Its counter and meter.
+    pub direct: Vec<usize>,
+    /// Most entries.
+    pub size: i64,
+    /// Entries may become idle.
+    pub has_timeouts: bool,
+    /// Entries of the program, constant or not.
+    pub entries: Option<bool>,
+}
+
+/// An action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// Names.
+    pub preamble: Preamble,
+    /// Parameters that a controller gives.
+    pub params: Vec<Param>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Packets.
+    Packets,
+    /// Both.
+    Both,
+}
+
+/// What an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Counters, with the type of their index.
+    Counter(Unit, i64, Option<String>),
+    /// A counter for each entry.
+    DirectCounter(Unit),
+    /// Meters, with the type of their index.
+    Meter(Unit, i64, Option<String>),
+    /// A meter for each entry.
+    DirectMeter(Unit),
+    /// A register: its cell, its cells, the type of their index.
+    Register(TypeRef, i64, Option<String>),
+    /// An action profile: whether it has a selector, its members, most members of a group.
+    Profile(bool, i64, i32),
+    /// A digest.
+    Digest(TypeRef),
+}
+
+/// An object with state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Names.
+    pub preamble: Preamble,
+    /// What it is.
+    pub kind: ObjectKind,
+}
+
+/// A value set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSet {
+    /// Names.
+    pub preamble: Preamble,
+    /// Its fields.
+    pub fields: Vec<Key>,
+    /// Most members.
+    pub size: i32,
+}

@@ -1,0 +1,95 @@
+//! Whether a P4Info that a controller brings is of the program that it brings.
+//!
+//! Everything that it names must be in the program under the same id and name; tables must have the same match fields and actions,
+//! actions the same parameters. Documentation, annotations and what the program has beyond it do not matter.
+
+use std::collections::BTreeMap;
+
+use super::proto::p4::config::v1 as p4;
+use p4::match_field::Match;
+
+/// What is compared of an object: its name, and its parts as text.
+type Seen = (String, Vec<String>);
+
+/// Compares.
+///
+/// # Errors
+/// What differs first, and what to do.
+pub fn agrees(given: &p4::P4Info, own: &p4::P4Info) -> Result<(), String> {
+    let (given, own) = (objects(given), objects(own));
+    for ((kind, id), (name, parts)) in &given {
+        let help = "make the P4Info of this program with `wireyard p4info`";
+        let Some((known, own_parts)) = own.get(&(*kind, *id)) else {
+            return Err(format!(
+                "the P4Info has {kind} {name} with id {id:#010x}, which the program does not: {help}"
+            ));
+        };
+        if known != name {
+            return Err(format!(
+                "the P4Info has {kind} {name} with id {id:#010x}, which is {known} in the program: {help}"
+            ));
+        }
+        if let Some(part) = parts.iter().find(|part| !own_parts.contains(part)) {
+            return Err(format!(
+                "the P4Info has {kind} {name} with {part}, which the program does not: {help}"
+            ));
+        }
+        if let Some(part) = own_parts.iter().find(|part| !parts.contains(part)) {
+            return Err(format!(
+                "the program has {kind} {name} with {part}, which the P4Info does not: {help}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// All objects by kind and id.
+fn objects(info: &p4::P4Info) -> BTreeMap<(&'static str, u32), Seen> {
+    let mut all = BTreeMap::new();
+    let mut add = |kind, preamble: &Option<p4::Preamble>, parts| {
+        if let Some(preamble) = preamble {
+            all.insert((kind, preamble.id), (preamble.name.clone(), parts));
+        }
+    };
+    for table in &info.tables {
+        let keys = table.match_fields.iter().map(key);
+        let actions = table.action_refs.iter().map(|one| format!("action {:#010x}", one.id));
+        add("table", &table.preamble, keys.chain(actions).collect());
+    }
+    for action in &info.actions {
+        let param = |one: &p4::action::Param| {
+            format!("parameter {} {} of {} bits", one.id, one.name, one.bitwidth)
+        };
+        add("action", &action.preamble, action.params.iter().map(param).collect());
+    }
+    for header in &info.controller_packet_metadata {
+        let field = |one: &p4::controller_packet_metadata::Metadata| {
+            format!("metadata {} {} of {} bits", one.id, one.name, one.bitwidth)
+        };
+        add("controller header", &header.preamble, header.metadata.iter().map(field).collect());
+    }
+    for set in &info.value_sets {
+        add("value set", &set.preamble, set.r#match.iter().map(key).collect());
+    }
+    macro_rules! add_all {
+        ($($kind:literal: $field:ident),*) => {
+            $(info.$field.iter().for_each(|one| add($kind, &one.preamble, Vec::new()));)*
+        };
+    }
+    add_all!(
+        "action profile": action_profiles, "counter": counters, "direct counter": direct_counters,
+        "meter": meters, "direct meter": direct_meters, "register": registers, "digest": digests
+    );
+    all
+}
+
+fn key(field: &p4::MatchField) -> String {
+    let kind = match &field.r#match {
+        Some(Match::MatchType(kind)) => p4::match_field::MatchType::try_from(*kind)
+            .map_or("unknown", |kind| kind.as_str_name())
+            .to_ascii_lowercase(),
+        Some(Match::OtherMatchType(name)) => name.clone(),
+        None => "none".into(),
+    };
+    format!("match field {} {} of {} bits, {kind}", field.id, field.name, field.bitwidth)
+}
