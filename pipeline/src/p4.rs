@@ -67,8 +67,6 @@ pub fn info(checked: &Checked) -> Option<info::Info> {
 pub fn lower(checked: &Checked, name: &str, report: &mut Diagnostics) -> Option<Unit> {
     let before = report.counts().0;
     let mut unit = lower::program(&checked.0, name, report)?;
-    if let Some(origin) = &mut unit.origin {
-        origin.info = info(checked).unwrap_or_default();
-    }
+    unit.origin.get_or_insert_default().info = info(checked).unwrap_or_default();
     (report.counts().0 == before).then_some(unit)
 }
