@@ -22,6 +22,7 @@ mod p4info;
 mod remote;
 mod replay;
 mod run;
+mod simple_switch;
 mod test;
 mod trace;
 
@@ -33,6 +34,7 @@ use args::{Cli, Command};
 use wireyard_pipeline::diag::safe::escape;
 
 use crate::terminal;
+pub use simple_switch::arguments;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Pack(args) => p4info::pack(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::SimpleSwitchGrpc(args) => simple_switch::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -71,6 +71,7 @@ mod run;
 mod rxe;
 mod seeds;
 mod semantics;
+mod simple_switch;
 mod simulation;
 mod sparse;
 mod state;

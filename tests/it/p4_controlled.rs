@@ -28,7 +28,7 @@ const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
 
 /// What `p4info` and `pack` give of the program.
-fn outputs() -> (P4Info, Vec<u8>) {
+pub(crate) fn outputs() -> (P4Info, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (info, blob) = (path("info"), path("blob"));

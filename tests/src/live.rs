@@ -42,8 +42,6 @@ impl Switch {
     /// As [`Switch::start`].
     #[track_caller]
     pub fn start_under(wrapper: &[&str], arguments: &[&str]) -> Switch {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = |name| File::create(folder.path().join(name)).expect("a file");
         let mut command = match wrapper {
             [] => Command::new(wireyard()),
             [program, more @ ..] => {
@@ -52,7 +50,29 @@ impl Switch {
                 command
             }
         };
-        command.arg("run").args(arguments).current_dir(workspace_root());
+        command.arg("run").args(arguments);
+        Switch::spawn(command)
+    }
+
+    /// Starts the binary by the name of bmv2's switch, with the arguments of that.
+    ///
+    /// # Panics
+    /// As [`Switch::start`].
+    #[track_caller]
+    pub fn simple_switch_grpc(arguments: &[&str]) -> Switch {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let link = folder.path().join("simple_switch_grpc");
+        std::os::unix::fs::symlink(wireyard(), &link).expect("a link");
+        let mut command = Command::new(link);
+        command.args(arguments);
+        Switch::spawn(command)
+    }
+
+    #[track_caller]
+    fn spawn(mut command: Command) -> Switch {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = |name| File::create(folder.path().join(name)).expect("a file");
+        command.current_dir(workspace_root());
         // No test finds another one's switch.
         command.env("WIREYARD_RUN_DIR", folder.path());
         command.stdout(file("out")).stderr(file("err")).stdin(Stdio::null());

@@ -54,7 +54,8 @@ impl Controller {
             FromDevice::Arbitration(update) => update.status.map_or(0, |status| status.code),
             other => panic!("the first message is {other:?}"),
         };
-        controller.info = controller.pipeline().p4info.expect("a P4Info");
+        // A device without a program has none.
+        controller.info = controller.try_pipeline().ok().and_then(|c| c.p4info).unwrap_or_default();
         Ok((controller, answer))
     }
 
@@ -98,11 +99,19 @@ impl Controller {
     }
 
     /// The configuration of the device.
+    ///
+    /// # Panics
+    /// It has none.
     pub fn pipeline(&mut self) -> p4::ForwardingPipelineConfig {
+        self.try_pipeline().expect("a configuration")
+    }
+
+    /// The configuration of the device, if it has one.
+    pub fn try_pipeline(&mut self) -> Result<p4::ForwardingPipelineConfig, Status> {
         let request = p4::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 };
         let Controller { runtime, client, .. } = self;
         let answer = runtime.block_on(client.get_forwarding_pipeline_config(request));
-        answer.expect("a configuration").into_inner().config.expect("a configuration")
+        Ok(answer?.into_inner().config.unwrap_or_default())
     }
 
     /// Pushes a program.

@@ -5,6 +5,7 @@ mod packets;
 mod program;
 mod remote;
 mod run;
+mod simple_switch;
 mod watch;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,6 +16,7 @@ pub use packets::*;
 pub use program::*;
 pub use remote::*;
 pub use run::*;
+pub use simple_switch::*;
 pub use watch::*;
 
 /// Version and commit, as in `0.1.0 (8d1f0a2)`.
@@ -117,6 +119,12 @@ pub enum Command {
         picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
         them and leaves nothing behind.")]
     Run(RunArgs),
+    /// The same with the arguments of bmv2's simple_switch_grpc, for scripts of Mininet and PTF.
+    #[command(
+        after_help = "Example: wireyard simple-switch-grpc -i 1@veth0 -i 2@veth2 --no-p4 -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 255\n\nA link \
+        named simple_switch_grpc to the binary is this command. Controllers push what `wireyard pack X.p4` makes as p4_device_config."
+    )]
+    SimpleSwitchGrpc(SimpleSwitchArgs),
     /// Read and write the tables of a switch that runs.
     #[command(after_help = TABLE_HELP)]
     Table(TableArgs),

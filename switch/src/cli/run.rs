@@ -3,9 +3,10 @@
 mod confined;
 mod steer;
 
+use wireyard_pipeline::diag::Rejected;
 use wireyard_tables::time::Span;
 
-use super::args::RunArgs;
+use super::args::{RunArgs, Start};
 use super::load::{devices, load_from, place};
 use super::{Status, complain, counters, say};
 use crate::config::SwitchConfig;
@@ -17,9 +18,10 @@ use crate::live::delay;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
+use crate::p4runtime::pack;
 use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
-use crate::program::{DeviceOptions, Place};
+use crate::program::{self, DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
@@ -33,7 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Status {
 
 fn start(args: &RunArgs) -> Result<Status, String> {
     let place = Place { config: args.config.clone(), ..place(&args.program) };
-    let Some(mut loaded) = load_from(&place) else { return Ok(Status::Wrong) };
+    let Some(mut loaded) = first(args, &place)? else { return Ok(Status::Wrong) };
     if let Some(config) = &mut loaded.config {
         config.live = Some(delay::of_a_process());
     }
@@ -150,6 +152,22 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;
     Ok(Status::Success)
+}
+
+/// The program that runs first; `None`: what is wrong was shown.
+fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
+    let rejected = |why: Rejected| format!("the program is rejected:\n{why}");
+    match &args.start {
+        Start::Program => Ok(load_from(place)),
+        Start::Nothing => {
+            let text = "pipeline: no_program\ningress: [ drop ]\n";
+            program::from_text("no_program.yaml", text).map(Some).map_err(rejected)
+        }
+        Start::Packed(blob) => {
+            let parsed = pack::unpack(blob).map_err(|error| error.to_string())?;
+            program::without_entries(parsed).map(Some).map_err(rejected)
+        }
+    }
 }
 
 /// Ports of the command line, or else of the configuration.

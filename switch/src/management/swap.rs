@@ -62,7 +62,8 @@ pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, Contr
     let before = device.control.program().name.clone();
     if !request.dry_run {
         let schema = Arc::new(Schema::of(loaded.program.clone()));
-        let pipeline = Pipeline { schema, blob: request.program.clone(), cookie: 0 };
+        let pipeline =
+            Pipeline { schema, blob: request.program.clone(), cookie: 0, is_absent: false };
         exchange(device, swap, pipeline, keep)?;
     }
     Ok(json!({

@@ -29,6 +29,23 @@ pub struct Pipeline {
     pub blob: Vec<u8>,
     /// What the controller who pushed it gave with it; 0 for the program that `run` was started with.
     pub cookie: u64,
+    /// The device was started without a program, and none was pushed: this one drops every packet and has no name for controllers.
+    pub is_absent: bool,
+}
+
+impl Pipeline {
+    /// There is one.
+    ///
+    /// # Errors
+    /// [`ControlError::FailedPrecondition`], in words that controllers look for.
+    pub fn check(&self) -> Result<(), ControlError> {
+        match self.is_absent {
+            false => Ok(()),
+            true => Err(ControlError::FailedPrecondition(
+                "no forwarding pipeline config: push one with SetForwardingPipelineConfig".into(),
+            )),
+        }
+    }
 }
 
 /// A program that was checked, with what controllers know it by.
@@ -63,7 +80,7 @@ impl Device {
     pub fn new(id: u64, control: Control, parsed: &Parsed, begun: Begun) -> Device {
         let own = || {
             let schema = Arc::new(Schema::of(control.program()));
-            Pipeline { schema, blob: pack::pack(parsed), cookie: 0 }
+            Pipeline { schema, blob: pack::pack(parsed), cookie: 0, is_absent: false }
         };
         let pipeline = begun.pipeline.unwrap_or_else(own);
         let kept = Mutex::new(Kept::of(begun.metadata));
@@ -112,6 +129,12 @@ impl Device {
     /// Another program runs.
     pub fn set_pipeline(&self, pipeline: Pipeline) {
         *self.pipeline.write().unwrap_or_else(PoisonError::into_inner) = pipeline;
+    }
+
+    /// The program that runs is none that a controller knows.
+    pub fn set_absent(&self) {
+        let mut pipeline = self.pipeline.write().unwrap_or_else(PoisonError::into_inner);
+        pipeline.is_absent = true;
     }
 
     /// Who may write, unchanged while this is held.

@@ -2,7 +2,9 @@
 //!
 //! What P4Info does not list (`@hidden`, and what lowering makes of its own) has id 0, by which nobody can name it.
 
-use wireyard_pipeline::ir::{Program, Table as IrTable};
+use wireyard_pipeline::ir::{
+    Counter, Digest, Header, Meter, Program, Register, Table as IrTable, ValueSet,
+};
 use wireyard_pipeline::p4info::{Info, ObjectKind, Origin, Preamble, Table};
 
 use super::info::Ids;
@@ -27,71 +29,57 @@ pub fn ids(program: &Program, origin: &Origin) -> Ids {
             found.map_or(0, |at| object_id(info, *at))
         }
     };
-    let object = |name: &String, wanted: fn(&ObjectKind) -> bool| {
-        let full = origin.objects.get(name);
-        let found = |(_, one): &(usize, &_)| is_object(one, full, wanted);
-        info.objects.iter().enumerate().find(found).map_or(0, |(at, _)| object_id(info, at))
-    };
     Ids {
         tables: of_table(&|_, known| id(Prefix::Table, &known.preamble)),
         actions: program.actions.iter().map(|one| action(info, origin, &one.name)).collect(),
-        value_sets: program
-            .value_sets
-            .iter()
-            .map(|set| {
-                let all = info.value_sets.iter().map(|one| &one.preamble);
-                by_name(Prefix::ValueSet, all, origin.value_sets.get(&set.name))
-            })
-            .collect(),
         profiles: of_table(&|table, known| match (&table.selector, known.implementation) {
             (Some(_), Some(at)) => object_id(info, at),
             _ => 0,
         }),
         direct_counters: of_table(&direct(|kind| matches!(kind, ObjectKind::DirectCounter(_)))),
         direct_meters: of_table(&direct(|kind| matches!(kind, ObjectKind::DirectMeter(_)))),
-        counters: program
-            .counters
-            .iter()
-            .map(|one| object(&one.name, |kind| matches!(kind, ObjectKind::Counter(..))))
-            .collect(),
-        meters: program
-            .meters
-            .iter()
-            .map(|one| object(&one.name, |kind| matches!(kind, ObjectKind::Meter(..))))
-            .collect(),
-        registers: program
-            .registers
-            .iter()
-            .map(|one| object(&one.name, |kind| matches!(kind, ObjectKind::Register(..))))
-            .collect(),
-        digests: program
-            .digests
-            .iter()
-            .map(|digest| {
-                let full = origin.digests.get(&digest.name);
-                let is_digest = |kind: &ObjectKind| matches!(kind, ObjectKind::Digest(_));
-                let found = |(_, one): &(usize, &_)| is_object(one, full, is_digest);
-                info.objects.iter().enumerate().find(found).map_or(0, |(at, _)| object_id(info, at))
-            })
-            .collect(),
-        controllers: program
-            .headers
-            .iter()
-            .map(|header| {
-                let name = header.controller.map(|controller| controller.name().to_owned());
-                let all = info.controller_headers.iter().map(|(one, _)| one);
-                by_name(Prefix::ControllerHeader, all, name.as_ref())
-            })
-            .collect(),
+        ..others(program, origin)
     }
 }
 
-fn is_object(
-    one: &wireyard_pipeline::p4info::Object,
-    full: Option<&String>,
-    wanted: fn(&ObjectKind) -> bool,
-) -> bool {
-    Some(&one.preamble.name) == full && wanted(&one.kind)
+/// What belongs to no table.
+fn others(program: &Program, origin: &Origin) -> Ids {
+    let info = &origin.info;
+    let object = |full: Option<&String>, wanted: fn(&ObjectKind) -> bool| {
+        let mut all = info.objects.iter();
+        let at = all.position(|one| Some(&one.preamble.name) == full && wanted(&one.kind));
+        at.map_or(0, |at| object_id(info, at))
+    };
+    let counter = |one: &Counter| {
+        object(origin.objects.get(&one.name), |kind| matches!(kind, ObjectKind::Counter(..)))
+    };
+    let meter = |one: &Meter| {
+        object(origin.objects.get(&one.name), |kind| matches!(kind, ObjectKind::Meter(..)))
+    };
+    let register = |one: &Register| {
+        object(origin.objects.get(&one.name), |kind| matches!(kind, ObjectKind::Register(..)))
+    };
+    let digest = |one: &Digest| {
+        object(origin.digests.get(&one.name), |kind| matches!(kind, ObjectKind::Digest(_)))
+    };
+    let value_set = |one: &ValueSet| {
+        let all = info.value_sets.iter().map(|one| &one.preamble);
+        by_name(Prefix::ValueSet, all, origin.value_sets.get(&one.name))
+    };
+    let controller = |header: &Header| {
+        let name = header.controller.map(|controller| controller.name().to_owned());
+        let all = info.controller_headers.iter().map(|(one, _)| one);
+        by_name(Prefix::ControllerHeader, all, name.as_ref())
+    };
+    Ids {
+        counters: program.counters.iter().map(counter).collect(),
+        meters: program.meters.iter().map(meter).collect(),
+        registers: program.registers.iter().map(register).collect(),
+        digests: program.digests.iter().map(digest).collect(),
+        value_sets: program.value_sets.iter().map(value_set).collect(),
+        controllers: program.headers.iter().map(controller).collect(),
+        ..Ids::default()
+    }
 }
 
 fn by_name<'a>(

@@ -32,6 +32,11 @@ pub enum PackError {
         "the device configuration is no packed program; make one with `wireyard pack PROGRAM -o FILE`"
     )]
     NotPacked,
+    /// It is what p4c makes for bmv2.
+    #[error(
+        "the device configuration is the JSON of bmv2, which this switch does not read; make one of the P4 source with `wireyard pack X.p4 -o FILE`"
+    )]
+    Json,
     /// It is of another version.
     #[error(
         "the device configuration is a packed program of format {0}; this switch reads formats {FORMAT} and {FORMAT_P4}"
@@ -80,13 +85,23 @@ fn is_p4(name: &str) -> bool {
 /// # Errors
 /// It is none, or cannot be read.
 pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
-    let packed = PackedProgram::decode(blob).map_err(|_| PackError::NotPacked)?;
+    let packed = match packed(blob) {
+        Some(packed) => packed,
+        None => {
+            // bmv2's controllers wrap what they push.
+            let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
+            let inner = wrapped.as_deref().unwrap_or_default();
+            if [blob, inner].iter().any(|bytes| bytes.trim_ascii_start().starts_with(b"{")) {
+                return Err(PackError::Json);
+            }
+            packed(inner).ok_or(PackError::NotPacked)?
+        }
+    };
     if packed.format == FORMAT_P4 && is_p4(&packed.path) {
         return unpack_p4(packed);
     }
     if packed.format != FORMAT {
-        let is_none = packed.format == 0 || packed.program.is_empty();
-        return Err(if is_none { PackError::NotPacked } else { PackError::Format(packed.format) });
+        return Err(PackError::Format(packed.format));
     }
     if packed.libraries.len() >= FILES_MAX {
         return Err(PackError::TooMany(packed.libraries.len()));
@@ -95,6 +110,19 @@ pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
     let files = packed.libraries.into_iter().map(library);
     let loader = Loader::in_memory(files.chain([(PROGRAM.into(), packed.program)]), LIBRARIES);
     parse_program(Path::new(PROGRAM), &loader).map_err(|why| PackError::Rejected(Box::new(why)))
+}
+
+/// The message, if this is one.
+fn packed(blob: &[u8]) -> Option<PackedProgram> {
+    let packed = PackedProgram::decode(blob).ok()?;
+    (packed.format != 0 && !packed.program.is_empty()).then_some(packed)
+}
+
+/// p4.tmp.P4DeviceConfig, as much as is read.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+struct P4DeviceConfig {
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
 }
 
 /// The files of the blob and no others: folders of the machine are not read.
@@ -171,6 +199,17 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
     fn what_is_no_packed_program_is_refused_with_the_reason() {
         assert!(matches!(unpack(b""), Err(PackError::NotPacked)));
         assert!(matches!(unpack(b"\xff\xff"), Err(PackError::NotPacked)));
+        assert!(matches!(unpack(b" {\"header_types\": []}"), Err(PackError::Json)));
+        let wrap = |bytes: &[u8]| P4DeviceConfig { device_data: bytes.to_vec() }.encode_to_vec();
+        assert!(matches!(unpack(&wrap(b"{}")), Err(PackError::Json)));
+        let small = PackedProgram {
+            format: 1,
+            program: "pipeline: small\ningress: [ drop ]\n".into(),
+            ..Default::default()
+        };
+        // `reassign` of the wrapper looks like a format.
+        let wrapped = [&[8, 1][..], &wrap(&small.encode_to_vec())].concat();
+        assert_eq!(unpack(&wrapped).unwrap().units.len(), 1);
         let later = PackedProgram { format: 3, program: "x".into(), ..Default::default() };
         assert!(matches!(unpack(&later.encode_to_vec()), Err(PackError::Format(3))));
         let wrong =

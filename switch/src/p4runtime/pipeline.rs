@@ -22,6 +22,7 @@ type Result<T> = std::result::Result<T, ControlError>;
 pub fn get(device: &Device, wanted: i32) -> Result<p4::ForwardingPipelineConfig> {
     let pipeline = device.pipeline();
     let cookie = Some(p4::forwarding_pipeline_config::Cookie { cookie: pipeline.cookie });
+    pipeline.check()?;
     let Ok(wanted) = ResponseType::try_from(wanted) else {
         return Err(ControlError::InvalidArgument("unknown response type".into()));
     };
@@ -84,7 +85,7 @@ fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
         fit::agrees(given, &schema.info).map_err(invalid)?;
     }
     let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
-    let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie };
+    let pipeline = Pipeline { schema, blob: config.p4_device_config, cookie, is_absent: false };
     Ok(Saved { loaded, pipeline })
 }
 

@@ -123,6 +123,7 @@ fn do_write(
         }
     };
     let pipeline = device.pipeline();
+    pipeline.check().map_err(|error| status(&error))?;
     let (ticket, done) = write::write(device, &pipeline.schema, &request.updates, mode);
     Ok((ticket, done.map_err(|results| of_each(&results))))
 }
@@ -159,6 +160,7 @@ impl P4Runtime for Service {
         self.device.check_id(request.device_id).or_else(refuse)?;
         let answers = self.blocking(move |device| {
             let pipeline = device.pipeline();
+            pipeline.check().map_err(|error| vec![Err(error)])?;
             read::read(device, &pipeline.schema, &request.entities)
         });
         match answers.await? {

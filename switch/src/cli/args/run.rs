@@ -88,6 +88,21 @@ pub struct RunArgs {
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,
+    /// What runs first.
+    #[arg(skip)]
+    pub start: Start,
+}
+
+/// What a switch begins with.
+#[derive(Clone, Debug, Default)]
+pub enum Start {
+    /// The program of the command line.
+    #[default]
+    Program,
+    /// None: every packet is dropped until a controller pushes one.
+    Nothing,
+    /// A packed program.
+    Packed(Vec<u8>),
 }
 
 fn control(text: &str) -> Result<Choice, String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::source::Parsed;
 
-use super::super::args::RunArgs;
+use super::super::args::{RunArgs, Start};
 use super::super::{complain, say};
 use crate::confine::Confinement;
 use crate::control::Control;
@@ -50,7 +50,11 @@ pub(super) fn serve(
     let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
     let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
     let gnmi = args.gnmi.then(|| GNmiServer::new(gnmi::Service::new(control.clone())));
-    let device = Arc::new(Device::new(args.device_id, control, &loaded.parsed, begun));
+    let device = Device::new(args.device_id, control, &loaded.parsed, begun);
+    if matches!(args.start, Start::Nothing) {
+        device.set_absent();
+    }
+    let device = Arc::new(device);
     let mut services = Management::new(Arc::clone(&device), &name).routes();
     if let Some(gnmi) = gnmi {
         services = services.add_service(gnmi);

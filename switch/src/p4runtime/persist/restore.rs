@@ -92,7 +92,7 @@ fn pushed(control: &Control, blob: Vec<u8>, cookie: u64) -> Result<Pipeline, Sto
     let swapped = control.swap(&loaded, Keep::Nothing);
     swapped.map_err(|error| wrong(error.to_string()))?;
     let schema = Arc::new(Schema::of(control.program()));
-    Ok(Pipeline { schema, blob, cookie })
+    Ok(Pipeline { schema, blob, cookie, is_absent: false })
 }
 
 /// Takes out what came with the files of the program: the store has what was there.

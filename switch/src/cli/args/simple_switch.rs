@@ -1,0 +1,90 @@
+//! Arguments of `simple-switch-grpc`: those of bmv2's simple_switch_grpc.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+
+/// `simple-switch-grpc`.
+#[derive(Debug, Args)]
+pub struct SimpleSwitchArgs {
+    /// A P4 program (NAME.p4), a folder or file as in `run`, or what `wireyard pack` made. Behind `--pcap`, the folder of captures may stand in front.
+    #[arg(value_name = "PROGRAM", num_args = 0..=2)]
+    pub program: Vec<PathBuf>,
+    /// A port, as in 1@veth0; again for each port.
+    #[arg(short = 'i', long = "interface", value_name = "PORT@IF", value_parser = interface)]
+    pub interfaces: Vec<(u16, String)>,
+    /// Start without a program, until a controller pushes one.
+    #[arg(long)]
+    pub no_p4: bool,
+    /// The number of this device in P4Runtime.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device_id: u64,
+    /// Record each port in a file of this folder (IF.pcapng, with what came in, left and was dropped).
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    pub pcap: Option<PathBuf>,
+    /// Messages go to the console, as they do without it.
+    #[arg(long)]
+    pub log_console: bool,
+    /// Taken for the sake of scripts: messages go to standard error, which a shell redirects.
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// Taken for the sake of scripts.
+    #[arg(short = 'L', long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// Taken for the sake of scripts.
+    #[arg(long)]
+    pub log_flush: bool,
+    /// Taken for the sake of scripts: there is no Thrift server.
+    #[arg(long, value_name = "PORT")]
+    pub thrift_port: Option<u16>,
+    /// Taken for the sake of scripts.
+    #[arg(long, value_name = "ADDRESS")]
+    pub nanolog: Option<String>,
+    /// Taken for the sake of scripts.
+    #[arg(long, value_name = "ADDRESS")]
+    pub notifications_addr: Option<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub target: TargetArgs,
+    /// The options of the target, as bmv2 wants them: -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 255.
+    #[arg(last = true, value_name = "TARGET OPTIONS")]
+    pub behind: Vec<String>,
+}
+
+/// What bmv2 wants behind `--`.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// Where P4Runtime is served; 0.0.0.0 is 127.0.0.1 here [default: 127.0.0.1:9559].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub grpc_server_addr: Option<SocketAddr>,
+    /// The number that the program has for the CPU port.
+    #[arg(long, value_name = "N")]
+    pub cpu_port: Option<u16>,
+    /// The number that means drop: 511, as v1model.p4 has it.
+    #[arg(long, value_name = "N")]
+    pub drop_port: Option<u16>,
+    /// Taken for the sake of scripts.
+    #[arg(long)]
+    pub enable_swap: bool,
+    /// Taken for the sake of scripts.
+    #[arg(long)]
+    pub disable_swap: bool,
+}
+
+/// The options behind `--` alone.
+#[derive(Debug, Parser)]
+#[command(name = "simple_switch_grpc .. --", no_binary_name = true)]
+pub struct TargetCli {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub target: TargetArgs,
+}
+
+fn interface(text: &str) -> Result<(u16, String), String> {
+    let port = text.split_once('@').and_then(|(port, name)| Some((port.parse().ok()?, name)));
+    match port {
+        Some((port, name)) if !name.is_empty() => Ok((port, name.to_owned())),
+        _ => Err("write PORT@INTERFACE, as in 1@veth0".into()),
+    }
+}

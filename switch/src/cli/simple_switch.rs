@@ -1,0 +1,192 @@
+//! `simple-switch-grpc`: the arguments of bmv2's simple_switch_grpc as those of `run`.
+//!
+//! A translation and nothing else, so that scripts for Mininet and PTF start this switch. What has no counterpart is named in a message.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use super::args::{Cli, Command, RunArgs, SimpleSwitchArgs, Start, TargetArgs, TargetCli};
+use super::run::run as run_switch;
+use super::{Status, complain, say};
+use crate::p4runtime::pack;
+
+/// The name under which a link to the binary is this command.
+const NAME: &str = "simple_switch_grpc";
+/// Where simple_switch_grpc serves P4Runtime.
+const PORT: u16 = 9559;
+/// The port of v1model that means drop.
+const DROP_PORT: u16 = 511;
+
+/// The arguments of the process: with this command in front where the binary is called by the name of bmv2's.
+pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut all: Vec<OsString> = given.collect();
+    let name = all.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == NAME) {
+        all.insert(1, "simple-switch-grpc".into());
+    }
+    all
+}
+
+pub(super) fn run(args: &SimpleSwitchArgs) -> Status {
+    match translate(args) {
+        Ok((args, notes)) => {
+            notes.iter().for_each(|note| say(note));
+            run_switch(&args)
+        }
+        Err(message) => {
+            complain(&message);
+            Status::Wrong
+        }
+    }
+}
+
+/// The arguments of `run`, and what is to be said of those that have no counterpart.
+fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> {
+    let behind = TargetCli::try_parse_from(&args.behind).map_err(|error| error.to_string())?.target;
+    let target = TargetArgs {
+        grpc_server_addr: behind.grpc_server_addr.or(args.target.grpc_server_addr),
+        cpu_port: behind.cpu_port.or(args.target.cpu_port),
+        drop_port: behind.drop_port.or(args.target.drop_port),
+        ..behind
+    };
+    if let Some(other) = target.drop_port.filter(|port| *port != DROP_PORT) {
+        return Err(format!(
+            "--drop-port {other}: programs of v1model drop at {DROP_PORT}, no other number can be had"
+        ));
+    }
+    let (pcap, program) = program(args)?;
+    let mut notes = Vec::new();
+    let address = address(&target, &mut notes);
+    let mut words: Vec<OsString> = vec!["wireyard".into(), "run".into()];
+    let start = start(args, program.as_deref())?;
+    words.push(program.map_or_else(|| "no_program".into(), PathBuf::into_os_string));
+    let mut add = |name: &str, value: String| words.extend([name.into(), value.into()]);
+    for (number, interface) in &args.interfaces {
+        let capture = pcap.as_ref().map_or(String::new(), |folder| {
+            format!(",capture={}", folder.join(format!("{interface}.pcapng")).display())
+        });
+        add("--port", format!("{number}={interface}{capture}"));
+    }
+    add("--p4runtime", address);
+    add("--device-id", args.device_id.to_string());
+    if let Some(cpu) = target.cpu_port.filter(|cpu| *cpu != 0) {
+        add("--cpu-port", cpu.to_string());
+    }
+    if args.thrift_port.is_some() {
+        notes.push("--thrift-port: there is no Thrift server; `wireyard table`, `counter`, `mirror` and the others do what simple_switch_CLI does".into());
+    }
+    if args.log_file.is_some() {
+        notes.push("--log-file: messages go to standard error".into());
+    }
+    let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+    match cli.command {
+        Command::Run(run) => Ok((RunArgs { start, ..run }, notes)),
+        _ => Err("`run` takes these arguments".into()),
+    }
+}
+
+/// The folder of captures and the program: `--pcap DIR PROGRAM` has both as words.
+fn program(args: &SimpleSwitchArgs) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
+    match (&args.pcap, args.program.as_slice()) {
+        (pcap, []) => Ok((pcap.clone(), None)),
+        (Some(_), [folder]) if args.no_p4 && folder.is_dir() => Ok((Some(folder.clone()), None)),
+        (pcap, [program]) => Ok((pcap.clone(), Some(program.clone()))),
+        (Some(_), [folder, program]) if folder.is_dir() => {
+            Ok((Some(folder.clone()), Some(program.clone())))
+        }
+        (_, words) => {
+            let words: Vec<String> = words.iter().map(|one| one.display().to_string()).collect();
+            Err(format!("one program is run, not {}", words.join(" and ")))
+        }
+    }
+}
+
+/// What runs first.
+fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, String> {
+    let Some(path) = program.filter(|_| !args.no_p4) else {
+        return match args.no_p4 {
+            true => Ok(Start::Nothing),
+            false => {
+                Err("no program: name one, or give --no-p4 and let a controller push it".into())
+            }
+        };
+    };
+    let name = path.display();
+    let is_source = path.extension().is_some_and(|end| end == "p4" || end == "yaml");
+    if is_source || !path.is_file() {
+        return Ok(Start::Program);
+    }
+    let blob = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    // What is wrong in it is reported where it is loaded.
+    match pack::unpack(&blob) {
+        Err(why @ (pack::PackError::NotPacked | pack::PackError::Json)) => {
+            Err(format!("{name}: {why}; or name the P4 source itself"))
+        }
+        _ => Ok(Start::Packed(blob)),
+    }
+}
+
+/// Where P4Runtime is served: on every address only where `run` would.
+fn address(target: &TargetArgs, notes: &mut Vec<String>) -> String {
+    match target.grpc_server_addr {
+        None => format!("127.0.0.1:{PORT}"),
+        Some(address) if address.ip().is_unspecified() => {
+            notes.push(format!(
+                "--grpc-server-addr {address}: served on this machine only, 127.0.0.1:{}",
+                address.port()
+            ));
+            format!("127.0.0.1:{}", address.port())
+        }
+        Some(address) => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn translated(line: &str) -> Result<(RunArgs, Vec<String>), String> {
+        let words = format!("/usr/bin/{NAME} {line}");
+        let words = arguments(words.split_whitespace().map(OsString::from));
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::SimpleSwitchGrpc(args) => translate(&args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn the_arguments_that_scripts_give_are_those_of_run() {
+        let (run, notes) = translated(
+            "-i 1@s1-eth1 -i 0@s1-eth2 --pcap /tmp --nanolog ipc:///tmp/log.ipc --device-id 3 --no-p4 --log-console \
+             --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 255 --drop-port 511",
+        )
+        .unwrap();
+        assert_eq!(
+            run.ports,
+            ["1=s1-eth1,capture=/tmp/s1-eth1.pcapng", "0=s1-eth2,capture=/tmp/s1-eth2.pcapng"]
+        );
+        assert_eq!(run.p4runtime.unwrap().to_string(), "127.0.0.1:50051");
+        assert_eq!((run.device_id, run.cpu_port), (3, Some(255)));
+        assert!(matches!(run.start, Start::Nothing));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        let (run, notes) = translated("router.p4 -i 1@veth0").unwrap();
+        assert_eq!(run.program.program, Path::new("router.p4"));
+        assert_eq!((run.p4runtime.unwrap().port(), run.device_id, notes.len()), (PORT, 0, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (line, why) in [
+            ("-i 1@veth0", "--no-p4"),
+            ("-i veth0 --no-p4", "PORT@INTERFACE"),
+            ("-i 1@veth0 --no-p4 -- --drop-port 7", "511"),
+            ("a.p4 b.p4", "not a.p4 and b.p4"),
+            ("--no-p4 -- --unknown", "--unknown"),
+        ] {
+            let error = translated(line).map(|_| ()).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}
