@@ -194,8 +194,8 @@ fn packet_tests_of_the_collection_pass() {
 
 /// Every engine and level, through the binary.
 #[test]
-fn v1model_programs_pass_their_packet_tests() {
-    for script in ["data/p4/router.stf", "data/p4/places.stf"] {
+fn p4_programs_pass_their_packet_tests() {
+    for script in ["data/p4/router.stf", "data/p4/places.stf", "data/p4/psa.stf"] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])
             .output()
@@ -204,6 +204,33 @@ fn v1model_programs_pass_their_packet_tests() {
         let text = String::from_utf8_lossy(&text);
         assert!(output.status.success(), "{text}");
     }
+}
+
+/// Where the egress parser of PSA would find other headers than those of ingress, the program is refused.
+#[test]
+fn psa_programs_that_egress_would_parse_otherwise_are_refused() {
+    let text = fs::read_to_string("data/p4/psa.p4").expect("the program");
+    let drop = "} else if (hdr.shim.to != 7) {";
+    let (decides, accepts) =
+        ("transition select(hdr.shim.to) { 3: accept; }", "transition accept;");
+    for (from, to, said) in [
+        (drop, "} else { hdr.shim.setInvalid();", "changes that of `shim`"),
+        ("packet.emit(hdr.shim);", "", "that of egress"),
+        ("none_t normal,", "shim_t normal,", "`normal` has fields"),
+        (accepts, decides, ""),
+    ] {
+        let everywhere = from.starts_with("none_t");
+        let changed = if everywhere { text.replace(from, to) } else { text.replacen(from, to, 1) };
+        let loader = Loader::in_memory([("m.p4", changed)], &[]);
+        match parse_program("m.p4".as_ref(), &loader) {
+            Ok(_) => assert!(said.is_empty(), "accepted: {said}"),
+            Err(why) => assert!(!said.is_empty() && why.to_string().contains(said), "{why}"),
+        }
+    }
+    let changed = text.replacen(accepts, decides, 1).replacen(drop, "} else { hdr.shim.to = 4;", 1);
+    let loader = Loader::in_memory([("m.p4", changed)], &[]);
+    let why = parse_program("m.p4".as_ref(), &loader).expect_err("the field decides").to_string();
+    assert!(why.contains("decides by `shim.to`"), "{why}");
 }
 
 /// What `wireyard convert` prints passes the packet tests that the P4 source passes.

@@ -18,6 +18,7 @@ mod names;
 mod operate;
 mod parser;
 mod psa;
+mod reparse;
 mod scan;
 mod standard;
 mod stmt;

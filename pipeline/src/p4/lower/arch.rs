@@ -44,7 +44,8 @@ impl Lower<'_> {
                 let text = format!(
                     "programs of the architecture with the package `{other}` are checked, but cannot run"
                 );
-                self.unsupported(main.name.span, text).note("V1Switch of v1model.p4 runs");
+                self.unsupported(main.name.span, text)
+                    .note("V1Switch of v1model.p4 and PSA_Switch of psa.p4 run");
                 return None;
             }
         }

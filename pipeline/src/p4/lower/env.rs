@@ -60,6 +60,8 @@ pub(super) struct Stack {
 pub(super) struct Object {
     /// Its name in the tree, if it has one there.
     pub(super) name: String,
+    /// The name that control has for it.
+    pub(super) full: String,
     pub(super) decl: Rc<Decl>,
     pub(super) types: Rc<Vec<Type>>,
     pub(super) args: Vec<Val>,

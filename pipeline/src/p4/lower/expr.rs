@@ -27,6 +27,10 @@ impl Lower<'_> {
     /// The value of an expression; where it can be written, its place.
     pub(super) fn eval(&mut self, expr: &Expr) -> Val {
         let ty = self.type_of(expr);
+        if matches!(&*expr.kind, ExprKind::Name(name, _) if &*name.value == "PSA_PORT_RECIRCULATE")
+        {
+            self.wanted.insert(super::psa::RECIRCULATES.to_owned());
+        }
         if let Some(value) = self.checked.consts.get(&expr.id).cloned() {
             return self.constant(&value, &ty, expr.span);
         }

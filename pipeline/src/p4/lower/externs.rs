@@ -27,18 +27,23 @@ impl Lower<'_> {
         };
         let wanted = if name.is_empty() { &*decl.name.value } else { name };
         let kind = &*decl.name.value;
+        let full = self.env.full(annotations, wanted);
         let made = match kind {
             "counter" | "Counter" | "meter" | "Meter" | "register" | "Register" => {
                 let name = self.names.fresh(wanted, self.env.clone().prefix());
-                let full = self.env.full(annotations, wanted);
-                self.origin().objects.insert(name.clone(), full);
+                self.origin().objects.insert(name.clone(), full.clone());
                 name
             }
             _ => wanted.to_owned(),
         };
         let declared = Sp::new(made.clone(), span);
-        let object =
-            Object { name: made, decl: decl.clone(), types: types.clone(), args: args.clone() };
+        let object = Object {
+            name: made,
+            full,
+            decl: decl.clone(),
+            types: types.clone(),
+            args: args.clone(),
+        };
         match kind {
             "counter" | "Counter" => {
                 let size = Size::new(size(0), span);
@@ -52,6 +57,12 @@ impl Lower<'_> {
                     .push((declared, ast::MeterDecl { size, two_rates: true, packets }));
             }
             "register" | "Register" => {
+                if matches!(args.get(1), Some(Val::Scalar(first)) if known(first) != Some(0)) {
+                    self.unsupported(
+                        span,
+                        "a register starts with 0: another first value is not supported",
+                    );
+                }
                 let bits = match types.first() {
                     Some(ty) => self.bits(ty, span),
                     None => 1,
@@ -170,6 +181,37 @@ impl Lower<'_> {
                 let fields = self.fields(&value, &ty, span);
                 Val::Scalar(self.hashed("csum16", &fields, span).0)
             }
+            _ => self.psa_method(expr, kind, object, name, args),
+        }
+    }
+
+    /// A method of an extern that only PSA has.
+    fn psa_method(
+        &mut self,
+        expr: &Expr,
+        kind: &str,
+        object: &Rc<Object>,
+        name: &str,
+        args: &[Arg],
+    ) -> Val {
+        let span = expr.span;
+        match (kind, name) {
+            ("Meter", "execute") if args.len() == 1 => {
+                let index = self.index_value(&args[0].value);
+                let args = vec![named(&[&object.name], span), index];
+                self.psa_color(super::build::call("execute", args, span), span)
+            }
+            ("DirectMeter", "execute") if args.is_empty() => {
+                self.psa_color(named(&["std", "color"], span), span)
+            }
+            ("Random", "read") => self.psa_random(&object.args, span),
+            ("Digest", "pack") => {
+                let Some(data) = args.first() else { return Val::Nothing };
+                let ty = object.types.first().cloned().unwrap_or(Type::Any);
+                let value = self.eval_as(&data.value, &ty);
+                self.digest(&value, &ty, &object.name, object.full.clone(), span);
+                Val::Nothing
+            }
             ("Hash", "get_hash") => self.psa_hash(expr, object, args),
             _ => {
                 let text = format!("`{name}` of the extern `{kind}` is not supported");
@@ -282,15 +324,18 @@ impl Lower<'_> {
         self.emits.push(Sp::new(name, span));
     }
 
-    /// A digest of these fields.
-    pub(super) fn digest(&mut self, value: &Val, ty: &Type, wanted: &str, span: SourceSpan) {
+    /// A digest of these fields; control calls it `full`.
+    pub(super) fn digest(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        wanted: &str,
+        full: String,
+        span: SourceSpan,
+    ) {
         let mut fields = Vec::new();
         self.digest_fields(value, ty, "", span, &mut fields);
         let name = self.names.fresh(wanted, "");
-        let full = match ty {
-            Type::Struct(of) => self.root.full(&of.decl.annotations, &of.decl.name.value),
-            _ => "digest".to_owned(),
-        };
         self.origin().digests.insert(name.clone(), full);
         self.unit.digests.push((Sp::new(name.clone(), span), fields));
         self.run("digest", vec![named(&[&name], span)], span);

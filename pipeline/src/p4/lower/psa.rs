@@ -1,15 +1,372 @@
-//! The Portable Switch Architecture.
+//! The Portable Switch Architecture: ingress and egress, each with parser, control and deparser.
+//!
+//! The device parses a packet once, and egress continues with its headers. That is what PSA says where the egress parser finds in the bytes that
+//! the ingress deparser wrote what ingress left, which [`reparse`](super::reparse) decides; or where it extracts nothing, so that those bytes are
+//! payload. Every other program is refused.
+//!
+//! Whether a field of the output metadata is ever written is known at the end, so the first round only notes it (see [`super::program`]).
 
 use std::rc::Rc;
 
-use super::Lower;
-use super::env::BlockVal;
+use super::super::tree::*;
+use super::super::types::Type;
+use super::build::{binary, call, cast, mux, named, number, slice};
+use super::env::{BlockVal, Members, Val};
+use super::reparse::Reparsed;
+use super::scan::Mentions;
+use super::v1model::{bind_all, plain_meta};
+use super::{Lower, Return};
+use crate::ast::{self, AstBin, AstExpr, Sp, StmtKind as Made};
+use crate::ir::SourceSpan;
+
+/// `PSA_PORT_RECIRCULATE` and `PSA_PORT_CPU`.
+const RECIRCULATE: u128 = 0xffff_fffa;
+const CPU: u128 = 0xffff_fffd;
+
+/// Whether the program names `PSA_PORT_RECIRCULATE`.
+pub(super) const RECIRCULATES: &str = "psa recirculates";
+
+/// Parser, control and deparser of a half.
+pub(super) struct Pipe {
+    pub(super) parser: Rc<BlockVal>,
+    control: Rc<BlockVal>,
+    deparser: Rc<BlockVal>,
+}
 
 impl Lower<'_> {
-    /// Not yet: its programs are checked, and refused here.
     pub(super) fn psa(&mut self, main: &Rc<BlockVal>) -> Option<()> {
-        let text = "programs of the Portable Switch Architecture are checked, but cannot run";
-        self.unsupported(main.decl.name.span, text).note("V1Switch of v1model.p4 runs");
-        None
+        let (ingress, egress) = (self.pipe(main, 0)?, self.pipe(main, 2)?);
+        let span = ingress.parser.decl.name.span;
+        self.span = span;
+        self.returns = vec![Return::Native];
+        let flag =
+            self.stored.contains(RECIRCULATES).then(|| self.new_meta("recirculates", 1, span));
+        let (types, params) = self.parser_types(&ingress.parser)?;
+        params.iter().skip(4).for_each(|param| self.no_fields(param));
+        let hdr = self.storage(types.get(1)?, "", span);
+        let meta = self.storage(types.get(2)?, "", span);
+        let input = self.ingress_input(types.get(3)?, span);
+        let DeclKind::Parser(parser) = &ingress.parser.decl.kind else { return None };
+        let scope = self.block_scope(&ingress.parser, &parser.constructor);
+        bind_all(&scope, params, &[Val::Packet, hdr.clone(), meta.clone(), input]);
+        self.main_parser(parser, scope);
+
+        let reparsed = self.egress_parser(&egress.parser, &hdr, types.get(1)?)?;
+        let (egress_types, _) = self.parser_types(&egress.parser)?;
+        let egress_hdr = match reparsed {
+            Reparsed::Same => hdr.clone(),
+            Reparsed::Nothing => self.storage(egress_types.get(1)?, "", span),
+        };
+        let egress_meta = self.storage(egress_types.get(2)?, "", span);
+        self.psa_egress(&egress, &egress_hdr, &egress_meta, flag.as_ref())?;
+        let out = std::mem::take(&mut self.emits);
+        self.psa_ingress(&ingress, &hdr, &meta, flag.as_ref())?;
+        let within = std::mem::take(&mut self.emits);
+        self.judge_reparse(reparsed, &egress.parser, &within, &out);
+        self.emits = match reparsed {
+            Reparsed::Same => within,
+            Reparsed::Nothing => out.into_iter().chain(within).collect(),
+        };
+        Some(())
     }
+
+    fn pipe(&mut self, main: &BlockVal, at: usize) -> Option<Pipe> {
+        let half = self.block_at(main, at)?;
+        let (parser, control) = (self.block_at(&half, 0)?, self.block_at(&half, 1)?);
+        Some(Pipe { parser, control, deparser: self.block_at(&half, 2)? })
+    }
+
+    pub(super) fn parser_types<'b>(
+        &self,
+        block: &'b Rc<BlockVal>,
+    ) -> Option<(Vec<Type>, &'b Vec<Param>)> {
+        let DeclKind::Parser(parser) = &block.decl.kind else { return None };
+        Some((parser.params.iter().map(|one| self.declared(one.id)).collect(), &parser.params))
+    }
+
+    /// What goes along between passes, beside the packet: only a struct without fields.
+    pub(super) fn no_fields(&mut self, param: &Param) {
+        let ty = self.declared(param.id);
+        if !matches!(&ty, Type::Struct(of) if of.fields.is_empty()) {
+            let text = format!(
+                "`{}` has fields: metadata beside a packet of PSA is not supported",
+                param.name.value
+            );
+            self.unsupported(param.name.span, text)
+                .help("put what the other pass needs into a header that is emitted and extracted");
+        }
+    }
+
+    fn psa_ingress(
+        &mut self,
+        pipe: &Pipe,
+        hdr: &Val,
+        meta: &Val,
+        flag: Option<&AstExpr>,
+    ) -> Option<()> {
+        let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
+        let DeclKind::Control(deparser) = &pipe.deparser.decl.kind else { return None };
+        let span = pipe.control.decl.name.span;
+        let input = self.declared(control.params.get(2)?.id);
+        let input = self.ingress_input(&input, span);
+        let output = self.declared(control.params.get(3)?.id);
+        let output = self.storage(&output, "ostd", span);
+        deparser.params.iter().skip(1).take(3).for_each(|param| self.no_fields(param));
+        let beside = || Val::Struct(Rc::new(Vec::new()));
+        let values =
+            [Val::Packet, beside(), beside(), beside(), hdr.clone(), meta.clone(), output.clone()];
+        let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
+        let ((), decided) = self.apart(|lower| lower.psa_decide(&output, flag, span));
+        end.extend(decided);
+        self.epilogue = end;
+        let values = [hdr.clone(), meta.clone(), input, output.clone()];
+        let ((), body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
+        self.note_written("ingress", &output, &body);
+        let ((), mut statements) = self.apart(|lower| {
+            let drop = member(&output, "drop");
+            lower.set(&drop, number(1, 1, span), span);
+            if let Some(flag) = flag {
+                lower.set(flag, number(0, 1, span), span);
+            }
+        });
+        statements.extend(body);
+        statements.append(&mut self.epilogue);
+        self.unit.ingress = Some(Sp::new(statements, span));
+        Some(())
+    }
+
+    /// Behind ingress: a clone; drop, or a group, or a port.
+    fn psa_decide(&mut self, output: &Val, flag: Option<&AstExpr>, span: SourceSpan) {
+        self.psa_clone("ingress", output, span);
+        if self.stored.contains("ingress.resubmit") {
+            self.unsupported(span, "`resubmit` of PSA is not supported")
+                .note("it starts ingress again with the packet as it was received; here it would be the packet as this pass leaves it");
+        }
+        if !self.stored.contains("ingress.drop") {
+            return self.push(Made::Drop(None), span);
+        }
+        let ((), sent) = self.apart(|lower| lower.psa_send(output, flag, span));
+        let drops = is(member(output, "drop"), 1, 1, span);
+        self.push(Made::If(drops, vec![dropped(span)], sent), span);
+    }
+
+    fn psa_send(&mut self, output: &Val, flag: Option<&AstExpr>, span: SourceSpan) {
+        if self.stored.contains("ingress.class_of_service") {
+            let class = slice(member(output, "class_of_service"), 2, 0, span);
+            self.set(&named(&["std", "traffic_class"], span), class, span);
+        }
+        let port = member(output, "egress_port");
+        let ((), unicast) = self.apart(|lower| lower.psa_unicast(&port, flag, span));
+        if !self.stored.contains("ingress.multicast_group") {
+            self.out.extend(unicast);
+            return;
+        }
+        let group = member(output, "multicast_group");
+        let ((), multicast) = self.apart(|lower| {
+            lower.in_16_bits(&group, named(&["std", "multicast_group"], span), Vec::new(), span);
+        });
+        self.push(Made::If(is(group, 0, 32, span), unicast, multicast), span);
+    }
+
+    fn psa_unicast(&mut self, port: &AstExpr, flag: Option<&AstExpr>, span: SourceSpan) {
+        let punt = ast::Stmt { kind: Made::Punt(None), span };
+        let mut special = vec![ast::Stmt {
+            kind: Made::If(is(port.clone(), CPU, 32, span), vec![punt], vec![dropped(span)]),
+            span,
+        }];
+        if let Some(flag) = flag {
+            // It takes the queue of the port that it came in by.
+            let ((), again) = self.apart(|lower| {
+                lower.set(flag, number(1, 1, span), span);
+                let from = named(&["std", "ingress_port"], span);
+                lower.set(&named(&["std", "egress_port"], span), from, span);
+            });
+            let again = Made::If(is(port.clone(), RECIRCULATE, 32, span), again, special);
+            special = vec![ast::Stmt { kind: again, span }];
+        }
+        self.in_16_bits(port, named(&["std", "egress_port"], span), special, span);
+    }
+
+    /// Sets what the device has 16 bits for; a larger number runs `other`, or drops.
+    fn in_16_bits(
+        &mut self,
+        value: &AstExpr,
+        place: AstExpr,
+        other: Vec<ast::Stmt>,
+        span: SourceSpan,
+    ) {
+        let fits = is(slice(value.clone(), 31, 16, span), 0, 16, span);
+        let ((), set) = self.apart(|lower| lower.set(&place, cast(16, value.clone()), span));
+        let other = if other.is_empty() { vec![dropped(span)] } else { other };
+        self.push(Made::If(fits, set, other), span);
+    }
+
+    fn psa_egress(
+        &mut self,
+        pipe: &Pipe,
+        hdr: &Val,
+        meta: &Val,
+        flag: Option<&AstExpr>,
+    ) -> Option<()> {
+        let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
+        let DeclKind::Control(deparser) = &pipe.deparser.decl.kind else { return None };
+        let span = pipe.control.decl.name.span;
+        let input = self.declared(control.params.get(2)?.id);
+        let input = self.egress_input(&input, flag, span);
+        let output = self.declared(control.params.get(3)?.id);
+        let output = self.storage(&output, "ostd", span);
+        let port = self.declared(deparser.params.get(6)?.id);
+        let port = self.egress_input(&port, flag, span);
+        deparser.params.iter().skip(1).take(2).for_each(|param| self.no_fields(param));
+        let beside = || Val::Struct(Rc::new(Vec::new()));
+        let values =
+            [Val::Packet, beside(), beside(), hdr.clone(), meta.clone(), output.clone(), port];
+        let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
+        let ((), decided) = self.apart(|lower| {
+            lower.psa_clone("egress", &output, span);
+            let ((), again) = lower.apart(|lower| {
+                if let Some(flag) = flag {
+                    let ((), again) =
+                        lower.apart(|lower| lower.run("recirculate", Vec::new(), span));
+                    lower.push(Made::If(is(flag.clone(), 1, 1, span), again, Vec::new()), span);
+                }
+            });
+            if lower.stored.contains("egress.drop") {
+                let drops = is(member(&output, "drop"), 1, 1, span);
+                lower.push(Made::If(drops, vec![dropped(span)], again), span);
+            } else {
+                lower.out.extend(again);
+            }
+        });
+        end.extend(decided);
+        self.epilogue = end;
+        let values = [hdr.clone(), meta.clone(), input, output.clone()];
+        let ((), mut body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
+        self.note_written("egress", &output, &body);
+        body.append(&mut self.epilogue);
+        if !body.is_empty() {
+            self.unit.egress = Some(Sp::new(body, span));
+        }
+        Some(())
+    }
+
+    fn psa_clone(&mut self, half: &str, output: &Val, span: SourceSpan) {
+        if !self.stored.contains(&format!("{half}.clone")) {
+            return;
+        }
+        self.clones.insert(None);
+        let session = member(output, "clone_session_id");
+        let ((), clone) = self.apart(|lower| lower.run("clone", vec![session], span));
+        self.push(Made::If(is(member(output, "clone"), 1, 1, span), clone, Vec::new()), span);
+    }
+
+    /// Which fields of the output metadata are written.
+    fn note_written(&mut self, half: &str, output: &Val, body: &[ast::Stmt]) {
+        let mut seen = Mentions::default();
+        seen.statements(&self.unit, body);
+        let Val::Struct(fields) = output else { return };
+        for (name, value) in fields.iter() {
+            let Val::Scalar(place) = value else { continue };
+            if plain_meta(place).is_some_and(|place| seen.written.contains(&place)) {
+                self.wanted.insert(format!("{half}.{name}"));
+            }
+        }
+    }
+
+    /// `psa_normal` and its like: whether a deparser writes what goes along.
+    pub(super) fn psa_function(
+        &mut self,
+        name: &str,
+        args: &[Arg],
+        span: SourceSpan,
+    ) -> Option<Val> {
+        let output = self.eval(&args.first()?.value);
+        let bit = |field: &str, value: u128| is(member(&output, field), value, 1, span);
+        let value = match name {
+            "psa_clone_i2e" | "psa_clone_e2e" => bit("clone", 1),
+            "psa_resubmit" => super::operate::both(bit("drop", 0), bit("resubmit", 1), span),
+            "psa_normal" => super::operate::both(bit("drop", 0), bit("resubmit", 0), span),
+            _ => return None,
+        };
+        Some(Val::Scalar(value))
+    }
+
+    fn ingress_input(&mut self, ty: &Type, span: SourceSpan) -> Val {
+        let port = cast(32, named(&["std", "ingress_port"], span));
+        let again = || path_is("recirculate", span);
+        let port = mux(again(), number(RECIRCULATE, 32, span), port, span);
+        members(ty, |name| match name {
+            "ingress_port" => port.clone(),
+            "packet_path" => {
+                let other = mux(again(), number(6, 8, span), number(0, 8, span), span);
+                mux(path_is("resubmit", span), number(5, 8, span), other, span)
+            }
+            "ingress_timestamp" => named(&["std", "ingress_ns"], span),
+            _ => named(&["std", "parser_error"], span),
+        })
+    }
+
+    /// What egress reads of the device. A clone is no packet that recirculates.
+    fn egress_input(&mut self, ty: &Type, flag: Option<&AstExpr>, span: SourceSpan) -> Val {
+        let mut port = cast(32, named(&["std", "egress_port"], span));
+        if let Some(flag) = flag {
+            port = mux(is(flag.clone(), 1, 1, span), number(RECIRCULATE, 32, span), port, span);
+        }
+        let paths = [("clone_ingress", 3), ("clone_egress", 4), ("multicast", 2)];
+        let path = paths.into_iter().rev().fold(number(1, 8, span), |other, (name, value)| {
+            mux(path_is(name, span), number(value, 8, span), other, span)
+        });
+        members(ty, |name| match name {
+            "egress_port" => port.clone(),
+            "packet_path" => path.clone(),
+            "class_of_service" => cast(8, named(&["std", "traffic_class"], span)),
+            "instance" => named(&["std", "instance"], span),
+            "egress_timestamp" => named(&["std", "now_ns"], span),
+            // Egress has it in no form: what reads it is refused there.
+            _ => named(&["std", "parser_error"], span),
+        })
+    }
+
+    /// The colour of a meter as `PSA_MeterColor_t` numbers it.
+    pub(super) fn psa_color(&mut self, color: AstExpr, span: SourceSpan) -> Val {
+        let color = self.effect(color, 2, span);
+        let other =
+            mux(is(color.clone(), 1, 2, span), number(2, 8, span), number(0, 8, span), span);
+        Val::Scalar(mux(is(color, 0, 2, span), number(1, 8, span), other, span))
+    }
+
+    pub(super) fn psa_random(&mut self, args: &[Val], span: SourceSpan) -> Val {
+        let [Val::Scalar(low), Val::Scalar(high), ..] = args else { return Val::Nothing };
+        Val::Scalar(self.effect(call("random", vec![low.clone(), high.clone()], span), 0, span))
+    }
+}
+
+fn is(value: AstExpr, number_: u128, bits: u32, span: SourceSpan) -> AstExpr {
+    binary(AstBin::Eq, value, number(number_, bits, span), span)
+}
+
+fn path_is(name: &str, span: SourceSpan) -> AstExpr {
+    binary(AstBin::Eq, named(&["std", "packet_path"], span), named(&["path", name], span), span)
+}
+
+fn dropped(span: SourceSpan) -> ast::Stmt {
+    ast::Stmt { kind: Made::Drop(None), span }
+}
+
+fn members(ty: &Type, value: impl Fn(&str) -> AstExpr) -> Val {
+    let Type::Struct(of) = ty else { return Val::Nothing };
+    let fields = of.fields.iter().map(|(name, _)| (name.clone(), Val::Scalar(value(name))));
+    Val::Struct(Rc::new(fields.collect()))
+}
+
+/// A number of a struct of the architecture.
+fn member(of: &Val, wanted: &str) -> AstExpr {
+    let found = |fields: &Members| {
+        fields.iter().find_map(|(name, value)| match value {
+            Val::Scalar(value) if &**name == wanted => Some(value.clone()),
+            _ => None,
+        })
+    };
+    let Val::Struct(fields) = of else { return number(0, 1, super::NOWHERE) };
+    found(fields).unwrap_or_else(|| number(0, 1, super::NOWHERE))
 }

@@ -11,6 +11,13 @@ pub(super) struct Mentions {
     pub(super) written: BTreeSet<String>,
     /// First names of paths.
     pub(super) first: BTreeSet<String>,
+    /// Fields of headers, as `header.field`.
+    pub(super) fields_read: BTreeSet<String>,
+    pub(super) fields_written: BTreeSet<String>,
+    /// Headers that become valid or invalid, or are written whole.
+    pub(super) validity: BTreeSet<String>,
+    /// Functions and procedures that are called.
+    pub(super) called: BTreeSet<String>,
     done: BTreeSet<String>,
 }
 
@@ -34,11 +41,25 @@ impl Mentions {
                     }
                     self.written.insert(name);
                 }
+                match field(&path.value) {
+                    (header, Some(field)) => {
+                        self.fields_written.insert(format!("{header}.{field}"));
+                    }
+                    (header, None) => {
+                        self.validity.insert(header);
+                    }
+                }
                 self.path(&path.value, false);
                 self.expr(value);
             }
             StmtKind::Let(_, value) => self.expr(value),
             StmtKind::Call(name, args) => {
+                self.called.insert(name.value.clone());
+                if matches!(name.value.as_str(), "set_valid" | "set_invalid" | "push" | "pop")
+                    && let Some(Ast::Path(path)) = args.first().map(|arg| &arg.value)
+                {
+                    self.validity.insert(field(path).0);
+                }
                 args.iter().for_each(|arg| self.expr(arg));
                 self.action(unit, &name.value);
             }
@@ -103,6 +124,9 @@ impl Mentions {
         if reads && let Some(name) = meta(path) {
             self.read.insert(name);
         }
+        if reads && let (header, Some(field)) = field(path) {
+            self.fields_read.insert(format!("{header}.{field}"));
+        }
         for part in &path.parts {
             if let PathPart::Index(index) = part {
                 self.expr(index);
@@ -127,10 +151,22 @@ impl Mentions {
             Ast::Mux(condition, then, other) => {
                 [condition, then, other].into_iter().for_each(|part| self.expr(part));
             }
-            Ast::Call(_, args) => args.iter().for_each(|arg| self.expr(arg)),
+            Ast::Call(name, args) => {
+                self.called.insert(name.value.clone());
+                args.iter().for_each(|arg| self.expr(arg));
+            }
             Ast::Number { .. } | Ast::Bool(_) => {}
         }
     }
+}
+
+/// The first name of a path, and its last where there is more than one; elements of a stack are one.
+fn field(path: &Path) -> (String, Option<String>) {
+    let mut names = path.parts.iter().filter_map(|part| match part {
+        PathPart::Name(name) => Some(name.value.clone()),
+        PathPart::Index(_) => None,
+    });
+    (names.next().unwrap_or_default(), names.next_back())
 }
 
 /// The name of a field of metadata, or `std.name`.

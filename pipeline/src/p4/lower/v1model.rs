@@ -41,12 +41,13 @@ impl Lower<'_> {
         bind_all(&scope, &parser.params, &values);
         self.main_parser(parser, scope);
         let ((), verify) =
-            self.apart(|lower| lower.v1_block(&blocks[1], &[hdr.clone(), meta.clone()]));
+            self.apart(|lower| lower.architecture_block(&blocks[1], &[hdr.clone(), meta.clone()]));
         let (egress_spec, egress) = (self.new_meta("egress_spec", 9, span), Half::Egress);
         let egress = self.standard(standard, &egress_spec, &error, egress, span);
         self.epilogue = self.ingress_end(&spec, span);
-        let ((), mut body) =
-            self.apart(|lower| lower.v1_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress]));
+        let ((), mut body) = self.apart(|lower| {
+            lower.architecture_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress])
+        });
         let mut statements = begin;
         statements.extend(verify);
         statements.append(&mut body);
@@ -65,9 +66,9 @@ impl Lower<'_> {
         span: SourceSpan,
     ) {
         let ((), computed) =
-            self.apart(|lower| lower.v1_block(&blocks[4], &[hdr.clone(), meta.clone()]));
+            self.apart(|lower| lower.architecture_block(&blocks[4], &[hdr.clone(), meta.clone()]));
         let ((), left) =
-            self.apart(|lower| lower.v1_block(&blocks[5], &[Val::Packet, hdr.clone()]));
+            self.apart(|lower| lower.architecture_block(&blocks[5], &[Val::Packet, hdr.clone()]));
         let drops = {
             let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
             let drop = ast::Stmt { kind: Made::Drop(None), span };
@@ -76,8 +77,9 @@ impl Lower<'_> {
         self.epilogue = vec![drops];
         self.epilogue.extend(computed);
         self.epilogue.extend(left);
-        let ((), mut body) =
-            self.apart(|lower| lower.v1_block(&blocks[3], &[hdr.clone(), meta.clone(), egress]));
+        let ((), mut body) = self.apart(|lower| {
+            lower.architecture_block(&blocks[3], &[hdr.clone(), meta.clone(), egress])
+        });
         let mut seen = super::scan::Mentions::default();
         seen.statements(&self.unit, &body);
         for (name, of_device) in INGRESS_ONLY {
@@ -99,7 +101,7 @@ impl Lower<'_> {
     }
 
     /// A control of the architecture: in place, or as a block of its own if it returns.
-    fn v1_block(&mut self, block: &Rc<BlockVal>, values: &[Val]) {
+    pub(super) fn architecture_block(&mut self, block: &Rc<BlockVal>, values: &[Val]) {
         let DeclKind::Control(control) = &block.decl.kind else { return };
         let scope = self.block_scope(block, &control.constructor);
         bind_all(&scope, &control.params, values);
@@ -175,11 +177,8 @@ impl Lower<'_> {
             ("digest", [_, data]) => {
                 let ty = self.type_of(&data.value);
                 let value = self.eval(&data.value);
-                let wanted = match &ty {
-                    Type::Struct(of) => of.decl.name.value.to_string(),
-                    _ => "message".to_owned(),
-                };
-                self.digest(&value, &ty, &wanted, span);
+                let (wanted, full) = self.digest_names(&ty);
+                self.digest(&value, &ty, &wanted, full, span);
             }
             ("clone_preserving_field_list", [_, session, list]) => {
                 let ty = self.type_of(&session.value);
@@ -199,11 +198,26 @@ impl Lower<'_> {
                 }
             }
             _ => {
+                if let Some(value) = self.psa_function(name, args, span) {
+                    return value;
+                }
                 let text = format!("the extern function `{name}` is not supported");
                 self.unsupported(span, text);
             }
         }
         Val::Nothing
+    }
+
+    /// The name of a digest of `ty` in the program, and its name for control: those of its
+    /// struct, as p4c's P4Info has them.
+    fn digest_names(&self, ty: &Type) -> (String, String) {
+        match ty {
+            Type::Struct(of) => {
+                let name = &of.decl.name.value;
+                (name.to_string(), self.root.full(&of.decl.annotations, name))
+            }
+            _ => ("message".to_owned(), "digest".to_owned()),
+        }
     }
 
     fn mark_to_drop(&mut self, standard: &Expr, span: SourceSpan) {
@@ -276,13 +290,13 @@ impl Lower<'_> {
     }
 }
 
-fn bind_all(scope: &super::env::Env, params: &[Param], values: &[Val]) {
+pub(super) fn bind_all(scope: &super::env::Env, params: &[Param], values: &[Val]) {
     for (param, value) in params.iter().zip(values) {
         scope.bind(param.id, value.clone());
     }
 }
 
-fn plain_meta(place: &AstExpr) -> Option<String> {
+pub(super) fn plain_meta(place: &AstExpr) -> Option<String> {
     match &place.value {
         ast::Ast::Path(path) => path.plain()?.strip_prefix("meta.").map(str::to_owned),
         _ => None,
