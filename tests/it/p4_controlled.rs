@@ -335,10 +335,7 @@ fn packets_and_digests_have_the_metadata_and_types_of_p4() {
         }),
     };
     controller
-        .write(vec![
-            insert(Message::TableEntry(punt)),
-            insert(Message::DigestEntry(digest.clone())),
-        ])
+        .write(vec![insert(Message::TableEntry(punt)), insert(Message::DigestEntry(digest))])
         .unwrap();
     let configured =
         controller.read(vec![Message::DigestEntry(p4::DigestEntry::default())]).unwrap();
