@@ -25,6 +25,7 @@ pub mod server;
 pub mod service;
 pub mod status;
 pub mod stream;
+pub mod tls;
 pub mod translate;
 pub mod value;
 pub mod watch;

@@ -58,6 +58,7 @@ mod p4_info;
 mod p4runtime;
 mod p4runtime_fuzz;
 mod p4runtime_more;
+mod p4runtime_tls;
 mod packets;
 mod pages;
 mod ports;

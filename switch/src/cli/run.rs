@@ -19,7 +19,6 @@ use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
 use crate::p4runtime::pack;
-use crate::p4runtime::server::Bound;
 use crate::ports::{PortSpec, files};
 use crate::program::{self, DeviceOptions, Loaded, Place};
 
@@ -34,6 +33,7 @@ pub(super) fn run(args: &RunArgs) -> Status {
 }
 
 fn start(args: &RunArgs) -> Result<Status, String> {
+    args.check_addresses()?;
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(mut loaded) = first(args, &place)? else { return Ok(Status::Wrong) };
     if let Some(config) = &mut loaded.config {
@@ -62,7 +62,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     // Before anything is opened: who is told that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     // What takes more than a running switch has, and no thread, comes before it is confined.
-    let controllers = args.p4runtime.map(Bound::to).transpose()?;
+    let controllers = steer::controllers(args)?;
     let socket = steer::socket(args, &loaded.program.name)?;
     let confinement = confined::confinement(args, &loaded, &specs, socket.as_ref())?;
     let namespace = steer::namespace(args, &loaded, confinement.clone())?;

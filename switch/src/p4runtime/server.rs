@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
-use tonic::transport::Server;
+use tonic::transport::{Server, ServerTlsConfig};
 
 use super::device::Device;
 use super::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -29,21 +29,28 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    server: Server,
 }
 
 impl Bound {
-    /// Takes the address.
+    /// Takes the address, for TLS or for clients in the clear.
     ///
     /// # Errors
-    /// It cannot be had.
-    pub fn to(address: SocketAddr) -> Result<Bound, String> {
+    /// It cannot be had, or the certificates and the key are none that fit.
+    pub fn to(address: SocketAddr, tls: Option<ServerTlsConfig>) -> Result<Bound, String> {
+        let server = match tls {
+            Some(tls) => server().tls_config(tls).map_err(|error| {
+                format!("--tls-cert, --tls-key, --tls-client-ca: {}", cause(&error))
+            })?,
+            None => server(),
+        };
         let refused = |error: std::io::Error| {
             format!("--p4runtime {address}: {error}: take another port, or 0 for any free one")
         };
         let listener = TcpListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        Ok(Bound { listener, address })
+        Ok(Bound { listener, address, server })
     }
 
     /// Where it listens.
@@ -76,9 +83,9 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
             let listener = UnixListenerStream::new(listener);
             tokio::spawn(server().add_routes(routes.clone()).serve_with_incoming(listener));
         }
-        let Some(bound) = listeners.address else { return std::future::pending().await };
+        let Some(mut bound) = listeners.address else { return std::future::pending().await };
         let listener = TcpListenerStream::new(tokio::net::TcpListener::from_std(bound.listener)?);
-        let served = server().add_routes(routes).serve_with_incoming(listener).await;
+        let served = bound.server.add_routes(routes).serve_with_incoming(listener).await;
         served.map_err(std::io::Error::other)
     };
     let thread = std::thread::Builder::new().name("controllers".into());
@@ -92,4 +99,13 @@ fn server() -> Server {
         .max_concurrent_streams(CALLS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .tcp_nodelay(true)
+}
+
+/// The innermost reason, which is the one that names what is wrong.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(inner) = error.source() {
+        error = inner;
+    }
+    error.to_string()
 }

@@ -42,13 +42,26 @@ pub struct RunArgs {
     /// Record every port into this pcapng file: in, out and dropped (with reason and queue depth). One port: 1=veth0,capture=FILE.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Serve the counters to Prometheus on this loopback address, as in 127.0.0.1:9101 (port 0: any free one).
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    /// Serve the counters to Prometheus on this address, as in 127.0.0.1:9101 (port 0: any free one); one that other machines reach needs
+    /// --insecure.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub metrics: Option<SocketAddr>,
-    /// Serve P4Runtime on this loopback address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
-    /// registers, groups and packets, and replace the program.
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    /// Serve P4Runtime on this address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
+    /// registers, groups and packets, and replace the program. One that other machines reach needs --tls-cert, or --insecure.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub p4runtime: Option<SocketAddr>,
+    /// Serve --p4runtime with TLS: the certificate of the switch, and those that lead to its authority, in PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["p4runtime", "tls_key"])]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Serve only clients with a certificate of these authorities, in PEM (mutual TLS).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Serve addresses that other machines reach without TLS: who reaches --p4runtime steers the switch.
+    #[arg(long)]
+    pub insecure: bool,
     /// Serve gNMI on the address of --p4runtime: names, states and counters of the ports.
     #[arg(long, requires = "p4runtime")]
     pub gnmi: bool,
@@ -109,18 +122,36 @@ fn control(text: &str) -> Result<Choice, String> {
     if text.is_empty() { Ok(Choice::Default) } else { text.parse() }
 }
 
-/// An address that only this machine reaches.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let address: SocketAddr =
-        text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9101".to_owned())?;
-    if address.ip().is_loopback() {
-        return Ok(address);
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9101".to_owned())
+}
+
+impl RunArgs {
+    /// Whether each address that other machines reach has TLS, or is meant to be open.
+    ///
+    /// # Errors
+    /// One has neither; the text says what to give.
+    pub fn check_addresses(&self) -> Result<(), String> {
+        let open = |address: &Option<SocketAddr>| {
+            address.filter(|address| !address.ip().is_loopback() && !self.insecure)
+        };
+        if let Some(address) = open(&self.metrics) {
+            return Err(format!(
+                "--metrics {address}: {} is no loopback address, and the page has no password: use 127.0.0.1:{} and a proxy, or --insecure",
+                address.ip(),
+                address.port()
+            ));
+        }
+        match open(&self.p4runtime) {
+            Some(address) if self.tls_cert.is_none() => Err(format!(
+                "--p4runtime {address}: {} is no loopback address, and who reaches it steers the switch: give --tls-cert, --tls-key and \
+                 --tls-client-ca, use 127.0.0.1:{}, or --insecure in a network that nobody else reaches",
+                address.ip(),
+                address.port()
+            )),
+            _ => Ok(()),
+        }
     }
-    Err(format!(
-        "{} is no loopback address, and what is served there has no password: use 127.0.0.1:{} and a proxy",
-        address.ip(),
-        address.port()
-    ))
 }
 
 /// What becomes of MAC control frames.

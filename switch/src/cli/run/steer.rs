@@ -17,6 +17,7 @@ use crate::p4runtime::device::Device;
 use crate::p4runtime::persist::{self, Begun};
 use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::{self, Bound, Listeners};
+use crate::p4runtime::tls;
 use crate::program::Loaded;
 
 /// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
@@ -35,6 +36,15 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, St
             }
         },
     }
+}
+
+/// Takes the address for controllers, with TLS where its files are named.
+pub(super) fn controllers(args: &RunArgs) -> Result<Option<Bound>, String> {
+    let Some(address) = args.p4runtime else { return Ok(None) };
+    let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+    let client_ca = args.tls_client_ca.as_deref();
+    let tls = files.map(|(cert, key)| tls::Files { cert, key, client_ca }.read()).transpose()?;
+    Bound::to(address, tls).map(Some)
 }
 
 /// Serves those who steer the switch; the file of the socket is to be kept until it ends.
@@ -64,7 +74,12 @@ pub(super) fn serve(
     server::serve(Listeners { address, socket: listener.flatten() }, device, services)?;
     if let Some(place) = place {
         let gnmi = if args.gnmi { ", with gNMI" } else { "" };
-        say(&format!("P4Runtime on {place}, device {}{gnmi}", args.device_id));
+        let tls = match (&args.tls_cert, &args.tls_client_ca) {
+            (None, _) => "",
+            (Some(_), None) => ", with TLS",
+            (Some(_), Some(_)) => ", with TLS for clients with a certificate",
+        };
+        say(&format!("P4Runtime on {place}, device {}{gnmi}{tls}", args.device_id));
     }
     Ok(file)
 }

@@ -1,0 +1,52 @@
+//! TLS of the server for controllers: certificates and keys from PEM files (RFC 7468).
+//!
+//! Not the protocol, which is rustls's (TLS 1.2, RFC 5246, and 1.3, RFC 8446). The files are read once, before the switch
+//! gives up its privileges, so a new certificate needs a restart.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+
+/// The longest file that is read; a chain of certificates has a few kilobytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// A client that has not finished its handshake after this is cut off.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The files of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// The certificate of the switch, and those that lead to its authority.
+    pub cert: &'a Path,
+    /// Its private key.
+    pub key: &'a Path,
+    /// The authorities whose clients are served; none: every client is.
+    pub client_ca: Option<&'a Path>,
+}
+
+impl Files<'_> {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// One cannot be read; the text names its option. What is in them is checked by the server that gets them.
+    pub fn read(self) -> Result<ServerTlsConfig, String> {
+        let identity =
+            Identity::from_pem(pem("--tls-cert", self.cert)?, pem("--tls-key", self.key)?);
+        let config = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
+        let Some(authorities) = self.client_ca else { return Ok(config) };
+        Ok(config.client_ca_root(Certificate::from_pem(pem("--tls-client-ca", authorities)?)))
+    }
+}
+
+fn pem(option: &str, path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("{option} {}: {why}", path.display());
+    let metadata = fs::metadata(path).map_err(|error| failed(&error))?;
+    if !metadata.is_file() {
+        return Err(failed(&"this is no file"));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(failed(&"a PEM file of at most 1 MiB is expected"));
+    }
+    fs::read(path).map_err(|error| failed(&error))
+}
