@@ -118,7 +118,7 @@ pub enum Command {
         2=tap:tap0\n\nPort kinds: xdp:IF raw:IF pnet:IF tap:IF pcap:FILE; a bare interface name \
         picks the fastest that works and says which. SIGUSR1 prints the counters; Ctrl-C prints \
         them and leaves nothing behind.")]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// The same with the arguments of bmv2's simple_switch_grpc, for scripts of Mininet and PTF.
     #[command(
         after_help = "Example: wireyard simple-switch-grpc -i 1@veth0 -i 2@veth2 --no-p4 -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 255\n\nA link \

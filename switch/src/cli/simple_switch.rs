@@ -82,7 +82,7 @@ fn translate(args: &SimpleSwitchArgs) -> Result<(RunArgs, Vec<String>), String> 
     }
     let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
     match cli.command {
-        Command::Run(run) => Ok((RunArgs { start, ..run }, notes)),
+        Command::Run(run) => Ok((RunArgs { start, ..*run }, notes)),
         _ => Err("`run` takes these arguments".into()),
     }
 }

@@ -256,9 +256,31 @@ impl PauseSender {
         self.stopped = wanted;
         self.refresh_at = match wanted {
             0 => Time::MAX,
-            _ => now + Span::from_ps((config.quanta.span(rate).as_ps() / 2).max(1)),
+            _ => now + PauseSender::refresh_after(config, rate),
         };
         frame
+    }
+
+    /// Time from an XOFF to its repetition: half of what it announces, so that one lost frame does not resume the peer.
+    fn refresh_after(config: &FlowControlConfig, rate: BitsPerSec) -> Span {
+        Span::from_ps((config.quanta.span(rate).as_ps() / 2).max(1))
+    }
+
+    /// Leaves out a repetition due at `at` whose successor is due by `now` too: a loop that comes late says once what is
+    /// true by then, where one frame for each missed period would only fill the control queue.
+    pub(crate) fn skips_refresh(
+        &mut self,
+        at: Time,
+        now: Time,
+        config: &FlowControlConfig,
+        rate: BitsPerSec,
+    ) -> bool {
+        let next = at + PauseSender::refresh_after(config, rate);
+        let skipped = next <= now;
+        if skipped {
+            self.refresh_at = next;
+        }
+        skipped
     }
 }
 

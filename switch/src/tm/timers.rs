@@ -148,6 +148,11 @@ impl<P: Default> Tm<P> {
     fn refresh_flow_control(&mut self, at: Time, id: PortId) {
         let few_slots = self.slots.used() >= resume_at_slots(&self.config);
         let port = &mut self.ports[id.index()];
+        let flow = port.config.flow_control;
+        let rate = port.quantum_rate();
+        if rate.is_some_and(|rate| port.pause_tx.skips_refresh(at, self.now, &flow, rate)) {
+            return;
+        }
         for group in &mut port.groups {
             if let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) {
                 resume_group(group, pool, few_slots);

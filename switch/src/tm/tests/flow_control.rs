@@ -231,8 +231,12 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
         tm.advance(Time::from_ps(n * half));
         assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
     }
+    // Whoever comes late by many of them says it once.
+    let late = Time::from_ps(200 * half);
+    tm.advance(late);
+    assert_eq!((tm.next_event(), tm.next_event()), (said(xoff), None));
+    assert_eq!(tm.next_deadline(), Due::At(Time::from_ps(201 * half)));
     // Arrivals within the response time are expected, later ones come from a peer that does not obey.
-    let late = Time::from_ps(3 * half);
     tm.enqueue(late, 1, &to(CLASS, 1_000)).unwrap();
     let counters = tm.port(PortId(0)).unwrap().groups[3].counters;
     assert_eq!((counters.after_xoff, counters.not_honoured), (1, 1));
