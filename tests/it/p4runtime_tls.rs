@@ -28,8 +28,8 @@ impl Keys {
         )
         .unwrap();
         let all = [("ca", None), ("other", None), ("switch", Some("ca")), ("client", Some("ca"))];
-        let made = all.into_iter().chain([("stranger", Some("other"))]);
-        made.map(|(name, signer)| keys.certificate(name, signer)).all(|made| made).then_some(keys)
+        let mut made = all.into_iter().chain([("stranger", Some("other"))]);
+        made.all(|(name, signer)| keys.certificate(name, signer)).then_some(keys)
     }
 
     fn certificate(&self, name: &str, signer: Option<&str>) -> bool {
