@@ -60,7 +60,7 @@ root() {
 
 bench() { cargo bench --workspace --locked -- --warm-up-time 0.5 --measurement-time 1 --sample-size 10; }
 
-# The optimiser is told how often what runs (rustc book, profile-guided optimization). Two builds: one that counts, one that knows.
+# The optimiser gets how often each part runs (rustc book, profile-guided optimization). Two builds: one that counts, one that uses the counts.
 guided() {
   local work=$PWD/target/guided llvm profdata
   llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

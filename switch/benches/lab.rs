@@ -80,7 +80,7 @@ fn incast(criterion: &mut Criterion) {
         // Past the first cuts of all rates and their recovery.
         let mut until = Time::ZERO + Span::from_ms(40);
         let before = run_until(&mut lab, until);
-        // What one step delivers, and polls, is told by the first.
+        // What one step delivers, and polls, the first one shows.
         let start = delivered(&mut lab);
         until += STEP;
         let events = run_until(&mut lab, until) - before;

@@ -364,12 +364,12 @@ fn through_program(kind: &str, stop: &AtomicBool) {
         core.add_port(number, port).unwrap();
     }
     loaded.set_queues(&mut core, &[1, 2]).unwrap();
-    let mut tell = |event: Event<'_>, _: &Workers| {
+    let mut handle = |event: Event<'_>, _: &Workers| {
         if let Event::Turn { stop: end, .. } = event {
             *end = stop.load(Ordering::Relaxed);
         }
     };
-    live::run(&mut core, &mut Workers::one().unwrap(), None, &mut tell).unwrap();
+    live::run(&mut core, &mut Workers::one().unwrap(), None, &mut handle).unwrap();
 }
 
 /// Two AF_XDP sockets, and addresses that go round: fill, receive, send, completion.

@@ -18,6 +18,7 @@ pub mod checks;
 pub mod compare;
 pub mod engine;
 pub mod fabric;
+pub mod failure_trace;
 pub mod foreign;
 pub mod glance;
 pub mod host;
@@ -38,7 +39,7 @@ pub mod tap;
 pub mod theory;
 mod thresholds;
 pub mod ways;
-pub mod witness;
+
 pub mod workload;
 
 pub use engine::{Lab, Outcome, Pulse};

@@ -122,7 +122,7 @@ fn a_device_is_heard_from_all_workers() {
     }
     assert_eq!((digests, packets, idle), ([10, 10], 10, 1));
     assert_eq!(stream.lost(), 0);
-    wait_until("a reader that lags is told", || lagging.lost() > 0);
+    wait_until("a reader that lags is notified", || lagging.lost() > 0);
     assert!(lagging.try_next().is_some());
     rig.end();
     assert!(stream.next(Duration::from_secs(5)).is_none() && stream.has_ended());

@@ -57,7 +57,7 @@ fn every_command_takes_engine_and_level() {
     std::fs::write(&pcap, file).expect("writes");
     let from = format!("1={}", pcap.display());
     let mut outputs = Vec::new();
-    let mut stories = Vec::new();
+    let mut traces = Vec::new();
     for engine in ["interp", "jit", "auto"] {
         for level in ["0", "1", "2"] {
             let with = |arguments: &[&str]| {
@@ -72,15 +72,15 @@ fn every_command_takes_engine_and_level() {
             let out = folder.path().join(format!("{engine}{level}.pcap"));
             with(&["replay", ROUTER, "--in", &from, "--out", &format!("2={}", out.display())]);
             outputs.push(std::fs::read(out).expect("a capture"));
-            stories.push((level, with(&["trace", ROUTER, "--hex", FRAME])));
+            traces.push((level, with(&["trace", ROUTER, "--hex", FRAME])));
         }
     }
     assert!(outputs[0].len() > hex.len(), "a packet left");
     assert!(outputs.iter().all(|output| *output == outputs[0]));
-    for (level, story) in &stories {
-        let same = stories.iter().filter(|(other, _)| other == level);
-        assert!(same.into_iter().all(|(_, other)| other == story), "stories at level {level}");
-        assert!(story.contains("out of port 2"), "{story}");
+    for (level, trace) in &traces {
+        let same = traces.iter().filter(|(other, _)| other == level);
+        assert!(same.into_iter().all(|(_, other)| other == trace), "traces at level {level}");
+        assert!(trace.contains("out of port 2"), "{trace}");
     }
 }
 
@@ -117,7 +117,7 @@ fn without_executable_memory_the_interpreter_runs_and_says_so() {
     assert!(jit.out.contains("--engine auto"), "{}", jit.out);
 }
 
-/// A live switch is told by its compiling thread, and forwards on.
+/// The compiling thread notifies a live switch, which forwards on.
 #[test]
 fn a_live_switch_without_executable_memory_says_so() {
     let name = "a_live_switch_without_executable_memory_says_so";

@@ -111,11 +111,11 @@ fn what_cannot_be_run_is_refused_at_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = lab(&[&scenario(folder.path(), GOOD), "--check"]);
     good.expect(0, &[]);
-    for &(right, wrong, told) in WRONG {
+    for &(right, wrong, expected) in WRONG {
         let text = GOOD.replacen(right, wrong, 1);
         assert_ne!(text, GOOD, "{right}");
         let ended = lab(&[&scenario(folder.path(), &text)]);
-        ended.expect(2, told).expect(2, &["scenario.yaml:"]);
+        ended.expect(2, expected).expect(2, &["scenario.yaml:"]);
         assert!(ended.out.is_empty(), "nothing was run: {}", ended.out);
     }
 }
@@ -155,11 +155,11 @@ fn what_is_too_large_is_refused_before_it_is_built() {
     let folder = tempfile::tempdir().expect("a folder");
     lab(&[&scenario(folder.path(), GOOD), "--check"]).expect(0, &[]);
     let began = std::time::Instant::now();
-    for &(right, wrong, told) in TOO_LARGE {
+    for &(right, wrong, expected) in TOO_LARGE {
         let text = GOOD.replacen(right, wrong, 1);
         assert_ne!(text, GOOD, "{right}");
         let ended = lab(&[&scenario(folder.path(), &text), "--check"]);
-        ended.expect(2, told).expect(2, &["scenario.yaml:"]);
+        ended.expect(2, expected).expect(2, &["scenario.yaml:"]);
     }
     // Each takes milliseconds; building one of them took from 16 s to for ever.
     let most = std::time::Duration::from_secs(2 * TOO_LARGE.len() as u64);
@@ -193,8 +193,8 @@ fn what_is_wrong_in_a_file_of_flows_is_shown_at_its_cell() {
         std::fs::write(folder.path().join("flows.csv"), rows).expect("writes the flows");
         lab(&[&scenario(folder.path(), &text), "--json"])
     };
-    for (rows, told) in WRONG_FLOWS {
-        run(rows).expect(2, told).expect(2, &["flows.csv:"]);
+    for (rows, expected) in WRONG_FLOWS {
+        run(rows).expect(2, expected).expect(2, &["flows.csv:"]);
     }
     let rows = "from,to,bytes,start_us\r\nh1, sink ,5000,0\r\n\r\nh2,sink,7000,1.5";
     let ended = run(rows);

@@ -36,7 +36,7 @@ fn a_lossless_class_never_loses_in_silence() {
             "nothing was run",
         ],
     );
-    // Who insists is told of the first loss, and the run has failed.
+    // `allow_lossy_headroom` lets it start; it fails at the first loss.
     let insisting =
         SILENT_LOSS.replace("    preset:", "    allow_lossy_headroom: true\n    preset:");
     let ended = lab(&[&scenario(folder.path(), &insisting)]);
@@ -53,8 +53,8 @@ fn a_lossless_class_never_loses_in_silence() {
             "forward to port 17, 1082 bytes\ndropped: queue_threshold\n  0000  02 00 00 00 00 11",
         ],
     );
-    let stories = ended.err.matches("ingress: port").count();
-    assert_eq!(stories, 1, "one packet, one story: {}", ended.err);
+    let traces = ended.err.matches("ingress: port").count();
+    assert_eq!(traces, 1, "one packet, one trace: {}", ended.err);
     assert!(ended.out.contains("FAIL  check lossless breaks"), "{}", ended.out);
 }
 
@@ -172,6 +172,6 @@ fn a_deadlock_is_shown_with_a_packet_that_waits_in_it() {
             "forward to port 1, 1082 bytes\nit has been waiting since in s1->s2 queue 3",
         ],
     );
-    let story = std::fs::read_to_string(format!("{out}/packet.txt")).expect("the story");
-    assert!(ended.err.contains(story.trim_end()), "{story}");
+    let trace = std::fs::read_to_string(format!("{out}/packet.txt")).expect("the trace");
+    assert!(ended.err.contains(trace.trim_end()), "{trace}");
 }

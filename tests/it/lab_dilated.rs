@@ -57,10 +57,10 @@ fn a_network_ten_and_a_thousand_times_slower_behaves_as_the_fast_one() {
 #[test]
 fn a_factor_that_cannot_be_is_refused_at_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (factor, told) in [("7", "no whole number of bit/s"), ("0", "expected 1 to 1000000")] {
+    for (factor, expected) in [("7", "no whole number of bit/s"), ("0", "expected 1 to 1000000")] {
         let path = scenario(folder.path(), &INCAST.replace("FACTOR", factor));
         let ended = lab(&[&path]);
         assert_eq!(ended.status, Some(2), "{}", ended.err);
-        assert!(ended.err.contains(told) && ended.err.contains("dilate: "), "{}", ended.err);
+        assert!(ended.err.contains(expected) && ended.err.contains("dilate: "), "{}", ended.err);
     }
 }

@@ -48,7 +48,7 @@ fn background_traffic_has_a_class_and_a_rate_of_its_own() {
 #[test]
 fn settings_that_cannot_be_are_refused_at_their_place() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (right, wrong, told) in [
+    for (right, wrong, expected) in [
         ("of: h3", "of: h9", "there is no host `h9`"),
         ("{ of: h3,", "{ of: [h3, h3],", "`h3` is in `hosts` twice"),
         ("of: h3,", "of: h3, transport: rocev1,", "has no key `transport`"),
@@ -62,7 +62,7 @@ fn settings_that_cannot_be_are_refused_at_their_place() {
     ] {
         let text = MIXED.replacen(right, wrong, 1);
         assert_ne!(text, MIXED, "{right}");
-        lab(&[&scenario(folder.path(), &text), "--check"]).expect(2, &[told, "scenario.yaml:"]);
+        lab(&[&scenario(folder.path(), &text), "--check"]).expect(2, &[expected, "scenario.yaml:"]);
     }
 }
 

@@ -34,17 +34,17 @@ impl Rig {
         let network = private_network(test)?;
         cables(2);
         let (work, jobs): (_, Receiver<Box<dyn FnOnce() + Send>>) = channel();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let name = test.to_owned();
         let far = thread::spawn(move || {
             let network = private_network(&name);
             let thread = std::fs::read_link("/proc/thread-self").expect("/proc");
             let number = thread.file_name().expect("a number").to_str().expect("digits").to_owned();
-            tell.send(number).expect("the test waits");
+            sender.send(number).expect("the test waits");
             jobs.into_iter().for_each(|job| job());
             drop(network);
         });
-        let there = told.recv().expect("the thread runs");
+        let there = receiver.recv().expect("the thread runs");
         ip(&format!("link set host2 netns {there}"));
         ip("addr add 192.0.2.1/24 dev host1");
         let (one, two) = (format!("1={kind}:sw1"), format!("2={kind}:sw2"));
@@ -66,12 +66,12 @@ impl Rig {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Receiver<T> {
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let job = Box::new(move || {
-            let _ = tell.send(job());
+            let _ = sender.send(job());
         });
         self.work.as_ref().expect("it runs").send(job).expect("the thread runs");
-        told
+        receiver
     }
 
     /// Sends so many bytes by TCP from host 1 to host 2, who sees them unharmed; bits a second.

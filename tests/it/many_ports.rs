@@ -109,7 +109,7 @@ fn two_hundred_and_fifty_six_raw_ports_hear() {
     every_port_hears("two_hundred_and_fifty_six_raw_ports_hear", "raw", 256);
 }
 
-/// A port that comes later has its share too; one that cannot have its least is told the numbers, and the others go on.
+/// A port that comes later has its share too; one that cannot have its least gets the numbers in its error, and the others go on.
 #[test]
 fn a_port_that_comes_later_has_its_share_or_is_told() {
     let Some(_network) = private_network("a_port_that_comes_later_has_its_share_or_is_told") else {
@@ -143,8 +143,8 @@ fn a_port_that_comes_later_has_its_share_or_is_told() {
     }
     write(4);
     switch.signal("HUP");
-    let told = "its rings need 128 chunks of packet memory at least (64 to receive, 64 to send); of 4480 chunks (8960 KiB) 0 are left";
-    switch.await_text(told, SOON);
+    let expected = "its rings need 128 chunks of packet memory at least (64 to receive, 64 to send); of 4480 chunks (8960 KiB) 0 are left";
+    switch.await_text(expected, SOON);
     switch.await_text("--packet-memory 9216KiB", SOON);
     let hello = frame(5, 1);
     hosts[4].send(std::slice::from_ref(&hello));

@@ -444,15 +444,21 @@ fn a_backup_takes_over_and_only_the_primary_writes() {
     assert_eq!(denied.code(), Code::PermissionDenied);
     let (mut new, standing) = Controller::connect(&rig.address, 9).unwrap();
     assert_eq!(standing, 0);
-    let FromDevice::Arbitration(told) = old.next_message().unwrap() else { panic!("not told") };
-    assert_eq!(told.status.map(|status| status.code), Some(Code::AlreadyExists as i32));
+    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    assert_eq!(arbitration.status.map(|status| status.code), Some(Code::AlreadyExists as i32));
     assert_eq!(old.write(vec![insert(entry.clone())]).unwrap_err().code(), Code::PermissionDenied);
     new.write(vec![insert(entry)]).unwrap();
     let started = std::time::Instant::now();
     drop(new);
-    let FromDevice::Arbitration(told) = old.next_message().unwrap() else { panic!("not told") };
-    let FromDevice::Arbitration(_) = backup.next_message().unwrap() else { panic!("not told") };
-    assert!(told.status.is_some_and(|status| status.code != 0), "5 is below 9");
+    let FromDevice::Arbitration(arbitration) = old.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    let FromDevice::Arbitration(_) = backup.next_message().unwrap() else {
+        panic!("no notification")
+    };
+    assert!(arbitration.status.is_some_and(|status| status.code != 0), "5 is below 9");
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     rig.switch.end("TERM").expect(0, &[]);
 }

@@ -99,7 +99,7 @@ fn survives_deletion(kind: &str) {
     let error = switch.error();
     assert!(matches!(error, PortError::Gone { .. }), "{error}");
     assert!(error.to_string().contains(&format!("{kind}:sw")), "{error}");
-    assert!(switch.receive_unexpected().is_empty(), "told once");
+    assert!(switch.receive_unexpected().is_empty(), "reported once");
     let now = switch.now();
     assert_eq!(switch.port.link_state(now), LinkState::Gone);
     let mut lost = vec![switch.frame(&frame(&[], 60))];
@@ -127,7 +127,7 @@ fn survives_down_and_up(kind: &str) {
         let error = switch.error();
         assert!(matches!(error, PortError::Down { .. }), "{error}");
         assert!(error.to_string().contains("ip link set sw up"), "{error}");
-        assert!(switch.receive_unexpected().is_empty(), "told once");
+        assert!(switch.receive_unexpected().is_empty(), "reported once");
         assert_eq!(switch.port.link_state(switch.now()), LinkState::Down);
         ip("link set sw up");
         switch.await_link_up();
@@ -443,7 +443,7 @@ mod tap {
         ip("link del sw");
         let error = switch.error();
         assert!(matches!(error, PortError::Gone { .. }), "{error}");
-        assert!(switch.receive_unexpected().is_empty(), "told once");
+        assert!(switch.receive_unexpected().is_empty(), "reported once");
         ip("tuntap add sw mode tap");
         ip("link set sw up");
         let mut host = Wire::open("raw:sw");

@@ -218,8 +218,8 @@ impl Rig {
         };
         std::fs::write(&file, bytes).expect("a file");
         let command = json!({ "do": "memory", "bytes": bytes.len(), "file": seen_as });
-        let told = self.end(who).tell(command);
-        let of = |name: &str| told[name].clone();
+        let answer = self.end(who).tell(command);
+        let of = |name: &str| answer[name].clone();
         Region { key: of("key"), local_key: of("local_key"), va: of("va"), file, seen_as }
     }
 

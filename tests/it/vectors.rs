@@ -71,7 +71,7 @@ fn parse_then_emit_is_identical() {
     }
 }
 
-/// Where the vectors' names are in the header libraries. Nothing: the field is told in `special`.
+/// Where the vectors' names are in the header libraries. Nothing: `special` names the field.
 fn path(name: &str, link: LinkType) -> Option<&'static str> {
     if link == LinkType::Opa {
         return Some(match name {

@@ -30,7 +30,7 @@ pub(super) fn run(args: &CheckArgs) -> Status {
         }
         Err(Failure::Rejected(rejected)) => {
             let Rejected { diagnostics, files } = *rejected;
-            tell(&diagnostics, &files, args.json);
+            report(&diagnostics, &files, args.json);
             if !args.json {
                 super::complain(&diagnostics.summary());
             }
@@ -173,7 +173,7 @@ fn show_checked(checked: &Checked, args: &CheckArgs) -> Status {
     }
 }
 
-fn tell(diagnostics: &Diagnostics, files: &Files, as_json: bool) {
+fn report(diagnostics: &Diagnostics, files: &Files, as_json: bool) {
     if as_json {
         print_json(&json::to_json(diagnostics, files));
     } else {

@@ -168,14 +168,14 @@ impl Job<'_> {
             return Ok(());
         }
         let place = Place { number, time_ns: i128::from(now) - i128::from(first) };
-        let mut tell = true;
+        let mut is_shown = true;
         if self.args.verify_crc {
             let verdict = decoded.verdict();
             self.sums.add(&verdict);
             // Sums are what is asked for; a line only where something is wrong.
-            tell = self.args.json || self.args.tree || !verdict.wrong.is_empty();
+            is_shown = self.args.json || self.args.tree || !verdict.wrong.is_empty();
         }
-        if tell {
+        if is_shown {
             self.shown += 1;
             let text = text(self.args, &decoded, place);
             self.out.write_all(shown(self.args, &text).as_bytes())?;

@@ -262,8 +262,8 @@ fn finish(args: &LabArgs, runs: &[Run]) -> Result<Status, String> {
                 "check {} failed at {} with seed {}: {}",
                 violation.check, violation.at, run.seed, violation.what
             ));
-            if let Some(story) = &run.story {
-                say(story.trim_end());
+            if let Some(trace) = &run.packet_trace {
+                say(trace.trim_end());
             }
         }
     }

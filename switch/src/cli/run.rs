@@ -59,7 +59,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         files::check(&specs, &loaded.sources())?;
     }
     let duration = duration(args.duration)?;
-    // Before anything is opened: who is told that it runs can end it.
+    // Before anything is opened: whoever reads that it runs can end it.
     let signals = Signals::catch(true).map_err(|e| format!("signals: {e}"))?;
     // What takes more than a running switch has, and no thread, comes before it is confined.
     let controllers = steer::controllers(args)?;
@@ -124,7 +124,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         let linux = linux.as_ref().map(Handle::report);
         Statistics { linux, ..workers.statistics(core) }
     };
-    let mut tell = |event: Event<'_>, workers: &Workers| match event {
+    let mut handle = |event: Event<'_>, workers: &Workers| match event {
         Event::Message(message) => say(&message),
         Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
             Some(Ok(())) => {}
@@ -138,7 +138,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         Event::Turn { core, now, .. } => {
             confined::report(&mut refusals);
             match file.as_mut().and_then(|file| file.poll(core, now)) {
-                Some(Ok(told)) => told.iter().for_each(|text| say(text)),
+                Some(Ok(changes)) => changes.iter().for_each(|text| say(text)),
                 Some(Err(why)) => complain(&why),
                 None => {}
             }
@@ -147,7 +147,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             }
         }
     };
-    let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut tell);
+    let result = live::run_until(&mut core, &mut workers, duration, &signals, &mut handle);
     let statistics = all(&workers, &mut core);
     counters::show(&core, &statistics, args.entry_counters, args.json);
     result.map_err(|e| format!("the run loop: {e}"))?;

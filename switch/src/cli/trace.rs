@@ -1,4 +1,4 @@
-//! `trace`: the story of one packet.
+//! `trace`: the trace of one packet.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &TraceArgs) -> Status {
     };
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(loaded) = load_from(&place) else { return Status::Wrong };
-    if let Err(message) = tell(args, &loaded, &frames) {
+    if let Err(message) = show(args, &loaded, &frames) {
         complain(&message);
         return Status::Wrong;
     }
@@ -106,10 +106,10 @@ pub(super) fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     digits.chunks(2).map(|pair| Ok((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
 }
 
-fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String> {
+fn show(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String> {
     let longest = frames.frames.iter().map(Vec::len).max().unwrap_or(0) as u32;
     let memory = MemoryConfig::for_frames(256, longest.max(9216), 256);
-    // Without passes the story has every statement of the program.
+    // Without passes the trace has every statement of the program.
     let options = DeviceOptions { memory, opt_level: 0, ..DeviceOptions::default() };
     let core = device(loaded, Some(&args.engine), MacControl::Port, options)?;
     let configured = loaded.config.iter().flat_map(|config| config.ports.keys().copied());
@@ -129,7 +129,7 @@ fn tell(args: &TraceArgs, loaded: &Loaded, frames: &Frames) -> Result<(), String
     let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
     let mut core = core;
     loaded.set_queues(&mut core, &numbers)?;
-    // The story is that of the frames given.
+    // The trace is that of the frames given.
     core.end_generators(false);
     let mut sandbox = Sandbox::new(core, &ports)?;
     let Some((last, before)) = frames.frames.split_last() else {

@@ -34,13 +34,13 @@ const ALL_NODES: u128 = 0xff02_0000_0000_0000_0000_0000_0000_0001;
 /// `ff02::1:ff00:0`, to which the low 24 bits of the target are added.
 const SOLICITED_NODE: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
 
-/// Question or answer.
+/// Request or reply (RFC 826 `ar$op`, RFC 4861 4.3 and 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Who has `target`?
-    Asks,
+    Request,
     /// `sender` has it.
-    Tells,
+    Reply,
 }
 
 /// A question about an address, or its answer.
@@ -64,13 +64,13 @@ impl Message {
     /// A question.
     pub fn ask(sender_mac: Mac, sender: u128, target: u128, vlan: Option<u16>) -> Message {
         let target_mac = Mac::default();
-        Message { kind: Kind::Asks, vlan, sender_mac, sender, target_mac, target }
+        Message { kind: Kind::Request, vlan, sender_mac, sender, target_mac, target }
     }
 
     /// The answer to a question: the address asked for is at `mac`.
     pub fn answer(&self, mac: Mac) -> Message {
         Message {
-            kind: Kind::Tells,
+            kind: Kind::Reply,
             vlan: self.vlan,
             sender_mac: mac,
             sender: self.target,
@@ -208,8 +208,8 @@ impl Form {
         let out = out.get_mut(..bytes)?;
         out.fill(0);
         let (dst, op) = match message.kind {
-            Kind::Asks => (Mac([0xff; 6]), 1),
-            Kind::Tells => (message.target_mac, 2),
+            Kind::Request => (Mac([0xff; 6]), 1),
+            Kind::Reply => (message.target_mac, 2),
         };
         self.build_front(message, dst, ETHER_TYPE_ARP, out);
         for (slot, value) in self.arp_kind().into_iter().zip(ARP_KIND) {
@@ -235,8 +235,8 @@ impl Form {
         let address = |slot: Slot| mapped(Ipv4Addr::from_bits(slot.read(frame) as u32));
         Some(Message {
             kind: match self.arp.op.read(frame) {
-                1 => Kind::Asks,
-                2 => Kind::Tells,
+                1 => Kind::Request,
+                2 => Kind::Reply,
                 _ => return None,
             },
             vlan: self.vlan(frame),
@@ -257,15 +257,15 @@ impl Form {
         out.fill(0);
         // An answer to a host that tests its own address goes to everybody.
         let (dst_mac, dst, kind, flags, asked, option) = match message.kind {
-            Kind::Asks => {
+            Kind::Request => {
                 let dst = SOLICITED_NODE | message.target & 0xff_ffff;
                 (multicast_mac(dst), dst, SOLICITATION, 0, message.target, OPTION_SOURCE)
             }
-            Kind::Tells if message.target == 0 => {
+            Kind::Reply if message.target == 0 => {
                 let dst = ALL_NODES;
                 (multicast_mac(dst), dst, ADVERTISEMENT, OVERRIDE, message.sender, OPTION_TARGET)
             }
-            Kind::Tells => {
+            Kind::Reply => {
                 let (mac, dst) = (message.target_mac, message.target);
                 (mac, dst, ADVERTISEMENT, SOLICITED_OVERRIDE, message.sender, OPTION_TARGET)
             }
@@ -328,7 +328,7 @@ impl Form {
                 Some(Message::ask(sender_mac, src, asked, vlan))
             }
             ADVERTISEMENT => Some(Message {
-                kind: Kind::Tells,
+                kind: Kind::Reply,
                 vlan,
                 sender_mac: link_address(OPTION_TARGET).unwrap_or(from),
                 sender: asked,

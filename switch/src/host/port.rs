@@ -435,12 +435,12 @@ impl EndPointPort {
     fn take_message(&mut self, message: &Message) {
         let ours = self.config.addresses.contains(&message.target);
         match message.kind {
-            Kind::Asks if ours => {
+            Kind::Request if ours => {
                 self.counters.neighbour_answers += 1;
                 self.say(message.answer(self.config.mac));
             }
-            Kind::Asks => {}
-            Kind::Tells => {
+            Kind::Request => {}
+            Kind::Reply => {
                 let room = self.neighbours.len() < NEIGHBOURS_MAX;
                 match self.neighbours.iter_mut().find(|(at, _)| *at == message.sender) {
                     Some((_, mac)) => *mac = message.sender_mac,

@@ -136,7 +136,7 @@ pub fn run(
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,
         // It is not run again: what the kernel did once it does not do twice.
-        story: None,
+        packet_trace: None,
         report,
         captures: lab.captures(),
         entries: lab.entries().to_vec(),

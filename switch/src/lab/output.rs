@@ -41,8 +41,8 @@ pub fn write(folder: &Folder, below: &str, run: &Run) -> Result<Vec<PathBuf>, St
     for (name, text) in &run.foreign {
         put((*name).to_owned(), text.as_bytes())?;
     }
-    if let Some(story) = &run.story {
-        put("packet.txt".to_owned(), story.as_bytes())?;
+    if let Some(trace) = &run.packet_trace {
+        put("packet.txt".to_owned(), trace.as_bytes())?;
     }
     for table in &report.tables {
         put(format!("tables/{}.csv", file_name(&table.title)), csv::table(table).as_bytes())?;

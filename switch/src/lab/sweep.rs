@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::build::Options;
 use super::engine::{Lab, Outcome, Pulse};
+use super::failure_trace;
 use super::foreign;
 use super::queues::{self, Wrong};
 use super::results::{self, About, BadExpectation};
 use super::scenario::Scenario;
-use super::witness;
 use crate::program::EngineKind;
 use crate::report::{Cell, Column, Report, Table, Unit, stats};
 
@@ -20,8 +20,8 @@ pub struct Run {
     pub seed: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// The story of the packet that broke a check.
-    pub story: Option<String>,
+    /// The trace of the packet that broke a check.
+    pub packet_trace: Option<String>,
     /// Its report, with verdicts.
     pub report: Report,
     /// Captures by name of the link.
@@ -73,9 +73,9 @@ pub fn run(
     let scenario = &scenario.with_seed(options.seed);
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
     let outcome = lab.run(pulse);
-    let story = match &outcome {
+    let packet_trace = match &outcome {
         Outcome::Failed(violation) if scenario.fails.as_deref() != Some(violation.check) => {
-            witness::tell(&mut lab, options, violation, pulse)
+            failure_trace::of(&mut lab, options, violation, pulse)
         }
         _ => None,
     };
@@ -94,7 +94,7 @@ pub fn run(
     Ok(Run {
         seed: options.seed.unwrap_or(scenario.seed),
         outcome,
-        story,
+        packet_trace,
         report,
         foreign: foreign::files(&lab),
         captures: lab.captures(),

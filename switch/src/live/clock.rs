@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_taken_out_and_told() {
+    fn a_stall_is_taken_out_and_reported() {
         let mut clock = DeviceClock::start(1);
         clock.step(STEP);
         thread::sleep(Duration::from_millis(30));

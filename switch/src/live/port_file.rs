@@ -131,7 +131,7 @@ impl PortFile {
         let (mut closing, mut before) = (Vec::new(), Vec::new());
         for (number, spec) in prepared.in_the_way() {
             let (port, error) = core.detach_port(now, number)?;
-            prepared.told.extend(error.map(|error| error.to_string()));
+            prepared.messages.extend(error.map(|error| error.to_string()));
             closing.push(port);
             before.push((number, spec));
         }
@@ -183,12 +183,12 @@ impl PortFile {
         now: Time,
         prepared: Prepared,
     ) -> Result<Vec<String>, String> {
-        let Prepared { ports, old, changes, detached, mut told } = prepared;
+        let Prepared { ports, old, changes, detached, mut messages } = prepared;
         let (mut kept, mut closing) = (Vec::new(), Vec::new());
         for (number, spec) in &old {
             if !detached.contains(number) {
                 let (mut port, error) = core.detach_port(now, *number)?;
-                told.extend(error.map(|error| error.to_string()));
+                messages.extend(error.map(|error| error.to_string()));
                 let moves =
                     |change: &Change| matches!(change.source, Source::Kept(n) if n == *number);
                 match changes.iter().any(moves) {
@@ -199,7 +199,7 @@ impl PortFile {
                     false => closing.push(port),
                 }
             }
-            told.push(format!("port {number} ({spec}) was removed"));
+            messages.push(format!("port {number} ({spec}) was removed"));
         }
         for Change { number, spec, source } in changes {
             let opened = match source {
@@ -216,15 +216,15 @@ impl PortFile {
             };
             let Some(opened) = opened else { continue };
             let notices = attach_opened(core, number, &spec, opened);
-            told.push(format!("port {number} ({spec}) was added"));
-            told.extend(notices.unwrap_or_else(|why| vec![why]));
+            messages.push(format!("port {number} ({spec}) was added"));
+            messages.extend(notices.unwrap_or_else(|why| vec![why]));
         }
         close_elsewhere(core, closing);
-        if told.is_empty() {
-            told.push(format!("{}: no port changed", self.text.path.display()));
+        if messages.is_empty() {
+            messages.push(format!("{}: no port changed", self.text.path.display()));
         }
         self.ports = ports;
-        Ok(told)
+        Ok(messages)
     }
 }
 

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
-    told: Instant,
+    shown_at: Instant,
     is_shown: bool,
     stop: Arc<AtomicBool>,
 }
@@ -51,7 +51,7 @@ impl Progress {
         }
         let now = Instant::now();
         let is_shown = !quiet && std::io::stderr().is_terminal();
-        Ok(Progress { began: now, told: now, is_shown, stop })
+        Ok(Progress { began: now, shown_at: now, is_shown, stop })
     }
 
     /// True when the user wants it to end.
@@ -71,8 +71,8 @@ impl Progress {
 
     /// Virtual time is `now` of `end`; says so now and then. False when the user wants it to end.
     pub fn pulse(&mut self, now: Time, end: Time) -> bool {
-        if self.is_shown && self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
+        if self.is_shown && self.shown_at.elapsed() >= EVERY {
+            self.shown_at = Instant::now();
             let (virtual_s, real_s) = (now.as_ps() as f64 / 1e12, self.seconds());
             let share = virtual_s / (end.as_ps() as f64 / 1e12).max(f64::MIN_POSITIVE);
             let left = if share > 0.0 { real_s / share - real_s } else { f64::NAN };

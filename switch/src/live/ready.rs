@@ -24,8 +24,8 @@ pub(super) struct Ready {
     changes: Option<u64>,
     /// All ports are asked always: nothing has to be looked at but the bell.
     asks_all: bool,
-    /// The end of a sleep has reported who is readable.
-    is_told: bool,
+    /// `numbers` are those that ended the sleep just over.
+    is_fresh: bool,
 }
 
 impl Ready {
@@ -37,7 +37,7 @@ impl Ready {
         let waiter = Waiter::on(&[])?;
         waiter.add(bell.as_raw_fd(), BELL)?;
         let (names, numbers) = (Vec::new(), Vec::new());
-        Ok(Ready { waiter, names, numbers, changes: None, asks_all: false, is_told: false })
+        Ok(Ready { waiter, names, numbers, changes: None, asks_all: false, is_fresh: false })
     }
 
     /// Waits on the ports that came since the last call. With `again`, on ports too that were opened again by themselves, because
@@ -59,7 +59,7 @@ impl Ready {
     /// # Errors
     /// The kernel's.
     pub(super) fn numbers(&mut self, bell: &Bell) -> io::Result<&[u16]> {
-        if !std::mem::take(&mut self.is_told) {
+        if !std::mem::take(&mut self.is_fresh) {
             self.numbers.clear();
             if !self.asks_all {
                 self.look(bell)?;
@@ -86,7 +86,7 @@ impl Ready {
     pub(super) fn sleep(&mut self, bell: &Bell, most: Duration) -> io::Result<()> {
         poll::wait(&[self.waiter.as_raw_fd()], most)?;
         self.look(bell)?;
-        self.is_told = true;
+        self.is_fresh = true;
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ impl Streams {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Tells controllers what they are now, in this order.
+    /// Notifies controllers of what they are now, in this order.
     pub fn notify(&self, device: u64, notices: Vec<Notice>) {
         let mut senders = self.senders();
         for notice in notices {

@@ -63,9 +63,9 @@ struct How<'a> {
     place: &'a Place,
     /// The text of the script, under the name that it was given by.
     source: &'a Arc<SourceFile>,
-    /// Trace every packet. A packet that is traced is done by the interpreter, so that a
-    /// script is told only after it failed.
-    told: bool,
+    /// Trace every packet. The interpreter runs a packet that is traced, so that a
+    /// script is traced only after it failed.
+    traced: bool,
 }
 
 /// Runs a script file on one engine at one optimisation level.
@@ -86,13 +86,13 @@ pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) ->
         Err(error) => return Outcome::Malformed(format!("{shown}:{error}")),
     };
     let source = &Arc::new(SourceFile { name: shown.to_string(), text });
-    let how = How { engine, level, place, source, told: false };
+    let how = How { engine, level, place, source, traced: false };
     match run_lines(path, &lines, how) {
         Ok(packets) => Outcome::Passed { packets },
         Err((line, Stop::Failed(report))) => {
-            match run_lines(path, &lines, How { told: true, ..how }) {
-                Err((line, Stop::Failed(told))) => {
-                    Outcome::Failed(format!("{shown}:{line}: {told}"))
+            match run_lines(path, &lines, How { traced: true, ..how }) {
+                Err((line, Stop::Failed(report))) => {
+                    Outcome::Failed(format!("{shown}:{line}: {report}"))
                 }
                 _ => Outcome::Failed(format!(
                     "{shown}:{line}: {report}\nwith a trace, which the interpreter does, the script \
@@ -154,14 +154,14 @@ struct Script {
     punted: Vec<Punted>,
     drops_before: BTreeMap<String, u64>,
     /// By line of the packet, when they are wanted.
-    stories: Option<Vec<(usize, String)>>,
+    traces: Option<Vec<(usize, String)>>,
     nodes: Vec<(u16, Vec<u16>)>,
     groups: BTreeMap<u16, (bool, Vec<Member>)>,
 }
 
 impl Script {
     fn start(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, Stop> {
-        let How { engine, level, place, source, told } = how;
+        let How { engine, level, place, source, traced } = how;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
@@ -218,7 +218,7 @@ impl Script {
             arrived: BTreeMap::new(),
             punted: Vec::new(),
             drops_before: BTreeMap::new(),
-            stories: told.then(Vec::new),
+            traces: traced.then(Vec::new),
             nodes: Vec::new(),
             groups: BTreeMap::new(),
         })
@@ -289,7 +289,7 @@ impl Script {
         }
         self.packets += 1;
         let mut recorder = Recorder::default();
-        let trace = self.stories.is_some().then_some(&mut recorder as &mut dyn TraceSink);
+        let trace = self.traces.is_some().then_some(&mut recorder as &mut dyn TraceSink);
         let sent = match port {
             TestPort::Port(port) => self.sandbox.send(port, bytes, self.now, trace),
             TestPort::Cpu => self.sandbox.send_from_cpu(bytes, self.now, trace),
@@ -299,8 +299,8 @@ impl Script {
                 .to_owned()
                 .into());
         }
-        if let Some(stories) = &mut self.stories {
-            stories.push((self.line, text::packet_trace(&self.program, &recorder.events)));
+        if let Some(traces) = &mut self.traces {
+            traces.push((self.line, text::packet_trace(&self.program, &recorder.events)));
         }
         self.collect();
         Ok(())
@@ -347,7 +347,7 @@ impl Script {
         }
         self.compare_punts()?;
         self.compare_drops()?;
-        self.stories.iter_mut().for_each(Vec::clear);
+        self.traces.iter_mut().for_each(Vec::clear);
         Ok(())
     }
 
@@ -412,10 +412,10 @@ impl Script {
     }
 
     fn failed(&self, mut report: String, cause: Option<usize>) -> Stop {
-        let stories = self.stories.as_deref().unwrap_or_default();
-        let cause = cause.or(stories.last().map(|(line, _)| *line));
-        for (line, story) in stories.iter().filter(|(line, _)| Some(*line) == cause) {
-            report.push_str(&format!("\nthe packet of line {line}:\n{story}"));
+        let traces = self.traces.as_deref().unwrap_or_default();
+        let cause = cause.or(traces.last().map(|(line, _)| *line));
+        for (line, trace) in traces.iter().filter(|(line, _)| Some(*line) == cause) {
+            report.push_str(&format!("\nthe packet of line {line}:\n{trace}"));
         }
         Stop::Failed(report)
     }

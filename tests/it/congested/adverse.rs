@@ -109,7 +109,7 @@ fn a_pause_storm_is_told_dropped_and_over() {
     assert_eq!(dropped(&report, None), 50, "{report:#}");
 }
 
-/// A peer that goes on in spite of pauses: told to stop, counted, and what is beyond the headroom dropped by name.
+/// A peer that goes on in spite of pauses: paused, counted, and what is beyond the headroom dropped by name.
 #[test]
 fn a_peer_that_ignores_pauses_loses_its_own_packets() {
     let test = "a_peer_that_ignores_pauses_loses_its_own_packets";

@@ -149,6 +149,7 @@ fn packet_memory_that_is_refused_is_told() {
     command.arg(format!("--as={}", 1u64 << 30)).arg(wireyard()).args(["run", PROGRAM]);
     command.args(["--port", "1=raw:no-such-port", "--config"]).arg(&file);
     let ended = command.current_dir(workspace_root()).output().expect("prlimit runs");
-    let told = ["packet memory: the system has no", "`packet_slots` of `qos:`: 1000000 packets"];
-    Ended::of(&ended).expect(2, &told);
+    let expected =
+        ["packet memory: the system has no", "`packet_slots` of `qos:`: 1000000 packets"];
+    Ended::of(&ended).expect(2, &expected);
 }

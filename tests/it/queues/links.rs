@@ -31,8 +31,8 @@ fn a_link_that_is_cut_drops_its_queue_and_nothing_else() {
     assert!((1..6).contains(&left), "{left} left before");
     fars[1].set_down(true);
     fabric.cores[0].check_links(at(21));
-    let told = fabric.cores[0].take_messages();
-    assert!(told.len() == 1 && told[0].contains("port 2 (line) is down"), "{told:?}");
+    let messages = fabric.cores[0].take_messages();
+    assert!(messages.len() == 1 && messages[0].contains("port 2 (line) is down"), "{messages:?}");
     assert_eq!(fabric.cores[0].drops("port_down"), 20 - left);
     fars[0].send(at(22), &frame(1, 2, 26, 0, 20, 1000));
     fabric.run_until(at(1000));
@@ -59,9 +59,9 @@ fn a_pause_storm_is_told_dropped_and_over() {
     // 65,535 quanta at 1 Gbit/s are 33 ms.
     fars[1].send(at(22), &pfc(3, 65_535));
     fabric.run_until(at(3_000));
-    let told = fabric.cores[0].take_messages();
+    let messages = fabric.cores[0].take_messages();
     let storm = "port 2 (line): queue 3 is kept paused by its peer (PFC storm): its packets are dropped until it ends";
-    assert_eq!(told, [storm]);
+    assert_eq!(messages, [storm]);
     let sent = left + fars[1].count() as u64;
     assert_eq!(fabric.cores[0].drops("watchdog_storm"), 20 - sent);
     assert_eq!(fars[2].count(), 20, "the other port goes on");

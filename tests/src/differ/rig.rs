@@ -46,7 +46,7 @@ impl std::fmt::Display for Way {
     }
 }
 
-/// What the program told the device.
+/// What the program asked of the device.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     messages: Vec<(u32, Vec<u128>)>,
@@ -70,13 +70,13 @@ impl Device for Heard {
     }
 }
 
-/// Tells the story of every so many packets, by the low bits of their time.
-struct Story {
+/// Traces one of so many packets, by the low bits of their time.
+struct Sampled {
     every: usize,
     events: Vec<Event>,
 }
 
-impl TraceSink for Story {
+impl TraceSink for Sampled {
     fn wants(&mut self, packet: &Descriptor, _: &[u8], _: bool) -> bool {
         self.every > 0 && (packet.ingress_ns as usize).is_multiple_of(self.every)
     }
@@ -109,7 +109,7 @@ pub struct Rig {
     pub way: Way,
     /// The state of the program.
     pub state: State,
-    /// What the program told the device.
+    /// What the program asked of the device.
     pub heard: Heard,
     /// There is path-specialised code, of a control at least.
     pub specialised: bool,
@@ -162,7 +162,7 @@ impl Rig {
         Ok(Rig { way, state, heard, specialised, engine, workers, memory, held, open })
     }
 
-    /// A burst through a pass, or two, on a worker; returns the story of what was traced.
+    /// A burst through a pass, or two, on a worker; returns the events of what was traced.
     pub fn run(
         &mut self,
         worker: usize,
@@ -171,7 +171,7 @@ impl Rig {
         pass: Pass,
         traced: usize,
     ) -> Vec<Event> {
-        let mut story = Story { every: traced, events: Vec::new() };
+        let mut sampled = Sampled { every: traced, events: Vec::new() };
         let count = self.workers.len();
         let Some((worker, memory)) = self.workers.get_mut(worker % count) else {
             return Vec::new();
@@ -181,7 +181,7 @@ impl Rig {
             worker: &mut *worker,
             memory,
             device: &mut self.heard,
-            trace: if traced > 0 { Some(&mut story) } else { None },
+            trace: if traced > 0 { Some(&mut sampled) } else { None },
         };
         match pass {
             Pass::Ingress => self.engine.ingress(&mut cx, packets, meta),
@@ -190,7 +190,7 @@ impl Rig {
         }
         // A worker that learns waits for the others, and here nobody else runs.
         worker.release();
-        story.events
+        sampled.events
     }
 
     /// A packet just received, if there is memory.
@@ -238,14 +238,14 @@ impl Rig {
     /// Changes the tables one by one, and everything else; says what became of each change.
     pub fn change(&mut self, change: &Resolved, how: How, now: Time) -> Vec<String> {
         self.release();
-        let mut told = Vec::new();
+        let mut results = Vec::new();
         for update in &change.updates {
             let done = self.state.tables().batch(&[with(update, how)], now);
-            told.push(format!("{done:?}"));
+            results.push(format!("{done:?}"));
         }
         let rest = Resolved { updates: Vec::new(), ..change.clone() };
-        told.push(format!("{:?}", rest.apply(&self.state)));
-        told
+        results.push(format!("{:?}", rest.apply(&self.state)));
+        results
     }
 
     /// Removes entries that were not hit for long; says which.

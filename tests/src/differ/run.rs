@@ -183,8 +183,8 @@ impl Bench {
         for (n, burst) in case.packets.chunks(size).enumerate() {
             while let Some((_, how, change)) = changes.next_if(|(before, ..)| *before <= n * size) {
                 let now = Time::from_ns(self.now_ns);
-                let told = self.same("a change", |rig| rig.change(change, *how, now))?;
-                for line in told {
+                let results = self.same("a change", |rig| rig.change(change, *how, now))?;
+                for line in results {
                     self.seen.changed[usize::from(line.starts_with("Err"))] += 1;
                 }
             }
@@ -219,13 +219,13 @@ impl Bench {
         what: &str,
         mut each: impl FnMut(&mut Rig) -> Vec<String>,
     ) -> Result<Vec<String>, String> {
-        let mut told: Vec<Vec<String>> = self.rigs.iter_mut().map(&mut each).collect();
-        for (rig, other) in self.rigs.iter().zip(&told) {
-            if *other != told[0] {
-                return Err(format!("{}: {what}\n  {:?}\n  {other:?}", rig.way, told[0]));
+        let mut results: Vec<Vec<String>> = self.rigs.iter_mut().map(&mut each).collect();
+        for (rig, other) in self.rigs.iter().zip(&results) {
+            if *other != results[0] {
+                return Err(format!("{}: {what}\n  {:?}\n  {other:?}", rig.way, results[0]));
             }
         }
-        Ok(told.swap_remove(0))
+        Ok(results.swap_remove(0))
     }
 
     /// A burst through ingress, again as often as it asks, and through egress.
@@ -438,11 +438,12 @@ fn compare(
         }
     }
     let same = *a == *b && *a_meta == *b_meta && originals.0.is_some() == originals.1.is_some();
-    let told = if same { String::new() } else { format!("{a:?}\n{a_meta:?}\n{b:?}\n{b_meta:?}") };
+    let results =
+        if same { String::new() } else { format!("{a:?}\n{a_meta:?}\n{b:?}\n{b_meta:?}") };
     (a.buf, b.buf) = bufs;
     (a_meta.original, b_meta.original) = originals;
     if !same {
-        return Err(format!("descriptors\n{told}"));
+        return Err(format!("descriptors\n{results}"));
     }
     let (a, b) = (rig_a.bytes(a), rig_b.bytes(b));
     if (a_meta.verdict() != Verdict::Drop || a_meta.clone_count > 0) && a != b {

@@ -75,7 +75,7 @@ pub(super) struct Prepared {
     /// Old ports that the device does not have any more.
     pub(super) detached: Vec<u16>,
     /// What the user should know.
-    pub(super) told: Vec<String>,
+    pub(super) messages: Vec<String>,
 }
 
 impl fmt::Debug for Prepared {
@@ -141,7 +141,7 @@ pub(super) fn prepare(
         ports: ports.to_vec(),
         changes: Vec::new(),
         detached: Vec::new(),
-        told: Vec::new(),
+        messages: Vec::new(),
         old,
     };
     for (number, spec) in missing_in(ports, known) {

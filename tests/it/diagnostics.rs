@@ -1,4 +1,4 @@
-//! What a user is told of small mistakes: in a script, a port, a configuration, an argument, at run time.
+//! What is reported of small mistakes: in a script, a port, a configuration, an argument, at run time.
 
 use std::fs;
 use std::path::Path;
@@ -34,22 +34,22 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 fn a_trace_tells_what_an_index_outside_does() {
     let folder = tempfile::tempdir().unwrap();
     let program = write(folder.path(), "program.yaml", PROGRAM);
-    let told = run(&["trace", &program, "--hex", FRAME]);
-    told.expect(0, &[]);
+    let output = run(&["trace", &program, "--hex", FRAME]);
+    output.expect(0, &[]);
     for line in [
         "r[5].value = 0x1 (ignored: outside)",
         "read r[5] (outside: it reads as 0)",
         "count k[5] (ignored: outside)",
         "meter m[5]: red (outside)",
     ] {
-        assert!(told.out.contains(line), "no `{line}` in {}", told.out);
+        assert!(output.out.contains(line), "no `{line}` in {}", output.out);
     }
     let inside =
         write(folder.path(), "inside.yaml", &PROGRAM.replace("meta.at = 5", "meta.at = 3"));
-    let told = run(&["trace", &inside, "--hex", FRAME]);
-    told.expect(0, &[]);
-    assert!(told.out.contains("meter m[3]: green\n"), "{}", told.out);
-    assert!(!told.out.contains("outside"), "{}", told.out);
+    let output = run(&["trace", &inside, "--hex", FRAME]);
+    output.expect(0, &[]);
+    assert!(output.out.contains("meter m[3]: green\n"), "{}", output.out);
+    assert!(!output.out.contains("outside"), "{}", output.out);
 }
 
 /// A script of one statement, on one engine.
@@ -203,8 +203,8 @@ qos: { preset: sonic_azure, port_defaults: { pfc_enable: [3] } }
 ";
     let ended = run(&["check", "--config", &write(folder.path(), "switch.yaml", text)]);
     ended.expect(0, &[]);
-    let told = ended.out.lines().filter(|line| line.starts_with("warning: port")).count();
-    assert_eq!(told, 2, "{}", ended.out);
+    let output = ended.out.lines().filter(|line| line.starts_with("warning: port")).count();
+    assert_eq!(output, 2, "{}", ended.out);
     assert!(ended.out.ends_with("2 ports, with queues; 2 warnings\n"), "{}", ended.out);
 }
 
@@ -231,13 +231,13 @@ fn a_header_that_is_not_included_is_named_with_its_library() {
         ended.err
     };
     let rest = "parser:\n  start: { extract: ethernet }\ningress:\n  - if: ipv4.valid\n    then: [ drop ]\n";
-    let told = says(&format!("pipeline: x\n{rest}"));
+    let output = says(&format!("pipeline: x\n{rest}"));
     for help in ["`ethernet` has it: `include: [ethernet]`", "`ip` has it: `include: [ip]`"] {
-        assert!(told.contains(help), "no {help} in {told}");
+        assert!(output.contains(help), "no {help} in {output}");
     }
     // A word that is nearly one of the program's own is that, and one that nobody has is nothing.
-    let told = says(&format!("pipeline: x\ninclude: [ethernet, ip]\n{rest}  - ipv5.ttl = 1\n"));
-    assert!(told.contains("did you mean `ipv4`?") && !told.contains("has it"), "{told}");
+    let output = says(&format!("pipeline: x\ninclude: [ethernet, ip]\n{rest}  - ipv5.ttl = 1\n"));
+    assert!(output.contains("did you mean `ipv4`?") && !output.contains("has it"), "{output}");
 }
 
 #[test]
@@ -344,9 +344,9 @@ fn an_entry_has_rates_of_its_own() {
     for engine in ["interp", "jit"] {
         run(&["test", &script, "--engine", engine]).expect(0, &[]);
     }
-    let told = run(&["trace", &program, "--entries", &entries, "--hex", &frame(2)]);
-    told.expect(0, &[]);
-    assert!(told.out.contains("table rates: hit, entry 1, green"), "{}", told.out);
+    let output = run(&["trace", &program, "--entries", &entries, "--hex", &frame(2)]);
+    output.expect(0, &[]);
+    assert!(output.out.contains("table rates: hit, entry 1, green"), "{}", output.out);
     // What `fmt` writes is the same program.
     let dumped = run(&["dump", &program, "--stage", "ast"]);
     assert!(dumped.out.contains("meter: { cir: 1pps, cbs: 1, ebs: 1 }"), "{}", dumped.out);

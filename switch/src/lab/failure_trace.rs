@@ -2,7 +2,7 @@
 //!
 //! A run keeps no traces: they would cost more than the run. It is a function of build, seed and scenario instead, so it is run
 //! again: once to see after which event the check no longer holds, once more with the trace on at that device and instant. Nothing
-//! is judged here, that is [`super::checks`]. A check that no single packet breaks (the rate of a link) has no story.
+//! is judged here, that is [`super::checks`]. A check that no single packet breaks (the rate of a link) has no trace.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -46,10 +46,10 @@ enum Look {
     /// The first event after which the device breaks its promises; not before this instant.
     Break { after: Time },
     /// What packets do at a device, at an instant.
-    Story { moment: Moment, recorder: Recorder },
+    Trace { moment: Moment, recorder: Recorder },
 }
 
-/// Looks over the shoulder of a run.
+/// Watches a run, event by event.
 #[derive(Debug)]
 pub(super) struct Watch {
     look: Look,
@@ -61,7 +61,7 @@ impl Watch {
     pub(super) fn sink(&mut self, node: usize, now: Time) -> Option<&mut dyn TraceSink> {
         match &mut self.look {
             // A device knows its packets' times in nanoseconds.
-            Look::Story { moment, recorder }
+            Look::Trace { moment, recorder }
                 if moment.node == node && moment.at.as_ns() == now.as_ns() =>
             {
                 Some(recorder)
@@ -71,9 +71,9 @@ impl Watch {
     }
 }
 
-/// The story of the packet that broke a check, found by running `lab`'s scenario again; `None` where there is no such packet, or
+/// The trace of the packet that broke a check, found by running `lab`'s scenario again; `None` where there is no such packet, or
 /// `pulse` stopped it.
-pub fn tell(
+pub fn of(
     lab: &mut Lab,
     options: Options,
     violation: &Violation,
@@ -95,9 +95,9 @@ pub fn tell(
             watch.found?
         }
     };
-    let look = Look::Story { moment, recorder: Recorder::default() };
+    let look = Look::Trace { moment, recorder: Recorder::default() };
     match again(lab, options, look, violation.check, pulse)?.look {
-        Look::Story { moment, recorder } => Some(lab.words(&moment, &recorder.events)),
+        Look::Trace { moment, recorder } => Some(lab.words(&moment, &recorder.events)),
         Look::Break { .. } => None,
     }
 }
@@ -128,10 +128,10 @@ impl Lab {
         let Some(watch) = &mut self.watch else { return Ok(()) };
         let after = match &watch.look {
             Look::Break { after } => *after,
-            Look::Story { moment, .. } if now.as_ns() > moment.at.as_ns() => {
-                return Err(Violation::new(check, now, "told"));
+            Look::Trace { moment, .. } if now.as_ns() > moment.at.as_ns() => {
+                return Err(Violation::new(check, now, "traced"));
             }
-            Look::Story { .. } => return Ok(()),
+            Look::Trace { .. } => return Ok(()),
         };
         let is_broken = match check {
             "liveness" => !dropped.is_empty(),
@@ -173,7 +173,7 @@ impl Lab {
         None
     }
 
-    /// The story in words.
+    /// The trace in words.
     fn words(&self, moment: &Moment, events: &[Event]) -> String {
         let name = &self.scenario.fabric.nodes[moment.node].name;
         let passes = passes(events, moment.suspect.as_ref());
