@@ -194,25 +194,25 @@ impl fmt::Debug for Stream {
 
 /// Wakes a thread that waits here.
 #[derive(Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct WakeFlag {
+    is_set: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
-        *lock(&self.rung) = true;
+        *lock(&self.is_set) = true;
         self.changed.notify_all();
     }
 }
 
-impl Bell {
-    /// Waits until it is rung; false: nobody did for so long.
+impl WakeFlag {
+    /// Waits until it is set; false: nobody did within `patience`.
     fn wait(&self, patience: Duration) -> bool {
-        let rung = lock(&self.rung);
-        let waited = self.changed.wait_timeout_while(rung, patience, |rung| !*rung);
-        let (mut rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *rung)
+        let is_set = lock(&self.is_set);
+        let waited = self.changed.wait_timeout_while(is_set, patience, |is_set| !*is_set);
+        let (mut is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *is_set)
     }
 }
 
@@ -235,8 +235,8 @@ impl Stream {
 
     /// The next that is said within `patience`; `None` if nothing is, or the device has ended.
     pub fn next(&mut self, patience: Duration) -> Option<Notice> {
-        let bell = Arc::<Bell>::default();
-        let waker = Waker::from(Arc::clone(&bell));
+        let flag = Arc::<WakeFlag>::default();
+        let waker = Waker::from(Arc::clone(&flag));
         let mut left = patience;
         loop {
             self.signal.wait_by(&waker);
@@ -247,7 +247,7 @@ impl Stream {
                 return None;
             }
             let wait = left.min(LOOK_EVERY);
-            if !bell.wait(wait) {
+            if !flag.wait(wait) {
                 left -= wait;
             }
         }

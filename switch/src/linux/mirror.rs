@@ -19,7 +19,7 @@ use super::taps::{self, Tap};
 use super::{Notify, Options};
 use crate::control::{Control, DeviceEvent, Interest, Notice, PortPlace, Said, Stream};
 use crate::ports::LinkState;
-use crate::ports::sys::bell::Bell;
+use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll;
 use crate::stats::LinuxReport;
 
@@ -38,15 +38,15 @@ const TICK: Duration = Duration::from_secs(1);
 const ASKED_MOST: usize = 256;
 const RETRIED_MOST: usize = 1024;
 
-struct Doorbell(Bell);
+struct WakeFd(EventFd);
 
-impl Wake for Doorbell {
+impl Wake for WakeFd {
     fn wake(self: Arc<Self>) {
-        self.0.ring();
+        self.0.signal();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.ring();
+        self.0.signal();
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Mirror {
     notify: Notify,
     report: Arc<Mutex<LinuxReport>>,
     stream: Stream,
-    bell: Arc<Doorbell>,
+    wake_fd: Arc<WakeFd>,
     waker: Waker,
     taps: BTreeMap<u16, Tap>,
     /// Ports whose interface could not be made.
@@ -83,8 +83,8 @@ impl Mirror {
         let failed = |error: std::io::Error| format!("linux: {error}");
         let interest = Interest { packets: true, events: true, ..Interest::default() };
         let stream = control.subscribe(interest, PUNTS_MAX).map_err(|e| e.to_string())?;
-        let bell = Arc::new(Doorbell(Bell::new().map_err(failed)?));
-        let waker = Waker::from(Arc::clone(&bell));
+        let wake_fd = Arc::new(WakeFd(EventFd::new().map_err(failed)?));
+        let waker = Waker::from(Arc::clone(&wake_fd));
         let netlink = Netlink::open().map_err(|error| {
             format!(
                 "linux: the socket for news of routes: {error}: it takes root, or CAP_NET_ADMIN"
@@ -96,7 +96,7 @@ impl Mirror {
             notify,
             report,
             stream,
-            bell,
+            wake_fd,
             waker,
             taps: BTreeMap::new(),
             refused: BTreeSet::new(),
@@ -157,7 +157,7 @@ impl Mirror {
     }
 
     fn sleep(&mut self, now: Instant) {
-        self.bell.0.quiet();
+        self.wake_fd.0.clear();
         // What is said from here on rings.
         let mut context = Context::from_waker(&self.waker);
         match Pin::new(&mut self.stream).poll_next(&mut context) {
@@ -166,7 +166,7 @@ impl Mirror {
             Poll::Pending => {}
         }
         let due = self.resync_at.unwrap_or(self.tick_at).min(self.tick_at);
-        let mut fds = vec![std::os::fd::AsRawFd::as_raw_fd(&self.bell.0), self.netlink.fd()];
+        let mut fds = vec![std::os::fd::AsRawFd::as_raw_fd(&self.wake_fd.0), self.netlink.fd()];
         fds.extend(self.taps.values().map(Tap::fd));
         // Without memory for the list it looks around without rest.
         let _ = poll::wait(&fds, due.saturating_duration_since(now));

@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::ports::sys::bell::Bell;
+use crate::ports::sys::event_fd::EventFd;
 use crate::ports::sys::poll::{self, Waiter};
 
-/// The bell's name among those of ports, which are their numbers.
-const BELL: u64 = u64::MAX;
+/// The wake's name among those of ports, which are their numbers.
+const WAKE: u64 = u64::MAX;
 
 /// The descriptors of a device's ports.
 #[derive(Debug)]
@@ -22,20 +22,20 @@ pub(super) struct Ready {
     numbers: Vec<u16>,
     /// What [`Core::port_changes`] was when descriptors were added last.
     changes: Option<u64>,
-    /// All ports are asked always: nothing has to be looked at but the bell.
+    /// All ports are asked always: only the event descriptor has to be polled.
     asks_all: bool,
     /// `numbers` are those that ended the sleep just over.
     is_fresh: bool,
 }
 
 impl Ready {
-    /// Of no port yet; a sleep ends when the bell rings too.
+    /// Of no port yet; a sleep ends when the event descriptor is signalled too.
     ///
     /// # Errors
     /// Too many open files.
-    pub(super) fn with(bell: &Bell) -> io::Result<Ready> {
+    pub(super) fn with(wake: &EventFd) -> io::Result<Ready> {
         let waiter = Waiter::on(&[])?;
-        waiter.add(bell.as_raw_fd(), BELL)?;
+        waiter.add(wake.as_raw_fd(), WAKE)?;
         let (names, numbers) = (Vec::new(), Vec::new());
         Ok(Ready { waiter, names, numbers, changes: None, asks_all: false, is_fresh: false })
     }
@@ -58,34 +58,34 @@ impl Ready {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn numbers(&mut self, bell: &Bell) -> io::Result<&[u16]> {
+    pub(super) fn numbers(&mut self, wake: &EventFd) -> io::Result<&[u16]> {
         if !std::mem::take(&mut self.is_fresh) {
             self.numbers.clear();
             if !self.asks_all {
-                self.look(bell)?;
+                self.look(wake)?;
             }
         }
         Ok(&self.numbers)
     }
 
-    fn look(&mut self, bell: &Bell) -> io::Result<()> {
+    fn look(&mut self, wake: &EventFd) -> io::Result<()> {
         self.names.clear();
         self.waiter.readable(&mut self.names)?;
-        if self.names.contains(&BELL) {
-            bell.quiet();
+        if self.names.contains(&WAKE) {
+            wake.clear();
         }
         self.numbers.clear();
         self.numbers.extend(self.names.iter().filter_map(|&name| u16::try_from(name).ok()));
         Ok(())
     }
 
-    /// Sleeps until a port has something, the bell rings, or the time is over.
+    /// Sleeps until a port has something, the event descriptor is signalled, or the time is over.
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn sleep(&mut self, bell: &Bell, most: Duration) -> io::Result<()> {
+    pub(super) fn sleep(&mut self, wake: &EventFd, most: Duration) -> io::Result<()> {
         poll::wait(&[self.waiter.as_raw_fd()], most)?;
-        self.look(bell)?;
+        self.look(wake)?;
         self.is_fresh = true;
         Ok(())
     }

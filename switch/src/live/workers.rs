@@ -1,7 +1,7 @@
 //! The workers of a live switch: their threads, how one wakes another, how all are asked and ended.
 //!
 //! The first worker is the thread that called, with its loop in [`super::run`]; the others run
-//! [`work`] here. They share nothing but flags, bells and the rings between their devices. Statistics are
+//! [`work`] here. They share nothing but flags, event descriptors and the rings between their devices. Statistics are
 //! taken while all stand still, so that they add up.
 
 use std::io;
@@ -15,13 +15,13 @@ use wireyard_tables::time::{Span, Time};
 use super::ready::Ready;
 use super::{Pace, next_wait};
 use crate::core::{Core, Progress, Statistics};
-use crate::ports::sys::bell::Bell;
+use crate::ports::sys::event_fd::EventFd;
 
 /// What one worker shows the others.
 #[derive(Debug)]
-struct Seat {
-    bell: Bell,
-    /// It sleeps, or is about to: whoever has something for it rings.
+struct WorkerSlot {
+    wake_fd: EventFd,
+    /// It sleeps, or is about to: whoever has something for it signals.
     asleep: AtomicBool,
     /// All its input has ended and nothing waits.
     finished: AtomicBool,
@@ -35,10 +35,10 @@ pub(super) struct Shared {
     began: Instant,
     /// The time of day then, nanoseconds since 1970.
     began_ns: u64,
-    seats: Vec<Seat>,
+    slots: Vec<WorkerSlot>,
     stop: AtomicBool,
     asked: AtomicBool,
-    meeting: Meeting,
+    barrier: Barrier,
     messages: Mutex<Vec<String>>,
     has_messages: AtomicBool,
 }
@@ -66,18 +66,23 @@ impl Workers {
     /// # Errors
     /// No more threads or open files.
     pub fn start(others: Vec<Core>) -> Result<Workers, String> {
-        let seat = || -> io::Result<Seat> {
+        let slot = || -> io::Result<WorkerSlot> {
             let (asleep, finished) = (AtomicBool::new(false), AtomicBool::new(false));
-            Ok(Seat { bell: Bell::new()?, asleep, finished, statistics: Mutex::default() })
+            Ok(WorkerSlot {
+                wake_fd: EventFd::new()?,
+                asleep,
+                finished,
+                statistics: Mutex::default(),
+            })
         };
-        let seats = (0..=others.len()).map(|_| seat()).collect::<io::Result<Vec<_>>>();
+        let slots = (0..=others.len()).map(|_| slot()).collect::<io::Result<Vec<_>>>();
         let shared = Arc::new(Shared {
             began: Instant::now(),
             began_ns: time_of_day_ns(),
-            seats: seats.map_err(|error| format!("workers: {error}"))?,
+            slots: slots.map_err(|error| format!("workers: {error}"))?,
             stop: AtomicBool::new(false),
             asked: AtomicBool::new(false),
-            meeting: Meeting::default(),
+            barrier: Barrier::default(),
             messages: Mutex::default(),
             has_messages: AtomicBool::new(false),
         });
@@ -163,7 +168,7 @@ impl Shared {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.meeting.abandon();
+        self.barrier.abandon();
         self.wake_all();
     }
 
@@ -171,14 +176,14 @@ impl Shared {
     fn ask(&self) -> bool {
         self.asked.store(true, Ordering::SeqCst);
         self.wake_all();
-        self.meeting.meet(self.seats.len())
+        self.barrier.wait(self.slots.len())
     }
 
     /// What the others counted, who go on after it.
     fn answers(&self) -> Vec<Statistics> {
         self.asked.store(false, Ordering::SeqCst);
-        self.meeting.meet(self.seats.len());
-        self.seats.iter().filter_map(|seat| lock(&seat.statistics).take()).collect()
+        self.barrier.wait(self.slots.len());
+        self.slots.iter().filter_map(|slot| lock(&slot.statistics).take()).collect()
     }
 
     /// Lets the control of a worker's device wake the worker.
@@ -188,7 +193,7 @@ impl Shared {
     }
 
     fn wake_all(&self) {
-        self.seats.iter().for_each(|seat| seat.bell.ring());
+        self.slots.iter().for_each(|slot| slot.wake_fd.signal());
     }
 
     /// Wakes the workers, bit by number, that were given something.
@@ -198,9 +203,9 @@ impl Shared {
         }
         // Pairs with the fence in `sleep`: either we see that it sleeps, or it sees what we gave.
         fence(Ordering::SeqCst);
-        for (index, seat) in self.seats.iter().enumerate() {
-            if workers >> index & 1 == 1 && seat.asleep.swap(false, Ordering::Relaxed) {
-                seat.bell.ring();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if workers >> index & 1 == 1 && slot.asleep.swap(false, Ordering::Relaxed) {
+                slot.wake_fd.signal();
             }
         }
     }
@@ -210,11 +215,11 @@ impl Shared {
     /// # Errors
     /// Too many open files.
     pub(super) fn ready(&self, me: usize) -> io::Result<Ready> {
-        Ready::with(self.bell(me)?)
+        Ready::with(self.wake_fd(me)?)
     }
 
-    fn bell(&self, me: usize) -> io::Result<&Bell> {
-        self.seats.get(me).map(|seat| &seat.bell).ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn wake_fd(&self, me: usize) -> io::Result<&EventFd> {
+        self.slots.get(me).map(|slot| &slot.wake_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Moves what is there now on the ports that have something.
@@ -226,12 +231,12 @@ impl Shared {
         ready: &mut Ready,
     ) -> io::Result<Progress> {
         ready.watch(core, false)?;
-        let progress = core.poll_readable(now, ready.numbers(self.bell(me)?)?);
+        let progress = core.poll_readable(now, ready.numbers(self.wake_fd(me)?)?);
         self.wake(core.take_wakes());
         Ok(progress)
     }
 
-    /// Sleeps until a frame arrives, another worker rings, or the time is over.
+    /// Sleeps until a frame arrives, another worker signals, or the time is over.
     pub(super) fn sleep(
         &self,
         me: usize,
@@ -239,27 +244,27 @@ impl Shared {
         most: Span,
         ready: &mut Ready,
     ) -> io::Result<()> {
-        let Some(seat) = self.seats.get(me) else { return Ok(()) };
+        let Some(slot) = self.slots.get(me) else { return Ok(()) };
         core.before_sleep();
-        seat.asleep.store(true, Ordering::Relaxed);
+        slot.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !core.has_pending()
             && !core.has_commands()
             && !self.asked.load(Ordering::Relaxed)
             && !self.is_stopped()
         {
-            ready.sleep(&seat.bell, Duration::from_nanos(most.as_ns()))?;
+            ready.sleep(&slot.wake_fd, Duration::from_nanos(most.as_ns()))?;
         }
-        seat.asleep.store(false, Ordering::Relaxed);
+        slot.asleep.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// Says whether a worker has nothing left to do; true when no worker has.
     pub(super) fn finished(&self, me: usize, is_finished: bool) -> bool {
-        if let Some(seat) = self.seats.get(me) {
-            seat.finished.store(is_finished, Ordering::SeqCst);
+        if let Some(slot) = self.slots.get(me) {
+            slot.finished.store(is_finished, Ordering::SeqCst);
         }
-        self.seats.iter().all(|seat| seat.finished.load(Ordering::SeqCst))
+        self.slots.iter().all(|slot| slot.finished.load(Ordering::SeqCst))
     }
 
     /// Messages of the other workers.
@@ -272,13 +277,13 @@ impl Shared {
 
     /// Where all were asked to stand still: does so, with its statistics for the first.
     fn answer(&self, me: usize, core: &mut Core) {
-        if !self.asked.load(Ordering::SeqCst) || !self.meeting.meet(self.seats.len()) {
+        if !self.asked.load(Ordering::SeqCst) || !self.barrier.wait(self.slots.len()) {
             return;
         }
-        if let Some(seat) = self.seats.get(me) {
-            *lock(&seat.statistics) = Some(core.statistics());
+        if let Some(slot) = self.slots.get(me) {
+            *lock(&slot.statistics) = Some(core.statistics());
         }
-        self.meeting.meet(self.seats.len());
+        self.barrier.wait(self.slots.len());
     }
 }
 
@@ -294,12 +299,12 @@ impl Drop for Leaving<'_> {
 /// The loop of every worker but the first.
 fn work(mut core: Core, shared: &Shared, me: usize) -> (Core, Result<(), String>) {
     let _leaving = Leaving(shared);
-    let result =
-        turns(&mut core, shared, me).map_err(|error| format!("worker {}: {error}", me + 1));
+    let result = poll_until_stopped(&mut core, shared, me)
+        .map_err(|error| format!("worker {}: {error}", me + 1));
     (core, result)
 }
 
-fn turns(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
+fn poll_until_stopped(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
     let (mut pace, mut ready) = (Pace::default(), shared.ready(me)?);
     while !shared.is_stopped() {
         let now = shared.now();
@@ -322,24 +327,24 @@ fn turns(core: &mut Core, shared: &Shared, me: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// A place where all wait for each other.
+/// Where all workers wait for each other; unlike `std::sync::Barrier` it ends when one of them does.
 #[derive(Debug, Default)]
-struct Meeting {
-    state: Mutex<Attendance>,
+struct Barrier {
+    state: Mutex<BarrierState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Attendance {
+struct BarrierState {
     waiting: usize,
     round: u64,
-    /// Somebody left for good.
+    /// A worker has ended.
     is_abandoned: bool,
 }
 
-impl Meeting {
-    /// Waits until `parties` are here. False: one of them will never come.
-    fn meet(&self, parties: usize) -> bool {
+impl Barrier {
+    /// Waits until `parties` wait. False: one of the workers has ended.
+    fn wait(&self, parties: usize) -> bool {
         let mut state = lock(&self.state);
         if state.is_abandoned {
             return false;

@@ -1,14 +1,14 @@
 //! System calls of the ports, and the only `unsafe` of this crate's port code.
 //!
 //! Each part wraps one kernel interface so that its callers need no `unsafe`: [`interface`] (what the
-//! kernel knows of an interface), [`claim`] (which process has it), [`bell`] (eventfd), [`packet`] (AF_PACKET), [`tap`], [`poll`] (epoll), [`netns`] (private network namespaces), [`refused`] (system calls that a filter refuses), [`schedule`]. No
+//! kernel knows of an interface), [`claim`] (which process has it), [`event_fd`] (eventfd), [`packet`] (AF_PACKET), [`tap`], [`poll`] (epoll), [`netns`] (private network namespaces), [`refused`] (system calls that a filter refuses), [`schedule`]. No
 //! policy here: what an error means is decided by the port.
 #![allow(unsafe_code)]
 
-pub mod bell;
 pub mod bpf;
 mod btf;
 pub mod claim;
+pub mod event_fd;
 pub mod interface;
 pub mod netns;
 pub mod packet;
