@@ -23,7 +23,7 @@ mod verdicts;
 
 use std::time::Duration;
 
-use crate::lab::glance::Glance;
+use crate::lab::snapshot::Snapshot;
 use crate::program::EngineKind;
 use crate::report::Report;
 
@@ -62,7 +62,7 @@ pub trait Progress {
     /// The open loop, and the part of its time that is over.
     fn drained(&mut self, so_far: &drain::Drained, part: f64);
     /// The incast, and the part of its time that is over.
-    fn incast(&mut self, so_far: &Glance, part: f64);
+    fn incast(&mut self, so_far: &Snapshot, part: f64);
     /// Somebody wants an end.
     fn is_stopped(&self) -> bool;
 }

@@ -8,7 +8,7 @@ use super::{Status, complain, print, print_json, say};
 use crate::demo::drain::Drained;
 use crate::demo::judge::RAMP_BUCKETS;
 use crate::demo::{self, Options, Progress};
-use crate::lab::glance::Glance;
+use crate::lab::snapshot::Snapshot;
 use crate::live::Signals;
 use crate::ports::files;
 use crate::program::EngineKind;
@@ -72,7 +72,7 @@ impl Progress for ProgressLine {
         );
     }
 
-    fn incast(&mut self, so_far: &Glance, part: f64) {
+    fn incast(&mut self, so_far: &Snapshot, part: f64) {
         let line = format!(
             "queue {:>8}, allowed {:>12}, marks {}, CNPs {}, XOFFs {}, drops {}",
             Unit::Bytes.show(so_far.queue.get() as f64),

@@ -59,7 +59,8 @@ pub(super) fn run(
             pulses += 1;
             measured = Span::from_ps(pulse.now.as_ps().saturating_sub(warm_up.as_ps()));
             if pulses.is_multiple_of(every) {
-                progress.incast(&lab.glance(), pulse.now.as_ps() as f64 / pulse.end.as_ps() as f64);
+                progress
+                    .incast(&lab.snapshot(), pulse.now.as_ps() as f64 / pulse.end.as_ps() as f64);
             }
             !progress.is_stopped()
         },

@@ -8,16 +8,16 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::Span;
 
 use super::addresses::port_mac;
-use super::board::Board;
+use super::arrival_index::ArrivalIndex;
 use super::cable::{CablePort, Cabling};
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
 use super::link::{self, Direction};
 use super::memory;
 use super::queues::switch_qos;
+use super::routes::{LINKS, Routes, Target};
 use super::scenario::{Scenario, Transport};
 use super::tap::Tap;
-use super::ways::{LINKS, Target, Ways};
 use crate::core::Core;
 use crate::host::GateId;
 use crate::ports::{LinkType, Port};
@@ -48,7 +48,7 @@ pub(super) struct Devices {
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
     /// What arrives where.
-    pub(super) board: Arc<Board>,
+    pub(super) arrival_index: Arc<ArrivalIndex>,
     /// What switches run, without entries.
     pub(super) base: Loaded,
     /// Entries files of the switches, by name: for who wants to look.
@@ -68,7 +68,7 @@ pub(super) fn devices(
     let memory = memory::make(scenario)?;
     let base = load_program(scenario)?;
     let mut adapters = host::Adapters::default();
-    let ways = Ways::new(&scenario.fabric);
+    let routes = Routes::new(&scenario.fabric);
     let target = Target::new(scenario, &base.program);
     if target.telemetry.is_none()
         && scenario.flows.iter().any(|flow| scenario.sender(flow).telemetry())
@@ -84,7 +84,7 @@ pub(super) fn devices(
         flows: Vec::new(),
         gates: Vec::new(),
         links: Vec::new(),
-        board: Board::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
+        arrival_index: ArrivalIndex::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
         base,
         entries: Vec::new(),
     };
@@ -98,7 +98,7 @@ pub(super) fn devices(
         };
         let core = match description.kind {
             NodeKind::Switch => {
-                let text = ways.entries(&scenario.fabric, node, &target);
+                let text = routes.entries(&scenario.fabric, node, &target);
                 let loaded = with_entries(&devices.base, &description.name, &text)?;
                 devices.entries.push((description.name.clone(), text));
                 let core = loaded.device_on(devices.mem.worker(), device)?;
@@ -167,7 +167,7 @@ fn link_ports(
             kind,
             link.setup,
             (seed, number as u64),
-            (&devices.board, places),
+            (&devices.arrival_index, places),
         );
         if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
             for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
@@ -188,7 +188,7 @@ fn link_ports(
     Ok(ports)
 }
 
-/// The place of each node's first port on the board, and the number of places.
+/// The place of each node's first port in the arrival index, and the number of places.
 pub(super) fn first_places(fabric: &Fabric) -> Vec<usize> {
     let mut places = vec![0];
     for node in &fabric.nodes {

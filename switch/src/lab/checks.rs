@@ -414,7 +414,7 @@ impl Lab {
     }
 }
 
-/// No link reorders packets, and they stay on their ways.
+/// No link reorders packets, and they stay on their routes.
 fn keeps_order(scenario: &Scenario) -> bool {
     let zero = crate::units::Probability::ZERO;
     let reroutes =

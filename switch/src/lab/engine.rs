@@ -11,17 +11,17 @@ use std::sync::Arc;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
-use super::agenda::Agenda;
-use super::board::Board;
+use super::arrival_index::ArrivalIndex;
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
+use super::event_queue::EventQueue;
 use super::failure_trace::Watch;
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
+use super::node_state::{self, NodeState};
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, Scenario};
-use super::station::{self, Station};
 use super::thresholds::Thresholds;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
@@ -58,7 +58,7 @@ pub enum Outcome {
     Failed(Violation),
 }
 
-/// A fault that begins or ends, or whose ways are chosen anew.
+/// A fault that begins or ends, or whose routes are chosen anew.
 #[derive(Clone, Debug)]
 struct Change {
     at: Time,
@@ -89,9 +89,9 @@ pub struct Lab {
     /// Bytes that the others delivered.
     settled_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
-    board: Arc<Board>,
+    arrival_index: Arc<ArrivalIndex>,
     /// By node, what is known of it between two polls.
-    stations: Vec<Station>,
+    node_states: Vec<NodeState>,
     /// By place: where a frame that this port sends arrives, and the node there.
     far: Vec<(usize, usize)>,
     /// Ports of the node at hand that have something.
@@ -101,7 +101,7 @@ pub struct Lab {
     /// What switches run, without entries.
     pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
-    agenda: Agenda,
+    event_queue: EventQueue,
     changes: Vec<Change>,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
@@ -151,14 +151,14 @@ impl Lab {
             open: (0..scenario.flows.len()).collect(),
             settled_bytes: 0,
             links: devices.links,
-            board: devices.board,
-            stations: station::all(fabric, &places),
-            far: station::far_ends(fabric, &places),
+            arrival_index: devices.arrival_index,
+            node_states: node_state::all(fabric, &places),
+            far: node_state::far_ends(fabric, &places),
             due: Vec::new(),
             is_live: cabling.is_some(),
             base: devices.base,
             entries: devices.entries,
-            agenda: Agenda::new(fabric.nodes.len() + 2),
+            event_queue: EventQueue::new(fabric.nodes.len() + 2),
             changes: changes(&scenario),
             sampler: Sampler::new(&scenario),
             checks: Checks::default(),
@@ -174,9 +174,9 @@ impl Lab {
         };
         lab.sampler.prepare(&mut lab.cores);
         for node in 0..lab.cores.len() {
-            lab.agenda.set(NODES + node, Time::ZERO);
+            lab.event_queue.set(NODES + node, Time::ZERO);
         }
-        lab.agenda.set(lab.samples(), Time::ZERO);
+        lab.event_queue.set(lab.samples(), Time::ZERO);
         lab.plan_faults();
         lab.last = lab.statuses();
         Ok(lab)
@@ -230,7 +230,7 @@ impl Lab {
     ) -> Outcome {
         let end = self.end();
         let samples = self.samples();
-        while let Some((at, source)) = self.agenda.first() {
+        while let Some((at, source)) = self.event_queue.first() {
             if at > end {
                 break;
             }
@@ -240,7 +240,7 @@ impl Lab {
                     return Outcome::Failed(violation);
                 }
             } else if source == samples {
-                self.agenda.set(samples, at + self.scenario.sample);
+                self.event_queue.set(samples, at + self.scenario.sample);
                 if let Err(violation) = self.sample() {
                     return Outcome::Failed(violation);
                 }
@@ -270,7 +270,7 @@ impl Lab {
     }
 
     /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
-    /// meanwhile waits on the board, so the result is that of one event after the other; and a node at work is cheaper than a
+    /// meanwhile waits in the arrival index, so the result is that of one event after the other; and a node at work is cheaper than a
     /// change of nodes.
     #[inline]
     fn turn(&mut self, node: usize) -> Result<(), Violation> {
@@ -278,7 +278,7 @@ impl Lab {
         loop {
             let next = self.poll(node, &mut horizon)?;
             if next >= horizon {
-                self.agenda.set(NODES + node, next);
+                self.event_queue.set(NODES + node, next);
                 return Ok(());
             }
             self.now = next;
@@ -293,16 +293,16 @@ impl Lab {
         if self.is_live || self.watch.is_some() {
             return Time::ZERO;
         }
-        let station = &self.stations[node];
-        let mut others = self.agenda.first_but(NODES + node);
-        if let Some((gate, nearest)) = station.gate {
+        let node_state = &self.node_states[node];
+        let mut others = self.event_queue.first_but(NODES + node);
+        if let Some((gate, nearest)) = node_state.gate {
             // All that comes from further away comes to the gate first.
-            others = (others + nearest).min(self.agenda.at(NODES + gate));
+            others = (others + nearest).min(self.event_queue.at(NODES + gate));
         }
-        let changes = self.agenda.at(FAULTS).min(self.agenda.at(self.samples()));
+        let changes = self.event_queue.at(FAULTS).min(self.event_queue.at(self.samples()));
         // What is due at the end is done.
         let over = self.end() + Span::from_ps(1);
-        (others + station.nearest).min(changes).min(over)
+        (others + node_state.nearest).min(changes).min(over)
     }
 
     /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
@@ -314,12 +314,12 @@ impl Lab {
             false => self.poll_due(node),
         };
         if sent {
-            let (agenda, station) = (&mut self.agenda, &self.stations[node]);
-            self.board.take_sent(|place| {
+            let (event_queue, node_state) = (&mut self.event_queue, &self.node_states[node]);
+            self.arrival_index.take_sent(|place| {
                 let (place, node) = self.far[place];
-                let at = self.board.arrival(place);
-                agenda.not_after(NODES + node, at);
-                *horizon = (at + station.nearest).min(*horizon);
+                let at = self.arrival_index.arrival(place);
+                event_queue.not_after(NODES + node, at);
+                *horizon = (at + node_state.nearest).min(*horizon);
             });
         }
         if self.watch.is_some() {
@@ -348,36 +348,36 @@ impl Lab {
         self.cores[node].next_event_at(self.now).unwrap_or(Time::MAX)
     }
 
-    /// Polls the ports that have something, which the board knows. Gives the next instant at which something can be seen, and
+    /// Polls the ports that have something, which the arrival index lists. Gives the next instant at which something can be seen, and
     /// whether a frame was sent.
     #[inline]
     fn poll_due(&mut self, node: usize) -> (Time, bool) {
-        let (now, station) = (self.now, &mut self.stations[node]);
+        let (now, node_state) = (self.now, &mut self.node_states[node]);
         self.due.clear();
-        let mut arrival = self.board.first(node);
+        let mut arrival = self.arrival_index.first(node);
         let arrives = arrival <= now;
         if arrives {
-            arrival = self.board.look(station.wires.clone(), now, &mut self.due);
+            arrival = self.arrival_index.look(node_state.wires.clone(), now, &mut self.due);
         }
         let arrived = self.due.len();
-        if station.end_point.is_some_and(|at| at <= now) {
+        if node_state.end_point.is_some_and(|at| at <= now) {
             self.due.push(host::END_POINT);
         }
         let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
         let core = &mut self.cores[node];
         let progress = core.poll_ports(now, &self.due, trace);
         let mut next = core.next_effect().instant(now).unwrap_or(Time::MAX);
-        if let Some(at) = &mut station.end_point {
+        if let Some(at) = &mut node_state.end_point {
             *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
             next = next.min(*at);
         }
         if arrives {
             // Only where a frame was taken is another one the first now.
             for number in &self.due[..arrived] {
-                let place = station.wires.start + usize::from(*number) - 1;
-                arrival = arrival.min(self.board.arrival(place));
+                let place = node_state.wires.start + usize::from(*number) - 1;
+                arrival = arrival.min(self.arrival_index.arrival(place));
             }
-            self.board.set_first(node, arrival);
+            self.arrival_index.set_first(node, arrival);
         }
         (next.min(arrival), progress.sent > 0)
     }
@@ -440,7 +440,7 @@ impl Lab {
     fn plan_faults(&mut self) {
         let next = self.changes.first().map_or(Time::MAX, |change| change.at);
         let storm = self.storms.iter().map(|storm| storm.2).min().unwrap_or(Time::MAX);
-        self.agenda.set(FAULTS, next.min(storm));
+        self.event_queue.set(FAULTS, next.min(storm));
     }
 
     /// Applies the faults that are due.
@@ -484,7 +484,7 @@ impl Lab {
                     direction.set_up(!begins, &mut self.mem);
                 }
                 for node in self.scenario.fabric.links[link].ends {
-                    self.board.find_first(node, self.stations[node].wires.clone());
+                    self.arrival_index.find_first(node, self.node_states[node].wires.clone());
                     self.cores[node].check_links(self.now);
                     self.wake(node);
                 }
@@ -504,7 +504,7 @@ impl Lab {
     }
 
     pub(super) fn wake(&mut self, node: usize) {
-        self.agenda.not_after(NODES + node, self.now);
+        self.event_queue.not_after(NODES + node, self.now);
     }
 
     /// When figures begin: at the first sample after the warm-up; where the run ended before, at its start.

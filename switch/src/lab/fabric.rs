@@ -1,4 +1,4 @@
-//! Nodes, links and ways: the topology as a graph.
+//! Nodes, links and routes: the topology as a graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -155,7 +155,7 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(is_switch).map(|(index, _)| index)
     }
 
-    /// Links on the shortest way from each node to `host`; `None` where there is no way. Ways lead through switches only.
+    /// Links on the shortest way from each node to `host`; `None` where there is no way. Routes lead through switches only.
     pub fn hops(&self, host: usize) -> Vec<Option<u32>> {
         let mut hops = vec![None; self.nodes.len()];
         hops[host] = Some(0);
@@ -229,16 +229,16 @@ mod tests {
     fn every_shortest_way_is_known_and_none_leads_through_a_host() {
         let mut fabric = leaf_spine();
         let (from, to) = (fabric.find("h00").unwrap(), fabric.find("h11").unwrap());
-        let ways = |fabric: &Fabric| {
+        let routes = |fabric: &Fabric| {
             let leaf = fabric.find("leaf0").unwrap();
             fabric.leading(leaf, &fabric.hops(to)).count()
         };
-        assert_eq!(ways(&fabric), 2, "over either spine");
+        assert_eq!(routes(&fabric), 2, "over either spine");
         assert_eq!(fabric.way(from, to).unwrap().len(), 4);
         // A second link of a host to the other leaf is no way for others.
         let (host, leaf) = (fabric.find("h01").unwrap(), fabric.find("leaf1").unwrap());
         fabric.join(host, leaf, LinkSetup::clean());
-        assert_eq!(ways(&fabric), 2);
+        assert_eq!(routes(&fabric), 2);
         let alone = fabric.add("alone", NodeKind::Host);
         assert_eq!(fabric.way(alone, to), None);
     }

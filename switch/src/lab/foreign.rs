@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use super::engine::Lab;
 use super::fabric::NodeKind;
-use super::least::least_time;
+use super::ideal_completion::least_time;
 use super::scenario::Scenario;
 use super::workload::Source;
 

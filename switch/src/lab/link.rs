@@ -13,7 +13,7 @@ use fragile::Fragile;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
-use super::board::Board;
+use super::arrival_index::ArrivalIndex;
 use super::fabric::LinkSetup;
 use super::tap::Tap;
 use crate::ports::faults::chance::{Chances, flip_bit};
@@ -66,7 +66,7 @@ struct Flight {
 /// a queue does.
 #[derive(Debug)]
 pub struct Direction {
-    board: Arc<Board>,
+    arrival_index: Arc<ArrivalIndex>,
     /// Place of the port that it leads to.
     to: usize,
     flight: Fragile<RefCell<Flight>>,
@@ -76,7 +76,7 @@ impl Direction {
     fn new(
         setup: LinkSetup,
         (seed, number): (u64, u64),
-        board: &Arc<Board>,
+        arrival_index: &Arc<ArrivalIndex>,
         to: usize,
     ) -> Direction {
         let flight = Flight {
@@ -86,7 +86,11 @@ impl Direction {
             counters: LinkCounters::default(),
             tap: None,
         };
-        Direction { board: Arc::clone(board), to, flight: Fragile::new(RefCell::new(flight)) }
+        Direction {
+            arrival_index: Arc::clone(arrival_index),
+            to,
+            flight: Fragile::new(RefCell::new(flight)),
+        }
     }
 
     #[inline]
@@ -96,7 +100,7 @@ impl Direction {
 
     /// When the first frame arrives; [`Time::MAX`] when none is on its way.
     pub fn next_arrival(&self) -> Time {
-        self.board.arrival(self.to)
+        self.arrival_index.arrival(self.to)
     }
 
     /// What happened so far.
@@ -118,7 +122,7 @@ impl Direction {
         if !up {
             flight.counters.cut += flight.frames.len() as u64;
             flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
-            self.board.set_arrival(self.to, Time::MAX);
+            self.arrival_index.set_arrival(self.to, Time::MAX);
         }
     }
 
@@ -207,16 +211,16 @@ pub struct LinkPort {
 }
 
 /// A link: its two ports, and its directions (from the first port to the second, and back). `places` are those of the two
-/// ports on the board.
+/// ports in the arrival index.
 pub fn join(
     names: [String; 2],
     link: LinkType,
     setup: LinkSetup,
     (seed, number): (u64, u64),
-    (board, places): (&Arc<Board>, [usize; 2]),
+    (arrival_index, places): (&Arc<ArrivalIndex>, [usize; 2]),
 ) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
-    let there = Arc::new(Direction::new(setup, (seed, 2 * number), board, places[1]));
-    let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), board, places[0]));
+    let there = Arc::new(Direction::new(setup, (seed, 2 * number), arrival_index, places[1]));
+    let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), arrival_index, places[0]));
     let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>| LinkPort {
         name,
         link,
@@ -229,16 +233,16 @@ pub fn join(
 }
 
 impl LinkPort {
-    /// Puts on the board that this port sent, if the far end has to know: what comes behind another frame changes nothing there.
+    /// Puts in the arrival index that this port sent, if the far end has to know: what comes behind another frame changes nothing there.
     #[inline]
     fn note(&self, flight: &Flight) {
         let next = flight.next();
-        if next == self.outbound.board.arrival(self.outbound.to) {
+        if next == self.outbound.arrival_index.arrival(self.outbound.to) {
             return;
         }
-        self.outbound.board.set_arrival(self.outbound.to, next);
+        self.outbound.arrival_index.set_arrival(self.outbound.to, next);
         // The place of this port is where the way back leads to.
-        self.outbound.board.note_sent(self.inbound.to);
+        self.outbound.arrival_index.note_sent(self.inbound.to);
     }
 }
 
@@ -275,7 +279,7 @@ impl Port for LinkPort {
                 // The next one takes the place of the first, which is in the cache.
                 flight.frames.clear();
             }
-            self.inbound.board.set_arrival(self.inbound.to, next);
+            self.inbound.arrival_index.set_arrival(self.inbound.to, next);
         }
         Ok(count)
     }
@@ -316,7 +320,7 @@ impl Port for LinkPort {
     fn close(&mut self, mem: &mut PacketMemory) {
         let mut flight = self.inbound.flight();
         flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
-        self.inbound.board.set_arrival(self.inbound.to, Time::MAX);
+        self.inbound.arrival_index.set_arrival(self.inbound.to, Time::MAX);
     }
 }
 
@@ -341,7 +345,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup, (7, 0), (&Board::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup, (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
         for n in 0..count {
             let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
             let now = Time::from_ns(100 * n);
@@ -383,7 +387,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], _) =
-            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup(), (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
         let frame = |mem: &mut PacketMemory, bytes: u32| {
             let buf = mem.alloc_frame(&vec![1; bytes as usize]).unwrap();
             TxFrame::at_once(buf, 64, bytes, Time::ZERO)
@@ -431,7 +435,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup(), (7, 0), (&Board::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup(), (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
         let buf = mem.alloc_frame(&[1; 64]).unwrap();
         a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)])
             .unwrap();

@@ -27,9 +27,9 @@ use wireyard_tables::time::Span;
 use super::build::Options;
 use super::cable::{Cable, Cabling};
 use super::engine::{Lab, Outcome, Pulse};
-use super::glance::Glance;
 use super::results::{self, About};
 use super::scenario::{Expect, Scenario, Transport};
+use super::snapshot::Snapshot;
 use super::sweep::Run;
 use crate::live::clock::{DeviceClock, LATE_MAX, Lateness, Stalls};
 use crate::live::private;
@@ -57,7 +57,7 @@ pub struct Live {
     /// Number of cables.
     pub cable_count: usize,
     /// The lab at the end.
-    pub end: Glance,
+    pub end: Snapshot,
 }
 
 /// What of a scenario cannot be on interfaces of the kernel.
@@ -123,7 +123,7 @@ pub fn run(
         lateness: clock.lateness().clone(),
         cables: Default::default(),
         cable_count: cabling.cables.len(),
-        end: lab.glance(),
+        end: lab.snapshot(),
     };
     let directions = cabling.cables.iter().flat_map(|cable| [0, 1].map(|end| cable.counters(end)));
     directions.for_each(|direction| live.cables += direction);

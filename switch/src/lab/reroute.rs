@@ -1,7 +1,7 @@
-//! Ways that are chosen anew after a link was cut, as a routing protocol does it, without its messages.
+//! Routes that are chosen anew after a link was cut, as a routing protocol does it, without its messages.
 //!
 //! So long after the fault as the scenario says, every switch gets the entries of the topology without the links that are down, in
-//! one batch: a packet finds the old ways or the new ones. What is on its way goes on.
+//! one batch: a packet finds the old routes or the new ones. What is on its way goes on.
 
 use wireyard_tables::entry::Update;
 use wireyard_tables::time::Time;
@@ -10,19 +10,19 @@ use super::build::with_entries;
 use super::checks::Violation;
 use super::engine::Lab;
 use super::fabric::Fabric;
+use super::routes::{Routes, Target};
 use super::scenario::FaultKind;
-use super::ways::{Target, Ways};
 use crate::program::Loaded;
 
 impl Lab {
-    /// Gives all switches the ways around the links that are down now.
+    /// Gives all switches the routes around the links that are down now.
     pub(super) fn reroute(&mut self) -> Result<(), Violation> {
         let around = Fabric { avoided: self.links_avoided(), ..self.scenario.fabric.clone() };
-        let ways = Ways::new(&around);
+        let routes = Routes::new(&around);
         let target = Target::new(&self.scenario, &self.base.program);
         let switches: Vec<usize> = around.switches().collect();
         for (place, node) in switches.into_iter().enumerate() {
-            let text = ways.entries(&around, node, &target);
+            let text = routes.entries(&around, node, &target);
             let name = &around.nodes[node].name;
             if self.entries[place].1 == text {
                 continue;

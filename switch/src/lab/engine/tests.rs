@@ -76,19 +76,19 @@ fn poll_due(lab: &mut Lab, node: usize) -> Time {
 fn poll_everything(lab: &mut Lab, node: usize) -> Time {
     lab.events += 1;
     lab.cores[node].poll(lab.now, None);
-    lab.board.take_sent(|place| {
+    lab.arrival_index.take_sent(|place| {
         let (place, far) = lab.far[place];
-        lab.agenda.not_after(NODES + far, lab.board.arrival(place));
+        lab.event_queue.not_after(NODES + far, lab.arrival_index.arrival(place));
     });
-    let wires = lab.stations[node].wires.clone();
-    lab.board.find_first(node, wires);
+    let wires = lab.node_states[node].wires.clone();
+    lab.arrival_index.find_first(node, wires);
     lab.cores[node].next_event_at(lab.now).unwrap_or(Time::MAX)
 }
 
 /// What [`Lab::run`] does, but for nodes that go on.
 fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
     let samples = lab.samples();
-    while let Some((at, source)) = lab.agenda.first() {
+    while let Some((at, source)) = lab.event_queue.first() {
         if at > lab.end() {
             break;
         }
@@ -96,13 +96,13 @@ fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
         if source == FAULTS {
             lab.change().expect("ways");
         } else if source == samples {
-            lab.agenda.set(samples, at + lab.scenario.sample);
+            lab.event_queue.set(samples, at + lab.scenario.sample);
             lab.sample().expect("all checks pass");
         } else {
             // What it sends may come back to it before that.
-            lab.agenda.set(source, Time::MAX);
+            lab.event_queue.set(source, Time::MAX);
             let next = poll(lab, source - NODES);
-            lab.agenda.not_after(source, next);
+            lab.event_queue.not_after(source, next);
         }
     }
     lab.now = lab.end();
@@ -174,23 +174,23 @@ fn nothing_reaches_a_node_before_its_horizon() {
     let (distances, mut stream) = (distances(&lab), Stream::new(5, 5));
     let count = distances.len();
     for source in [FAULTS, lab.samples()] {
-        lab.agenda.set(source, Time::MAX);
+        lab.event_queue.set(source, Time::MAX);
     }
     let mut seen_further = 0;
     for _ in 0..20_000 {
         for node in 0..count {
             let at = Time::from_ns(u64::from(stream.next_u32() % 5000));
-            lab.agenda.set(
+            lab.event_queue.set(
                 NODES + node,
                 if stream.next_u32().is_multiple_of(4) { Time::MAX } else { at },
             );
         }
         for node in 0..count {
             let others = distances.iter().enumerate().filter(|(other, _)| *other != node);
-            let reaches = others.map(|(other, to)| lab.agenda.at(NODES + other) + to[node]);
+            let reaches = others.map(|(other, to)| lab.event_queue.at(NODES + other) + to[node]);
             let (horizon, over) = (lab.horizon(node), lab.end() + Span::from_ps(1));
             assert!(horizon <= reaches.min().unwrap_or(Time::MAX).min(over), "node {node}");
-            let near = lab.agenda.first_but(NODES + node) + lab.stations[node].nearest;
+            let near = lab.event_queue.first_but(NODES + node) + lab.node_states[node].nearest;
             assert!(horizon >= near.min(over), "node {node}");
             seen_further += u32::from(horizon > near);
         }

@@ -19,9 +19,10 @@ pub fn dilation(scenario: &Scenario) -> u64 {
 /// Frames on all links in a second of the scenario, when every flow has an equal share of the links on its way.
 fn frames_per_second(scenario: &Scenario) -> f64 {
     let fabric = &scenario.fabric;
-    let ways: Vec<_> = scenario.flows.iter().map(|flow| way(fabric, flow.from, flow.to)).collect();
+    let routes: Vec<_> =
+        scenario.flows.iter().map(|flow| way(fabric, flow.from, flow.to)).collect();
     let mut flows = vec![[0u32; 2]; fabric.links.len()];
-    for &(link, side) in ways.iter().flatten() {
+    for &(link, side) in routes.iter().flatten() {
         flows[link][side] += 1;
     }
     let payload = scenario.host.path_mtu.get();
@@ -34,7 +35,7 @@ fn frames_per_second(scenario: &Scenario) -> f64 {
         let rate = way.iter().map(share).fold(f64::INFINITY, f64::min);
         if rate.is_finite() { rate / bits * way.len() as f64 * acknowledged } else { 0.0 }
     };
-    ways.iter().map(frames).sum()
+    routes.iter().map(frames).sum()
 }
 
 /// The links of a way, each with the end that it is entered by.

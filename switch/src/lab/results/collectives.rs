@@ -10,7 +10,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::Window;
 use crate::host::GateReport;
-use crate::lab::least::one_way;
+use crate::lab::ideal_completion::one_way;
 use crate::lab::scenario::FlowSpec;
 use crate::lab::workload::{Bound, Collective, Gate, Need, Source, bound};
 use crate::report::{Axis, Column, Layer, Plot, Report, Row, Table, Timeline, Unit, stats};

@@ -34,8 +34,8 @@ fn payload_rate(window: &Window<'_>, (node, port, _): QueueKey) -> Option<(f64, 
     let scenario = window.lab.scenario();
     let fabric = &scenario.fabric;
     let link = *fabric.nodes[node].links.get(usize::from(port) - 1)?;
-    let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
-    let sharing = ways.filter(|way| way.contains(&link)).count();
+    let routes = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
+    let sharing = routes.filter(|way| way.contains(&link)).count();
     let wire = super::theory::packet_bytes(window).1;
     let part = scenario.host.path_mtu.get() as f64 / wire;
     Some((fabric.links[link].setup.rate.get() as f64 * part, sharing))

@@ -5,7 +5,7 @@ use wireyard_tables::time::Time;
 use super::Window;
 use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
-use crate::lab::least::least_time;
+use crate::lab::ideal_completion::least_time;
 use crate::lab::sampler::QueueKey;
 use crate::lab::scenario::FlowSpec;
 use crate::report::{Column, Report, Table, Unit, stats};

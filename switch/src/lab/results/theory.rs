@@ -71,16 +71,16 @@ fn fluid(window: &Window<'_>, key: QueueKey) -> Result<Fluid, String> {
             "hosts or flows have settings of their own, the fluid model has equal flows".into()
         );
     }
-    let ways = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
-    let ways: Vec<Vec<usize>> = ways.filter(|way| way.contains(&link)).collect();
-    let first = ways.first().ok_or("no flow takes the bottleneck")?;
+    let routes = scenario.flows.iter().filter_map(|flow| fabric.way(flow.from, flow.to));
+    let routes: Vec<Vec<usize>> = routes.filter(|way| way.contains(&link)).collect();
+    let first = routes.first().ok_or("no flow takes the bottleneck")?;
     let (_, parameters) = host::rate_control(&scenario.host, rate)?;
     let parameters = parameters.ok_or("rate control is not DCQCN")?;
     let (notification, interval) = gate(&parameters, host::cnp_interval(&scenario.host, rate))?;
     let (frame, wire, counted) = packet_bytes(window);
     let of = Loop {
         capacity: rate.get() as f64 / (8.0 * wire),
-        flows: ways.len() as f64,
+        flows: routes.len() as f64,
         notification,
         cnp_interval: seconds(interval),
         alpha_period: seconds(parameters.alpha_period),

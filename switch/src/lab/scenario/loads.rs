@@ -12,7 +12,7 @@ use super::quantity::{bounded, instant, positive_span, quantity};
 use super::sheets::{is_file, lines, number};
 use super::{FlowSpec, HostSetup, Scenario};
 use crate::lab::fabric::Fabric;
-use crate::lab::least::wire_bytes;
+use crate::lab::ideal_completion::wire_bytes;
 use crate::lab::workload::{Arrivals, FanIn, Incasts, Sizes, Source};
 use crate::units::{Bytes, Probability};
 

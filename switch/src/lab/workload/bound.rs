@@ -11,7 +11,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::Need;
 use crate::lab::host;
-use crate::lab::least::{first_hop, one_way};
+use crate::lab::ideal_completion::{first_hop, one_way};
 use crate::lab::scenario::Scenario;
 
 /// When things happen at best.

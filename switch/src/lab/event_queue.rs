@@ -8,16 +8,16 @@ use wireyard_tables::time::Time;
 
 /// The next instant of every source.
 #[derive(Clone, Debug)]
-pub struct Agenda {
+pub struct EventQueue {
     /// By source; behind the last one up to a power of two, the end of time.
     times: Vec<Time>,
     /// `winners[1]` is the first of all; the sources themselves begin at `times.len()`.
     winners: Vec<u32>,
 }
 
-impl Agenda {
+impl EventQueue {
     /// So many sources, none of which has anything to do.
-    pub fn new(sources: usize) -> Agenda {
+    pub fn new(sources: usize) -> EventQueue {
         let leaves = sources.max(1).next_power_of_two();
         let mut winners: Vec<u32> = (0..2 * leaves as u32).collect();
         for node in (1..2 * leaves).rev() {
@@ -26,7 +26,7 @@ impl Agenda {
                 false => (node - leaves) as u32,
             };
         }
-        Agenda { times: vec![Time::MAX; leaves], winners }
+        EventQueue { times: vec![Time::MAX; leaves], winners }
     }
 
     /// When a source has something to do.
@@ -95,23 +95,23 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_a_sorted_list() {
-        let mut agenda = Agenda::new(37);
+        let mut event_queue = EventQueue::new(37);
         let mut plain = vec![Time::MAX; 37];
         let mut stream = Stream::new(1, 1);
-        assert_eq!(agenda.first(), None);
+        assert_eq!(event_queue.first(), None);
         for _ in 0..10_000 {
             let source = stream.next_u32() as usize % 37;
             let at = match stream.next_u32() % 4 {
                 0 => Time::MAX,
                 _ => Time::from_ps(u64::from(stream.next_u32() % 50)),
             };
-            agenda.set(source, at);
+            event_queue.set(source, at);
             plain[source] = at;
             let first = plain.iter().enumerate().map(|(n, at)| (*at, n)).min();
-            assert_eq!(agenda.first(), first.filter(|(at, _)| *at != Time::MAX));
+            assert_eq!(event_queue.first(), first.filter(|(at, _)| *at != Time::MAX));
             let but = stream.next_u32() as usize % 37;
             let others = plain.iter().enumerate().filter(|(n, _)| *n != but).map(|(_, at)| *at);
-            assert_eq!(agenda.first_but(but), others.min().unwrap());
+            assert_eq!(event_queue.first_but(but), others.min().unwrap());
         }
     }
 }

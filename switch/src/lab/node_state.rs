@@ -1,7 +1,7 @@
 //! What the run knows of a node without asking it: where its wires end, and how near others are.
 //!
 //! It follows from the fabric alone, but for the instant of an end point, which the run keeps here. What arrives when is on the
-//! [`board`](super::board), by the places that are given out here.
+//! [`arrival_index`](super::arrival_index), by the places that are given out here.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use super::fabric::{Fabric, NodeKind};
 
 /// A node between two polls.
 #[derive(Clone, Debug)]
-pub(super) struct Station {
-    /// The places of its ports on the board; a host has one, whatever links lead to it.
+pub(super) struct NodeState {
+    /// The places of its ports in the arrival index; a host has one, whatever links lead to it.
     pub(super) wires: Range<usize>,
     /// No frame takes less time to it.
     pub(super) nearest: Span,
@@ -22,9 +22,9 @@ pub(super) struct Station {
     pub(super) end_point: Option<Time>,
 }
 
-/// All nodes; `places` are the first ones of each on the board.
-pub(super) fn all(fabric: &Fabric, places: &[usize]) -> Vec<Station> {
-    let station = |node: usize| {
+/// All nodes; `places` are the first ones of each in the arrival index.
+pub(super) fn all(fabric: &Fabric, places: &[usize]) -> Vec<NodeState> {
+    let node_state = |node: usize| {
         let links = &fabric.nodes[node].links;
         let is_host = fabric.nodes[node].kind == NodeKind::Host;
         let ports = if is_host { links.len().min(1) } else { links.len() };
@@ -32,14 +32,14 @@ pub(super) fn all(fabric: &Fabric, places: &[usize]) -> Vec<Station> {
             [link] => Some(fabric.far(link, node)),
             _ => None,
         };
-        Station {
+        NodeState {
             wires: places[node]..places[node] + ports,
             nearest: nearest(fabric, node),
             gate: neighbour.map(|neighbour| (neighbour, nearest(fabric, neighbour))),
             end_point: is_host.then_some(Time::ZERO),
         }
     };
-    (0..fabric.nodes.len()).map(station).collect()
+    (0..fabric.nodes.len()).map(node_state).collect()
 }
 
 fn nearest(fabric: &Fabric, node: usize) -> Span {

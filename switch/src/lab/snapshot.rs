@@ -7,7 +7,7 @@ use crate::units::Bytes;
 
 /// Sums over all devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Glance {
+pub struct Snapshot {
     /// Bytes in the fullest queue of a switch.
     pub queue: Bytes,
     /// Marks by switches.
@@ -26,8 +26,8 @@ pub struct Glance {
 
 impl Lab {
     /// How it is now.
-    pub fn glance(&mut self) -> Glance {
-        let mut glance = Glance::default();
+    pub fn snapshot(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
         let fabric = &self.scenario.fabric;
         for node in fabric.switches() {
             let core = &self.cores[node];
@@ -35,20 +35,20 @@ impl Lab {
                 let Some(id) = core.traffic_port(port) else { continue };
                 for queue in 0..CLASSES as u8 {
                     let bytes = Bytes::new(core.traffic().queue_bytes(id, queue));
-                    glance.queue = glance.queue.max(bytes);
-                    glance.marked += core.traffic().marked(id, queue);
+                    snapshot.queue = snapshot.queue.max(bytes);
+                    snapshot.marked += core.traffic().marked(id, queue);
                 }
                 let status = core.traffic().port(id);
-                glance.xoffs += status.map_or(0, |status| status.pauses.tx_xoff.iter().sum());
+                snapshot.xoffs += status.map_or(0, |status| status.pauses.tx_xoff.iter().sum());
             }
         }
-        glance.dropped = self.cores.iter().map(|core| core.ledger().dropped()).sum();
-        glance.wrong_bytes =
+        snapshot.dropped = self.cores.iter().map(|core| core.ledger().dropped()).sum();
+        snapshot.wrong_bytes =
             self.flows.iter().map(|flow| host::wrong_bytes(flow, &mut self.cores)).sum();
         for status in self.statuses() {
-            glance.cnps += status.cnps;
-            glance.rate_bps += status.rate.map_or(0.0, |rate| rate.rate_bps);
+            snapshot.cnps += status.cnps;
+            snapshot.rate_bps += status.rate.map_or(0.0, |rate| rate.rate_bps);
         }
-        glance
+        snapshot
     }
 }

@@ -1,6 +1,6 @@
 //! Forwarding tables of lab switches, as the text of an entries file.
 //!
-//! The ways come from the topology, shortest first; where several are equally short they make a group, and the program
+//! The routes come from the topology, shortest first; where several are equally short they make a group, and the program
 //! chooses. The text goes the way of every entries file: it is parsed, checked against the program, and loaded.
 
 use std::collections::BTreeMap;
@@ -52,15 +52,15 @@ fn measured(fabric: &Fabric, switch: usize, dilation: Dilation) -> String {
     out
 }
 
-/// All ways of a topology, computed once.
-pub struct Ways {
+/// All routes of a topology, computed once.
+pub struct Routes {
     /// By switch, by host: ports that lead there; a host without a way is left out.
     ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>>,
 }
 
-impl Ways {
-    /// The ways to every host.
-    pub fn new(fabric: &Fabric) -> Ways {
+impl Routes {
+    /// The routes to every host.
+    pub fn new(fabric: &Fabric) -> Routes {
         let mut ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>> = BTreeMap::new();
         for host in fabric.hosts() {
             let hops = fabric.hops(host);
@@ -70,7 +70,7 @@ impl Ways {
                 ports.entry(switch).or_default().push((host, leading));
             }
         }
-        Ways { ports }
+        Routes { ports }
     }
 
     /// The entries file of a switch.
@@ -153,7 +153,7 @@ impl Ways {
         out
     }
 
-    /// Every host's MAC address by its port; of several ways the first, as a bridge has it.
+    /// Every host's MAC address by its port; of several routes the first, as a bridge has it.
     fn bridged(&self, switch: usize) -> String {
         let mut out = "entries:\n  fdb:\n".to_owned();
         for &(host, ref ports) in self.ports(switch) {
@@ -167,7 +167,7 @@ impl Ways {
         out
     }
 
-    /// Linear forwarding by LID; equal ways are dealt out by LID, as subnet managers do.
+    /// Linear forwarding by LID; equal routes are dealt out by LID, as subnet managers do.
     fn by_lid(&self, switch: usize) -> String {
         let mut out = "entries:\n  lft:\n".to_owned();
         for &(host, ref ports) in self.ports(switch) {

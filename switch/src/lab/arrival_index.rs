@@ -12,7 +12,7 @@ use wireyard_tables::time::Time;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Board {
+pub struct ArrivalIndex {
     /// In picoseconds; `u64::MAX` when nothing is on its way to that port.
     arrivals: Vec<AtomicU64>,
     /// By node, not later than the first of its arrivals.
@@ -25,9 +25,9 @@ pub struct Board {
     is_sent: Vec<AtomicBool>,
 }
 
-impl Board {
+impl ArrivalIndex {
     /// For nodes with so many ports each.
-    pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<Board> {
+    pub fn new(ports: impl IntoIterator<Item = usize>) -> Arc<ArrivalIndex> {
         let nothing = || AtomicU64::new(u64::MAX);
         let (mut nodes, mut firsts) = (Vec::new(), Vec::new());
         for (node, ports) in (0..).zip(ports) {
@@ -38,7 +38,7 @@ impl Board {
         let sent = nodes.iter().map(|_| AtomicUsize::new(0)).collect();
         let is_sent = nodes.iter().map(|_| AtomicBool::new(false)).collect();
         let sent_count = AtomicUsize::new(0);
-        Arc::new(Board { arrivals, firsts, nodes, sent, sent_count, is_sent })
+        Arc::new(ArrivalIndex { arrivals, firsts, nodes, sent, sent_count, is_sent })
     }
 
     /// When the first frame arrives at a node, or earlier.
@@ -142,17 +142,17 @@ mod tests {
     fn a_look_finds_what_arrived_and_what_comes_first() {
         let mut stream = Stream::new(3, 3);
         for ports in [1, 2, 9, 63, 64, 65, 130] {
-            let board = Board::new([2, ports, 1]);
+            let arrival_index = ArrivalIndex::new([2, ports, 1]);
             for _ in 0..200 {
                 let mut at = || match stream.next_u32() % 3 {
                     0 => Time::MAX,
                     _ => Time::from_ps(u64::from(stream.next_u32() % 100)),
                 };
                 let times: Vec<Time> = (0..ports).map(|_| at()).collect();
-                times.iter().zip(2..).for_each(|(at, place)| board.set_arrival(place, *at));
+                times.iter().zip(2..).for_each(|(at, place)| arrival_index.set_arrival(place, *at));
                 let now = Time::from_ps(u64::from(stream.next_u32() % 100));
                 let mut arrived = Vec::new();
-                let next = board.look(2..2 + ports, now, &mut arrived);
+                let next = arrival_index.look(2..2 + ports, now, &mut arrived);
                 let (over, later): (Vec<_>, Vec<_>) =
                     (1u16..).zip(&times).partition(|(_, at)| **at <= now);
                 assert_eq!(arrived, over.iter().map(|(number, _)| *number).collect::<Vec<_>>());
