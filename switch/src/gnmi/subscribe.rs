@@ -2,6 +2,7 @@
 //!
 //! A client that does not read is waited for; meanwhile only the last values of its subscription are kept, so it misses what came in between.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -9,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::service::{Counted, PATHS_MAX, Service, encoding, known, notification};
-use super::tree::{self, Entry};
+use super::tree::{self, Entry, Leaf, Place};
 use crate::p4runtime::proto::gnmi::subscribe_request::Request as Asked;
 use crate::p4runtime::proto::gnmi::subscribe_response::Response as Answer;
 use crate::p4runtime::proto::gnmi::subscription_list::Mode;
@@ -32,6 +33,11 @@ struct Watch {
     due: Instant,
     /// What was sent last.
     sent: Vec<Entry>,
+}
+
+/// Leaves by their places, so that a look at many ports takes time in proportion to them.
+fn by_place(entries: &[Entry]) -> HashMap<Place<'_>, &Leaf> {
+    entries.iter().map(|entry| (entry.place(), &entry.leaf)).collect()
 }
 
 /// A subscription.
@@ -169,17 +175,15 @@ impl Subscription {
             watch.due = now + watch.interval.unwrap_or(LOOK);
             let found: Vec<Entry> =
                 all.iter().filter(|entry| tree::is_under(&watch.path, entry)).cloned().collect();
-            let is_new = |entry: &&Entry| !watch.sent.contains(entry);
+            let (before, there) = (by_place(&watch.sent), by_place(&found));
+            let is_new = |entry: &Entry| before.get(&entry.place()) != Some(&&entry.leaf);
             let all_of_them = watch.interval.is_some() && !watch.only_changes;
             let new: Vec<&Entry> =
                 found.iter().filter(|entry| all_of_them || is_new(entry)).collect();
             let mut message = notification(new.into_iter(), self.encoding);
             // What is there no more: a port that was removed.
-            let is_there = |gone: &&Entry| {
-                found.iter().any(|f| (&f.interface, f.names) == (&gone.interface, gone.names))
-            };
-            message.delete =
-                watch.sent.iter().filter(|gone| !is_there(gone)).map(Entry::path).collect();
+            let gone = watch.sent.iter().filter(|entry| !there.contains_key(&entry.place()));
+            message.delete = gone.map(Entry::path).collect();
             watch.sent = found;
             if !message.update.is_empty() || !message.delete.is_empty() {
                 self.send(Answer::Update(message)).await?;

@@ -4,6 +4,8 @@
 //! A path names a leaf or what is above leaves; a key that is left out, or `*`, is every interface; `*` instead of a name is any name.
 //! `ifindex` and `id` are the port's number, by which P4Runtime knows it.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::core::PortReport;
@@ -48,7 +50,14 @@ pub(super) struct Entry {
     pub(super) leaf: Leaf,
 }
 
+/// Where a leaf is: its interface, and the names below it.
+pub(super) type Place<'a> = (&'a str, &'static [&'static str]);
+
 impl Entry {
+    pub(super) fn place(&self) -> Place<'_> {
+        (&self.interface, self.names)
+    }
+
     pub(super) fn path(&self) -> Path {
         let elem = |name: &str| PathElem { name: name.to_owned(), ..PathElem::default() };
         let key = [("name".to_owned(), self.interface.clone())].into_iter().collect();
@@ -67,18 +76,9 @@ impl Entry {
     }
 }
 
-/// The name of an interface: the port as the command line has it, without the kind in front.
-fn interface(report: &PortReport, all: &[(PortReport, LinkState)]) -> String {
-    let short = |report: &PortReport| match report.name.split_once(':') {
-        Some((_, name)) => name.to_owned(),
-        None => report.name.clone(),
-    };
-    let name = short(report);
-    let others = all.iter().filter(|(other, _)| other.port != report.port);
-    match others.into_iter().any(|(other, _)| short(other) == name) {
-        true => format!("{name}.{}", report.port),
-        false => name,
-    }
+/// A port as the command line has it, without the kind in front.
+fn short_name(report: &PortReport) -> &str {
+    report.name.split_once(':').map_or(report.name.as_str(), |(_, name)| name)
 }
 
 /// What each interface has.
@@ -131,11 +131,19 @@ fn values(report: &PortReport, link: LinkState, name: &str) -> [Leaf; LEAVES.len
     ]
 }
 
-/// The tree of these ports.
+/// The tree of these ports. An interface has the short name of its port, with the port's number where several share the name.
 pub(super) fn of(ports: &[(PortReport, LinkState)]) -> Vec<Entry> {
+    let mut uses = HashMap::new();
+    for (report, _) in ports {
+        *uses.entry(short_name(report)).or_insert(0) += 1;
+    }
     let mut all = Vec::new();
     for (report, link) in ports {
-        let name = interface(report, ports);
+        let short = short_name(report);
+        let name = match uses.get(short) {
+            Some(1) => short.to_owned(),
+            _ => format!("{short}.{}", report.port),
+        };
         let leaves = LEAVES.into_iter().zip(values(report, *link, &name));
         let entry = |(names, leaf)| Entry { interface: name.clone(), names, leaf };
         all.extend(leaves.map(entry));
