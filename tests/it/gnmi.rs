@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tonic::Code;
 use wireyard_switch::p4runtime::proto::gnmi as g;
+use wireyard_tests::live::Switch;
 
-use crate::p4runtime::{PROGRAM, frame, rig};
-use crate::rig::private_network;
+use crate::p4runtime::{PROGRAM, address, frame, rig};
+use crate::rig::{ip, private_network, veth};
 use g::g_nmi_client::GNmiClient;
 use g::typed_value::Value;
 
@@ -121,4 +122,58 @@ fn subscriptions_are_bounded_and_wrong_ones_are_refused() {
         panic!("streams of clients that left are still counted");
     });
     rig.switch.end("TERM").expect(0, &[]);
+}
+
+#[test]
+fn a_subscription_gets_what_changed_and_what_is_gone() {
+    let Some(_network) = private_network("gNMI changes") else { return };
+    ip("link set lo up");
+    veth("a0", "a1");
+    veth("b0", "b1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ports.yaml");
+    let ports = |text: &str| std::fs::write(&file, text).unwrap();
+    ports("ports: { 1: { interface: 'raw:a1' }, 2: { interface: 'raw:b1' } }\n");
+    let arguments = [PROGRAM, "--ports", file.to_str().unwrap()];
+    let control = ["--p4runtime", "127.0.0.1:0", "--gnmi"];
+    let switch = Switch::start(&[&arguments[..], &control[..]].concat());
+    let leaves = |text: &str| g::Subscription { path: Some(path(text)), ..Default::default() };
+    let list = g::SubscriptionList {
+        subscription: vec![leaves("interfaces/interface[name=*]/state/oper-status")],
+        ..Default::default()
+    };
+    let request = Some(g::subscribe_request::Request::Subscribe(list));
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let server = format!("http://{}", address(&switch));
+        let mut client = GNmiClient::connect(server).await.unwrap();
+        let first = tokio_stream::iter([g::SubscribeRequest { request }]);
+        let requests = tokio_stream::StreamExt::chain(first, tokio_stream::pending());
+        let mut answers = client.subscribe(requests).await.unwrap().into_inner();
+        let mut next = async || {
+            let answer = tokio::time::timeout(Duration::from_secs(10), answers.message()).await;
+            answer.expect("an answer within 10 s").unwrap().expect("the stream goes on").response
+        };
+        use g::subscribe_response::Response::{SyncResponse, Update};
+        let status = |name: &str, value: &str| (name.to_owned(), Value::StringVal(value.into()));
+        let Some(Update(all)) = next().await else { panic!("the values now") };
+        assert_eq!(changed(all).0, [status("a1", "UP"), status("b1", "UP")]);
+        assert_eq!(next().await, Some(SyncResponse(true)));
+        ip("link set a0 down");
+        let Some(Update(down)) = next().await else { panic!("a change") };
+        assert_eq!(changed(down), (vec![status("a1", "LOWER_LAYER_DOWN")], vec![]));
+        ports("ports: { 1: { interface: 'raw:a1' } }\n");
+        switch.signal("HUP");
+        let Some(Update(removed)) = next().await else { panic!("a change") };
+        assert_eq!(changed(removed), (vec![], vec!["b1".to_owned()]));
+    });
+    switch.end("TERM").expect(0, &[]);
+}
+
+/// Interfaces of updates with their values, and those of deletions.
+fn changed(message: g::Notification) -> (Vec<(String, Value)>, Vec<String>) {
+    let name = |path: g::Path| path.elem[1].key["name"].clone();
+    let values = message.update.into_iter().map(|update| {
+        (name(update.path.unwrap()), update.val.and_then(|value| value.value).unwrap())
+    });
+    (values.collect(), message.delete.into_iter().map(name).collect())
 }
