@@ -20,6 +20,14 @@ fn build() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--locked", "-p", "wireyard-switch", "--bin", "wireyard"]);
     cargo.current_dir(workspace_root());
+    // Cargo gives a test the variables of its package. Build scripts that watch them (ring's) would run again here, and
+    // all that depends on them would be built again, now and when the tests are built next.
+    let of_package = |name: &str| {
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "OUT_DIR"
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
+        cargo.env_remove(name);
+    }
     cargo.arg("--target-dir").arg(profile.parent().expect("the target folder"));
     if profile.ends_with("release") {
         cargo.arg("--release");
