@@ -11,6 +11,7 @@ mod include;
 mod load;
 pub mod node;
 mod p4;
+mod plain_list;
 mod program;
 pub mod shape;
 mod yaml;

@@ -119,11 +119,11 @@ impl<'a> Resolver<'a> {
         let (name, args) = self.cx.call_parts(call)?;
         let program = self.program;
         let (action, known) =
-            self.named(&program.actions, &name, "action", |action| &action.name)?;
-        if !self.cx.listed_for_entries(table, action, &name) {
+            self.named(&program.actions, name, "action", |action| &action.name)?;
+        if !self.cx.listed_for_entries(table, action, name) {
             return None;
         }
-        let args = self.cx.constant_args(action, args, call.span)?;
+        let args = self.cx.constants_for(&known.name, &known.params, args, call.span)?;
         let place = table.actions.iter().position(|listed| *listed == action)?;
         // A million entries have as many of these: no room that is not used.
         let mut data = Vec::with_capacity(action_data_words(known));

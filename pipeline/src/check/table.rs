@@ -294,7 +294,7 @@ impl Cx<'_> {
         let nop = ActionCall { action: ActionId(0), args: Vec::new() };
         let Some(call) = &decl.default else { return nop };
         let Some((name, args)) = self.call_parts(call) else { return nop };
-        let Some(action) = self.action_ref(&name) else { return nop };
+        let Some(action) = self.action_ref(name) else { return nop };
         if complete && !actions.contains(&action) {
             let text = format!("the default `{}` is not in `actions`", name.value);
             let listed: Vec<String> = actions.iter().map(|id| self.action_name(*id)).collect();
@@ -318,17 +318,28 @@ impl Cx<'_> {
         args: &[AstExpr],
         span: SourceSpan,
     ) -> Option<Vec<u128>> {
-        let (name, params) = {
-            let known = self.ir.actions.get(action)?;
-            (known.name.clone(), known.params.clone())
-        };
-        let args = self.in_order(&name, &params, args, span)?;
-        let values: Vec<_> = params
-            .iter()
-            .zip(args)
-            .map(|(param, arg)| self.const_value(arg, Some(param.bits)))
-            .collect();
-        values.into_iter().collect()
+        let known = self.ir.actions.get(action)?;
+        let (name, params) = (known.name.clone(), known.params.clone());
+        self.constants_for(&name, &params, args, span)
+    }
+
+    /// The same for the parameters of an action that is known.
+    pub(crate) fn constants_for(
+        &mut self,
+        name: &str,
+        params: &[Param],
+        args: &[AstExpr],
+        span: SourceSpan,
+    ) -> Option<Vec<u128>> {
+        let args = self.in_order(name, params, args, span)?;
+        let (mut values, mut good) = (Vec::with_capacity(params.len()), true);
+        for (param, arg) in params.iter().zip(args) {
+            match self.const_value(arg, Some(param.bits)) {
+                Some(value) => values.push(value),
+                None => good = false,
+            }
+        }
+        good.then_some(values)
     }
 
     /// An entry may run an action that its table lists.
@@ -369,8 +380,8 @@ impl Cx<'_> {
             self.env = Env::at(Place::Data);
             let found = self.entry_matches(table, entry);
             let Some((name, args)) = self.call_parts(&entry.action) else { continue };
-            let Some(action) = self.action_ref(&name) else { continue };
-            let listed = self.listed_for_entries(table, action, &name);
+            let Some(action) = self.action_ref(name) else { continue };
+            let listed = self.listed_for_entries(table, action, name);
             let args = self.constant_args(action, args, entry.action.span);
             let (Some((matches, priority)), Some(args), true) = (found, args, listed) else {
                 continue;

@@ -11,15 +11,16 @@
 use std::io::BufRead;
 use std::num::NonZero;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use super::decode::{self, Decoder};
 use super::load::{DATA_BYTES_MAX, Loader, ReadError};
 use super::program::table;
-use super::{entries, include, yaml};
+use super::{entries, include, plain_list, yaml};
 use crate::ast::EntryDecl;
 use crate::ast::entries::EntriesFile;
 use crate::diag::{Diagnostics, Files};
-use crate::ids::FileId;
+use crate::ids::{FileId, Id as _};
 use crate::ir::SourceFile;
 use crate::syntax;
 
@@ -60,12 +61,25 @@ pub(crate) struct Chunks {
     sizes: Sizes,
     /// Lines taken from the input.
     lines: usize,
-    /// A line that was taken and belongs to the next part.
-    held: Option<(Vec<u8>, Line)>,
+    /// The line that was taken last.
+    line: Vec<u8>,
+    /// What it is, where it belongs to the next part.
+    held: Option<Line>,
+    /// Parts that are being read.
+    under_way: Vec<UnderWay>,
+    /// Why there are no more parts than these.
+    failed: Option<Result<Vec<u8>, ReadError>>,
     /// Parts that were read, last one first.
     ready: Vec<Chunk>,
     /// Texts of parts that were handed out.
     texts: Vec<FileId>,
+}
+
+/// A part that a thread reads while those before it are resolved. Its text is with the thread until then.
+struct UnderWay {
+    table: String,
+    file: FileId,
+    thread: JoinHandle<(String, Vec<EntryDecl>, Diagnostics)>,
 }
 
 /// Reads an entries file: all of it, or what is not in the parts that follow. `None`: the errors are in `diagnostics`.
@@ -200,7 +214,10 @@ impl Chunks {
             outline: Outline::default(),
             sizes,
             lines: 0,
+            line: Vec::new(),
             held: None,
+            under_way: Vec::new(),
+            failed: None,
             ready: Vec::new(),
             texts: Vec::new(),
         }
@@ -232,37 +249,50 @@ impl Chunks {
         }
     }
 
-    /// Reads as many parts as there are processors to read them.
+    /// Takes the parts that are under way, and lets the next ones be read.
     fn read(&mut self, files: &mut Files, diagnostics: &mut Diagnostics) {
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let mut parts = Vec::new();
-        while parts.len() < threads.min(THREADS_MAX) {
-            let (table, bytes) = match self.part() {
-                Ok(Some((table, bytes))) => (table, Ok(bytes)),
-                Ok(None) => break,
-                Err(error) => (String::new(), Err(error)),
-            };
-            // A file that cannot be read on is as one that ends.
-            let Some(text) = include::text(&self.name, bytes, None, files, diagnostics) else {
-                break;
-            };
-            let file = files.push(SourceFile { name: self.name.clone(), text });
-            self.texts.push(file);
-            parts.push((table, file));
+        if self.under_way.is_empty() {
+            self.start(files);
         }
-        let files = &*files;
-        let read: Vec<(Vec<EntryDecl>, Diagnostics)> = std::thread::scope(|scope| {
-            let start = |(_, file): &(String, FileId)| {
-                let file = *file;
-                scope.spawn(move || entries_in(file, files))
-            };
-            let threads: Vec<_> = parts.iter().map(start).collect();
-            let end = |panic| std::panic::resume_unwind(panic);
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(end)).collect()
-        });
-        for ((table, _), (entries, found)) in parts.into_iter().zip(read).rev() {
+        for UnderWay { table, file, thread } in std::mem::take(&mut self.under_way) {
+            let read = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (text, entries, found) = read;
+            files[file].text = text;
+            self.texts.push(file);
             diagnostics.append(found);
-            self.ready.push(Chunk { table, entries });
+            self.ready.insert(0, Chunk { table, entries });
+        }
+        if let Some(error) = self.failed.take() {
+            // A file that cannot be read on is as one that ends.
+            include::text(&self.name, error, None, files, diagnostics);
+        } else {
+            self.start(files);
+        }
+    }
+
+    /// Begins to read as many parts as there are processors to read them.
+    fn start(&mut self, files: &mut Files) {
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        while self.under_way.len() < threads.min(THREADS_MAX) && self.failed.is_none() {
+            let (table, bytes) = match self.part() {
+                Ok(Some(part)) => part,
+                Ok(None) => break,
+                Err(error) => {
+                    self.failed = Some(Err(error));
+                    break;
+                }
+            };
+            let text = match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => {
+                    self.failed = Some(Ok(error.into_bytes()));
+                    break;
+                }
+            };
+            let file = files.push(SourceFile { name: self.name.clone(), text: String::new() });
+            let name = self.name.clone();
+            let thread = std::thread::spawn(move || entries_in(file, name, text));
+            self.under_way.push(UnderWay { table, file, thread });
         }
     }
 
@@ -270,22 +300,18 @@ impl Chunks {
     fn part(&mut self) -> Result<Option<(String, Vec<u8>)>, ReadError> {
         let (mut text, mut table, mut before) = (Vec::new(), None, 0);
         loop {
-            let (line, kind) = match self.held.take() {
-                Some(held) => held,
-                None => {
-                    let mut line = Vec::new();
-                    if !next_line(&mut *self.input, &mut line)? {
-                        break;
-                    }
-                    let kind = self.outline.kind(&line);
-                    (line, kind)
+            let kind = match self.held.take() {
+                Some(kind) => kind,
+                None if next_line(&mut *self.input, &mut self.line)? => {
+                    self.outline.kind(&self.line)
                 }
+                None => break,
             };
             let is_start = matches!(kind, Line::First { .. } | Line::Item);
             let is_enough = text.len() - before >= self.sizes.chunk_bytes.max(before / 2);
             let ends = table.is_some() && (kind == Line::Rest || is_start && is_enough);
             if ends {
-                self.held = Some((line, kind));
+                self.held = Some(kind);
                 break;
             }
             if is_start && table.is_none() {
@@ -294,7 +320,7 @@ impl Chunks {
                 text.resize(before, b'\n');
             }
             if table.is_some() {
-                text.extend_from_slice(&line);
+                text.extend_from_slice(&self.line);
             }
             self.lines += 1;
         }
@@ -302,11 +328,18 @@ impl Chunks {
     }
 }
 
-/// The entries of a part, which is a list.
-fn entries_in(file: FileId, files: &Files) -> (Vec<EntryDecl>, Diagnostics) {
+/// The entries of a part, which is a list, with its text.
+fn entries_in(file: FileId, name: String, text: String) -> (String, Vec<EntryDecl>, Diagnostics) {
+    // The file has its number here too, so that spans are those of the caller's files.
+    let mut files = Files::new();
+    for _ in 0..file.index() {
+        files.push(SourceFile { name: String::new(), text: String::new() });
+    }
+    let file = files.push(SourceFile { name, text });
     let mut found = Diagnostics::new();
-    let text = files.get(file).map_or("", |file| file.text.as_str());
-    let node = yaml::parse(file, text, &mut found);
-    let read = |node| table::entries(&mut Decoder::new(files, &mut found), &node);
-    (node.map(read).unwrap_or_default(), found)
+    let text = files[file].text.as_str();
+    let node = plain_list::read(file, text).or_else(|| yaml::parse(file, text, &mut found));
+    let read = |node| table::entries(&mut Decoder::new(&files, &mut found), &node);
+    let entries = node.map(read).unwrap_or_default();
+    (std::mem::take(&mut files[file].text), entries, found)
 }

@@ -90,7 +90,7 @@ type Lexed<'a, T> = IResult<&'a str, T, Failure<'a>>;
 /// All tokens of a text and one [`Kind::End`].
 pub(super) fn tokens<'a>(text: Text<'a>) -> Result<Vec<Token<'a>>, SyntaxError> {
     let whole = text.text;
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(6);
     let mut rest = whole;
     loop {
         rest = rest.trim_start();
@@ -222,7 +222,8 @@ fn address_with_colons(input: &str) -> Lexed<'_, Kind<'_>> {
 
 /// The part before `..`, which is the sign of a range.
 fn up_to_range(run: &str) -> &str {
-    let run = run.split("..").next().unwrap_or(run);
+    let range = run.as_bytes().windows(2).position(|two| two == b"..");
+    let run = &run[..range.unwrap_or(run.len())];
     run.strip_suffix('.').unwrap_or(run)
 }
 

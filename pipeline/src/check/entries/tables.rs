@@ -8,7 +8,7 @@ use crate::ids::*;
 use crate::ir::{SourceSpan, Table};
 use crate::source::chunks::Chunk;
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
 use wireyard_tables::time::Span;
 use wireyard_tables::{Entry, Match, Target, Update};
 
@@ -29,10 +29,28 @@ struct List<'a> {
 struct Seen {
     hashers: [RandomState; 2],
     /// Number of the entry among those of the program, then those of the file.
-    numbers: HashMap<[u64; 2], u32>,
+    numbers: HashMap<[u64; 2], u32, BuildHasherDefault<FirstWord>>,
     declared: u32,
     /// Where those of the file are.
     spans: Vec<SourceSpan>,
+}
+
+/// The hash of what is a hash: its first word.
+#[derive(Default)]
+struct FirstWord(Option<u64>);
+
+impl Hasher for FirstWord {
+    fn write(&mut self, bytes: &[u8]) {
+        let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        self.0.get_or_insert(word);
+    }
+
+    /// An array says its length first, which is no part of it.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0.unwrap_or_default()
+    }
 }
 
 /// The entry that was there before.
@@ -44,7 +62,7 @@ enum First {
 
 impl Seen {
     fn new(table: &Table) -> Seen {
-        let (hashers, numbers) = ([RandomState::new(), RandomState::new()], HashMap::new());
+        let (hashers, numbers) = ([RandomState::new(), RandomState::new()], HashMap::default());
         let mut seen = Seen { hashers, numbers, declared: 0, spans: Vec::new() };
         for entry in &table.entries {
             let key = seen.key(&entry.matches, entry.priority);
@@ -179,7 +197,7 @@ impl<'a> Resolver<'a> {
             }
             return self.call(table, action).map(Target::Action);
         }
-        self.profile(id, table, &name)?;
+        self.profile(id, table, name)?;
         let [number] = args else {
             self.cx.wrong_call("member(1) or group(1)", action.span);
             return None;

@@ -455,9 +455,9 @@ impl Cx<'_> {
             known.keys.iter().zip(key).map(|(known, value)| self.expr(value, known.bits)).collect();
         let values: Option<Vec<_>> = values.into_iter().collect();
         let Some((name, args)) = self.call_parts(action) else { return };
-        let Some(action_id) = self.action_ref(&name) else { return };
+        let Some(action_id) = self.action_ref(name) else { return };
         let args = self.action_args(action_id, args, action.span);
-        if !self.listed_for_entries(&known, action_id, &name) {
+        if !self.listed_for_entries(&known, action_id, name) {
             return;
         }
         if let (Some(key), Some(args)) = (values, args) {
@@ -466,11 +466,14 @@ impl Cx<'_> {
     }
 
     /// Name and arguments of a call: `drop`, `route(1, 2)`.
-    pub(crate) fn call_parts<'e>(&mut self, call: &'e AstExpr) -> Option<(Name, &'e [AstExpr])> {
+    pub(crate) fn call_parts<'e>(
+        &mut self,
+        call: &'e AstExpr,
+    ) -> Option<(&'e Name, &'e [AstExpr])> {
         match &call.value {
-            Ast::Call(name, args) => Some((name.clone(), args.as_slice())),
+            Ast::Call(name, args) => Some((name, args.as_slice())),
             Ast::Path(path) if path.single().is_some() => {
-                path.single().map(|name| (name.clone(), [].as_slice()))
+                path.single().map(|name| (name, [].as_slice()))
             }
             _ => {
                 let text = "an action is wanted here, with its arguments";
