@@ -10,7 +10,7 @@ pub(super) use advice::offer_quotes;
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_yaml::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput, StructureStyle, Tag};
 
 use super::node::{Key, Map, Node, NodeKind, Scalar};
 use crate::diag::{Diagnostics, codes};
@@ -24,7 +24,7 @@ pub const ALIAS_NODES_MAX: usize = 20_000;
 
 /// The tree of a file. Errors go to `diagnostics`; `None` when there is no tree at all.
 pub(super) fn parse(file: FileId, text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
-    let options = serde_yaml::options! {
+    let options = granit_parser::options! {
         emit_anchor_events: true,
         emit_unresolved_aliases: true,
     };
@@ -102,8 +102,8 @@ impl<'a> Reader<'a> {
         Some(self.root.unwrap_or(Node { kind: NodeKind::Null, span: empty, alias: None }))
     }
 
-    fn place(&self, span: &serde_yaml::Span) -> SourceSpan {
-        let offset = |marker: serde_yaml::Marker| {
+    fn place(&self, span: &granit_parser::Span) -> SourceSpan {
+        let offset = |marker: granit_parser::Marker| {
             marker.byte_offset().map_or(self.text.len(), |at| at.min(self.text.len())) as u32
         };
         let start = offset(span.start);

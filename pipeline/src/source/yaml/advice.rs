@@ -4,7 +4,7 @@
 //! the start is a tag, `&` an anchor, `*` an alias, `: ` a pair, `,` in a flow list an item. Nearly
 //! always the way out is to quote, so that is what the diagnostics say, with the edit.
 
-use serde_yaml::ErrorKind;
+use granit_parser::ErrorKind;
 
 use crate::diag::{Diagnostic, Diagnostics, codes};
 use crate::ids::FileId;
