@@ -35,14 +35,45 @@ fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::
     }
 }
 
-/// Sets a socket option whose value is plain data.
-fn set_option<T: Copy>(
+/// The value of a socket option that says everything itself.
+///
+/// # Safety
+/// It has no bytes between its fields, every bit pattern of it is a value, and nothing in it is an address that the kernel follows.
+unsafe trait OptionValue: Copy {}
+
+// SAFETY: an integer.
+unsafe impl OptionValue for libc::c_int {}
+// SAFETY: an integer.
+unsafe impl OptionValue for u32 {}
+// SAFETY: integers, side by side.
+unsafe impl<const WORDS: usize> OptionValue for [u32; WORDS] {}
+// SAFETY: integers, side by side.
+unsafe impl<const WORDS: usize> OptionValue for [u64; WORDS] {}
+// SAFETY: integers of 4, 2 and 2 bytes and 8 bytes, side by side.
+unsafe impl OptionValue for libc::packet_mreq {}
+
+/// Sets a socket option.
+fn set_option<T: OptionValue>(
     fd: &OwnedFd,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`, which lives through the call.
+    // SAFETY: there is no address in the value.
+    unsafe { set_option_with_addresses(fd, level, name, value) }
+}
+
+/// Sets a socket option whose value names memory.
+///
+/// # Safety
+/// The memory that `value` names is there, and stays as long as the kernel uses it for this option.
+unsafe fn set_option_with_addresses<T: Copy>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`, which lives through the call; the caller answers for what it names.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -55,15 +86,15 @@ fn set_option<T: Copy>(
     checked(result).map(drop)
 }
 
-/// Reads a socket option into plain data for which every bit pattern is a value.
-fn get_option<T: Copy + Default>(
+/// Reads a socket option.
+fn get_option<T: OptionValue + Default>(
     fd: &OwnedFd,
     level: libc::c_int,
     name: libc::c_int,
 ) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, which holds plain integers.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which every bit pattern is a value.
     let result = unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len)
     };

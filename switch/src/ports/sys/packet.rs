@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 
-use super::{checked, get_option, set_option, socket};
+use super::{checked, get_option, set_option, set_option_with_addresses, socket};
 use crate::ports::TxFrame;
 
 /// Most messages in one system call.
@@ -105,7 +105,8 @@ fn attach_tag_filter(fd: &OwnedFd, tagged: bool) -> io::Result<()> {
     // The kernel copies the program during the call.
     let filter =
         libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    // SAFETY: `program` lives through the call, and has so many instructions.
+    unsafe { set_option_with_addresses(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter) }
 }
 
 /// Frames that the kernel dropped since the last call because the socket's buffer was full.

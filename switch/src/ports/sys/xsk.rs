@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use wireyard_pipeline::packet::{PacketMemory, RegionPin};
 
 use super::ring::Ring;
-use super::{checked, get_option, set_option, socket};
+use super::{OptionValue, checked, get_option, set_option, set_option_with_addresses, socket};
 
 /// Bytes that the kernel leaves free before a frame in the UMEM (XDP_PACKET_HEADROOM).
 pub const XDP_HEADROOM_BYTES: u32 = 256;
@@ -71,7 +71,7 @@ impl Xsk {
         let at = |step| move |error| (step, error);
         let fd = socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)
             .map_err(at("open an AF_XDP socket"))?;
-        let region = mem.region_layout();
+        let (region, pin) = (mem.region_layout(), mem.pin());
         let umem = libc::xdp_umem_reg {
             addr: region.base as u64,
             len: region.bytes as u64,
@@ -81,7 +81,8 @@ impl Xsk {
             tx_metadata_len: 0,
         };
         let option = |name, value: &u32| set_option(&fd, libc::SOL_XDP, name, value);
-        set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem)
+        // SAFETY: the region is that of `mem`, which stays until the socket is closed: the socket has a pin on it, dropped last.
+        unsafe { set_option_with_addresses(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &umem) }
             .map_err(at("pin the packet memory (UMEM)"))?;
         let (receive, send) = (config.receive_entries, config.send_entries);
         for (ring, entries) in [
@@ -104,7 +105,7 @@ impl Xsk {
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
         let completion = Ring::map(&fd, offsets.ring(3), send, completion).map_err(map)?;
         bind(&fd, config).map_err(at("bind the AF_XDP socket"))?;
-        Ok(Xsk { rx, tx, fill, completion, fd, _region: mem.pin() })
+        Ok(Xsk { rx, tx, fill, completion, fd, _region: pin })
     }
 
     /// The socket, for poll and for the map of the XDP program.
@@ -226,6 +227,9 @@ impl Xsk {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Offsets([[u64; 4]; 4]);
+
+// SAFETY: integers, side by side.
+unsafe impl OptionValue for Offsets {}
 
 impl Offsets {
     fn ring(&self, i: usize) -> libc::xdp_ring_offset {
