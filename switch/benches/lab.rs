@@ -33,7 +33,7 @@ fn lab(senders: usize, ack_every: u32) -> Lab {
     let (mut scenario, _) = scenario::read(&path, &loader).expect("the scenario reads");
     scenario.sample = STEP;
     scenario.host.ack_every = Some(ack_every);
-    let options = Options { engine: EngineKind::Auto, seed: None };
+    let options = Options { engine: EngineKind::Auto, ..Options::default() };
     Lab::new(Arc::new(scenario), options).expect("the lab builds")
 }
 

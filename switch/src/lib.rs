@@ -62,7 +62,7 @@
 //! let path = Path::new("two_to_one.yaml");
 //! let loader = Loader::in_memory([(path, text)], LIBRARIES);
 //! let (scenario, _files) = scenario::read(path, &loader)?;
-//! let options = Options { engine: EngineKind::Auto, seed: None };
+//! let options = Options { engine: EngineKind::Auto, ..Options::default() };
 //! let about = About { version: "1".into(), engine: "auto".into() };
 //! let run = sweep::run(&Arc::new(scenario), options, &about, &mut |_| true)?;
 //! let figure = |name: &str| run.report.figures.iter().find(|one| one.name == name).map(|one| one.value);

@@ -54,7 +54,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// The same with names relative to the folder.
-fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let name = |path: &Path| path.strip_prefix(folder).expect("below").display().to_string();
     files(folder).into_iter().map(|(path, bytes)| (name(&path), bytes)).collect()
 }

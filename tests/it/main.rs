@@ -39,6 +39,7 @@ mod lab_live;
 mod lab_lossy;
 mod lab_mixed;
 mod lab_outputs;
+mod lab_parallel;
 mod lab_studies;
 mod lab_workloads;
 mod language;

@@ -16,7 +16,7 @@ use crate::lab::build::Options;
 use crate::lab::results::About;
 use crate::lab::scenario::{self, Scenario};
 use crate::lab::sweep::{self, CheckError, Run};
-use crate::lab::{Outcome, compare, live, output};
+use crate::lab::{Outcome, compare, live, output, partition};
 use crate::library::{self, LIBRARIES};
 use crate::live::progress::{Progress, pace};
 use crate::program::EngineKind;
@@ -92,7 +92,8 @@ fn engine(choice: EngineChoice) -> (EngineKind, About) {
 
 fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Status, String> {
     let (engine, about) = engine(args.engine);
-    let options = Options { engine, seed: args.seed };
+    let workers = workers(args, &scenario);
+    let options = Options { engine, seed: args.seed, workers };
     if let Err(error) = sweep::check(&scenario, options, &about) {
         return refuse(error, &scenario, files);
     }
@@ -114,7 +115,7 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     } else if args.seeds > 1 {
         let seeds: Vec<u64> = (0..args.seeds).map(|n| first.wrapping_add(n)).collect();
         let stop = progress.stop_flag();
-        let sweep = sweep::run_all(&scenario, engine, &seeds, args.jobs.into(), &about, &stop)?;
+        let sweep = sweep::run_all(&scenario, options, &seeds, args.jobs.into(), &about, &stop)?;
         left = sweep.left;
         sweep.runs
     } else {
@@ -132,6 +133,21 @@ fn start(args: &LabArgs, scenario: Arc<Scenario>, files: &Files) -> Result<Statu
     tell_speed(&runs, progress.seconds());
     let status = finish(args, &runs)?;
     Ok(if left.is_empty() { status } else { Status::Failed })
+}
+
+/// Workers of a run: as many as were asked for, where the topology can be parted.
+fn workers(args: &LabArgs, scenario: &Scenario) -> usize {
+    let (workers, why) = match args.live {
+        true => (
+            1,
+            (args.workers > 1).then(|| "one worker runs it: a live run has one clock".to_owned()),
+        ),
+        false => partition::workers(scenario, args.workers.into()),
+    };
+    if let Some(why) = why {
+        say(&why);
+    }
+    workers
 }
 
 /// In real time, after virtual time where both are compared.

@@ -12,8 +12,10 @@ use super::arrival_index::ArrivalIndex;
 use super::cable::{CablePort, Cabling};
 use super::fabric::{Fabric, NodeKind};
 use super::host::{self, Connection};
-use super::link::{self, Direction};
+use super::lease::Lease;
+use super::link::{self, Direction, Seat};
 use super::memory;
+use super::partition::Layout;
 use super::queues::switch_qos;
 use super::routes::{LINKS, Routes, Target};
 use super::scenario::{Scenario, Transport};
@@ -34,21 +36,24 @@ pub struct Options {
     pub engine: EngineKind,
     /// Instead of the scenario's seed.
     pub seed: Option<u64>,
+    /// Threads that run it together, where it can be parted: 1 where it is 0. Results are the same.
+    pub workers: usize,
 }
 
 /// The devices of a lab.
 pub(super) struct Devices {
     pub(super) mem: PacketMemory,
     /// By node.
-    pub(super) cores: Vec<Core>,
+    #[expect(clippy::vec_box, reason = "they are handed to a partition and back at every sample")]
+    pub(super) cores: Vec<Box<Core>>,
     /// By flow.
     pub(super) flows: Vec<Connection>,
     /// By gate.
     pub(super) gates: Vec<GateId>,
     /// By link: from its first end to its second, and back.
     pub(super) links: Vec<[Arc<Direction>; 2]>,
-    /// What arrives where.
-    pub(super) arrival_index: Arc<ArrivalIndex>,
+    /// By partition: what arrives where, and who may touch its links.
+    pub(super) seats: Vec<(Arc<ArrivalIndex>, Arc<Lease>)>,
     /// What switches run, without entries.
     pub(super) base: Loaded,
     /// Entries files of the switches, by name: for who wants to look.
@@ -63,6 +68,7 @@ pub(super) fn devices(
     scenario: &Scenario,
     options: Options,
     cabling: Option<&Cabling>,
+    layout: &Layout,
 ) -> Result<Devices, String> {
     let seed = options.seed.unwrap_or(scenario.seed);
     let memory = memory::make(scenario)?;
@@ -84,11 +90,11 @@ pub(super) fn devices(
         flows: Vec::new(),
         gates: Vec::new(),
         links: Vec::new(),
-        arrival_index: ArrivalIndex::new(scenario.fabric.nodes.iter().map(|node| node.links.len())),
+        seats: seats(&scenario.fabric, layout),
         base,
         entries: Vec::new(),
     };
-    let mut ports = link_ports(scenario, seed, cabling, &mut devices)?;
+    let mut ports = link_ports(scenario, (seed, cabling), layout, &mut devices)?;
     for (node, description) in scenario.fabric.nodes.iter().enumerate() {
         let own = std::mem::take(&mut ports[node]);
         let device = DeviceOptions {
@@ -109,7 +115,7 @@ pub(super) fn devices(
                 host::build(scenario, node, adapter, devices.mem.worker(), device, own)?
             }
         };
-        devices.cores.push(core);
+        devices.cores.push(Box::new(core));
     }
     for spec in &scenario.flows {
         let flow = host::connect(scenario, spec, &mut devices.cores)
@@ -150,25 +156,22 @@ pub(super) fn program(
 /// The ends of all links, by node, in the order of the nodes' ports.
 fn link_ports(
     scenario: &Scenario,
-    seed: u64,
-    cabling: Option<&Cabling>,
+    (seed, cabling): (u64, Option<&Cabling>),
+    layout: &Layout,
     devices: &mut Devices,
 ) -> Result<Vec<Vec<Box<dyn Port>>>, String> {
     let fabric = &scenario.fabric;
     let mut ports: Vec<Vec<Box<dyn Port>>> = fabric.nodes.iter().map(|_| Vec::new()).collect();
     let kind = link_type(scenario.host.transport);
-    let first = first_places(fabric);
     for (number, link) in fabric.links.iter().enumerate() {
         let [a, b] = link.ends.map(|node| fabric.nodes[node].name.clone());
         let names = [format!("{a}-{b}"), format!("{b}-{a}")];
-        let places = link.ends.map(|node| first[node] + usize::from(fabric.port(node, number)) - 1);
-        let (ends, directions) = link::join(
-            names.clone(),
-            kind,
-            link.setup,
-            (seed, number as u64),
-            (&devices.arrival_index, places),
-        );
+        let seats = link.ends.map(|node| {
+            let (arrival_index, lease) = &devices.seats[layout.of[node].0];
+            Seat { arrival_index, lease, place: layout.place(node, fabric.port(node, number)) }
+        });
+        let (ends, directions) =
+            link::join(names.clone(), kind, link.setup, (seed, number as u64), seats);
         if let Some(capture) = scenario.captures.iter().find(|capture| capture.link == number) {
             for (direction, tap) in directions.iter().zip(Tap::pair(names, kind, capture.frames)?) {
                 direction.capture(tap);
@@ -188,13 +191,13 @@ fn link_ports(
     Ok(ports)
 }
 
-/// The place of each node's first port in the arrival index, and the number of places.
-pub(super) fn first_places(fabric: &Fabric) -> Vec<usize> {
-    let mut places = vec![0];
-    for node in &fabric.nodes {
-        places.push(places.last().copied().unwrap_or(0) + node.links.len());
-    }
-    places
+/// What the links of each partition belong to.
+fn seats(fabric: &Fabric, layout: &Layout) -> Vec<(Arc<ArrivalIndex>, Arc<Lease>)> {
+    let seat = |nodes: &Vec<usize>| {
+        let ports = nodes.iter().map(|&node| fabric.nodes[node].links.len());
+        (ArrivalIndex::new(ports), Lease::new())
+    };
+    layout.parts.iter().map(seat).collect()
 }
 
 /// What frames of this transport are on a link.

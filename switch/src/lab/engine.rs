@@ -1,38 +1,33 @@
 //! Virtual time: who is next, until the end.
 //!
-//! Sources of events, in the order in which equal instants are served: faults, nodes (by number), samples. A node's next
-//! instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send. Polling a
-//! node can bring its neighbours forward, by frames that will arrive; nothing else can change them. So a node goes on by itself
-//! up to the instant before which nothing new can reach it, which the delays of links give; the result is the same
-//! (`tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
+//! Sources of events, in the order in which equal instants are served: faults, nodes, samples. What nodes do is the affair of
+//! partitions ([`part`](super::part)): here is what concerns them all. A run is a row of phases. In a phase every partition does what is
+//! due before the next fault, and up to the next sample; between two phases no partition runs, the lab has all devices, and applies a
+//! fault or takes a sample. One partition is run here, several by a [`crew`](super::crew), with the same results.
+//!
+//! What looks at every event (a live run, the search for the packet that broke a check) has one partition, and a phase for each event.
 
 use std::sync::Arc;
 
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
-use super::arrival_index::ArrivalIndex;
 use super::build::{self, Options};
 use super::cable::Cabling;
 use super::checks::{Checks, Violation};
-use super::event_queue::EventQueue;
+use super::crew::Crew;
 use super::failure_trace::Watch;
 use super::host::{self, Connection, FlowStatus};
 use super::link::Direction;
-use super::node_state::{self, NodeState};
+use super::node_state;
+use super::part::{self, Crossing, Crossings, Halt, Part};
+use super::partition::{self, Layout};
 use super::sampler::Sampler;
 use super::scenario::{FaultKind, Scenario};
 use super::thresholds::Thresholds;
 use crate::core::Core;
 use crate::host::{GateId, GateReport};
 use crate::program::Loaded;
-
-/// Source of faults.
-const FAULTS: usize = 0;
-/// Source of node 0; the others follow.
-const NODES: usize = 1;
-/// Polls of one node at one instant after which it does not stop by itself.
-const POLLS_MAX: u32 = 100_000;
 
 /// How far a run is: for progress lines.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +74,9 @@ pub struct Lab {
     pub(super) scenario: Arc<Scenario>,
     pub(super) seed: u64,
     pub(super) mem: PacketMemory,
-    pub(super) cores: Vec<Core>,
+    /// By node; during a phase their partitions have them.
+    #[expect(clippy::vec_box, reason = "they are handed to a partition and back at every sample")]
+    pub(super) cores: Vec<Box<Core>>,
     pub(super) flows: Vec<Connection>,
     pub(super) gates: Vec<GateId>,
     /// What became of them, when that was last asked for.
@@ -89,28 +86,25 @@ pub struct Lab {
     /// Bytes that the others delivered.
     settled_bytes: u64,
     pub(super) links: Vec<[Arc<Direction>; 2]>,
-    arrival_index: Arc<ArrivalIndex>,
-    /// By node, what is known of it between two polls.
-    node_states: Vec<NodeState>,
-    /// By place: where a frame that this port sends arrives, and the node there.
-    far: Vec<(usize, usize)>,
-    /// Ports of the node at hand that have something.
-    due: Vec<u16>,
+    layout: Layout,
+    parts: Vec<Part>,
+    /// Threads for all partitions but the first.
+    crew: Option<Crew>,
     /// Links lead through the kernel.
     is_live: bool,
     /// What switches run, without entries.
     pub(super) base: Loaded,
     pub(super) entries: Vec<(String, String)>,
-    event_queue: EventQueue,
     changes: Vec<Change>,
+    /// When the next fault begins, ends or says so again, and when the next sample is taken.
+    next_change: Time,
+    next_sample: Time,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
     now: Time,
     /// Counters of all flows when they were last asked for.
     pub(super) last: Vec<FlowStatus>,
     pub(super) events: u64,
-    /// How often nodes wanted to be polled again at once, since one did not.
-    polls: u32,
     /// Hosts that keep their switch paused, the priority, and when they say so next.
     storms: Vec<(usize, u8, Time)>,
     /// Who looks over the shoulder of this run, and after the failure of which check.
@@ -138,9 +132,37 @@ impl Lab {
         options: Options,
         cabling: Option<&Cabling>,
     ) -> Result<Lab, String> {
-        let devices = build::devices(&scenario, options, cabling)?;
-        let fabric = &scenario.fabric;
-        let places = build::first_places(fabric);
+        let layout = match cabling {
+            None => partition::plan(&scenario, options.workers),
+            Some(_) => Layout::one(&scenario.fabric),
+        };
+        Lab::parted(scenario, options, cabling, layout)
+    }
+
+    /// The same with these partitions.
+    pub(super) fn parted(
+        scenario: Arc<Scenario>,
+        options: Options,
+        cabling: Option<&Cabling>,
+        layout: Layout,
+    ) -> Result<Lab, String> {
+        let mut devices = build::devices(&scenario, options, cabling, &layout)?;
+        let seats = std::mem::take(&mut devices.seats);
+        let crossings = crossings(&scenario, &layout, &devices.links);
+        let part = |(number, (arrival_index, lease)): (usize, (_, _))| {
+            Part::new(part::Setup {
+                number,
+                nodes: layout.parts[number].clone(),
+                node_states: node_state::all(&scenario.fabric, &layout, number),
+                far: node_state::far_ends(&scenario.fabric, &layout, number),
+                crossings: Arc::clone(&crossings),
+                arrival_index,
+                lease,
+                parts: layout.parts.len(),
+            })
+        };
+        let parts: Vec<Part> = seats.into_iter().enumerate().map(part).collect();
+        let crew = (parts.len() > 1).then(|| Crew::new(&layout.lookahead)).transpose()?;
         let mut lab = Lab {
             seed: options.seed.unwrap_or(scenario.seed),
             mem: devices.mem,
@@ -151,21 +173,20 @@ impl Lab {
             open: (0..scenario.flows.len()).collect(),
             settled_bytes: 0,
             links: devices.links,
-            arrival_index: devices.arrival_index,
-            node_states: node_state::all(fabric, &places),
-            far: node_state::far_ends(fabric, &places),
-            due: Vec::new(),
+            layout,
+            parts,
+            crew,
             is_live: cabling.is_some(),
             base: devices.base,
             entries: devices.entries,
-            event_queue: EventQueue::new(fabric.nodes.len() + 2),
             changes: changes(&scenario),
+            next_change: Time::MAX,
+            next_sample: Time::ZERO,
             sampler: Sampler::new(&scenario),
             checks: Checks::default(),
             now: Time::ZERO,
             last: Vec::new(),
             events: 0,
-            polls: 0,
             storms: Vec::new(),
             watch: None,
             watched_check: "",
@@ -173,10 +194,6 @@ impl Lab {
             scenario,
         };
         lab.sampler.prepare(&mut lab.cores);
-        for node in 0..lab.cores.len() {
-            lab.event_queue.set(NODES + node, Time::ZERO);
-        }
-        lab.event_queue.set(lab.samples(), Time::ZERO);
         lab.plan_faults();
         lab.last = lab.statuses();
         Ok(lab)
@@ -184,10 +201,6 @@ impl Lab {
 
     fn end(&self) -> Time {
         Time::ZERO + self.scenario.duration
-    }
-
-    fn samples(&self) -> usize {
-        NODES + self.cores.len()
     }
 
     /// The scenario.
@@ -229,18 +242,30 @@ impl Lab {
         pulse: &mut dyn FnMut(Pulse, &mut Lab) -> bool,
     ) -> Outcome {
         let end = self.end();
-        let samples = self.samples();
-        while let Some((at, source)) = self.event_queue.first() {
+        let looks_at_events = self.is_live || self.watch.is_some();
+        loop {
+            let nodes = self.parts.iter().map(Part::next).min().unwrap_or(Time::MAX);
+            let (change, sample) = (self.next_change, self.next_sample);
+            let at = nodes.min(change).min(sample);
             if at > end {
                 break;
             }
-            self.now = reach(at);
-            if source == FAULTS {
+            if change == at {
+                self.now = reach(at);
                 if let Err(violation) = self.change() {
                     return Outcome::Failed(violation);
                 }
-            } else if source == samples {
-                self.event_queue.set(samples, at + self.scenario.sample);
+            } else if nodes == at {
+                let done = match looks_at_events {
+                    true => self.step(reach(at)),
+                    false => self.phase(change.min(sample.min(end) + Span::from_ps(1))),
+                };
+                if let Err(violation) = done {
+                    return Outcome::Failed(violation);
+                }
+            } else {
+                self.now = reach(at);
+                self.next_sample = at + self.scenario.sample;
                 if let Err(violation) = self.sample() {
                     return Outcome::Failed(violation);
                 }
@@ -250,8 +275,6 @@ impl Lab {
                 if self.is_drained() {
                     return self.finish(Outcome::Drained);
                 }
-            } else if let Err(violation) = self.turn(source - NODES) {
-                return Outcome::Failed(violation);
             }
         }
         self.now = self.now.max(end);
@@ -269,117 +292,75 @@ impl Lab {
         }
     }
 
-    /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
-    /// meanwhile waits in the arrival index, so the result is that of one event after the other; and a node at work is cheaper than a
-    /// change of nodes.
-    #[inline]
-    fn turn(&mut self, node: usize) -> Result<(), Violation> {
-        let mut horizon = self.horizon(node);
-        loop {
-            let next = self.poll(node, &mut horizon)?;
-            if next >= horizon {
-                self.event_queue.set(NODES + node, next);
-                return Ok(());
-            }
-            self.now = next;
-        }
-    }
-
-    /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
-    /// has, and its frame takes a while; longer still where it comes to a switch first. Faults and samples find all nodes at the same
-    /// time.
-    #[inline]
-    fn horizon(&self, node: usize) -> Time {
-        if self.is_live || self.watch.is_some() {
-            return Time::ZERO;
-        }
-        let node_state = &self.node_states[node];
-        let mut others = self.event_queue.first_but(NODES + node);
-        if let Some((gate, nearest)) = node_state.gate {
-            // All that comes from further away comes to the gate first.
-            others = (others + nearest).min(self.event_queue.at(NODES + gate));
-        }
-        let changes = self.event_queue.at(FAULTS).min(self.event_queue.at(self.samples()));
-        // What is due at the end is done.
-        let over = self.end() + Span::from_ps(1);
-        (others + node_state.nearest).min(changes).min(over)
-    }
-
-    /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
-    #[inline]
-    fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Violation> {
-        self.events += 1;
-        let (next, sent) = match self.is_live {
-            true => (self.poll_all(node), true),
-            false => self.poll_due(node),
+    /// Lets all nodes do what is due before `limit`.
+    fn phase(&mut self, limit: Time) -> Result<(), Violation> {
+        self.hand_out();
+        let done = match &self.crew {
+            None => self.parts[0].run(limit, u32::MAX),
+            Some(crew) => crew.phase(&mut self.parts, limit),
         };
-        if sent {
-            let (event_queue, node_state) = (&mut self.event_queue, &self.node_states[node]);
-            self.arrival_index.take_sent(|place| {
-                let (place, node) = self.far[place];
-                let at = self.arrival_index.arrival(place);
-                event_queue.not_after(NODES + node, at);
-                *horizon = (at + node_state.nearest).min(*horizon);
-            });
-        }
+        self.take_back();
+        done.map_err(|halt| self.halted(halt))
+    }
+
+    /// Lets the first node do what is due, at this instant.
+    fn step(&mut self, now: Time) -> Result<(), Violation> {
+        self.now = now;
+        let Some((_, number)) = self.parts[0].event_queue.first() else { return Ok(()) };
+        let node = self.parts[0].nodes[number];
+        self.hand_out();
+        let part = &mut self.parts[0];
+        let done = match self.is_live {
+            true => part.step_all(number, now),
+            false => {
+                let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
+                part.step(number, now, trace)
+            }
+        };
+        self.take_back();
         if self.watch.is_some() {
             self.look(node)?;
         }
-        if next > self.now {
-            self.polls = 0;
-            return Ok(next);
-        }
-        self.polls += 1;
-        if self.polls > POLLS_MAX {
-            if let Some(full) = self.out_of_memory() {
-                return Err(full);
-            }
-            let name = &self.scenario.fabric.nodes[node].name;
-            let what = format!("`{name}` wants to be polled again and again without time passing");
-            return Err(Violation::new("progress", self.now, what));
-        }
-        Ok(self.now)
+        done.map_err(|halt| self.halted(halt))
     }
 
-    /// Polls every port: what a live link has is known by asking. Gives the next instant.
-    fn poll_all(&mut self, node: usize) -> Time {
-        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, self.now));
-        self.cores[node].poll(self.now, trace);
-        self.cores[node].next_event_at(self.now).unwrap_or(Time::MAX)
+    /// Gives every partition its devices.
+    fn hand_out(&mut self) {
+        if let [only] = &mut self.parts[..] {
+            return std::mem::swap(&mut only.cores, &mut self.cores);
+        }
+        for (core, (part, _)) in self.cores.drain(..).zip(&self.layout.of) {
+            self.parts[*part].cores.push(core);
+        }
     }
 
-    /// Polls the ports that have something, which the arrival index lists. Gives the next instant at which something can be seen, and
-    /// whether a frame was sent.
-    #[inline]
-    fn poll_due(&mut self, node: usize) -> (Time, bool) {
-        let (now, node_state) = (self.now, &mut self.node_states[node]);
-        self.due.clear();
-        let mut arrival = self.arrival_index.first(node);
-        let arrives = arrival <= now;
-        if arrives {
-            arrival = self.arrival_index.look(node_state.wires.clone(), now, &mut self.due);
+    /// Takes them back, in the order of nodes.
+    fn take_back(&mut self) {
+        self.events = self.parts.iter().map(|part| part.events).sum();
+        if let [only] = &mut self.parts[..] {
+            return std::mem::swap(&mut only.cores, &mut self.cores);
         }
-        let arrived = self.due.len();
-        if node_state.end_point.is_some_and(|at| at <= now) {
-            self.due.push(host::END_POINT);
-        }
-        let trace = self.watch.as_mut().and_then(|watch| watch.sink(node, now));
-        let core = &mut self.cores[node];
-        let progress = core.poll_ports(now, &self.due, trace);
-        let mut next = core.next_effect().instant(now).unwrap_or(Time::MAX);
-        if let Some(at) = &mut node_state.end_point {
-            *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
-            next = next.min(*at);
-        }
-        if arrives {
-            // Only where a frame was taken is another one the first now.
-            for number in &self.due[..arrived] {
-                let place = node_state.wires.start + usize::from(*number) - 1;
-                arrival = arrival.min(self.arrival_index.arrival(place));
+        let mut all: Vec<_> = self.parts.iter_mut().map(|part| part.cores.drain(..)).collect();
+        let next = self.layout.of.iter().filter_map(|(part, _)| all[*part].next());
+        self.cores.extend(next);
+    }
+
+    /// Why nodes cannot go on, in words.
+    fn halted(&mut self, halt: Halt) -> Violation {
+        let (node, at, check, what) = match halt {
+            Halt::Stuck(node, at) => {
+                (node, at, "progress", "wants to be polled again and again without time passing")
             }
-            self.arrival_index.set_first(node, arrival);
+            Halt::Early(node, at) => {
+                (node, at, "lookahead", "sent a frame that arrives sooner than its link's delay")
+            }
+            Halt::Other => (0, self.now, "progress", "waits for a worker that does not go on"),
+        };
+        self.now = at;
+        if let Some(full) = self.out_of_memory() {
+            return full;
         }
-        (next.min(arrival), progress.sent > 0)
+        Violation::new(check, at, format!("`{}` {what}", self.scenario.fabric.nodes[node].name))
     }
 
     fn sample(&mut self) -> Result<(), Violation> {
@@ -440,7 +421,7 @@ impl Lab {
     fn plan_faults(&mut self) {
         let next = self.changes.first().map_or(Time::MAX, |change| change.at);
         let storm = self.storms.iter().map(|storm| storm.2).min().unwrap_or(Time::MAX);
-        self.event_queue.set(FAULTS, next.min(storm));
+        self.next_change = next.min(storm);
     }
 
     /// Applies the faults that are due.
@@ -484,7 +465,9 @@ impl Lab {
                     direction.set_up(!begins, &mut self.mem);
                 }
                 for node in self.scenario.fabric.links[link].ends {
-                    self.arrival_index.find_first(node, self.node_states[node].wires.clone());
+                    let (part, number) = self.layout.of[node];
+                    let Part { arrival_index, node_states, .. } = &self.parts[part];
+                    arrival_index.find_first(number, node_states[number].wires.clone());
                     self.cores[node].check_links(self.now);
                     self.wake(node);
                 }
@@ -504,13 +487,26 @@ impl Lab {
     }
 
     pub(super) fn wake(&mut self, node: usize) {
-        self.event_queue.not_after(NODES + node, self.now);
+        let (part, number) = self.layout.of[node];
+        self.parts[part].event_queue.not_after(number, self.now);
     }
 
     /// When figures begin: at the first sample after the warm-up; where the run ended before, at its start.
     pub(super) fn measured_from(&self) -> Time {
         self.sampler.began.unwrap_or(Time::ZERO)
     }
+}
+
+/// The directions of links that lead from one partition to another.
+fn crossings(scenario: &Scenario, layout: &Layout, links: &[[Arc<Direction>; 2]]) -> Crossings {
+    let ends =
+        scenario.fabric.links.iter().flat_map(|link| [link.ends, [link.ends[1], link.ends[0]]]);
+    let crossing = |([from, to], direction): ([usize; 2], &Arc<Direction>)| {
+        let ((from, _), (part, node)) = (layout.of[from], layout.of[to]);
+        let lookahead = layout.lookahead[from][part];
+        (from != part).then(|| Crossing { direction: Arc::clone(direction), node, lookahead })
+    };
+    Arc::new(ends.zip(links.iter().flatten()).map(crossing).collect())
 }
 
 fn changes(scenario: &Scenario) -> Vec<Change> {
@@ -531,4 +527,4 @@ fn changes(scenario: &Scenario) -> Vec<Change> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

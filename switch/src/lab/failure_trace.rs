@@ -13,7 +13,6 @@ use wireyard_tables::time::Time;
 use super::build::Options;
 use super::checks::{Violation, port_name};
 use super::engine::{Lab, Outcome, Pulse};
-use crate::core::Core;
 
 /// Passes that are shown where it is not known which packet it was.
 const PASSES_MAX: usize = 4;
@@ -110,8 +109,10 @@ fn again(
     check: &'static str,
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Option<Watch> {
+    // Who looks at every event has them one after the other.
+    let options = Options { workers: 1, ..options };
     let mut second = Lab::new(Arc::clone(&lab.scenario), options).ok()?;
-    second.cores.iter_mut().for_each(Core::listen_to_drops);
+    second.cores.iter_mut().for_each(|core| core.listen_to_drops());
     second.watch = Some(Box::new(Watch { look, found: None }));
     second.watched_check = check;
     match second.run(pulse) {

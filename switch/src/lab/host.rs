@@ -103,7 +103,7 @@ pub struct Connection {
 
 impl Connection {
     /// What the flow has done.
-    pub fn status(&self, cores: &mut [Core]) -> FlowStatus {
+    pub fn status(&self, cores: &mut [Box<Core>]) -> FlowStatus {
         let Some(report) = end_of(&mut cores[self.from]).and_then(|end| end.flow(self.flow)) else {
             return FlowStatus::default();
         };
@@ -134,7 +134,7 @@ impl Connection {
 #[cfg(test)]
 impl Connection {
     /// The first bytes that the receiver expects.
-    pub(super) fn first_bytes(&self, cores: &mut [Core]) -> Option<[u8; 64]> {
+    pub(super) fn first_bytes(&self, cores: &mut [Box<Core>]) -> Option<[u8; 64]> {
         let mut bytes = [0; 64];
         let memory = end_of(&mut cores[self.to])?.roce().memory();
         memory.backing(self.rkey)?.read(0, &mut bytes);
@@ -143,7 +143,7 @@ impl Connection {
 }
 
 /// Bytes that a flow wrote into its receiver's memory and that are not those that were sent.
-pub(super) fn wrong_bytes(flow: &Connection, cores: &mut [Core]) -> u64 {
+pub(super) fn wrong_bytes(flow: &Connection, cores: &mut [Box<Core>]) -> u64 {
     let end = end_of(&mut cores[flow.to]);
     let backing = end.and_then(|end| end.roce().memory().backing(flow.rkey));
     let memory = backing.and_then(|b| (b as &dyn std::any::Any).downcast_ref::<Synthetic>());
@@ -360,7 +360,7 @@ pub fn rate_program(
 pub(super) fn connect(
     scenario: &Scenario,
     spec: &FlowSpec,
-    cores: &mut [Core],
+    cores: &mut [Box<Core>],
 ) -> Result<Connection, String> {
     let fabric = &scenario.fabric;
     let link = fabric.nodes[spec.from].links.first().ok_or("it has no link")?;
@@ -438,7 +438,7 @@ fn overhead(to: &Address, telemetry: bool) -> u32 {
 pub(super) fn add_gates(
     scenario: &Scenario,
     flows: &[Connection],
-    cores: &mut [Core],
+    cores: &mut [Box<Core>],
 ) -> Result<Vec<GateId>, String> {
     let mut made: Vec<GateId> = Vec::new();
     for gate in &scenario.gates {
@@ -460,7 +460,7 @@ pub(super) fn add_gates(
 }
 
 /// What became of a gate of a host.
-pub(super) fn gate(cores: &mut [Core], host: usize, id: GateId) -> Option<GateReport> {
+pub(super) fn gate(cores: &mut [Box<Core>], host: usize, id: GateId) -> Option<GateReport> {
     end_of(&mut cores[host])?.gate(id)
 }
 

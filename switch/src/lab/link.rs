@@ -4,17 +4,20 @@
 //! over, let a frame fall behind, or be cut; what happens by chance is as on a bad cable
 //! ([`chance`](crate::ports::faults::chance)). Frames move as handles,
 //! so all nodes of a lab share one packet memory. A link has no rate: that is the traffic manager's.
+//!
+//! A direction belongs to the partition that it leads to. One that leads from one partition to another has two halves: what happens
+//! to frames when they leave is drawn and counted in the partition of the sender, where they wait until they are carried over
+//! ([`Direction::take_leaving`], [`Direction::arrive`]). Chance has a stream for each direction, so who runs the two ends, and when, changes nothing.
 
-use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fragile::Fragile;
 use wireyard_pipeline::packet::PacketMemory;
 use wireyard_tables::time::{Span, Time};
 
 use super::arrival_index::ArrivalIndex;
 use super::fabric::LinkSetup;
+use super::lease::{Lease, Leased};
 use super::tap::Tap;
 use crate::ports::faults::chance::{Chances, flip_bit};
 use crate::ports::{
@@ -62,40 +65,58 @@ struct Flight {
     chances: Chances,
 }
 
-/// One direction of a link, for the thread that made it: both of its ports are in one lab, and a lock would cost each packet what
-/// a queue does.
+/// The end of a link: who notes what arrives there, who may touch it, and its place in the arrival index.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat<'a> {
+    /// Of its partition.
+    pub arrival_index: &'a Arc<ArrivalIndex>,
+    /// Of its partition.
+    pub lease: &'a Arc<Lease>,
+    /// In this arrival index.
+    pub place: usize,
+}
+
+/// One direction of a link.
 #[derive(Debug)]
 pub struct Direction {
     arrival_index: Arc<ArrivalIndex>,
     /// Place of the port that it leads to.
     to: usize,
-    flight: Fragile<RefCell<Flight>>,
+    flight: Leased<Flight>,
+    /// What has left and was not carried over yet, where it leads from another partition.
+    leaving: Option<Leased<Flight>>,
 }
 
 impl Direction {
     fn new(
         setup: LinkSetup,
         (seed, number): (u64, u64),
-        arrival_index: &Arc<ArrivalIndex>,
-        to: usize,
+        (from, to): (Seat<'_>, Seat<'_>),
     ) -> Direction {
-        let flight = Flight {
+        let flight = || Flight {
             frames: VecDeque::new(),
             chances: Chances::new(setup.faults(seed), number),
             up: true,
             counters: LinkCounters::default(),
             tap: None,
         };
+        let is_one = Arc::ptr_eq(from.lease, to.lease);
         Direction {
-            arrival_index: Arc::clone(arrival_index),
-            to,
-            flight: Fragile::new(RefCell::new(flight)),
+            arrival_index: Arc::clone(to.arrival_index),
+            to: to.place,
+            flight: Leased::new(to.lease, flight()),
+            leaving: (!is_one).then(|| Leased::new(from.lease, flight())),
         }
     }
 
-    #[inline]
-    fn flight(&self) -> RefMut<'_, Flight> {
-        self.flight.get().borrow_mut()
+    /// Where frames leave.
+    fn departures(&self) -> &Leased<Flight> {
+        self.leaving.as_ref().unwrap_or(&self.flight)
+    }
+
+    /// Both halves, or the only one.
+    fn halves(&self) -> impl Iterator<Item = &Leased<Flight>> {
+        self.leaving.iter().chain([&self.flight])
     }
 
     /// When the first frame arrives; [`Time::MAX`] when none is on its way.
@@ -105,39 +126,82 @@ impl Direction {
 
     /// What happened so far.
     pub fn counters(&self) -> LinkCounters {
-        self.flight().counters
+        let mut counters = self.flight.with(|flight| flight.counters);
+        if let Some(leaving) = &self.leaving {
+            counters += leaving.with(|flight| flight.counters);
+        }
+        counters
     }
 
     /// Frames that are on their way, and their bytes.
     pub(super) fn under_way(&self) -> (u64, u64) {
-        let flight = self.flight();
-        let bytes = flight.frames.iter().map(|frame| u64::from(frame.len)).sum();
-        (flight.frames.len() as u64, bytes)
+        let of = |half: &Leased<Flight>| half.with(|flight| flight.under_way());
+        self.halves().map(of).fold((0, 0), |sum, half| (sum.0 + half.0, sum.1 + half.1))
     }
 
     /// Cuts the link, or joins it again. What was under way when it was cut is lost.
     pub fn set_up(&self, up: bool, mem: &mut PacketMemory) {
-        let mut flight = self.flight();
-        flight.up = up;
+        self.halves().for_each(|half| half.with(|flight| flight.set_up(up, mem)));
         if !up {
-            flight.counters.cut += flight.frames.len() as u64;
-            flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
             self.arrival_index.set_arrival(self.to, Time::MAX);
         }
     }
 
     /// Captures what is sent from now on.
     pub fn capture(&self, tap: Tap) {
-        self.flight().tap = Some(tap);
+        self.departures().with(|flight| flight.tap = Some(tap));
     }
 
     /// What was captured.
     pub fn take_capture(&self) -> Option<Tap> {
-        self.flight().tap.take()
+        self.departures().with(|flight| flight.tap.take())
+    }
+
+    /// Takes what has left for another partition, in the order of arrival.
+    pub(super) fn take_leaving(&self, each: impl FnMut(RxFrame)) {
+        if let Some(leaving) = &self.leaving {
+            leaving.with(|flight| flight.frames.drain(..).for_each(each));
+        }
+    }
+
+    /// Carries over a frame from another partition. Gives when the first one arrives.
+    pub(super) fn arrive(&self, frame: RxFrame) -> Time {
+        let next = self.flight.with(|flight| {
+            flight.join(frame);
+            flight.next()
+        });
+        self.arrival_index.set_arrival(self.to, next);
+        next
+    }
+}
+
+impl std::ops::AddAssign for LinkCounters {
+    fn add_assign(&mut self, other: LinkCounters) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.arrived += other.arrived;
+        self.arrived_bytes += other.arrived_bytes;
+        self.lost += other.lost;
+        self.cut += other.cut;
+        self.corrupted += other.corrupted;
+        self.reordered += other.reordered;
     }
 }
 
 impl Flight {
+    fn under_way(&self) -> (u64, u64) {
+        let bytes = self.frames.iter().map(|frame| u64::from(frame.len)).sum();
+        (self.frames.len() as u64, bytes)
+    }
+
+    fn set_up(&mut self, up: bool, mem: &mut PacketMemory) {
+        self.up = up;
+        if !up {
+            self.counters.cut += self.frames.len() as u64;
+            self.frames.drain(..).for_each(|frame| mem.free(frame.buf));
+        }
+    }
+
     /// When the next frame arrives.
     #[inline]
     fn next(&self) -> Time {
@@ -176,6 +240,14 @@ impl Flight {
         }
     }
 
+    /// Puts a frame in its place among those that are on their way.
+    fn join(&mut self, frame: RxFrame) {
+        match self.frames.back() {
+            Some(last) if last.timestamp > frame.timestamp => self.overtake(frame),
+            _ => self.frames.push_back(frame),
+        }
+    }
+
     /// Puts a frame in front of those that arrive later.
     #[cold]
     fn overtake(&mut self, frame: RxFrame) {
@@ -210,17 +282,16 @@ pub struct LinkPort {
     outbound: Arc<Direction>,
 }
 
-/// A link: its two ports, and its directions (from the first port to the second, and back). `places` are those of the two
-/// ports in the arrival index.
+/// A link: its two ports, and its directions (from the first port to the second, and back).
 pub fn join(
     names: [String; 2],
     link: LinkType,
     setup: LinkSetup,
     (seed, number): (u64, u64),
-    (arrival_index, places): (&Arc<ArrivalIndex>, [usize; 2]),
+    [first, second]: [Seat<'_>; 2],
 ) -> ([LinkPort; 2], [Arc<Direction>; 2]) {
-    let there = Arc::new(Direction::new(setup, (seed, 2 * number), arrival_index, places[1]));
-    let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), arrival_index, places[0]));
+    let there = Arc::new(Direction::new(setup, (seed, 2 * number), (first, second)));
+    let back = Arc::new(Direction::new(setup, (seed, 2 * number + 1), (second, first)));
     let port = |name, inbound: &Arc<Direction>, outbound: &Arc<Direction>| LinkPort {
         name,
         link,
@@ -262,25 +333,28 @@ impl Port for LinkPort {
         out: &mut Vec<RxFrame>,
         max: usize,
     ) -> Result<usize, PortError> {
-        let mut flight = self.inbound.flight();
-        let mut count = 0;
-        while count < max
-            && flight.frames.front().is_some_and(|frame| frame.timestamp <= now)
-            && let Some(frame) = flight.frames.pop_front()
-        {
-            flight.counters.arrived += 1;
-            flight.counters.arrived_bytes += u64::from(frame.len);
-            out.push(frame);
-            count += 1;
-        }
-        if count > 0 {
-            let next = flight.next();
-            if next == Time::MAX {
-                // The next one takes the place of the first, which is in the cache.
-                flight.frames.clear();
+        let inbound = &self.inbound;
+        let count = inbound.flight.with(|flight| {
+            let mut count = 0;
+            while count < max
+                && flight.frames.front().is_some_and(|frame| frame.timestamp <= now)
+                && let Some(frame) = flight.frames.pop_front()
+            {
+                flight.counters.arrived += 1;
+                flight.counters.arrived_bytes += u64::from(frame.len);
+                out.push(frame);
+                count += 1;
             }
-            self.inbound.arrival_index.set_arrival(self.inbound.to, next);
-        }
+            if count > 0 {
+                let next = flight.next();
+                if next == Time::MAX {
+                    // The next one takes the place of the first, which is in the cache.
+                    flight.frames.clear();
+                }
+                inbound.arrival_index.set_arrival(inbound.to, next);
+            }
+            count
+        });
         Ok(count)
     }
 
@@ -291,9 +365,16 @@ impl Port for LinkPort {
         frames: &mut Vec<TxFrame>,
     ) -> Result<TxDone, PortError> {
         let sent = frames.len();
-        let mut flight = self.outbound.flight();
-        frames.drain(..).for_each(|frame| flight.take(mem, frame));
-        self.note(&flight);
+        match &self.outbound.leaving {
+            None => self.outbound.flight.with(|flight| {
+                frames.drain(..).for_each(|frame| flight.take(mem, frame));
+                self.note(flight);
+            }),
+            Some(leaving) => {
+                leaving.with(|flight| frames.drain(..).for_each(|frame| flight.take(mem, frame)));
+                self.inbound.arrival_index.note_sent(self.inbound.to);
+            }
+        }
         Ok(TxDone { sent, dropped: 0 })
     }
 
@@ -314,12 +395,14 @@ impl Port for LinkPort {
     }
 
     fn link_state(&mut self, _now: Time) -> LinkState {
-        if self.inbound.flight().up { LinkState::Up } else { LinkState::NoCarrier }
+        let up = self.inbound.flight.with(|flight| flight.up);
+        if up { LinkState::Up } else { LinkState::NoCarrier }
     }
 
     fn close(&mut self, mem: &mut PacketMemory) {
-        let mut flight = self.inbound.flight();
-        flight.frames.drain(..).for_each(|frame| mem.free(frame.buf));
+        self.inbound
+            .flight
+            .with(|flight| flight.frames.drain(..).for_each(|frame| mem.free(frame.buf)));
         self.inbound.arrival_index.set_arrival(self.inbound.to, Time::MAX);
     }
 }
@@ -340,17 +423,49 @@ mod tests {
         PacketMemory::new(config).unwrap()
     }
 
+    /// What the ends of a link belong to.
+    struct Parts([(Arc<ArrivalIndex>, Arc<Lease>); 2]);
+
+    impl Parts {
+        fn one() -> Parts {
+            let part = (ArrivalIndex::new([1, 1]), Lease::new());
+            Parts([part.clone(), part])
+        }
+
+        fn two() -> Parts {
+            Parts([(); 2].map(|()| (ArrivalIndex::new([1, 1]), Lease::new())))
+        }
+
+        fn seats(&self) -> [Seat<'_>; 2] {
+            [0, 1].map(|place| {
+                let (arrival_index, lease) = &self.0[place];
+                Seat { arrival_index, lease, place }
+            })
+        }
+    }
+
     /// Sends frames of one byte value each, one every 100 ns, and gives what arrives by the end.
     fn send(setup: LinkSetup, count: u64) -> (Vec<(Time, Vec<u8>)>, LinkCounters, PacketMemory) {
+        send_over(&Parts::one(), setup, count)
+    }
+
+    fn send_over(
+        parts: &Parts,
+        setup: LinkSetup,
+        count: u64,
+    ) -> (Vec<(Time, Vec<u8>)>, LinkCounters, PacketMemory) {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup, (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup, (7, 0), parts.seats());
         for n in 0..count {
             let buf = mem.alloc_frame(&[n as u8; 64]).unwrap();
             let now = Time::from_ns(100 * n);
             let mut frames = vec![TxFrame::at_once(buf, 64, 64, now)];
             a.tx_burst(&mut mem, now, &mut frames).unwrap();
+            there.take_leaving(|frame| {
+                there.arrive(frame);
+            });
         }
         let mut got = Vec::new();
         while there.next_arrival() != Time::MAX {
@@ -382,12 +497,23 @@ mod tests {
         assert_eq!(mem.free_chunks(), 2048);
     }
 
+    /// What happens by chance, and when, does not depend on who runs the ends of a link.
+    #[test]
+    fn a_link_between_partitions_is_the_same_link() {
+        let tenth = Probability::percent(10).unwrap();
+        let faulty = LinkSetup { loss: tenth, corruption: tenth, reordering: tenth, ..setup() };
+        let (one, one_counters, _) = send_over(&Parts::one(), faulty, 1000);
+        let (two, two_counters, mem) = send_over(&Parts::two(), faulty, 1000);
+        assert_eq!((one, one_counters), (two, two_counters));
+        assert_eq!(mem.free_chunks(), 2048);
+    }
+
     #[test]
     fn both_ports_count_what_the_link_carried() {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], _) =
-            join(names, LinkType::Ethernet, setup(), (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().seats());
         let frame = |mem: &mut PacketMemory, bytes: u32| {
             let buf = mem.alloc_frame(&vec![1; bytes as usize]).unwrap();
             TxFrame::at_once(buf, 64, bytes, Time::ZERO)
@@ -435,7 +561,7 @@ mod tests {
         let mut mem = memory();
         let names = ["a".to_owned(), "b".to_owned()];
         let ([mut a, mut b], [there, _back]) =
-            join(names, LinkType::Ethernet, setup(), (7, 0), (&ArrivalIndex::new([1, 1]), [0, 1]));
+            join(names, LinkType::Ethernet, setup(), (7, 0), Parts::one().seats());
         let buf = mem.alloc_frame(&[1; 64]).unwrap();
         a.tx_burst(&mut mem, Time::ZERO, &mut vec![TxFrame::at_once(buf, 64, 64, Time::ZERO)])
             .unwrap();

@@ -8,6 +8,8 @@ use std::ops::Range;
 use wireyard_tables::time::{Span, Time};
 
 use super::fabric::{Fabric, NodeKind};
+use super::part::Far;
+use super::partition::Layout;
 
 /// A node between two polls.
 #[derive(Clone, Debug)]
@@ -16,15 +18,15 @@ pub(super) struct NodeState {
     pub(super) wires: Range<usize>,
     /// No frame takes less time to it.
     pub(super) nearest: Span,
-    /// The only neighbour, and what no frame takes less time than to that one.
+    /// The only neighbour, where it is in the same partition, and what no frame takes less time than to that one.
     pub(super) gate: Option<(usize, Span)>,
     /// When its end point has something to do; a switch has none.
     pub(super) end_point: Option<Time>,
 }
 
-/// All nodes; `places` are the first ones of each in the arrival index.
-pub(super) fn all(fabric: &Fabric, places: &[usize]) -> Vec<NodeState> {
-    let node_state = |node: usize| {
+/// The nodes of a partition.
+pub(super) fn all(fabric: &Fabric, layout: &Layout, part: usize) -> Vec<NodeState> {
+    let node_state = |&node: &usize| {
         let links = &fabric.nodes[node].links;
         let is_host = fabric.nodes[node].kind == NodeKind::Host;
         let ports = if is_host { links.len().min(1) } else { links.len() };
@@ -32,14 +34,16 @@ pub(super) fn all(fabric: &Fabric, places: &[usize]) -> Vec<NodeState> {
             [link] => Some(fabric.far(link, node)),
             _ => None,
         };
+        let neighbour = neighbour.filter(|&neighbour| layout.of[neighbour].0 == part);
+        let first = layout.places[node];
         NodeState {
-            wires: places[node]..places[node] + ports,
+            wires: first..first + ports,
             nearest: nearest(fabric, node),
-            gate: neighbour.map(|neighbour| (neighbour, nearest(fabric, neighbour))),
+            gate: neighbour.map(|neighbour| (layout.of[neighbour].1, nearest(fabric, neighbour))),
             end_point: is_host.then_some(Time::ZERO),
         }
     };
-    (0..fabric.nodes.len()).map(node_state).collect()
+    layout.parts[part].iter().map(node_state).collect()
 }
 
 fn nearest(fabric: &Fabric, node: usize) -> Span {
@@ -47,13 +51,23 @@ fn nearest(fabric: &Fabric, node: usize) -> Span {
     links.map(|&link| fabric.links[link].setup.delay).min().unwrap_or(Span::ZERO)
 }
 
-/// By place: where a frame that this port sends arrives, and the node there.
-pub(super) fn far_ends(fabric: &Fabric, places: &[usize]) -> Vec<(usize, usize)> {
-    let ends = (0..fabric.nodes.len()).flat_map(|node| {
+/// By place in a partition: where a frame that this port sends arrives.
+pub(super) fn far_ends(fabric: &Fabric, layout: &Layout, part: usize) -> Vec<Far> {
+    let ends = layout.parts[part].iter().flat_map(|&node| {
         fabric.nodes[node].links.iter().map(move |&link| {
             let far = fabric.far(link, node);
-            (places[far] + usize::from(fabric.port(far, link)) - 1, far)
+            let (there, number) = layout.of[far];
+            let place = match there == part {
+                true => layout.place(far, fabric.port(far, link)),
+                false => direction(fabric, link, node),
+            };
+            Far { part: there as u32, node: number as u32, place }
         })
     });
     ends.collect()
+}
+
+/// The number of the direction of a link that leads from a node.
+fn direction(fabric: &Fabric, link: usize, from: usize) -> usize {
+    2 * link + usize::from(fabric.links[link].ends[0] != from)
 }

@@ -1,15 +1,18 @@
 //! Forwarding tables of lab switches, as the text of an entries file.
 //!
 //! The routes come from the topology, shortest first; where several are equally short they make a group, and the program
-//! chooses. The text goes the way of every entries file: it is parsed, checked against the program, and loaded.
+//! chooses. Hosts whose addresses are beside each other and that are reached the same way share a prefix, as long as no host
+//! lies under it that is reached another way or not at all: entries grow with the ways that differ, not with the hosts. The text goes
+//! the way of every entries file: it is parsed, checked against the program, and loaded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
 use wireyard_pipeline::ir::Program;
 
 use super::addresses::{host_ip, host_lid, host_mac, mac_text, port_mac};
-use super::fabric::Fabric;
+use super::fabric::{Fabric, NodeKind};
 use super::scenario::{Scenario, Transport};
 use crate::roce::telemetry::rate_code;
 use crate::units::Dilation;
@@ -54,23 +57,83 @@ fn measured(fabric: &Fabric, switch: usize, dilation: Dilation) -> String {
 
 /// All routes of a topology, computed once.
 pub struct Routes {
-    /// By switch, by host: ports that lead there; a host without a way is left out.
-    ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>>,
+    hosts: Vec<usize>,
+    /// By node; a host has none.
+    switches: Vec<Ways>,
+}
+
+/// How one switch reaches the hosts.
+#[derive(Clone, Debug, Default)]
+struct Ways {
+    /// Ports that lead somewhere together, each set once.
+    sets: Vec<Vec<u16>>,
+    /// By host, in the order of hosts: which set leads there; [`NOWHERE`] where there is no way.
+    to: Vec<u16>,
+}
+
+/// No way.
+const NOWHERE: u16 = u16::MAX;
+/// Bits of a host's address that are its own, behind 10.0.
+const HOST_BITS: u32 = 16;
+
+impl Ways {
+    /// The number of a set of ports.
+    fn set(&mut self, ports: Vec<u16>) -> u16 {
+        let known = self.sets.iter().position(|set| *set == ports);
+        let set = known.unwrap_or_else(|| {
+            self.sets.push(ports);
+            self.sets.len() - 1
+        });
+        set as u16
+    }
+
+    /// Hosts with a way, and the ports that lead there.
+    fn each<'a>(&'a self, hosts: &'a [usize]) -> impl Iterator<Item = (usize, &'a [u16])> {
+        let pairs = hosts.iter().zip(&self.to);
+        pairs.filter_map(|(host, set)| Some((*host, self.sets.get(usize::from(*set))?.as_slice())))
+    }
+}
+
+/// By node: the set of ports that leads from a switch to a node, which is not that switch.
+fn sets(fabric: &Fabric, to: usize, switches: &mut [Ways]) -> Vec<u16> {
+    let hops = fabric.hops(to);
+    let mut sets = vec![NOWHERE; fabric.nodes.len()];
+    for switch in fabric.switches().filter(|&switch| switch != to && hops[switch].is_some()) {
+        let leading = fabric.leading(switch, &hops);
+        let ports = leading.map(|link| fabric.port(switch, link)).collect();
+        sets[switch] = switches[switch].set(ports);
+    }
+    sets
 }
 
 impl Routes {
-    /// The routes to every host.
+    /// The routes to every host. Behind one switch all hosts are reached the same way, so the way is searched once for each such switch.
     pub fn new(fabric: &Fabric) -> Routes {
-        let mut ports: BTreeMap<usize, Vec<(usize, Vec<u16>)>> = BTreeMap::new();
+        let mut switches = vec![Ways::default(); fabric.nodes.len()];
+        // By switch with hosts, by switch: the set that leads there.
+        let mut racks: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
         for host in fabric.hosts() {
-            let hops = fabric.hops(host);
-            for switch in fabric.switches().filter(|&switch| hops[switch].is_some()) {
-                let leading = fabric.leading(switch, &hops);
-                let leading = leading.map(|link| fabric.port(switch, link)).collect();
-                ports.entry(switch).or_default().push((host, leading));
+            let links = fabric.nodes[host].links.iter().copied();
+            let mut links = links.filter(|link| !fabric.avoided.contains(link));
+            let first = links.next().map(|link| (link, fabric.far(link, host)));
+            let rack = first.filter(|(_, far)| {
+                links.next().is_none() && fabric.nodes[*far].kind == NodeKind::Switch
+            });
+            let Some((link, rack)) = rack else {
+                let sets = sets(fabric, host, &mut switches);
+                fabric.switches().for_each(|switch| switches[switch].to.push(sets[switch]));
+                continue;
+            };
+            let sets = racks.entry(rack).or_insert_with(|| sets(fabric, rack, &mut switches));
+            for switch in fabric.switches() {
+                let set = match switch == rack {
+                    true => switches[rack].set(vec![fabric.port(rack, link)]),
+                    false => sets[switch],
+                };
+                switches[switch].to.push(set);
             }
         }
-        Routes { ports }
+        Routes { hosts: fabric.hosts().collect(), switches }
     }
 
     /// The entries file of a switch.
@@ -83,8 +146,8 @@ impl Routes {
     }
 
     /// Ports that lead from a switch to each host; a host without a way is left out.
-    fn ports(&self, switch: usize) -> &[(usize, Vec<u16>)] {
-        self.ports.get(&switch).map_or(&[], Vec::as_slice)
+    fn ports(&self, switch: usize) -> impl Iterator<Item = (usize, &[u16])> {
+        self.switches[switch].each(&self.hosts)
     }
 
     /// Every port is an interface of a router, every host a route; programs like `rocev2_lossless`.
@@ -98,19 +161,12 @@ impl Routes {
                 "    - {{ match: {{ std.ingress_port: {number} }}, priority: 10, action: routed_port({mac}) }}"
             );
         }
-        // Hosts that are reached the same way share a next hop.
-        let mut hops: Vec<Vec<u16>> = Vec::new();
+        let Ways { sets: hops, to } = &self.switches[switch];
         out += "  routes4:\n";
-        for &(host, ref ports) in self.ports(switch) {
-            let known = hops.iter().position(|hop| *hop == *ports);
-            let hop = known.unwrap_or_else(|| {
-                hops.push(ports.clone());
-                hops.len() - 1
-            });
-            let ip = host_ip(host);
+        for (address, len, hop) in prefixes(&self.hosts, to) {
             let _ = writeln!(
                 out,
-                "    - {{ match: {{ ipv4.dst: {ip}/32 }}, action: via({}) }}",
+                "    - {{ match: {{ ipv4.dst: {address}/{len} }}, action: via({}) }}",
                 hop + 1
             );
         }
@@ -135,8 +191,8 @@ impl Routes {
             let number = index as u16 + 1;
             let far = fabric.far(link, switch);
             let to = match fabric.nodes[far].kind {
-                super::fabric::NodeKind::Host => host_mac(far),
-                super::fabric::NodeKind::Switch => port_mac(far, fabric.port(far, link)),
+                NodeKind::Host => host_mac(far),
+                NodeKind::Switch => port_mac(far, fabric.port(far, link)),
             };
             let (from, to) = (mac_text(port_mac(switch, number)), mac_text(to));
             let _ = writeln!(out, "    {number}: send({number}, 0, {from}, {to})");
@@ -156,7 +212,7 @@ impl Routes {
     /// Every host's MAC address by its port; of several routes the first, as a bridge has it.
     fn bridged(&self, switch: usize) -> String {
         let mut out = "entries:\n  fdb:\n".to_owned();
-        for &(host, ref ports) in self.ports(switch) {
+        for (host, ports) in self.ports(switch) {
             let mac = mac_text(host_mac(host));
             let _ = writeln!(
                 out,
@@ -170,7 +226,7 @@ impl Routes {
     /// Linear forwarding by LID; equal routes are dealt out by LID, as subnet managers do.
     fn by_lid(&self, switch: usize) -> String {
         let mut out = "entries:\n  lft:\n".to_owned();
-        for &(host, ref ports) in self.ports(switch) {
+        for (host, ports) in self.ports(switch) {
             let lid = host_lid(host);
             let port = ports[usize::from(lid) % ports.len()];
             let _ =
@@ -180,8 +236,113 @@ impl Routes {
     }
 }
 
+/// The fewest prefixes without one inside of another that send every host its way: address, length and set.
+fn prefixes(hosts: &[usize], to: &[u16]) -> Vec<(Ipv4Addr, u32, u16)> {
+    let mut found = Vec::new();
+    let ways: Vec<(usize, u16)> = hosts.iter().copied().zip(to.iter().copied()).collect();
+    cover(&ways, 0, HOST_BITS, &mut found);
+    found
+}
+
+/// Covers the hosts of a block of `2^bits` addresses, in order, that begins with the one of node `first`.
+fn cover(ways: &[(usize, u16)], first: usize, bits: u32, found: &mut Vec<(Ipv4Addr, u32, u16)>) {
+    let Some(&(_, set)) = ways.first() else { return };
+    if ways.iter().all(|way| way.1 == set) {
+        if set != NOWHERE {
+            found.push((host_ip(first), 32 - bits, set));
+        }
+        return;
+    }
+    // Two hosts at least: a block of one address has one.
+    let half = first + (1 << (bits - 1));
+    let (low, high) = ways.split_at(ways.partition_point(|way| way.0 < half));
+    cover(low, first, bits - 1, found);
+    cover(high, half, bits - 1, found);
+}
+
 /// CNPs and acknowledgements in classes of their own, as `rocev2_lossless` is delivered.
 const TRANSPORT_CLASSES: &str = "  transport_class:
     - { match: { bth.opcode: 0x81..0x81 }, priority: 1, action: class(6) }
     - { match: { bth.opcode: 0x11..0x12 }, priority: 1, action: class(5) }
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tm::random::Stream;
+
+    /// The way of an address, as a switch finds it: by the longest prefix.
+    fn found(prefixes: &[(Ipv4Addr, u32, u16)], host: usize) -> u16 {
+        let address = u32::from(host_ip(host));
+        let covers = |&&(prefix, len, _): &&(Ipv4Addr, u32, u16)| {
+            u32::from(prefix) >> (32 - len) == address >> (32 - len)
+        };
+        let mut all = prefixes.iter().filter(covers);
+        let way = all.next().map_or(NOWHERE, |prefix| prefix.2);
+        assert_eq!(all.next(), None, "one prefix inside of another");
+        way
+    }
+
+    /// Two racks and two spines, a spare link cut, one host whose link is cut: as found by a search for each host.
+    #[test]
+    fn a_rack_is_reached_as_each_of_its_hosts_is() {
+        use super::super::fabric::LinkSetup;
+        let mut fabric = Fabric::default();
+        let spines = [0, 1].map(|n| fabric.add(format!("spine{n}"), NodeKind::Switch));
+        let mut cut = Vec::new();
+        for rack in 0..3 {
+            let leaf = fabric.add(format!("leaf{rack}"), NodeKind::Switch);
+            let up = spines.map(|spine| fabric.join(leaf, spine, LinkSetup::clean()));
+            cut.extend((rack == 1).then_some(up[0]));
+            for n in 0..3 {
+                let host = fabric.add(format!("h{rack}{n}"), NodeKind::Host);
+                let link = fabric.join(leaf, host, LinkSetup::clean());
+                cut.extend(((rack, n) == (2, 1)).then_some(link));
+            }
+        }
+        for avoided in [Vec::new(), cut] {
+            fabric.avoided = avoided.into_iter().collect();
+            let routes = Routes::new(&fabric);
+            for switch in fabric.switches() {
+                let mut found = routes.ports(switch);
+                for host in fabric.hosts() {
+                    let hops = fabric.hops(host);
+                    let leading = fabric.leading(switch, &hops);
+                    let ports: Vec<u16> = leading.map(|link| fabric.port(switch, link)).collect();
+                    if hops[switch].is_some() {
+                        assert_eq!(found.next(), Some((host, &ports[..])), "switch {switch}");
+                    }
+                }
+                assert_eq!(found.next(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn every_host_has_its_way_and_neighbours_share_a_prefix() {
+        let mut stream = Stream::new(11, 11);
+        for run in 0..200u32 {
+            let mut hosts: Vec<usize> = Vec::new();
+            let mut to = Vec::new();
+            let mut node = 0;
+            for _ in 0..1 + stream.next_u32() % 40 {
+                // Runs of hosts with one way, with switches between them.
+                let way = [NOWHERE, 0, 1, 2][stream.next_u32() as usize % 4];
+                for _ in 0..1 + stream.next_u32() % 20 {
+                    hosts.push(node);
+                    to.push(way);
+                    node += 1 + (stream.next_u32() % 3) as usize * (run % 2) as usize;
+                }
+            }
+            let prefixes = prefixes(&hosts, &to);
+            for (host, way) in hosts.iter().zip(&to) {
+                assert_eq!(found(&prefixes, *host), *way, "host {host} of run {run}");
+            }
+            assert!(prefixes.len() <= hosts.len());
+        }
+        // A rack below one port, everybody else above.
+        let (hosts, mut to): (Vec<usize>, Vec<u16>) = ((64..1088).collect(), vec![0; 1024]);
+        (0..8).for_each(|n| to[128 + n] = 1 + n as u16);
+        assert_eq!(prefixes(&hosts, &to).len(), 8 + 8);
+    }
+}

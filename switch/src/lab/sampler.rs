@@ -113,7 +113,7 @@ impl Sampler {
     }
 
     /// Counts marks by depth wherever there is a congestion point, and records pauses.
-    pub fn prepare(&mut self, cores: &mut [Core]) {
+    pub fn prepare(&mut self, cores: &mut [Box<Core>]) {
         cores.iter_mut().for_each(|core| core.traffic_mut().observe_pauses());
         for &(node, port) in &self.ports {
             let core = &mut cores[node];
@@ -130,7 +130,7 @@ impl Sampler {
         self.restart(cores);
     }
 
-    fn restart(&self, cores: &mut [Core]) {
+    fn restart(&self, cores: &mut [Box<Core>]) {
         for (&(node, port, queue), (_, kmax, _)) in &self.curves {
             let Some(id) = cores[node].traffic_port(port) else { continue };
             let width = (kmax / BUCKETS_TO_KMAX).max(1);
@@ -150,7 +150,7 @@ impl Sampler {
     }
 
     /// Figures count from here.
-    pub fn begin(&mut self, now: Time, cores: &mut [Core], flows: &[Connection]) {
+    pub fn begin(&mut self, now: Time, cores: &mut [Box<Core>], flows: &[Connection]) {
         self.began = Some(now);
         self.first = self.times.len();
         self.restart(cores);
@@ -172,7 +172,7 @@ impl Sampler {
     }
 
     /// Takes a sample; true if it is kept.
-    pub fn sample(&mut self, now: Time, cores: &mut [Core], flows: &[Connection]) -> bool {
+    pub fn sample(&mut self, now: Time, cores: &mut [Box<Core>], flows: &[Connection]) -> bool {
         self.taken += 1;
         if !(self.taken - 1).is_multiple_of(self.stride) {
             return false;

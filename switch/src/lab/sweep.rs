@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::build::Options;
+use super::checks::Violation;
 use super::engine::{Lab, Outcome, Pulse};
 use super::failure_trace;
 use super::foreign;
@@ -43,7 +44,7 @@ pub fn check(scenario: &Arc<Scenario>, options: Options, about: &About) -> Resul
         EngineKind::Auto => EngineKind::Interpreter,
         chosen => chosen,
     };
-    let options = Options { engine, ..options };
+    let options = Options { engine, workers: 1, ..options };
     let mut lab = Lab::new(Arc::clone(scenario), options).map_err(CheckError::Build)?;
     let mut report = results::report(&mut lab, &Outcome::Complete, about);
     results::judge(&mut report, &lab).map_err(CheckError::Expect)
@@ -72,7 +73,14 @@ pub fn run(
 ) -> Result<Run, String> {
     let scenario = &scenario.with_seed(options.seed);
     let mut lab = Lab::new(Arc::clone(scenario), options)?;
-    let outcome = lab.run(pulse);
+    let mut outcome = lab.run(pulse);
+    if let Outcome::Failed(Violation { check: "memory" | "progress", .. }) = &outcome
+        && options.workers > 1
+    {
+        // Between two samples partitions are not at the same instant: what they came to then depends on their threads.
+        lab = Lab::new(Arc::clone(scenario), Options { workers: 1, ..options })?;
+        outcome = lab.run(pulse);
+    }
     let packet_trace = match &outcome {
         Outcome::Failed(violation) if scenario.fails.as_deref() != Some(violation.check) => {
             failure_trace::of(&mut lab, options, violation, pulse)
@@ -117,7 +125,7 @@ pub struct Sweep {
 /// What cannot be built.
 pub fn run_all(
     scenario: &Arc<Scenario>,
-    engine: EngineKind,
+    options: Options,
     seeds: &[u64],
     jobs: usize,
     about: &About,
@@ -131,7 +139,7 @@ pub fn run_all(
         while let Some(&seed) =
             seeds.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !stopped())
         {
-            let options = Options { engine, seed: Some(seed) };
+            let options = Options { seed: Some(seed), ..options };
             let result = run(scenario, options, about, &mut |_| !stopped());
             let index = seeds.iter().position(|known| *known == seed).unwrap_or(0);
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
@@ -233,8 +241,8 @@ mod tests {
         let scenario = Arc::new(scenario);
         let about = About { version: String::new(), engine: String::new() };
         let sweep = |stop: &AtomicBool| {
-            let engine = EngineKind::Interpreter;
-            run_all(&scenario, engine, &[5, 6, 7], 2, &about, stop).unwrap()
+            let options = Options { engine: EngineKind::Interpreter, ..Options::default() };
+            run_all(&scenario, options, &[5, 6, 7], 2, &about, stop).unwrap()
         };
         let stopped = sweep(&AtomicBool::new(true));
         assert!(stopped.runs.is_empty());

@@ -222,8 +222,14 @@ impl Slot {
     }
 }
 
+/// Slots for which room is reserved at once.
+const RESERVED_MAX: usize = 1 << 16;
+/// Slots for which a device with more of them reserves room first.
+const RESERVED_FIRST: usize = 1 << 10;
+
 /// All packet slots. Room for all of them is reserved with the first packet that waits, and its pages are touched when they are
-/// first needed: a device that is mostly idle costs little memory.
+/// first needed: a device that is mostly idle costs little memory. A device that may have more than [`RESERVED_MAX`], as a laboratory has
+/// thousands, begins with [`RESERVED_FIRST`] and doubles: with huge pages the first touch of a large reservation costs 2 MiB.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<P> {
     slots: Vec<Slot>,
@@ -266,9 +272,14 @@ impl<P: Default> Slab<P> {
         if self.slots.len() == self.capacity {
             return None;
         }
-        if self.slots.capacity() == 0 {
-            self.slots.reserve_exact(self.capacity);
-            self.packets.reserve_exact(self.capacity);
+        if self.slots.len() == self.slots.capacity() {
+            let room = match self.capacity {
+                few @ ..=RESERVED_MAX => few,
+                most => (2 * self.slots.len()).clamp(RESERVED_FIRST, most),
+            };
+            let more = room - self.slots.len();
+            self.slots.reserve_exact(more);
+            self.packets.reserve_exact(more);
         }
         self.slots.push(Slot { flags: USED, ..Slot::FREE });
         self.packets.push(P::default());

@@ -25,6 +25,9 @@ pub struct LabArgs {
     /// So many runs at a time; the results are the same.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
+    /// So many threads run one scenario together; the results are the same.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: u16,
     /// Write report.html, report.json, series.csv, series.parquet, tables, captures and entries into this folder.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use wireyard_pipeline::source::Loader;
 use wireyard_tables::time::{Span, Time};
 
-use super::{FAULTS, Lab, NODES, Outcome};
+use super::{Lab, Outcome};
 use crate::lab::build::Options;
 use crate::lab::host::FlowStatus;
 use crate::lab::link::LinkCounters;
-use crate::lab::scenario;
+use crate::lab::part::Part;
+use crate::lab::scenario::{self, Scenario};
 use crate::library::LIBRARIES;
-use crate::program::EngineKind;
 use crate::tm::random::Stream;
 
 /// Two switches, links of several delays with faults, pauses, marks, a flow back, a fault and a sample in the middle.
@@ -47,69 +47,76 @@ flows:
 
 /// What can be distinguished: every flow, every link, every core.
 #[derive(Debug, PartialEq)]
-struct Seen {
-    flows: Vec<FlowStatus>,
+pub(in crate::lab) struct Seen {
+    pub(in crate::lab) flows: Vec<FlowStatus>,
     links: Vec<[LinkCounters; 2]>,
     cores: Vec<String>,
     polls: u64,
 }
 
-fn lab(text: &str, seed: u64) -> Lab {
+pub(in crate::lab) fn scenario(text: &str) -> Arc<Scenario> {
     let path = Path::new("order.yaml");
     let loader = Loader::in_memory([(path, text)], LIBRARIES);
-    let (scenario, _) = scenario::read(path, &loader).expect("the scenario reads");
-    let options = Options { engine: EngineKind::Auto, seed: Some(seed) };
-    Lab::new(Arc::new(scenario), options).expect("the lab builds")
+    Arc::new(scenario::read(path, &loader).expect("the scenario reads").0)
+}
+
+fn lab(text: &str, seed: u64) -> Lab {
+    let options = Options { seed: Some(seed), ..Options::default() };
+    Lab::new(scenario(text), options).expect("the lab builds")
 }
 
 /// Polls a node for [`run_one_by_one`]: gives when it wants to be polled again.
-type PollNode = fn(&mut Lab, usize) -> Time;
+type PollNode = fn(&mut Part, usize) -> Time;
 
 /// Only the ports that have something, as in a run.
-fn poll_due(lab: &mut Lab, node: usize) -> Time {
+fn poll_due(part: &mut Part, node: usize) -> Time {
     let mut horizon = Time::ZERO;
-    lab.poll(node, &mut horizon).expect("time passes")
+    part.poll(node, &mut horizon).expect("time passes")
 }
 
 /// Every port, each time, on the way of bursts: nothing is known beforehand, nothing goes straight, and no timer is
 /// skipped.
-fn poll_everything(lab: &mut Lab, node: usize) -> Time {
-    lab.events += 1;
-    lab.cores[node].poll(lab.now, None);
-    lab.arrival_index.take_sent(|place| {
-        let (place, far) = lab.far[place];
-        lab.event_queue.not_after(NODES + far, lab.arrival_index.arrival(place));
-    });
-    let wires = lab.node_states[node].wires.clone();
-    lab.arrival_index.find_first(node, wires);
-    lab.cores[node].next_event_at(lab.now).unwrap_or(Time::MAX)
+fn poll_everything(part: &mut Part, node: usize) -> Time {
+    part.events += 1;
+    part.cores[node].poll(part.now, None);
+    let mut horizon = Time::ZERO;
+    part.tell(node, &mut horizon).expect("there is one partition");
+    let wires = part.node_states[node].wires.clone();
+    part.arrival_index.find_first(node, wires);
+    part.cores[node].next_event_at(part.now).unwrap_or(Time::MAX)
 }
 
 /// What [`Lab::run`] does, but for nodes that go on.
 fn run_one_by_one(lab: &mut Lab, poll: PollNode) {
-    let samples = lab.samples();
-    while let Some((at, source)) = lab.event_queue.first() {
+    loop {
+        let (nodes, change, sample) = (lab.parts[0].next(), lab.next_change, lab.next_sample);
+        let at = nodes.min(change).min(sample);
         if at > lab.end() {
             break;
         }
         lab.now = at;
-        if source == FAULTS {
+        if change == at {
             lab.change().expect("ways");
-        } else if source == samples {
-            lab.event_queue.set(samples, at + lab.scenario.sample);
-            lab.sample().expect("all checks pass");
-        } else {
+        } else if nodes == at {
+            lab.hand_out();
+            let part = &mut lab.parts[0];
+            let (_, node) = part.event_queue.first().expect("a node has something to do");
+            part.now = at;
             // What it sends may come back to it before that.
-            lab.event_queue.set(source, Time::MAX);
-            let next = poll(lab, source - NODES);
-            lab.event_queue.not_after(source, next);
+            part.event_queue.set(node, Time::MAX);
+            let next = poll(part, node);
+            part.event_queue.not_after(node, next);
+            lab.take_back();
+        } else {
+            lab.next_sample = at + lab.scenario.sample;
+            lab.sample().expect("all checks pass");
         }
     }
     lab.now = lab.end();
     assert_eq!(lab.finish(Outcome::Complete), Outcome::Complete);
 }
 
-fn seen(lab: &mut Lab) -> Seen {
+pub(in crate::lab) fn seen(lab: &mut Lab) -> Seen {
     Seen {
         flows: lab.statuses(),
         links: lab.links.iter().map(|link| [0, 1].map(|way| link[way].counters())).collect(),
@@ -173,24 +180,21 @@ fn nothing_reaches_a_node_before_its_horizon() {
     let mut lab = lab(BUSY, 1);
     let (distances, mut stream) = (distances(&lab), Stream::new(5, 5));
     let count = distances.len();
-    for source in [FAULTS, lab.samples()] {
-        lab.event_queue.set(source, Time::MAX);
-    }
+    let over = lab.end() + Span::from_ps(1);
+    let part = &mut lab.parts[0];
     let mut seen_further = 0;
     for _ in 0..20_000 {
         for node in 0..count {
             let at = Time::from_ns(u64::from(stream.next_u32() % 5000));
-            lab.event_queue.set(
-                NODES + node,
-                if stream.next_u32().is_multiple_of(4) { Time::MAX } else { at },
-            );
+            let is_idle = stream.next_u32().is_multiple_of(4);
+            part.event_queue.set(node, if is_idle { Time::MAX } else { at });
         }
         for node in 0..count {
             let others = distances.iter().enumerate().filter(|(other, _)| *other != node);
-            let reaches = others.map(|(other, to)| lab.event_queue.at(NODES + other) + to[node]);
-            let (horizon, over) = (lab.horizon(node), lab.end() + Span::from_ps(1));
+            let reaches = others.map(|(other, to)| part.event_queue.at(other) + to[node]);
+            let horizon = part.horizon(node, over);
             assert!(horizon <= reaches.min().unwrap_or(Time::MAX).min(over), "node {node}");
-            let near = lab.event_queue.first_but(NODES + node) + lab.node_states[node].nearest;
+            let near = part.event_queue.first_but(node) + part.node_states[node].nearest;
             assert!(horizon >= near.min(over), "node {node}");
             seen_further += u32::from(horizon > near);
         }

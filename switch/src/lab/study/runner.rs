@@ -65,7 +65,7 @@ impl Runner<'_> {
         );
         let (scenario, _) = read.map_err(|rejected| rejected.to_string())?;
         let scenario = Arc::new(scenario);
-        let options = Options { engine: self.engine, seed: Some(seed) };
+        let options = Options { engine: self.engine, seed: Some(seed), workers: 1 };
         let run =
             sweep::run(&scenario, options, &self.about, &mut |_| !stop.load(Ordering::Relaxed))?;
         match run.outcome {

@@ -1,0 +1,248 @@
+//! Threads that run the partitions of one lab at the same time, with the results of one thread.
+//!
+//! Conservative parallel simulation: a partition goes on up to the instant before which no frame can come from another. Each says
+//! on its clock that it sends nothing any more before an instant; a frame takes at least the delay of its link, the
+//! lookahead; so whoever reads the clock knows that nothing arrives from there before the sum. Clocks are null messages in the sense of
+//! Chandy and Misra (1979), "Distributed Simulation: A Case Study in Design and Verification of Distributed Programs", in shared memory.
+//!
+//! Why results do not depend on threads: a poll of a node depends on the node and on frames that have arrived by then, which are all
+//! there; frames of a direction come in the order in which one partition sent them, and those of different directions never wait
+//! in one list behind a link. Everything that concerns several nodes (faults, routes, samples, checks) happens between two phases, in the thread of the lab,
+//! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
+//! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
+//!
+//! A thread that waits asks again and again for a while, and lets others run then; between phases it sleeps after a while.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use wireyard_tables::time::{Span, Time};
+
+use super::part::{Halt, Part, Passing};
+
+/// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
+const TURNS: u32 = 32;
+/// Looks in vain before a thread lets others run.
+const SPINS: u32 = 200;
+/// Times that it lets them, before it sleeps until it is woken.
+const YIELDS: u32 = 200;
+
+/// On a line of memory of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Own<T>(T);
+
+/// What a partition came to in a phase.
+type Done = (Part, Result<(), Halt>);
+
+/// What threads share.
+struct Shared {
+    /// By partition: it sends nothing before this instant but what is in the mail, in picoseconds.
+    clocks: Vec<Own<AtomicU64>>,
+    /// By partition, frames for it.
+    mail: Vec<Own<Mutex<Vec<Passing>>>>,
+    /// By partition that receives: those that send to it, and the time that a frame takes at least.
+    senders: Vec<Vec<(usize, Span)>>,
+    /// Partitions that wait for their thread, or for the lab.
+    desks: Vec<Mutex<Option<Done>>>,
+    /// Phases begun.
+    phase: AtomicU64,
+    /// Where this one ends, in picoseconds.
+    limit: AtomicU64,
+    /// Threads that are done with it.
+    done: AtomicUsize,
+    /// A partition cannot go on: the others need not.
+    is_halted: AtomicBool,
+    /// There is no other phase.
+    is_over: AtomicBool,
+}
+
+/// The threads, one for each partition but the first, which the thread of the lab runs.
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Crew {
+    /// For partitions with this lookahead, by sender and receiver.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub(super) fn new(lookahead: &[Vec<Span>]) -> Result<Crew, String> {
+        let count = lookahead.len();
+        let senders = |to: usize| {
+            let all = (0..count).map(|from| (from, lookahead[from][to]));
+            all.filter(|&(from, span)| from != to && span != Span::MAX).collect()
+        };
+        let shared = Arc::new(Shared {
+            clocks: (0..count).map(|_| Own::default()).collect(),
+            mail: (0..count).map(|_| Own::default()).collect(),
+            senders: (0..count).map(senders).collect(),
+            desks: (0..count).map(|_| Mutex::new(None)).collect(),
+            phase: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            done: AtomicUsize::new(0),
+            is_halted: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        });
+        let mut crew = Crew { shared, threads: Vec::new() };
+        for number in 1..count {
+            let shared = Arc::clone(&crew.shared);
+            let thread = thread::Builder::new().name(format!("lab-{number}"));
+            let thread = thread.spawn(move || shared.work(number));
+            crew.threads.push(thread.map_err(|error| format!("no thread for a worker: {error}"))?);
+        }
+        Ok(crew)
+    }
+
+    /// Runs all partitions up to `limit`, which is not reached. All frames that are on their way are on their links then.
+    ///
+    /// # Errors
+    /// What the first partition that cannot go on says.
+    pub(super) fn phase(&self, parts: &mut Vec<Part>, limit: Time) -> Result<(), Halt> {
+        let shared = &self.shared;
+        let first = parts.iter().map(Part::next).min().unwrap_or(Time::MAX);
+        for clock in &shared.clocks {
+            clock.0.store(first.as_ps(), Ordering::Relaxed);
+        }
+        shared.limit.store(limit.as_ps(), Ordering::Relaxed);
+        shared.done.store(0, Ordering::Relaxed);
+        for part in parts.drain(1..) {
+            part.lease.give();
+            let number = part.number;
+            *locked(&shared.desks[number]) = Some((part, Ok(())));
+        }
+        shared.phase.fetch_add(1, Ordering::Release);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        let mut result = shared.go(&mut parts[0], limit);
+        let mut patience = Patience::default();
+        while shared.done.load(Ordering::Acquire) < self.threads.len() {
+            patience.wait();
+        }
+        for desk in &shared.desks[1..] {
+            let (part, other) = locked(desk).take().expect("a worker of the lab has panicked");
+            part.lease.take();
+            parts.push(part);
+            // Who stopped because another did has nothing to say.
+            if matches!(result, Ok(()) | Err(Halt::Other)) && other.is_err() {
+                result = other;
+            }
+        }
+        for part in parts.iter_mut() {
+            part.take_in(&mut locked(&shared.mail[part.number].0));
+        }
+        result
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        self.shared.is_halted.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What a thread does.
+    fn work(&self, number: usize) {
+        let mut seen = 0;
+        loop {
+            let mut patience = Patience { sleeps: true, ..Patience::default() };
+            while self.phase.load(Ordering::Acquire) == seen {
+                if self.is_over.load(Ordering::Acquire) {
+                    return;
+                }
+                patience.wait();
+            }
+            seen += 1;
+            let _alarm = Alarm(self);
+            let Some((mut part, _)) = locked(&self.desks[number]).take() else { return };
+            part.lease.take();
+            let limit = Time::from_ps(self.limit.load(Ordering::Relaxed));
+            let result = self.go(&mut part, limit);
+            part.lease.give();
+            *locked(&self.desks[number]) = Some((part, result));
+        }
+    }
+
+    /// Runs a partition up to the limit.
+    fn go(&self, part: &mut Part, limit: Time) -> Result<(), Halt> {
+        let number = part.number;
+        let mut patience = Patience::default();
+        loop {
+            // Clocks before mail: what was sent before a clock was set is in the mail when it is read.
+            let sooner = |&(from, span): &(usize, Span)| {
+                Time::from_ps(self.clocks[from].0.load(Ordering::Acquire)) + span
+            };
+            let bound = self.senders[number].iter().map(sooner).min().unwrap_or(Time::MAX);
+            part.take_in(&mut locked(&self.mail[number].0));
+            let until = bound.min(limit);
+            let is_ahead = part.next() < until;
+            if let Err(halt) = part.run(until, TURNS) {
+                self.is_halted.store(true, Ordering::Release);
+                return Err(halt);
+            }
+            for (to, leaving) in part.leaving.iter_mut().enumerate() {
+                if !leaving.is_empty() {
+                    locked(&self.mail[to].0).append(leaving);
+                }
+            }
+            let next = part.next();
+            self.clocks[number].0.store(next.min(bound).as_ps(), Ordering::Release);
+            if next >= limit && bound >= limit {
+                return Ok(());
+            }
+            if is_ahead {
+                patience = Patience::default();
+            } else if self.is_halted.load(Ordering::Acquire) {
+                return Err(Halt::Other);
+            } else {
+                patience.wait();
+            }
+        }
+    }
+}
+
+/// Says that a thread is done, even if it panicked: nobody waits for it for ever.
+struct Alarm<'a>(&'a Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.is_halted.store(true, Ordering::Release);
+        }
+        self.0.done.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// How long somebody has waited.
+#[derive(Default)]
+struct Patience {
+    looks: u32,
+    /// Somebody wakes it.
+    sleeps: bool,
+}
+
+impl Patience {
+    fn wait(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        match self.looks {
+            ..SPINS => std::hint::spin_loop(),
+            looks if !self.sleeps || looks < SPINS + YIELDS => thread::yield_now(),
+            _ => thread::park(),
+        }
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Values that several devices share and that one thread at a time may touch, without a lock for each use.
+//!
+//! The links of a partition are shared by the ports at their ends, and every packet touches them several times. A mutex would cost an
+//! atomic exchange for each touch (5 % of a lab with two flows); a value bound to the thread that made it could never be
+//! handed on. So a [`Lease`] says which thread may touch the values under it, as a number that is compared with the thread's own;
+//! it is given up and taken over when a partition is handed from one thread to another, which is once in a phase of the run.
+//!
+//! It is not a lock: who touches a value without the lease, or inside of another touch under the same lease, panics.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nobody has the lease.
+const NOBODY: u64 = u64::MAX - 1;
+/// Its holder touches a value.
+const BUSY: u64 = u64::MAX;
+/// The number of a thread that has never had a lease, which none has.
+const NEVER: u64 = 0;
+
+/// The number of the last thread that got one.
+static LAST: AtomicU64 = AtomicU64::new(NEVER);
+
+thread_local! {
+    /// The number of this thread, from 1 on, once it had a lease; no two threads of a process ever have the same.
+    static NUMBER: Cell<u64> = const { Cell::new(NEVER) };
+}
+
+/// The number of this thread, which it gets with its first lease.
+fn this_thread() -> u64 {
+    if NUMBER.get() == NEVER {
+        NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    NUMBER.get()
+}
+
+/// Which thread may touch the values under it.
+#[derive(Debug)]
+pub struct Lease {
+    /// The number of a thread, [`NOBODY`] or [`BUSY`].
+    holder: AtomicU64,
+}
+
+impl Lease {
+    /// Held by this thread.
+    pub fn new() -> Arc<Lease> {
+        Arc::new(Lease { holder: AtomicU64::new(this_thread()) })
+    }
+
+    /// Gives it up.
+    ///
+    /// # Panics
+    /// This thread does not hold it, or touches a value under it.
+    pub fn give(&self) {
+        assert!(self.holder.load(Ordering::Relaxed) == this_thread(), "a lease of another thread");
+        // What this thread did to the values happens before what the next holder does.
+        self.holder.store(NOBODY, Ordering::Release);
+    }
+
+    /// Takes it over from the thread that gave it up.
+    ///
+    /// # Panics
+    /// Somebody holds it.
+    pub fn take(&self) {
+        let from = (NOBODY, this_thread());
+        let taken =
+            self.holder.compare_exchange(from.0, from.1, Ordering::Acquire, Ordering::Relaxed);
+        assert!(taken.is_ok(), "a lease that nobody has given up");
+    }
+
+    /// Begins to touch a value; gives the number of this thread.
+    #[inline]
+    fn enter(&self) -> u64 {
+        let number = NUMBER.get();
+        // The number of this thread was put there by this thread: nobody else can have changed it since.
+        if self.holder.load(Ordering::Relaxed) != number {
+            refuse();
+        }
+        self.holder.store(BUSY, Ordering::Relaxed);
+        number
+    }
+}
+
+#[cold]
+fn refuse() -> ! {
+    panic!("a value was touched without its lease, or twice at once");
+}
+
+/// A value under a lease.
+pub(super) struct Leased<T> {
+    lease: Arc<Lease>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: a value is reached by `with` alone, which lets the thread in whose number is in the lease. That number gets there by `new` and
+// `take` of that thread, so two threads are never let in at the same time, and between two of them lie a release by `give` and an acquire by `take`. While a thread is
+// inside, the lease is `BUSY`: no second reference is made, and `give` panics. What a panic interrupts stays `BUSY` for ever.
+// `T: Send`, because it is used and dropped by other threads than the one that made it.
+unsafe impl<T: Send> Sync for Leased<T> {}
+
+impl<T> Leased<T> {
+    /// A value that who holds this lease may touch.
+    pub(super) fn new(lease: &Arc<Lease>, value: T) -> Leased<T> {
+        Leased { lease: Arc::clone(lease), value: UnsafeCell::new(value) }
+    }
+
+    /// Touches the value.
+    ///
+    /// # Panics
+    /// This thread does not hold the lease, or is inside of another touch under it.
+    #[inline]
+    pub(super) fn with<R>(&self, touch: impl FnOnce(&mut T) -> R) -> R {
+        let number = self.lease.enter();
+        // SAFETY: `enter` let this thread in and nobody else until the number is stored again, below.
+        let result = touch(unsafe { &mut *self.value.get() });
+        self.lease.holder.store(number, Ordering::Relaxed);
+        result
+    }
+}
+
+impl<T> fmt::Debug for Leased<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leased").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_value_goes_from_thread_to_thread_with_its_lease() {
+        let lease = Lease::new();
+        let value = Arc::new(Leased::new(&lease, 0u64));
+        for _ in 0..100 {
+            value.with(|n| *n += 1);
+            lease.give();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    lease.take();
+                    value.with(|n| *n *= 2);
+                    lease.give();
+                });
+            });
+            lease.take();
+            value.with(|n| *n %= 1_000_003);
+        }
+        let mut plain = 0u64;
+        (0..100).for_each(|_| plain = (plain + 1) * 2 % 1_000_003);
+        assert_eq!(value.with(|n| *n), plain);
+    }
+
+    #[test]
+    fn who_has_no_lease_is_not_let_in() {
+        let lease = Lease::new();
+        let (one, other) = (Leased::new(&lease, 1), Leased::new(&lease, 2));
+        let panics = |touch: &dyn Fn()| catch_unwind(AssertUnwindSafe(touch)).is_err();
+        let elsewhere = |touch: &(dyn Fn() + Sync)| {
+            thread::scope(|scope| scope.spawn(|| panics(&|| touch())).join().unwrap())
+        };
+        assert!(elsewhere(&|| one.with(|_| ())), "held by another thread");
+        assert!(elsewhere(&|| lease.take()), "not given up");
+        assert!(elsewhere(&|| lease.give()), "not its own to give");
+        one.with(|n| *n += 1);
+        lease.give();
+        assert!(panics(&|| one.with(|_| ())), "given up");
+        lease.take();
+        assert_eq!(one.with(|n| *n), 2);
+        assert!(panics(&|| one.with(|_| other.with(|_| ()))), "inside of another touch");
+        // What was interrupted is not touched again.
+        assert!(panics(&|| one.with(|_| ())) && panics(&|| lease.give()));
+    }
+}

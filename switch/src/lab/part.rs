@@ -1,0 +1,317 @@
+//! A partition of a lab: some of its nodes, and what is due at them.
+//!
+//! A node's next instant is what its core says: a frame that arrives, a timer of the traffic manager, an end point that may send.
+//! Polling a node can bring its neighbours forward, by frames that will arrive; nothing else can change them. So a node goes on by
+//! itself up to the instant before which nothing new can reach it, which the delays of links give; the result is the same
+//! (`engine/tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
+//!
+//! In the same way a partition goes on by itself up to the instant before which nothing reaches it from another: who runs it says
+//! which that is ([`crew`](super::crew)). A lab that one thread runs is one partition. Nothing here knows a thread or a lock.
+
+use std::sync::Arc;
+
+use wireyard_pipeline::trace::TraceSink;
+use wireyard_tables::time::{Span, Time};
+
+use super::arrival_index::ArrivalIndex;
+use super::event_queue::EventQueue;
+use super::host;
+use super::lease::Lease;
+use super::link::Direction;
+use super::node_state::NodeState;
+use crate::core::Core;
+use crate::ports::RxFrame;
+
+/// Polls of one node at one instant after which it does not stop by itself.
+const POLLS_MAX: u32 = 100_000;
+
+/// Why a partition cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// A node of the lab that wants to be polled again and again at this instant.
+    Stuck(usize, Time),
+    /// A node sent a frame at this instant that arrives in another partition sooner than that one was told.
+    Early(usize, Time),
+    /// Another partition cannot go on.
+    Other,
+}
+
+/// Where a frame that a port sends arrives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Far {
+    /// The partition.
+    pub(super) part: u32,
+    /// The node there.
+    pub(super) node: u32,
+    /// In this partition: the place of the port. In another: the number of the direction that leads there.
+    pub(super) place: usize,
+}
+
+/// A direction of a link that leads from one partition to another.
+#[derive(Debug)]
+pub(super) struct Crossing {
+    pub(super) direction: Arc<Direction>,
+    /// The node that it leads to, in its partition.
+    pub(super) node: usize,
+    /// Time that every frame takes at least, as far as the partition that it leads to is told.
+    pub(super) lookahead: Span,
+}
+
+/// A frame on its way to another partition, and the number of its direction.
+#[derive(Debug)]
+pub(super) struct Passing {
+    pub(super) crossing: usize,
+    pub(super) frame: RxFrame,
+}
+
+/// All directions that lead from one partition to another; the number of one is twice its link, and one more on the way back.
+pub(super) type Crossings = Arc<Vec<Option<Crossing>>>;
+
+/// See the module. Nodes have a number in their partition, and so do their ports' places.
+pub(super) struct Part {
+    /// Its number.
+    pub(super) number: usize,
+    /// Its nodes, as the lab knows them.
+    pub(super) nodes: Vec<usize>,
+    /// Their devices, while it runs; else the lab has them.
+    #[expect(
+        clippy::vec_box,
+        reason = "they are handed from the lab to a partition and back at every sample"
+    )]
+    pub(super) cores: Vec<Box<Core>>,
+    /// What is known of a node between two polls.
+    pub(super) node_states: Vec<NodeState>,
+    pub(super) event_queue: EventQueue,
+    pub(super) arrival_index: Arc<ArrivalIndex>,
+    pub(super) lease: Arc<Lease>,
+    /// By place.
+    pub(super) far: Vec<Far>,
+    pub(super) crossings: Crossings,
+    /// By partition, frames for it.
+    pub(super) leaving: Vec<Vec<Passing>>,
+    /// Ports of the node at hand that have something.
+    due: Vec<u16>,
+    pub(super) now: Time,
+    /// Polls so far.
+    pub(super) events: u64,
+    /// How often nodes wanted to be polled again at once, since one did not.
+    polls: u32,
+}
+
+/// What a partition is made of.
+pub(super) struct Setup {
+    pub(super) number: usize,
+    pub(super) nodes: Vec<usize>,
+    pub(super) node_states: Vec<NodeState>,
+    pub(super) far: Vec<Far>,
+    pub(super) crossings: Crossings,
+    pub(super) arrival_index: Arc<ArrivalIndex>,
+    pub(super) lease: Arc<Lease>,
+    /// Partitions in all.
+    pub(super) parts: usize,
+}
+
+impl Part {
+    /// At the beginning of time, when every node looks what it has to do.
+    pub(super) fn new(setup: Setup) -> Part {
+        let mut event_queue = EventQueue::new(setup.nodes.len());
+        (0..setup.nodes.len()).for_each(|node| event_queue.set(node, Time::ZERO));
+        Part {
+            number: setup.number,
+            cores: Vec::with_capacity(setup.nodes.len()),
+            nodes: setup.nodes,
+            node_states: setup.node_states,
+            event_queue,
+            arrival_index: setup.arrival_index,
+            lease: setup.lease,
+            far: setup.far,
+            crossings: setup.crossings,
+            leaving: (0..setup.parts).map(|_| Vec::new()).collect(),
+            due: Vec::new(),
+            now: Time::ZERO,
+            events: 0,
+            polls: 0,
+        }
+    }
+
+    /// When it has something to do; [`Time::MAX`] when it has nothing.
+    #[inline]
+    pub(super) fn next(&self) -> Time {
+        self.event_queue.first().map_or(Time::MAX, |(at, _)| at)
+    }
+
+    /// Lets nodes do what is due before `limit`, in the order of time, in at most so many turns. Nothing may reach this partition before
+    /// `limit` that it does not know.
+    #[inline]
+    pub(super) fn run(&mut self, limit: Time, turns: u32) -> Result<(), Halt> {
+        for _ in 0..turns {
+            match self.event_queue.first() {
+                Some((at, node)) if at < limit => {
+                    self.now = at;
+                    self.turn(node, limit)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a node do what is due, and what comes next while no frame can reach it that is not on its way yet. What it sends
+    /// meanwhile waits in the arrival index, so the result is that of one event after the other; and a node at work is cheaper than a
+    /// change of nodes.
+    #[inline]
+    fn turn(&mut self, node: usize, limit: Time) -> Result<(), Halt> {
+        let mut horizon = self.horizon(node, limit);
+        loop {
+            let next = self.poll(node, &mut horizon)?;
+            if next >= horizon {
+                self.event_queue.set(node, next);
+                return Ok(());
+            }
+            self.now = next;
+        }
+    }
+
+    /// Nothing reaches a node before this instant but what is on its way: no other has anything to do before the first of them
+    /// has, and its frame takes a while; longer still where it comes to a switch first. Faults, samples and other partitions find all nodes at the
+    /// same time, the limit.
+    #[inline]
+    pub(super) fn horizon(&self, node: usize, limit: Time) -> Time {
+        let node_state = &self.node_states[node];
+        let mut others = self.event_queue.first_but(node);
+        if let Some((gate, nearest)) = node_state.gate {
+            // All that comes from further away comes to the gate first.
+            others = (others + nearest).min(self.event_queue.at(gate));
+        }
+        (others + node_state.nearest).min(limit)
+    }
+
+    /// Lets a node do what is due. Gives the next instant, and brings the horizon nearer by the answer to what it sent.
+    #[inline]
+    pub(super) fn poll(&mut self, node: usize, horizon: &mut Time) -> Result<Time, Halt> {
+        let (next, sent) = self.poll_due(node, None);
+        if sent {
+            self.tell(node, horizon)?;
+        }
+        self.after(node, next)
+    }
+
+    /// Lets the first node do what is due at `now`, and nothing more, for who looks at every event.
+    pub(super) fn step(
+        &mut self,
+        node: usize,
+        now: Time,
+        trace: Option<&mut dyn TraceSink>,
+    ) -> Result<(), Halt> {
+        self.now = now;
+        let (next, _) = self.poll_due(node, trace);
+        // It goes on with the next event, whatever the answer.
+        let mut horizon = now;
+        self.tell(node, &mut horizon)?;
+        let next = self.after(node, next)?;
+        self.event_queue.set(node, next);
+        Ok(())
+    }
+
+    /// The same with every port of the node: what a live link has is known by asking.
+    pub(super) fn step_all(&mut self, node: usize, now: Time) -> Result<(), Halt> {
+        self.now = now;
+        self.cores[node].poll(now, None);
+        let next = self.cores[node].next_event_at(now).unwrap_or(Time::MAX);
+        // It goes on with the next event, whatever the answer.
+        let mut horizon = now;
+        self.tell(node, &mut horizon)?;
+        let next = self.after(node, next)?;
+        self.event_queue.set(node, next);
+        Ok(())
+    }
+
+    /// Tells the far ends what a node sent.
+    #[inline]
+    pub(super) fn tell(&mut self, node: usize, horizon: &mut Time) -> Result<(), Halt> {
+        let (event_queue, node_state) = (&mut self.event_queue, &self.node_states[node]);
+        let (now, mut is_early) = (self.now, false);
+        self.arrival_index.take_sent(|place| {
+            let far = &self.far[place];
+            if far.part as usize == self.number {
+                let at = self.arrival_index.arrival(far.place);
+                event_queue.not_after(far.node as usize, at);
+                *horizon = (at + node_state.nearest).min(*horizon);
+            } else {
+                let leaving = &mut self.leaving[far.part as usize];
+                is_early |= leave(&self.crossings, far.place, now, leaving);
+            }
+        });
+        if is_early { Err(Halt::Early(self.nodes[node], now)) } else { Ok(()) }
+    }
+
+    /// Counts a poll. Gives the next instant.
+    #[inline]
+    fn after(&mut self, node: usize, next: Time) -> Result<Time, Halt> {
+        self.events += 1;
+        if next > self.now {
+            self.polls = 0;
+            return Ok(next);
+        }
+        self.polls += 1;
+        match self.polls > POLLS_MAX {
+            true => Err(Halt::Stuck(self.nodes[node], self.now)),
+            false => Ok(self.now),
+        }
+    }
+
+    /// Polls the ports that have something, which the arrival index lists. Gives the next instant at which something can be seen, and
+    /// whether a frame was sent.
+    #[inline]
+    fn poll_due(&mut self, node: usize, trace: Option<&mut dyn TraceSink>) -> (Time, bool) {
+        let (now, node_state) = (self.now, &mut self.node_states[node]);
+        self.due.clear();
+        let mut arrival = self.arrival_index.first(node);
+        let arrives = arrival <= now;
+        if arrives {
+            arrival = self.arrival_index.look(node_state.wires.clone(), now, &mut self.due);
+        }
+        let arrived = self.due.len();
+        if node_state.end_point.is_some_and(|at| at <= now) {
+            self.due.push(host::END_POINT);
+        }
+        let core = &mut self.cores[node];
+        let progress = core.poll_ports(now, &self.due, trace);
+        let mut next = core.next_effect().instant(now).unwrap_or(Time::MAX);
+        if let Some(at) = &mut node_state.end_point {
+            *at = core.next_arrival_at(host::END_POINT).unwrap_or(Time::MAX);
+            next = next.min(*at);
+        }
+        if arrives {
+            // Only where a frame was taken is another one the first now.
+            for number in &self.due[..arrived] {
+                let place = node_state.wires.start + usize::from(*number) - 1;
+                arrival = arrival.min(self.arrival_index.arrival(place));
+            }
+            self.arrival_index.set_first(node, arrival);
+        }
+        (next.min(arrival), progress.sent > 0)
+    }
+
+    /// Takes in frames from other partitions.
+    pub(super) fn take_in(&mut self, mail: &mut Vec<Passing>) {
+        for Passing { crossing, frame } in mail.drain(..) {
+            // A direction that leads to no partition has sent nothing.
+            let Some(crossing) = &self.crossings[crossing] else { continue };
+            let at = crossing.direction.arrive(frame);
+            self.event_queue.not_after(crossing.node, at);
+        }
+    }
+}
+
+/// Takes what a node sent at `now` to another partition; true if some of it arrives sooner than that one was told.
+#[cold]
+fn leave(crossings: &Crossings, number: usize, now: Time, leaving: &mut Vec<Passing>) -> bool {
+    let Some(crossing) = &crossings[number] else { return false };
+    let mut is_early = false;
+    crossing.direction.take_leaving(|frame| {
+        is_early |= frame.timestamp < now + crossing.lookahead;
+        leaving.push(Passing { crossing: number, frame });
+    });
+    is_early
+}

@@ -1,0 +1,145 @@
+//! One run of the laboratory by several workers: every byte is that of one worker.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use wireyard_tests::workspace_root;
+
+use crate::lab::{contents, lab};
+
+/// Scenarios of the library, and what is shorter or added here.
+const SCENARIOS: [(&str, &[(&str, &str)]); 10] = [
+    // Steps that wait for data, of hosts in several partitions.
+    (
+        "all_reduce_ring",
+        &[("hosts: 8, uplink", "hosts: 2, uplink"), ("size: 8 MB", "size: 256 KB")],
+    ),
+    // A link that is cut, whose frames are lost, and routes around it.
+    (
+        "link_down",
+        &[
+            (
+                "duration: 40 ms",
+                "duration: 1 ms\ncaptures: { leaf1-spine1: 300, leaf2-spine2: 300 }",
+            ),
+            ("until: 1300 us, ", "until: 700 us, reroute_after: 50 us, "),
+        ],
+    ),
+    // Compute that is drawn, a straggler, a cut.
+    (
+        "training_straggler",
+        &[("size: 4 MB", "size: 256 KB"), ("at: 1500 us, until: 1600", "at: 300 us, until: 350")],
+    ),
+    // Flows that arrive by chance, incasts.
+    ("web_search", &[("duration: 5 ms", "duration: 500 us"), ("until: 4 ms", "until: 400 us")]),
+    // One switch, which is parted from its hosts; telemetry.
+    ("hpcc", &[("duration: 6 ms", "duration: 400 us"), ("warm_up: 2 ms", "warm_up: 100 us")]),
+    ("pfc_victim", &[("duration: 4 ms", "duration: 1 ms"), ("warm_up: 1 ms", "warm_up: 200 us")]),
+    (
+        "pause_storm",
+        &[
+            ("duration: 12 ms", "duration: 2 ms"),
+            ("at: 2 ms, until: 6 ms", "at: 300 us, until: 1700 us"),
+            (
+                "detection_time: 1 ms, restoration_time: 1 ms",
+                "detection_time: 200 us, restoration_time: 200 us",
+            ),
+        ],
+    ),
+    // What fails a check fails it alike, with the same packet.
+    ("deadlock_ring", &[]),
+    ("ib_fecn", &[("duration: 20 ms", "duration: 1 ms"), ("warm_up: 5 ms", "warm_up: 200 us")]),
+    // Links that lose, damage and turn over.
+    (
+        "dumbbell",
+        &[
+            ("duration: 20 ms", "duration: 1 ms\ncaptures: { s1-s2: 500 }"),
+            (
+                "mtu: 1500 B",
+                "mtu: 1500 B, loss: 0.5 %, corruption: 0.5 %, reordering: 1 %, reorder_by: 3 us",
+            ),
+        ],
+    ),
+];
+
+/// What a run wrote: status, standard output, the report as JSON, every file.
+type Written = (Option<i32>, String, String, BTreeMap<String, Vec<u8>>);
+
+fn written(path: &str, out: &Path, workers: &str) -> Written {
+    let folder = out.display().to_string();
+    let ended = lab(&[path, "--workers", workers, "-o", &folder]);
+    assert!(ended.err.contains("files in"), "{path}: {}", ended.err);
+    let json = lab(&[path, "--workers", workers, "--json"]);
+    (ended.status, ended.out, json.out, contents(out))
+}
+
+#[test]
+fn so_many_workers_write_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, changes) in SCENARIOS {
+        let library = workspace_root().join("programs");
+        let text =
+            fs::read_to_string(library.join(format!("lab/{name}.yaml"))).expect("a scenario");
+        let text = changes.iter().fold(text, |text, (from, to)| {
+            assert!(text.contains(from), "{name} has no `{from}`");
+            text.replace(from, to)
+        });
+        let text = text.replace("program: ../", &format!("program: {}/", library.display()));
+        let path = folder.path().join(format!("{name}.yaml"));
+        fs::write(&path, text).expect("writes the scenario");
+        let path = path.display().to_string();
+        let run = |workers: &str| {
+            written(&path, &folder.path().join(format!("{name}-{workers}")), workers)
+        };
+        let one = run("1");
+        assert!(one.3.contains_key("report.json") && one.2.len() > 1000, "{name}: {}", one.2);
+        for workers in ["2", "4"] {
+            let more = run(workers);
+            assert_eq!(
+                (one.0, &one.1, &one.2),
+                (more.0, &more.1, &more.2),
+                "{name}, {workers} workers"
+            );
+            assert_eq!(
+                one.3.keys().collect::<Vec<_>>(),
+                more.3.keys().collect::<Vec<_>>(),
+                "{name}, {workers} workers"
+            );
+            for (file, bytes) in &one.3 {
+                assert!(more.3[file] == *bytes, "{name}, {workers} workers: {file} is another");
+            }
+        }
+    }
+}
+
+/// What cannot be parted is run by fewer, who say so, with the same result.
+#[test]
+fn links_without_delay_keep_their_nodes_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "
+lab: together
+duration: 200 us
+link: { rate: 25 Gbit/s, delay: 0 ns }
+topology: { dumbbell: { pairs: 2, middle: { delay: DELAY } } }
+flows: { pattern: pairs, from: left, to: right, size: 20 KB }
+";
+    let run = |delay: &str, workers: &str| {
+        let scenario = crate::lab::scenario(folder.path(), &text.replace("DELAY", delay));
+        let ended = lab(&[&scenario, "--workers", workers, "--json"]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        (ended.out, ended.err)
+    };
+    let (one, told) = run("0 ns", "2");
+    assert!(
+        told.contains("2 workers are too many for it, 1 run") && told.contains("without delay"),
+        "{told}"
+    );
+    assert_eq!(one, run("0 ns", "1").0);
+    let (two, told) = run("1 us", "2");
+    assert!(!told.contains("too many"), "{told}");
+    assert_eq!(two, run("1 us", "1").0);
+    let (two, told) = run("1 us", "4");
+    assert!(told.contains("4 workers are too many for it, 2 run"), "{told}");
+    assert_eq!(two, run("1 us", "1").0);
+}
