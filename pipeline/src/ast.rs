@@ -71,6 +71,8 @@ pub struct Unit {
     pub errors: Vec<Name>,
     /// `parser:`.
     pub parser: Named<StateDecl>,
+    /// `egress_parser:`.
+    pub egress_parser: Named<StateDecl>,
     /// `parsers:` sub-parsers for `call`.
     pub parsers: Named<Named<StateDecl>>,
     /// `on_parser_error:` `ingress` or `drop`.

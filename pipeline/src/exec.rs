@@ -72,7 +72,8 @@ pub struct Descriptor {
     pub bounds: u8,
     /// Link type of the ingress port.
     pub ingress_link: u8,
-    /// Metadata fields declared `carried`: what ingress left for egress, and what the pass before left for one that follows.
+    /// Metadata fields declared `carried`: what ingress left for egress, and what the pass before left for one that follows. Of a
+    /// program with more of them these are the first 15 bytes, and the last one is 1 when the rest is at the start of the chunk.
     pub carried: [u8; 16],
 }
 

@@ -53,6 +53,7 @@
 mod apply;
 mod assign;
 pub(crate) mod bridge;
+mod carried;
 mod checksum_input;
 mod deparse;
 mod effects;

@@ -116,9 +116,15 @@ impl Program {
         bodies.flat_map(|body| &body.blocks).flat_map(|block| &block.ops).any(|op| wanted(&op.op))
     }
 
+    /// Bytes of carried metadata that lie in front of the packet in its chunk, as they do not fit the descriptor; mostly 0.
+    pub fn carried_in_chunk(&self) -> usize {
+        self.carried_bytes.saturating_sub(decl::CARRIED_INLINE_BYTES) as usize
+    }
+
     /// A packet may enter ingress again with `carried` metadata of the pass before.
     pub fn brings_metadata(&self) -> bool {
-        self.carried_bytes > 0 && self.uses(|op| matches!(op, Op::Resubmit | Op::Recirculate))
+        self.carried_bytes > 0
+            && self.uses(|op| matches!(op, Op::Resubmit { .. } | Op::Recirculate))
     }
 
     /// The program has this piece of intrinsic metadata in an expression.
@@ -136,6 +142,7 @@ impl Program {
         let sums = self.checksums.iter().map(|checksum| checksum.update);
         let mut updates = sums.chain(self.crcs.iter().map(|crc| crc.update));
         self.egress.blocks.is_empty()
+            && self.parser.egress.is_none()
             && self.deparser.after.is_empty()
             && !self.deparser.strip_slack
             && updates.all(|update| update != decl::Update::Always)

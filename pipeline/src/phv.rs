@@ -224,6 +224,29 @@ impl Phv {
         self.received &= !bit(instance);
     }
 
+    /// Replaces `len` bytes at offset `to.1` of a valid header by `given` bytes of another one, and zeros behind them. With `ends` the
+    /// header ends there.
+    pub(crate) fn copy_part(
+        &mut self,
+        to: (InstanceId, usize),
+        from: (InstanceId, usize),
+        (given, len): (usize, usize),
+        ends: bool,
+    ) {
+        if !self.is_valid(to.0) {
+            return;
+        }
+        let (source, target) = (self.slots[from.0.index()], self.slots[to.0.index()]);
+        let len = len.min(target.max.saturating_sub(to.1));
+        let given = given.min(len);
+        let (at, start) = (target.start + to.1, source.start + from.1);
+        self.bytes.copy_within(start..start + given, at);
+        self.bytes[at + given..at + len].fill(0);
+        if ends {
+            self.slots[to.0.index()].len = to.1 + len;
+        }
+    }
+
     /// Copies bytes and validity; both are of one type. The copy is a new header.
     pub(crate) fn copy(&mut self, to: InstanceId, from: InstanceId) {
         if to == from {

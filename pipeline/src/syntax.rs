@@ -56,6 +56,7 @@ pub(crate) const RESERVED: &[&str] = &[
     "digest",
     "clone",
     "resubmit",
+    "resubmit_received",
     "recirculate",
     "truncate",
     "update_crc",

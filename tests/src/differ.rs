@@ -26,7 +26,7 @@ use serde_json::Value;
 /// A program, its entries, and what it is fed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The program file as a tree; JSON is YAML.
+    /// The program file as a tree, which JSON is; or its text, as a string.
     pub program: Value,
     /// The entries file, if there is one.
     pub entries: Option<Value>,

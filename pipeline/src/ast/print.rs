@@ -29,7 +29,8 @@ pub fn units(units: &[Unit]) -> String {
 pub fn units_with_places(units: &[Unit], files: &Files) -> String {
     let names = units.iter().flat_map(|unit| {
         let headers = unit.headers.iter().map(|(name, _)| name);
-        let states = unit.parser.iter().chain(unit.parsers.iter().flat_map(|(_, states)| states));
+        let states = unit.parser.iter().chain(&unit.egress_parser);
+        let states = states.chain(unit.parsers.iter().flat_map(|(_, states)| states));
         let actions = unit.actions.iter().map(|(name, _)| name);
         let tables = unit.tables.iter().map(|(name, _)| name);
         headers.chain(states.map(|(name, _)| name)).chain(actions).chain(tables)
@@ -170,6 +171,7 @@ fn unit_into(unit: &Unit, mut out: Out) -> String {
     });
     out.names("errors", &unit.errors);
     out.section("parser", &unit.parser, state);
+    out.section("egress_parser", &unit.egress_parser, state);
     out.section("parsers", &unit.parsers, |out, (name, states)| {
         out.section(&name.value, states, state);
     });

@@ -7,12 +7,16 @@ use crate::ids::*;
 use crate::ir::std_meta::Access;
 use crate::ir::verify::{op_exprs, op_target, pad_must_not_read};
 use crate::ir::*;
+use petgraph::graph::NodeIndex;
+use petgraph::visit::{Dfs, Walker};
 use std::collections::BTreeSet;
 
 /// A part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Region {
     Parser,
+    /// The parser of egress.
+    EgressParser,
     Ingress,
     Egress,
 }
@@ -21,6 +25,7 @@ impl Region {
     fn name(self) -> &'static str {
         match self {
             Region::Parser => "the parser",
+            Region::EgressParser => "the parser of egress",
             Region::Ingress => "ingress",
             Region::Egress => "egress",
         }
@@ -30,7 +35,7 @@ impl Region {
         match self {
             Region::Parser => access.parser,
             Region::Ingress => access.ingress,
-            Region::Egress => access.egress,
+            Region::Egress | Region::EgressParser => access.egress,
         }
     }
 }
@@ -40,42 +45,56 @@ impl Region {
 struct Reach {
     exprs: BTreeSet<ExprId>,
     ops: Vec<OpAt>,
+    /// Metadata that the parser assigns.
+    metadata: BTreeSet<MetaId>,
 }
 
 impl Cx<'_> {
     /// Checks the parser, both controls and what is evaluated beside them.
     pub(crate) fn check_access(&mut self) {
-        let parser = self.parser_reach();
+        let (parser, again) = self.parser_reach();
         self.check_region(Region::Parser, &parser);
+        self.check_region(Region::EgressParser, &again);
         let ingress = self.control_reach(&self.ir.ingress);
         self.check_region(Region::Ingress, &ingress);
         let egress = self.control_reach(&self.ir.egress);
         self.check_region(Region::Egress, &egress);
-        self.check_not_carried(&egress);
+        self.check_not_carried(&egress, &again);
         self.check_pads();
         let beside = self.beside_reach();
         self.check_region(Region::Ingress, &beside);
         self.check_region(Region::Egress, &beside);
     }
 
-    fn parser_reach(&self) -> Reach {
-        let mut reach = Reach::default();
-        for state in &self.ir.parser.states {
+    /// What the parsers of ingress and of egress contain.
+    fn parser_reach(&self) -> (Reach, Reach) {
+        let (mut ingress, mut egress) = (Reach::default(), Reach::default());
+        let graph = self.ir.parser.graph();
+        let mut of_egress = BTreeSet::new();
+        if let Some(entry) = self.ir.parser.egress {
+            of_egress.extend(Dfs::new(&graph, NodeIndex::new(entry.index())).iter(&graph));
+        }
+        for (id, state) in self.ir.parser.states.entries() {
+            let again = of_egress.contains(&NodeIndex::new(id.index()));
+            let reach = if again { &mut egress } else { &mut ingress };
             for op in &state.ops {
+                if let ParserOp::Set(LValue::Meta(meta), _) = op {
+                    reach.metadata.insert(*meta);
+                }
                 match op {
                     ParserOp::ExtractAt(_, expr)
                     | ParserOp::Advance(expr)
                     | ParserOp::BodyEnd(expr)
                     | ParserOp::Set(_, expr)
-                    | ParserOp::Verify(expr, _) => self.add_expr(*expr, &mut reach),
+                    | ParserOp::Verify(expr, _) => self.add_expr(*expr, reach),
                     ParserOp::Extract(_) | ParserOp::ExtractNext(_) | ParserOp::SetInvalid(_) => {}
                 }
             }
             if let Transition::Select { keys, .. } = &state.next {
-                keys.iter().for_each(|key| self.add_expr(*key, &mut reach));
+                keys.iter().for_each(|key| self.add_expr(*key, reach));
             }
         }
-        reach
+        (ingress, egress)
     }
 
     /// Expressions that are evaluated around ingress and egress: checksums, CRCs, pads, QoS.
@@ -177,6 +196,10 @@ impl Cx<'_> {
         for id in &reach.exprs {
             let Some(expr) = self.ir.exprs.get(*id) else { continue };
             let (ExprKind::Std(field), Some(span)) = (&expr.kind, expr.span) else { continue };
+            let parses_again = self.ir.parser.egress.is_some() && region == Region::Egress;
+            if parses_again && *field == StdField::ParserError {
+                continue;
+            }
             if !region.within(field.readers()) {
                 let text = format!("`std.{}` is not known in {}", field.name(), region.name());
                 let note = format!("it is read by {}", who(field.readers()));
@@ -203,7 +226,7 @@ impl Cx<'_> {
                 self.report.error(codes::ACCESS, span, text).note(note);
             }
             let refused = match op {
-                Op::Resubmit if region != Region::Ingress => {
+                Op::Resubmit { .. } if region != Region::Ingress => {
                     Some("`resubmit()` is for ingress; from egress, `recirculate()`".to_string())
                 }
                 Op::Extern { external, .. } => self.refused_extern(*external, region),
@@ -223,8 +246,8 @@ impl Cx<'_> {
     }
 
     /// Metadata that is zero in egress in any case.
-    fn check_not_carried(&mut self, egress: &Reach) {
-        let written: BTreeSet<MetaId> = egress
+    fn check_not_carried(&mut self, egress: &Reach, parser: &Reach) {
+        let mut written: BTreeSet<MetaId> = egress
             .ops
             .iter()
             .filter_map(|op| match op_target(&op.op) {
@@ -232,7 +255,8 @@ impl Cx<'_> {
                 _ => None,
             })
             .collect();
-        for id in &egress.exprs {
+        written.extend(&parser.metadata);
+        for id in egress.exprs.union(&parser.exprs) {
             let Some(expr) = self.ir.exprs.get(*id) else { continue };
             let (ExprKind::Meta(meta), Some(span)) = (&expr.kind, expr.span) else { continue };
             let Some(known) = self.ir.metadata.get(*meta) else { continue };

@@ -10,7 +10,7 @@ use crate::ast::*;
 use crate::diag::codes;
 use crate::ids::*;
 use crate::ir::code::Local;
-use crate::ir::decl::{CARRIED_BYTES_MAX, INSTANCES_MAX};
+use crate::ir::decl::{CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT, INSTANCES_MAX};
 use crate::ir::*;
 use crate::syntax;
 use std::collections::BTreeSet;
@@ -177,15 +177,15 @@ impl Cx<'_> {
     }
 
     fn declare_metadata(&mut self) {
-        let (mut carried, mut total) = (0u32, 0u64);
+        let mut total = 0u64;
         let mut sizes = Vec::new();
         let items: Vec<_> = self.scope.metadata.values().copied().collect();
         for Item { name, decl, .. } in items {
             let Some(Width { bits, display }) = self.scalar_width(&decl.ty) else { continue };
             let bytes = (bits as u32).div_ceil(8);
-            let carried_at = decl.carried.then_some(carried);
+            // Where it lies is decided when all are known.
+            let carried_at = decl.carried.then_some(0);
             if decl.carried {
-                carried += bytes;
                 sizes.push((name.clone(), bytes));
             }
             total += u64::from(bytes);
@@ -198,8 +198,10 @@ impl Cx<'_> {
                 return;
             }
         }
-        self.declare_given_lengths(&mut carried, &mut sizes);
-        self.ir.carried_bytes = carried;
+        self.declare_given_lengths(&mut sizes);
+        let carried: u32 = sizes.iter().map(|(_, bytes)| bytes).sum();
+        self.lay_out_carried(carried);
+        let carried = self.ir.carried_bytes;
         if carried > CARRIED_BYTES_MAX {
             let Some((last, _)) = sizes.last() else { return };
             let text = format!(
@@ -214,6 +216,21 @@ impl Cx<'_> {
                     "each field takes whole bytes; join flags into one field, or do not carry it",
                 );
         }
+    }
+
+    /// Where each carried field lies: one after the other in the descriptor if it has room for all; otherwise the descriptor's last
+    /// byte says that there are more, and what does not fit in front of it lies in the chunk.
+    fn lay_out_carried(&mut self, total: u32) {
+        let room = if total <= CARRIED_INLINE_BYTES { total } else { CARRIED_MARK_AT };
+        let (mut inline, mut chunk) = (0, CARRIED_INLINE_BYTES);
+        for meta in self.ir.metadata.iter_mut() {
+            let Some(at) = &mut meta.carried_at else { continue };
+            let bytes = meta.bits.div_ceil(8);
+            let next = if inline + bytes <= room { &mut inline } else { &mut chunk };
+            *at = *next;
+            *next += bytes;
+        }
+        self.ir.carried_bytes = if chunk > CARRIED_INLINE_BYTES { chunk } else { inline };
     }
 
     fn declare_errors(&mut self) {

@@ -235,7 +235,7 @@ impl Cx<'_> {
         };
         let (mut order, mut links) = (Vec::new(), BTreeSet::new());
         let mut before: BTreeMap<StateId, BTreeSet<InstanceId>> = BTreeMap::new();
-        let mut open: Vec<StateId> = parser.states.ids().take(1).collect();
+        let mut open: Vec<StateId> = parser.entries();
         before.extend(open.iter().map(|id| (*id, BTreeSet::new())));
         let mut next = 0;
         while let Some(id) = open.get(next).copied() {

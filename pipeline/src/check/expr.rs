@@ -276,7 +276,30 @@ impl Cx<'_> {
         }
     }
 
+    /// `a == b` for fields that have bytes and no value.
+    fn compare_bytes(
+        &mut self,
+        op: BinOp,
+        left: &AstExpr,
+        right: &AstExpr,
+        span: SourceSpan,
+    ) -> Option<Val> {
+        let (Ast::Path(a), Ast::Path(b)) = (&left.value, &right.value) else { return None };
+        if !matches!(op, BinOp::Eq | BinOp::Ne) {
+            return None;
+        }
+        let (a, b) = (self.bytes_field(a)?, self.bytes_field(b)?);
+        let same = self.node(ExprKind::SameBytes(a, b), 1, span);
+        Some(Val::Typed(match op {
+            BinOp::Eq => same,
+            _ => self.node(ExprKind::Unary(UnOp::Not, same), 1, span),
+        }))
+    }
+
     fn compare(&mut self, op: BinOp, left: &AstExpr, right: &AstExpr, span: SourceSpan) -> Val {
+        if let Some(same) = self.compare_bytes(op, left, right, span) {
+            return same;
+        }
         let (left_signed, right_signed) = (unsigned(left), unsigned(right));
         let signed = left_signed.is_some() || right_signed.is_some();
         let (a, b) = (left_signed.unwrap_or(left), right_signed.unwrap_or(right));

@@ -25,9 +25,11 @@ impl Cx<'_> {
     fn prune_states(&mut self) {
         let graph = self.ir.parser.graph();
         let mut reached = vec![false; self.ir.parser.states.len()];
-        for node in Dfs::new(&graph, NodeIndex::new(0)).iter(&graph) {
-            if let Some(slot) = reached.get_mut(node.index()) {
-                *slot = true;
+        for entry in self.ir.parser.entries() {
+            for node in Dfs::new(&graph, NodeIndex::new(entry.index())).iter(&graph) {
+                if let Some(slot) = reached.get_mut(node.index()) {
+                    *slot = true;
+                }
             }
         }
         for (id, state) in self.ir.parser.states.entries() {
@@ -63,6 +65,11 @@ impl Cx<'_> {
         let states = std::mem::take(&mut self.ir.parser.states);
         let kept = states.entries().filter(|(id, _)| keep(id.index()));
         self.ir.parser.states = kept.map(|(_, state)| state.clone()).collect();
+        if let Some(egress) = &mut self.ir.parser.egress
+            && let Some(number) = numbers.get(egress.index())
+        {
+            *egress = *number;
+        }
         let mut index = 0;
         self.op_spans.retain(|_| {
             index += 1;

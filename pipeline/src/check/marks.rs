@@ -144,6 +144,7 @@ fn changes_headers(op: &Op) -> bool {
     };
     match op {
         Op::SetValid(_) | Op::SetInvalid(_) | Op::CopyHeader { .. } => true,
+        Op::CopyBytes { .. } => true,
         Op::PushFront(..) | Op::PopFront(..) => true,
         op => op_target(op).is_some_and(field),
     }

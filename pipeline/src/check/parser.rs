@@ -34,6 +34,16 @@ impl<'a> Cx<'a> {
         if !root.parser.is_empty() {
             self.parser_states(0, &root.parser, String::new(), Vec::new(), Target::Accept, None);
         }
+        if let Some((name, _)) = root.egress_parser.first() {
+            if root.parser.is_empty() {
+                let text = "egress parses again, and there is no `parser`";
+                self.report.error(codes::NO_START, name.span, text);
+            }
+            let (prefix, states) = ("egress.".to_string(), &root.egress_parser);
+            let start =
+                self.parser_states(0, states, prefix, Vec::new(), Target::Accept, Some(name));
+            self.ir.parser.egress = start;
+        }
         self.main_states = self.ir.parser.states.len();
         for (name, states) in &root.parsers {
             if !self.called.contains(&(0, name.value.clone())) {

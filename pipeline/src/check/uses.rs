@@ -40,7 +40,7 @@ impl Uses {
             mentioned: BTreeSet::new(),
             calls: BTreeSet::new(),
         };
-        for (_, state) in &root.parser {
+        for (_, state) in root.parser.iter().chain(&root.egress_parser) {
             walk.state(0, state, &[], 0);
         }
         for body in [&root.ingress, &root.egress].into_iter().flatten() {

@@ -62,11 +62,7 @@ impl Cx<'_> {
     }
 
     /// A metadata field for the length of each variable part whose header type does not say it.
-    pub(crate) fn declare_given_lengths(
-        &mut self,
-        carried: &mut u32,
-        sizes: &mut Vec<(Name, u32)>,
-    ) {
+    pub(crate) fn declare_given_lengths(&mut self, sizes: &mut Vec<(Name, u32)>) {
         for id in self.ir.instances.ids() {
             let Some(instance) = self.ir.instances.get(id) else { continue };
             let Some(header) = self.ir.headers.get(instance.header) else { continue };
@@ -82,14 +78,9 @@ impl Cx<'_> {
             let bits = u32::BITS - (max_bytes * 8).leading_zeros();
             let name = format!("{}.varbits", instance.name);
             let bytes = bits.div_ceil(8);
-            let meta = Meta {
-                name: name.clone(),
-                bits,
-                carried_at: Some(*carried),
-                display: Display::Decimal,
-            };
+            let meta =
+                Meta { name: name.clone(), bits, carried_at: Some(0), display: Display::Decimal };
             let meta = self.ir.metadata.push(meta);
-            *carried += bytes;
             sizes.push((Sp::new(name, span), bytes));
             self.given_lengths.insert(id, meta);
             let value = self.node(ExprKind::Meta(meta), bits, span);
@@ -198,6 +189,19 @@ impl Cx<'_> {
                     self.remove_rivals(flow, to, span);
                     flow.end(Term::Jump(otherwise), None);
                     flow.enter(otherwise);
+                }
+            }
+            Op::CopyBytes { to, from } => {
+                // Where the source is not valid its part is empty.
+                let metas = [to.0, from.0].map(|id| self.given_lengths.get(&id).copied());
+                flow.op(op, span);
+                if let [Some(meta), Some(other)] = metas {
+                    let bits = self.ir.metadata.get(other).map_or(32, |meta| meta.bits);
+                    let length = self.node(ExprKind::Meta(other), bits, span);
+                    let none = self.constant(0, bits, span);
+                    let valid = self.node(ExprKind::Valid(from.0), 1, span);
+                    let value = self.node(ExprKind::Mux(valid, length, none), bits, span);
+                    flow.op(Op::Set(LValue::Meta(meta), value), span);
                 }
             }
             Op::PushFront(stack, count) => {

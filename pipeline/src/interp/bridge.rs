@@ -5,7 +5,7 @@
 //! [`Scalars`]; a step makes a [`Pass`] of them, does what the interpreter does, and takes it apart.
 
 use super::Interp;
-use super::pass::{End, Pass};
+use super::pass::{Again, End, Pass};
 use crate::engine::Context;
 use crate::exec::{Descriptor, Intrinsic};
 use crate::ids::*;
@@ -34,7 +34,7 @@ pub(crate) struct Scalars {
     pub(crate) slack_at: u32,
     /// Bytes to cut the packet to.
     pub(crate) truncate_to: u32,
-    /// 1: parse again.
+    /// Parse again: [`Again`].
     pub(crate) resubmit: u32,
     /// The lock that is held, or [`NO_LOCK`].
     pub(crate) lock: u32,
@@ -141,7 +141,7 @@ impl Scalars {
             body_end: pass.body_end,
             slack_at: pass.slack_at,
             truncate_to: pass.truncate_to,
-            resubmit: pass.resubmit.into(),
+            resubmit: pass.resubmit as u32,
             lock: pass.lock.unwrap_or(NO_LOCK),
         };
     }
@@ -178,7 +178,11 @@ impl Interp {
             slack_at: scalars.slack_at,
             assigned: scalars.assigned,
             asked_crcs: scalars.asked_crcs,
-            resubmit: scalars.resubmit != 0,
+            resubmit: match scalars.resubmit {
+                0 => Again::No,
+                1 => Again::AsLeft,
+                _ => Again::Received,
+            },
             truncate_to: scalars.truncate_to,
             trap: std::cell::Cell::new(None),
             lock: Some(scalars.lock).filter(|lock| *lock != NO_LOCK),

@@ -254,7 +254,7 @@ impl Pass<'_> {
     }
 
     /// The bytes between headers and trailers.
-    fn body(&self) -> &[u8] {
+    pub(super) fn body(&self) -> &[u8] {
         self.bytes().get(self.body_start as usize..self.body_end as usize).unwrap_or_default()
     }
 

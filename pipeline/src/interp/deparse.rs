@@ -42,9 +42,11 @@ impl Pass<'_> {
             None => self.memory.config().chunk_bytes as usize,
         };
         let room = at.body_at.checked_sub(plan.headers);
-        let in_place = room.is_some_and(|off| off <= usize::from(u16::MAX) && off + total <= chunk);
+        let front = if self.goes_on() { self.program.carried_in_chunk() } else { 0 };
+        let may_begin = front..=usize::from(u16::MAX);
+        let in_place = room.is_some_and(|off| may_begin.contains(&off) && off + total <= chunk);
         if !in_place {
-            self.relocate(&mut at, plan.headers, total)?;
+            self.relocate(&mut at, plan.headers, total, front)?;
         }
         let slack_from = at.body_at + (self.slack_at - self.body_start) as usize;
         let slack_to = at.body_at + body_len + plan.tail;
@@ -97,8 +99,14 @@ impl Pass<'_> {
         Ok(Plan { headers, tail, slack })
     }
 
-    /// Copies body and what is behind it to a new chunk with as much headroom as there may be.
-    fn relocate(&mut self, at: &mut Writer, headers: usize, total: usize) -> Result<(), End> {
+    /// Copies body and what is behind it to a new chunk with as much headroom as there may be, `front` bytes at least.
+    fn relocate(
+        &mut self,
+        at: &mut Writer,
+        headers: usize,
+        total: usize,
+        front: usize,
+    ) -> Result<(), End> {
         let config = self.memory.config();
         let rest = at.valid.end - at.body_at;
         let need = total.max(headers + rest);
@@ -106,7 +114,10 @@ impl Pass<'_> {
         let spare = longest.checked_sub(need).ok_or_else(too_long)?;
         // The offset of a packet has 16 bits; `headers` is no more than that.
         let most = usize::from(u16::MAX) - headers;
-        let headroom = spare.min(config.headroom_bytes as usize).min(most);
+        let headroom = spare.min(front.max(config.headroom_bytes as usize)).min(most);
+        if headroom < front {
+            return Err(too_long());
+        }
         let body_at = headers + headroom;
         let no_memory = || End::Drop(BuiltinReason::NoMemory.id());
         let mut new = self.memory.alloc_to(headroom + need).ok_or_else(no_memory)?;

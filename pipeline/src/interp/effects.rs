@@ -4,7 +4,7 @@ use super::pass::{End, Pass};
 use crate::exec::CLONES_MAX;
 use crate::ids::*;
 use crate::ir::layout::ones;
-use crate::ir::{LValue, Op, SourceSpan};
+use crate::ir::{FieldLayout, LValue, Op, SourceSpan};
 use crate::phv::bit;
 use crate::trace::Event;
 
@@ -24,6 +24,20 @@ impl Pass<'_> {
             Op::CopyHeader { to, from } => {
                 self.scratch.phv.copy(*to, *from);
                 self.made_new(*to);
+            }
+            Op::CopyBytes { to, from } => {
+                let given = self.bytes_of(*from).len();
+                let at = |layout: &FieldLayout| match *layout {
+                    FieldLayout::Variable { byte, .. } | FieldLayout::Opaque { byte, .. } => byte,
+                    _ => 0,
+                };
+                let (len, ends) = match *self.layout(to.0, to.1) {
+                    FieldLayout::Opaque { bytes, .. } => (bytes as usize, false),
+                    _ => (given, true),
+                };
+                let places = (at(self.layout(to.0, to.1)), at(self.layout(from.0, from.1)));
+                let (to, from) = ((to.0, places.0 as usize), (from.0, places.1 as usize));
+                self.scratch.phv.copy_part(to, from, (given, len), ends);
             }
             Op::PushFront(stack, count) => {
                 let count = *count as usize;

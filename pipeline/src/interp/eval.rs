@@ -97,6 +97,9 @@ impl<'a> Pass<'a> {
             ExprKind::Lookahead { offset_bits } => self.lookahead(*offset_bits, expr.bits),
             ExprKind::Cursor => u128::from(self.cursor_bits / 8),
             ExprKind::HeaderLength(instance) => self.scratch.phv.header(*instance).len() as u128,
+            // Parts of a hash: alone they have no value.
+            ExprKind::Bytes(..) | ExprKind::Body => 0,
+            ExprKind::SameBytes(a, b) => (self.bytes_of(*a) == self.bytes_of(*b)).into(),
             ExprKind::Unary(op, a) => eval::unary(*op, self.value(*a), expr.bits),
             ExprKind::Binary(op, a, b) => {
                 let left = self.value(*a);
@@ -178,13 +181,30 @@ impl<'a> Pass<'a> {
         read_run(rest, (start % 8) as u32, bits)
     }
 
+    /// The bytes of a variable part or of a field over 128 bits.
+    pub(super) fn bytes_of(&self, (instance, field): (InstanceId, FieldId)) -> &[u8] {
+        let header = self.scratch.phv.header(instance);
+        let range = match *self.layout(instance, field) {
+            FieldLayout::Variable { byte, .. } => byte as usize..header.len(),
+            FieldLayout::Opaque { byte, bytes } => byte as usize..(byte + bytes) as usize,
+            _ => return &[],
+        };
+        header.get(range).unwrap_or_default()
+    }
+
     /// The hash of operands, each in whole bytes.
     pub(super) fn hash(&self, algorithm: HashAlgorithm, operands: &[ExprId]) -> u64 {
         let mut hasher = Hasher::new(algorithm);
         for operand in operands {
             let bits = self.program.exprs[*operand].bits;
             match &self.engine.nodes[operand.index()] {
-                Node::General => hasher.add_value(self.wide(*operand), bits),
+                Node::General => match &self.program.exprs[*operand].kind {
+                    ExprKind::Bytes(instance, field) => {
+                        hasher.add(self.bytes_of((*instance, *field)));
+                    }
+                    ExprKind::Body => hasher.add(self.body()),
+                    _ => hasher.add_value(self.wide(*operand), bits),
+                },
                 node => hasher.add_word(self.node(node), bits),
             }
         }

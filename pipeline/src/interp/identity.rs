@@ -13,6 +13,7 @@ pub(super) fn egress(program: &Program) -> bool {
     let crcs = program.crcs.iter().map(|crc| (crc.update, crc.when, &crc.over));
     let mut covered = sums.chain(crcs);
     does_nothing(&program.egress)
+        && program.parser.egress.is_none()
         && program.deparser.after.is_empty()
         && covered.all(|(update, when, over)| {
             let values = over.iter().filter_map(|part| match part {

@@ -14,17 +14,22 @@ impl<'a> Pass<'a> {
     /// Walks the parser graph, then finds body, trailers and slack. Ends with [`End::Reject`] on a
     /// parser error; what was parsed until then stays.
     pub(super) fn parse(&mut self) -> Result<(), End> {
+        self.parse_from(StateId(0))
+    }
+
+    /// The same from this state.
+    pub(super) fn parse_from(&mut self, first: StateId) -> Result<(), End> {
         let parser = &self.program.parser;
         self.scratch.phv.locals.resize(parser.locals.len(), 0);
-        let walked = self.walk_states();
+        let walked = self.walk_states(first);
         self.scratch.phv.locals.clear();
         let framed = self.find_body();
         walked.and(framed)
     }
 
-    fn walk_states(&mut self) -> Result<(), End> {
+    fn walk_states(&mut self, first: StateId) -> Result<(), End> {
         let parser = &self.program.parser;
-        let mut at = Target::State(StateId(0));
+        let mut at = Target::State(first);
         for _ in 0..parser.max_states {
             let id = match at {
                 Target::State(id) => id,

@@ -4,7 +4,6 @@ use super::Interp;
 use crate::engine::{Context, Device};
 use crate::exec::{Descriptor, Intrinsic, NO_PORT, PacketPath, Verdict, flags};
 use crate::ids::*;
-use crate::ir::layout::ones;
 use crate::ir::{BuiltinReason, Program};
 use crate::packet::PacketMemory;
 use crate::phv::bit;
@@ -25,6 +24,17 @@ pub(super) enum End {
     Punt(ReasonId),
     /// The parser failed. Ends parsing, not the pass.
     Reject(ErrorId),
+}
+
+/// Whether the packet is parsed again.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    No = 0,
+    /// As this pass leaves it.
+    AsLeft = 1,
+    /// As it was received.
+    Received = 2,
 }
 
 /// A packet that was in ingress before.
@@ -59,7 +69,7 @@ pub(super) struct Pass<'a> {
     pub(super) assigned: u64,
     /// CRCs that the program asked for, bit by id.
     pub(super) asked_crcs: u64,
-    pub(super) resubmit: bool,
+    pub(super) resubmit: Again,
     /// Bytes to cut the packet to.
     pub(super) truncate_to: u32,
     /// The lock of a register update under way.
@@ -134,7 +144,7 @@ impl Interp {
             cursor_bits: 0,
             assigned: 0,
             asked_crcs: 0,
-            resubmit: false,
+            resubmit: Again::No,
             truncate_to: u32::MAX,
             lock: None,
             trap: Cell::new(None),
@@ -271,7 +281,9 @@ impl Pass<'_> {
 
     /// What is done in front of the control of egress.
     pub(super) fn before_egress(&mut self) -> Result<(), End> {
-        if self.is_unparsed() {
+        if let Some(first) = self.program.parser.egress {
+            self.parse_again(first)?;
+        } else if self.is_unparsed() {
             self.parse_copy()?;
         } else {
             self.carried_in();
@@ -288,6 +300,19 @@ impl Pass<'_> {
         is_copy && self.packet.valid == 0 && !self.program.egress.blocks.is_empty()
     }
 
+    /// The parser of egress, on the packet as it is now.
+    fn parse_again(&mut self, first: StateId) -> Result<(), End> {
+        self.carried_in();
+        match self.parse_from(first) {
+            Err(End::Reject(error)) => {
+                self.meta.parser_error = error.0 as u8;
+                self.trace(|_| Event::ParserError(error));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// The parser, in egress. Its errors end parsing and are not counted twice; of metadata only what is carried stays.
     fn parse_copy(&mut self) -> Result<(), End> {
         let parsed = self.parse();
@@ -298,18 +323,6 @@ impl Pass<'_> {
             other => other?,
         }
         Ok(())
-    }
-
-    /// Metadata that came with the packet.
-    fn carried_in(&mut self) {
-        for (id, meta) in self.program.metadata.entries() {
-            if let Some(at) = meta.carried_at {
-                let len = meta.bits.div_ceil(8) as usize;
-                let bytes = self.packet.carried.iter().skip(at as usize).take(len);
-                let value = bytes.rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
-                self.scratch.phv.meta[id.index()] = value & ones(meta.bits);
-            }
-        }
     }
 
     fn trace_body(&mut self) {
@@ -327,14 +340,16 @@ impl Pass<'_> {
         }
         let len = self.packet.len;
         let (mut verdict, mut reason) = self.decide(end);
-        let goes_on = self.packet.flags & flags::RECIRCULATE != 0 || self.meta.clone_count > 0;
-        if !self.egress || goes_on {
+        if self.goes_on() {
             self.carry();
         }
         if !self.egress && self.meta.clone_count > 0 {
             self.keep_original();
         }
-        if verdict != Verdict::Drop || (self.egress && self.meta.clone_count > 0) {
+        let is_as_received = verdict == Verdict::Resubmit && self.resubmit == Again::Received;
+        if (verdict != Verdict::Drop && !is_as_received)
+            || (self.egress && self.meta.clone_count > 0)
+        {
             match self.deparse() {
                 Ok(()) => self.map_class(),
                 Err(End::Drop(cause) | End::Punt(cause)) => {
@@ -345,6 +360,12 @@ impl Pass<'_> {
         }
         if self.egress && verdict == Verdict::Drop && reason == BuiltinReason::TooLong.id() {
             self.meta.clone_count = 0;
+        }
+        if self.program.carried_in_chunk() > 0
+            && self.goes_on()
+            && let Err(End::Drop(cause)) = self.carry_in_chunk(verdict != Verdict::Drop)
+        {
+            (verdict, reason) = (Verdict::Drop, cause);
         }
         self.meta.verdict = verdict as u8;
         self.meta.reason = reason.0 as u16;
@@ -371,7 +392,7 @@ impl Pass<'_> {
             Err(End::Punt(reason)) => (Verdict::Punt, reason),
             Err(End::Reject(_)) => (Verdict::Drop, BuiltinReason::ParserError.id()),
             Ok(()) | Err(End::Exit) if self.egress => (Verdict::Forward, none),
-            Ok(()) | Err(End::Exit) if self.resubmit => (Verdict::Resubmit, none),
+            Ok(()) | Err(End::Exit) if self.resubmit != Again::No => (Verdict::Resubmit, none),
             Ok(()) | Err(End::Exit) => {
                 match self.packet.egress_port == NO_PORT && self.meta.multicast_group == 0 {
                     true => (Verdict::Drop, BuiltinReason::NoDecision.id()),
@@ -407,18 +428,6 @@ impl Pass<'_> {
         let (dscp, pcp) = (read(&self.program.qos.dscp), read(&self.program.qos.pcp));
         self.meta.dscp = dscp.unwrap_or(0xff);
         self.meta.pcp = pcp.unwrap_or(0xff);
-    }
-
-    /// Metadata that crosses the queue, with the packet and with its clones, or goes on with it from egress.
-    fn carry(&mut self) {
-        for (id, meta) in self.program.metadata.entries() {
-            if let Some(at) = meta.carried_at {
-                let value = self.scratch.phv.meta[id.index()].to_le_bytes();
-                let len = meta.bits.div_ceil(8) as usize;
-                let to = self.packet.carried.iter_mut().skip(at as usize).take(len);
-                to.zip(value).for_each(|(to, byte)| *to = byte);
-            }
-        }
     }
 
     pub(super) fn tally(

@@ -1,6 +1,6 @@
 //! Code: blocks and operations.
 
-use super::pass::{End, Pass};
+use super::pass::{Again, End, Pass};
 use crate::exec::flags;
 use crate::ids::*;
 use crate::ir::{Body, Op, SourceSpan, Term};
@@ -67,6 +67,7 @@ impl<'a> Pass<'a> {
             Op::SetValid(_)
             | Op::SetInvalid(_)
             | Op::CopyHeader { .. }
+            | Op::CopyBytes { .. }
             | Op::PushFront(..)
             | Op::PopFront(..) => self.change_headers(op),
             Op::Call(action, args) => {
@@ -101,7 +102,9 @@ impl<'a> Pass<'a> {
                 let bytes = self.eval(*bytes)?.min(u32::MAX.into()) as u32;
                 self.truncate_to = self.truncate_to.min(bytes);
             }
-            Op::Resubmit => self.resubmit = true,
+            Op::Resubmit { received } => {
+                self.resubmit = if *received { Again::Received } else { Again::AsLeft }
+            }
             Op::Recirculate => self.packet.flags |= flags::RECIRCULATE,
             Op::MarkWritten => self.packet.flags |= flags::MARKED,
             Op::Clone(session) => self.clone_to(*session)?,

@@ -157,6 +157,14 @@ pub enum Op {
         /// Source.
         from: InstanceId,
     },
+    /// Copy the bytes of a variable part, or of a field over 128 bits, to one like it; nothing happens when the destination is not valid. A source that
+    /// is not valid is empty, or zeros.
+    CopyBytes {
+        /// Destination.
+        to: (InstanceId, FieldId),
+        /// Source.
+        from: (InstanceId, FieldId),
+    },
     /// Move elements towards the end; the first `count` are not valid then, the last fall out (P4 `push_front`).
     PushFront(StackId, u32),
     /// Move elements towards the front; the first `count` fall out, the last are not valid then (P4 `pop_front`).
@@ -214,8 +222,11 @@ pub enum Op {
     /// Copy the packet to a mirror session at the end of this pass. Ingress copies the packet as it
     /// was received, egress as it leaves.
     Clone(ExprId),
-    /// Parse again from the start with the packet as this pass leaves it.
-    Resubmit,
+    /// Parse again from the start.
+    Resubmit {
+        /// With the packet as it was received, not as this pass leaves it.
+        received: bool,
+    },
     /// After egress, enter ingress again.
     Recirculate,
     /// The packet carries its congestion mark: [`crate::exec::flags::MARKED`]. The checker puts it behind statements that write one.

@@ -8,8 +8,13 @@ use crate::ids::*;
 use wireyard_tables::MatchKind;
 use wireyard_tables::meter::MeterConfig;
 
-/// Most metadata that may cross the queue, in bytes (the free part of the descriptor).
-pub const CARRIED_BYTES_MAX: u32 = 16;
+/// Most metadata that may cross the queue, in bytes.
+pub const CARRIED_BYTES_MAX: u32 = 256;
+/// Bytes of it that travel in the descriptor. A program with more of them has the rest at the start of the packet's chunk, from offset
+/// 0, and no field in the last byte of these: [`CARRIED_MARK_AT`].
+pub const CARRIED_INLINE_BYTES: u32 = 16;
+/// Of a program with more than [`CARRIED_INLINE_BYTES`], the byte in the descriptor that is 1 when the rest was written.
+pub const CARRIED_MARK_AT: u32 = 15;
 /// Most header instances of a program, stack elements included (bits of the validity mask).
 pub const INSTANCES_MAX: usize = 64;
 /// The port that means the control plane.
@@ -127,7 +132,8 @@ pub struct Meta {
     /// Width, 1 to 128. Zero at the start of ingress.
     pub bits: u32,
     /// Byte offset among the carried metadata, when it crosses the queue; it takes
-    /// `bits` rounded up to whole bytes, little-endian. Others are zero at the start of egress.
+    /// `bits` rounded up to whole bytes, little-endian, which all lie in the descriptor or all in the chunk
+    /// ([`CARRIED_INLINE_BYTES`]). Others are zero at the start of egress.
     pub carried_at: Option<u32>,
     /// How people want to read it.
     pub display: Display,

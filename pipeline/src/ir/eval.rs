@@ -117,7 +117,10 @@ pub fn operands(kind: &ExprKind) -> Vec<ExprId> {
         | ExprKind::Local(_)
         | ExprKind::Lookahead { .. }
         | ExprKind::Cursor
-        | ExprKind::HeaderLength(_) => Vec::new(),
+        | ExprKind::HeaderLength(_)
+        | ExprKind::Bytes(..)
+        | ExprKind::Body
+        | ExprKind::SameBytes(..) => Vec::new(),
         ExprKind::Element { index, .. } => vec![*index],
         ExprKind::Unary(_, value) | ExprKind::Cast(value) => vec![*value],
         ExprKind::Slice { value, .. } => vec![*value],

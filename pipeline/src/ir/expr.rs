@@ -59,6 +59,13 @@ pub enum ExprKind {
     Cursor,
     /// Bytes of the current header, including its variable part (32 bits; 0 if it is not valid).
     HeaderLength(InstanceId),
+    /// The bytes of a variable part, or of a field over 128 bits; none when the header is not valid. Operand of a hash only, where it takes
+    /// as many bytes as it has; its width means nothing.
+    Bytes(InstanceId, FieldId),
+    /// The body of the packet, likewise.
+    Body,
+    /// Whether two such fields have the same bytes.
+    SameBytes((InstanceId, FieldId), (InstanceId, FieldId)),
     /// One operand.
     Unary(UnOp, ExprId),
     /// Two operands.

@@ -16,6 +16,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 pub struct Parser {
     /// States; the first one is `start`.
     pub states: IdVec<StateId, State>,
+    /// Where every packet is parsed again when egress begins, with states of its own; `None`: egress finds the headers that ingress left.
+    pub egress: Option<StateId>,
     /// `let` locals of the parser.
     pub locals: IdVec<LocalId, super::code::Local>,
     /// A packet that visits more states is in error.
@@ -26,7 +28,13 @@ pub struct Parser {
 
 impl Default for Parser {
     fn default() -> Self {
-        Parser { states: IdVec::new(), locals: IdVec::new(), max_states: 256, drop_on_error: false }
+        Parser {
+            states: IdVec::new(),
+            egress: None,
+            locals: IdVec::new(),
+            max_states: 256,
+            drop_on_error: false,
+        }
     }
 }
 
@@ -144,6 +152,11 @@ impl Transition {
 }
 
 impl Parser {
+    /// Where ingress and egress begin to parse.
+    pub fn entries(&self) -> Vec<StateId> {
+        self.states.ids().take(1).chain(self.egress).collect()
+    }
+
     /// The graph of states, for reachability, cycles and pictures; accept and reject are left out.
     pub fn graph(&self) -> DiGraph<StateId, ()> {
         let mut graph = DiGraph::with_capacity(self.states.len(), self.states.len());

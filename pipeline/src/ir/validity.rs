@@ -69,6 +69,8 @@ pub struct ParserValidity {
     pub accept: Option<Validity>,
     /// When it stops anywhere, with an error too.
     pub end: Option<Validity>,
+    /// The same for the parser of egress; `None` where egress does not parse.
+    pub egress_end: Option<Validity>,
 }
 
 /// Headers at the start of every parser state and at its end.
@@ -80,9 +82,22 @@ pub fn parser(program: &Program) -> ParserValidity {
         (found.accept, found.end) = (Some(start), Some(start));
         return found;
     }
-    let mut open = vec![StateId(0)];
-    if let Some(entry) = found.entry.first_mut() {
-        *entry = Some(start);
+    walk_states(program, StateId(0), &mut found);
+    if let Some(egress) = program.parser.egress {
+        let ingress = (found.accept.take(), found.end.take());
+        walk_states(program, egress, &mut found);
+        found.egress_end = found.end;
+        (found.accept, found.end) = ingress;
+    }
+    found
+}
+
+/// Headers in the states that are reached from this one.
+fn walk_states(program: &Program, first: StateId, found: &mut ParserValidity) {
+    let states = &program.parser.states;
+    let mut open = vec![first];
+    if let Some(entry) = found.entry.get_mut(first.index()) {
+        *entry = Some(Validity::default());
     }
     while let Some(id) = open.pop() {
         let (Some(state), Some(Some(mut now))) =
@@ -111,7 +126,6 @@ pub fn parser(program: &Program) -> ParserValidity {
             }
         }
     }
-    found
 }
 
 /// The effect of one parser operation that succeeds.
@@ -170,6 +184,9 @@ pub fn controls(program: &Program, watch: &mut dyn Watch) -> (Option<Validity>, 
     {
         // Egress parses copies of the packet as it was received.
         join_into(&mut start, parsed);
+    }
+    if program.parser.egress.is_some() {
+        start = parsed.egress_end;
     }
     let egress = start.and_then(|start| {
         walk.exits = None;
@@ -324,6 +341,7 @@ impl Walk<'_, '_> {
         match op {
             Op::SetValid(id) => now.set(*id),
             Op::SetInvalid(id) => now.clear(*id),
+            Op::CopyBytes { to, .. } => self.watch.touch(Touch::Write(span), to.0, *now),
             Op::CopyHeader { to, from } => {
                 let source = *now;
                 now.clear(*to);
@@ -356,8 +374,14 @@ impl Walk<'_, '_> {
         let program = self.program;
         let Some(expr) = program.exprs.get(id) else { return };
         match &expr.kind {
-            ExprKind::Field(instance, _) | ExprKind::HeaderLength(instance) => {
+            ExprKind::Field(instance, _)
+            | ExprKind::HeaderLength(instance)
+            | ExprKind::Bytes(instance, _) => {
                 self.watch.touch(Touch::Read(id), *instance, now);
+            }
+            ExprKind::SameBytes(a, b) => {
+                self.watch.touch(Touch::Read(id), a.0, now);
+                self.watch.touch(Touch::Read(id), b.0, now);
             }
             ExprKind::Element { instance, index, .. } => {
                 self.watch.touch(Touch::Read(id), *instance, now);

@@ -20,7 +20,7 @@
 //! * Actions do not call themselves; `nop` and `drop` are the first two; parameters are the first
 //!   locals; defaults and entries name actions of the table with fitting data.
 //! * Parser states are all reached; a select has a pattern of fitting width for each key.
-//! * Carried metadata lies in its 16 bytes without overlap; each header is emitted at most once.
+//! * Carried metadata lies in its bytes without overlap, each field in the descriptor or in the chunk; each header is emitted at most once.
 //! * A pad depends on headers in front of the body, on which headers are there, on carried metadata and on
 //!   `std.emit_length` and `std.body_length`: on what egress computes alike.
 //!

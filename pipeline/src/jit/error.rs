@@ -32,6 +32,12 @@ pub enum NotSupported {
     /// Level 0 has generic code only.
     #[error("level 0 has generic code only")]
     Level,
+    /// There is more carried metadata than the descriptor holds.
+    #[error("carried metadata takes more than the descriptor has")]
+    CarriedInChunk,
+    /// Egress parses every packet again.
+    #[error("egress parses again")]
+    EgressParser,
     /// There is no parser.
     #[error("the program has no parser")]
     NoParser,

@@ -5,6 +5,7 @@
 //! called actions and sub-parsers are inlined, controls become blocks of `controls`. Values that are known are put in place.
 
 mod action;
+mod again;
 mod arch;
 mod assign;
 mod build;
@@ -14,6 +15,7 @@ mod env;
 mod expr;
 mod externs;
 mod hash;
+mod loops;
 mod names;
 mod operate;
 mod parser;
@@ -23,7 +25,9 @@ mod scan;
 mod standard;
 mod stmt;
 mod storage;
+mod sum;
 mod table;
+mod unions;
 mod v1model;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -75,6 +79,8 @@ struct Lower<'a> {
     place: Place,
     /// What `return` does, innermost last.
     returns: Vec<Return>,
+    /// Loops around, innermost last.
+    turns: Vec<loops::Turn>,
     /// Statements before an `exit`, which ends the pass.
     epilogue: Vec<ast::Stmt>,
     /// Types in place of type parameters.
@@ -94,9 +100,15 @@ struct Lower<'a> {
     arch: arch::Arch,
     /// Instances that leave, in order.
     emits: Vec<ast::Name>,
-    /// Metadata with the lists of fields that it is in, and the lists that clones keep (`None`: nothing).
+    /// Metadata with the lists of fields that it is in.
     listed: Vec<(String, Vec<u128>)>,
-    clones: BTreeSet<Option<u128>>,
+    lists: again::Lists,
+    /// Headers for values that are not numbers: a varbit, or more than 128 bits.
+    hidden: Vec<String>,
+    /// Checksums that were updated and cannot be updated again.
+    updated: BTreeSet<String>,
+    /// How many elements of each stack of unions the parser has extracted.
+    counters: HashMap<String, ast::AstExpr>,
     /// What needs storage of its own: the round that finds it is done again with it (see [`program`]).
     stored: &'a BTreeSet<String>,
     wanted: BTreeSet<String>,
@@ -149,6 +161,7 @@ fn round(
         out: Vec::new(),
         place: Place::Control,
         returns: vec![Return::Native],
+        turns: Vec::new(),
         epilogue: Vec::new(),
         types: Vec::new(),
         headers: HashMap::new(),
@@ -162,7 +175,10 @@ fn round(
         arch: arch::Arch::V1model,
         emits: Vec::new(),
         listed: Vec::new(),
-        clones: BTreeSet::new(),
+        lists: again::Lists::default(),
+        hidden: Vec::new(),
+        updated: BTreeSet::new(),
+        counters: HashMap::new(),
         stored,
         wanted: BTreeSet::new(),
         device_set: Vec::new(),

@@ -157,9 +157,17 @@ fn whole(program: &Program) -> u64 {
             }
         }
     }
+    for expr in &program.exprs {
+        match &expr.kind {
+            ExprKind::Bytes(instance, _) => whole |= bit(instance),
+            ExprKind::SameBytes(a, b) => whole |= bit(&a.0) | bit(&b.0),
+            _ => {}
+        }
+    }
     for op in bodies(program).flat_map(|body| &body.blocks).flat_map(|block| &block.ops) {
         match &op.op {
             Op::CopyHeader { from, .. } => whole |= bit(from),
+            Op::CopyBytes { from, .. } => whole |= bit(&from.0),
             Op::PushFront(stack, _) | Op::PopFront(stack, _) => {
                 whole |= elements(program, *stack).map(|i| bit(&i)).fold(0, |a, b| a | b);
             }

@@ -21,7 +21,8 @@ use table::{ACTION, CONTROL, COUNTER, METER, REGISTER, TABLE};
 const STATEMENTS: Shape = Shape::OneOrMore(&Shape::Statement);
 const ON_PARSER_ERROR: &[&str] = &["ingress", "drop"];
 /// What only a program may have.
-const PROGRAM_ONLY: &[&str] = &["ingress", "egress", "deparser", "qos", "linux", "parser", "ids"];
+const PROGRAM_ONLY: &[&str] =
+    &["ingress", "egress", "deparser", "qos", "linux", "parser", "egress_parser", "ids"];
 
 /// A program, or a library.
 pub(crate) static UNIT: MapShape = MapShape {
@@ -57,6 +58,11 @@ pub(crate) static UNIT: MapShape = MapShape {
         ),
         key("errors", Shape::OneOrMore(&Shape::Name), "Parser errors of the program's own."),
         key("parser", Shape::MapOf(&Shape::Map(&STATE)), "The parser; it begins in `start`."),
+        key(
+            "egress_parser",
+            Shape::MapOf(&Shape::Map(&STATE)),
+            "Parses every packet again when egress begins, in `start`.",
+        ),
         key("parsers", Shape::MapOf(&Shape::MapOf(&Shape::Map(&STATE))), "Sub-parsers."),
         key(
             "on_parser_error",
@@ -211,6 +217,9 @@ fn parsers(decoder: &mut Decoder<'_>, fields: &Fields<'_>, unit: &mut Unit) {
     }
     if let Some(node) = fields.get("parser") {
         unit.parser = parser::states(decoder, node);
+    }
+    if let Some(node) = fields.get("egress_parser") {
+        unit.egress_parser = parser::states(decoder, node);
     }
     unit.parsers =
         under(decoder, fields, "parsers", |decoder, node| Some(parser::states(decoder, node)));

@@ -95,7 +95,9 @@ pub(crate) fn name(first: &str, behind: Option<&str>) -> Option<String> {
         ("clone3" | "clone_preserving_field_list" | "mirror_packet", _) => {
             Some("write `clone(session)`; what goes with it is metadata that is `carried`".into())
         }
-        ("resubmit_preserving_field_list", _) => Some("write `resubmit()`".into()),
+        ("resubmit_preserving_field_list", _) => Some(
+            "write `resubmit_received()`; what goes with it is metadata that is `carried`".into(),
+        ),
         ("recirculate_preserving_field_list", _) => Some("write `recirculate()`".into()),
         ("add_entry", _) => {
             Some("write `{ learn: table, key: [..], action: \"forward(1)\" }`".into())

@@ -106,7 +106,7 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
     loaded.config.as_ref().map_or(Ok(()), check_ports)?;
     let program = &loaded.program;
     let summary = format!(
-        "{}: {} states, {} tables, {} actions, {} header instances, {} of 16 carried bytes",
+        "{}: {} states, {} tables, {} actions, {} header instances, {} carried bytes",
         program.name,
         program.parser.states.len(),
         program.tables.len(),

@@ -421,10 +421,12 @@ impl Gen {
         let mut metadata = Map::new();
         // The length of a variable part that `extract` gives is carried.
         let mut carried = self.headers.iter().filter(|header| header.given).count() as u32;
+        // More than the descriptor has lies in the chunk.
+        let room = if self.random.chance(12) { 64 } else { 16 };
         for n in 0..4 {
             let bits = self.random.width();
             let bytes = bits.div_ceil(8);
-            let carry = carried + bytes <= 16 && self.random.chance(50);
+            let carry = carried + bytes <= room && self.random.chance(50);
             carried += if carry { bytes } else { 0 };
             metadata.insert(format!("m{n}"), json!({ "bits": bits, "carried": carry }));
             self.metas.push((format!("meta.m{n}"), bits));

@@ -12,6 +12,8 @@ use wireyard_pipeline::source::{Loader, parse_entries, parse_program};
 
 use wireyard_tables::time::Time;
 
+use serde_json::Value;
+
 use super::file::hex;
 use super::rig::{Pass, Rig, Way};
 use super::{Case, How};
@@ -88,7 +90,11 @@ impl std::ops::AddAssign for Seen {
 /// Everything that is wrong with the program, its entries or a change.
 pub fn compiled(case: &Case) -> Result<Compiled, String> {
     let name = |n: usize| format!("e{n}.yaml");
-    let mut files = vec![("p.yaml".to_owned(), case.program.to_string())];
+    let text = match &case.program {
+        Value::String(text) => text.clone(),
+        tree => tree.to_string(),
+    };
+    let mut files = vec![("p.yaml".to_owned(), text)];
     let entries = case.entries.iter().chain(case.changes.iter().map(|change| &change.entries));
     files.extend(entries.enumerate().map(|(n, entries)| (name(n), entries.to_string())));
     let count = files.len() - 1;

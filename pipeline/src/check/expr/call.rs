@@ -4,6 +4,7 @@ use super::Val;
 use crate::ast::{Ast, AstExpr, Name};
 use crate::check::cx::{Cx, Place};
 use crate::diag::codes;
+use crate::ids::*;
 use crate::ir::{ExprKind, HashAlgorithm, SourceSpan};
 use crate::syntax::p4;
 
@@ -50,13 +51,29 @@ impl Cx<'_> {
             return self.wrong_call("hash(algorithm, a, b, ..)", span);
         };
         let algorithm = self.hash_algorithm(&algorithm);
-        let ids: Vec<_> = operands.iter().map(|operand| self.sized(operand)).collect();
+        let ids: Vec<_> = operands.iter().map(|operand| self.hash_operand(operand)).collect();
         let ids: Option<Vec<_>> = ids.into_iter().collect();
         let (Some(algorithm), Some(ids)) = (algorithm, ids) else { return Val::Poison };
         if ids.is_empty() {
             return self.wrong_call("hash(algorithm, a, b, ..)", span);
         }
         Val::Typed(self.node(ExprKind::Hash(algorithm, ids), algorithm.bits(), span))
+    }
+
+    /// A value, the bytes of a field that has no value, or the body.
+    fn hash_operand(&mut self, operand: &AstExpr) -> Option<ExprId> {
+        if let Ast::Path(path) = &operand.value {
+            let kind = match path.single() {
+                Some(name) if name.value == "body" && self.scope.symbol("body").is_none() => {
+                    Some(ExprKind::Body)
+                }
+                _ => self.bytes_field(path).map(|(id, field)| ExprKind::Bytes(id, field)),
+            };
+            if let Some(kind) = kind {
+                return Some(self.node(kind, 8, operand.span));
+            }
+        }
+        self.sized(operand)
     }
 
     /// A hash algorithm by name.

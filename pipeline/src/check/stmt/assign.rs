@@ -8,7 +8,7 @@ use crate::check::flow::Flow;
 use crate::check::scope::Symbol;
 use crate::diag::codes;
 use crate::ids::*;
-use crate::ir::{BinOp, ExprKind, LValue, Op, SourceSpan, Term};
+use crate::ir::{BinOp, ExprKind, FieldLayout, LValue, Op, SourceSpan, Term};
 
 /// Something with an effect that gives a value.
 pub(crate) enum Effect {
@@ -42,6 +42,11 @@ impl Cx<'_> {
         value: &AstExpr,
         span: SourceSpan,
     ) {
+        if let (None, Some(to)) = (slice, self.bytes_field(&path.value))
+            && self.env.place != Place::Parser
+        {
+            return self.copy_bytes(flow, to, value, span);
+        }
         let Some(target) = self.resolve(&path.value, path.span) else {
             // The right side is looked at all the same, for its own errors.
             if let Ok(None) = self.effect(value) {
@@ -283,6 +288,43 @@ impl Cx<'_> {
             whole.0 = self.node(ExprKind::Concat(whole.0, rest), whole.1 + low, span);
         }
         whole.0
+    }
+
+    /// `a.options = b.options`: a variable part, or a field over 128 bits.
+    fn copy_bytes(
+        &mut self,
+        flow: &mut Flow,
+        to: (InstanceId, FieldId),
+        value: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let from = match &value.value {
+            Ast::Path(path) => self.bytes_field(path),
+            _ => None,
+        };
+        let shape = |cx: &Self, (instance, field): (InstanceId, FieldId)| {
+            let header = cx.ir.headers.get(cx.ir.instances.get(instance)?.header)?;
+            Some(match header.fields.get(field)?.layout {
+                FieldLayout::Variable { max_bytes, .. } => (true, max_bytes),
+                FieldLayout::Opaque { bytes, .. } => (false, bytes),
+                _ => return None,
+            })
+        };
+        let Some(from) = from.filter(|from| shape(&*self, *from) == shape(&*self, to)) else {
+            let text = "this field is assigned from one of the same length only";
+            let help = "it is variable or over 128 bits: name a field of another header";
+            self.report.error(codes::WRONG_KIND, value.span, text).help(help);
+            return;
+        };
+        let is_variable = shape(&*self, to).is_some_and(|(variable, _)| variable);
+        let given = |id: InstanceId| self.given_lengths.contains_key(&id);
+        if is_variable && !(given(to.0) && given(from.0)) {
+            let text = "the header type says how long this field is, so it is not assigned";
+            let help = "copy the whole header, or declare no `length`";
+            self.report.error(codes::WRONG_KIND, span, text).help(help);
+            return;
+        }
+        self.header_op(flow, Op::CopyBytes { to, from }, span);
     }
 
     fn copy_header(&mut self, flow: &mut Flow, to: InstanceId, value: &AstExpr, span: SourceSpan) {

@@ -21,6 +21,7 @@ const PROCEDURES: &[&str] = &[
     "digest",
     "clone",
     "resubmit",
+    "resubmit_received",
     "recirculate",
     "truncate",
     "update_crc",
@@ -53,7 +54,14 @@ impl Cx<'_> {
             "truncate" => self.one_arg(args, span, "truncate(bytes)", |cx, bytes| {
                 cx.offset(bytes).map(Op::Truncate)
             }),
-            "resubmit" => self.no_args(args, span, "resubmit()").then_some(Op::Resubmit),
+            "resubmit" => {
+                let fits = self.no_args(args, span, "resubmit()");
+                fits.then_some(Op::Resubmit { received: false })
+            }
+            "resubmit_received" => {
+                let fits = self.no_args(args, span, "resubmit_received()");
+                fits.then_some(Op::Resubmit { received: true })
+            }
             "recirculate" => self.no_args(args, span, "recirculate()").then_some(Op::Recirculate),
             "update_crc" => self.update_crc(args, span),
             "extract" | "extract_at" | "advance" | "body_end" | "verify" => {

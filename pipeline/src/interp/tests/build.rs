@@ -97,6 +97,10 @@ impl Build {
 
     pub(crate) fn meta(&mut self, name: &str, bits: u32, carried_at: Option<u32>) -> MetaId {
         let (name, display) = (name.into(), Display::Hex);
+        if let Some(at) = carried_at {
+            let end = at + bits.div_ceil(8);
+            self.program.carried_bytes = self.program.carried_bytes.max(end);
+        }
         self.program.metadata.push(Meta { name, bits, carried_at, display })
     }
 

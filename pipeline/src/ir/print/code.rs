@@ -10,6 +10,10 @@ impl Printer<'_> {
         let parser = &self.program.parser;
         let on_error = if parser.drop_on_error { "drop" } else { "ingress" };
         self.line(0, &format!("parser, {} states at most, on error {on_error}", parser.max_states));
+        if let Some(egress) = parser.egress {
+            let text = format!("egress begins in {}", self.target(Target::State(egress)));
+            self.line(1, &text);
+        }
         for (id, state) in parser.states.entries() {
             self.line(1, &format!("{id} {}:", state.name));
             for op in &state.ops {
@@ -178,7 +182,11 @@ impl Printer<'_> {
             }
             Op::Digest(id, values) => format!("digest {id}({})", self.list(values, locals)),
             Op::Clone(session) => format!("clone {}", of(session)),
-            Op::Resubmit => "resubmit".to_string(),
+            Op::CopyBytes { to, from } => {
+                format!("{} = {}", self.field(to.0, to.1), self.field(from.0, from.1))
+            }
+            Op::Resubmit { received: false } => "resubmit".to_string(),
+            Op::Resubmit { received: true } => "resubmit received".to_string(),
             Op::Recirculate => "recirculate".to_string(),
             Op::MarkWritten => "mark written".to_string(),
             Op::Truncate(bytes) => format!("truncate {}", of(bytes)),

@@ -47,6 +47,11 @@ impl Printer<'_> {
             }
             ExprKind::Cursor => "cursor".to_string(),
             ExprKind::HeaderLength(instance) => format!("{}.length", self.instance(*instance)),
+            ExprKind::Bytes(instance, field) => self.field(*instance, *field),
+            ExprKind::Body => "body".to_string(),
+            ExprKind::SameBytes(a, b) => {
+                format!("({} == {})", self.field(a.0, a.1), self.field(b.0, b.1))
+            }
             ExprKind::Unary(op, value) => {
                 let symbol = match op {
                     UnOp::Not => "!",

@@ -17,7 +17,8 @@ pub fn op_exprs(op: &Op) -> Vec<ExprId> {
         | Op::CopyHeader { .. }
         | Op::PushFront(..)
         | Op::PopFront(..)
-        | Op::Resubmit
+        | Op::CopyBytes { .. }
+        | Op::Resubmit { .. }
         | Op::Recirculate
         | Op::MarkWritten
         | Op::UpdateCrc(_) => Vec::new(),
@@ -211,7 +212,14 @@ impl Verifier<'_> {
                     self.ensure(fits, || format!("{place}: the result of {external} does not fit"));
                 }
             }
-            Op::Resubmit | Op::Recirculate | Op::MarkWritten => {}
+            Op::CopyBytes { to, from } => {
+                for field in [to, from] {
+                    if let Err(why) = self.bytes_of(*field) {
+                        self.found.push(format!("{place}: {why}"));
+                    }
+                }
+            }
+            Op::Resubmit { .. } | Op::Recirculate | Op::MarkWritten => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Declarations, the parser, the deparser, checksums and CRCs.
 
 use super::Verifier;
-use crate::ir::decl::{CARRIED_BYTES_MAX, INSTANCES_MAX};
+use crate::ir::decl::{CARRIED_BYTES_MAX, CARRIED_INLINE_BYTES, CARRIED_MARK_AT, INSTANCES_MAX};
 use crate::ir::layout::ones;
 use crate::ir::*;
 use std::collections::BTreeSet;
@@ -48,6 +48,9 @@ impl Verifier<'_> {
 
     fn metadata(&mut self) {
         let mut used = [false; CARRIED_BYTES_MAX as usize];
+        if self.program.carried_bytes > CARRIED_INLINE_BYTES {
+            used[CARRIED_MARK_AT as usize] = true;
+        }
         for (id, meta) in self.program.metadata.entries() {
             self.ensure((1..=128).contains(&meta.bits), || format!("{id}: {} bits", meta.bits));
             let Some(at) = meta.carried_at else { continue };
@@ -55,6 +58,11 @@ impl Verifier<'_> {
                 let taken = used.get_mut(byte as usize).map(|used| std::mem::replace(used, true));
                 self.ensure(taken == Some(false), || format!("{id}: carried byte {byte}"));
             }
+            let end = at + meta.bits.div_ceil(8);
+            let apart = at >= CARRIED_INLINE_BYTES || end <= CARRIED_INLINE_BYTES;
+            self.ensure(apart && end <= self.program.carried_bytes, || {
+                format!("{id}: carried at {at}")
+            });
         }
     }
 

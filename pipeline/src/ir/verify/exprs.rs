@@ -2,6 +2,7 @@
 
 use super::Verifier;
 use crate::ids::*;
+use crate::ir::FieldLayout;
 use crate::ir::eval::operands;
 use crate::ir::expr::{BinOp, Expr, ExprKind, UnOp};
 use crate::ir::layout::ones;
@@ -67,6 +68,12 @@ impl Verifier<'_> {
                 missing("instance")
             }
             ExprKind::HeaderLength(_) => Ok(32),
+            ExprKind::Bytes(instance, field) => self.bytes_of((*instance, *field)).map(|()| 8),
+            ExprKind::Body => Ok(8),
+            ExprKind::SameBytes(a, b) => {
+                self.bytes_of(*a)?;
+                self.bytes_of(*b).map(|()| 1)
+            }
             ExprKind::Meta(id) => {
                 program.metadata.get(*id).map_or_else(|| missing("metadata"), |meta| Ok(meta.bits))
             }
@@ -91,6 +98,16 @@ impl Verifier<'_> {
             }
             ExprKind::Hash(algorithm, values) if !values.is_empty() => Ok(algorithm.bits()),
             ExprKind::Hash(..) => Err("a hash of nothing".into()),
+        }
+    }
+
+    /// The field has bytes, not a value.
+    pub(super) fn bytes_of(&self, (instance, field): (InstanceId, FieldId)) -> Result<(), String> {
+        let known = self.program.instances.get(instance);
+        let header = known.and_then(|known| self.program.headers.get(known.header));
+        match header.and_then(|header| header.fields.get(field)).map(|field| &field.layout) {
+            Some(FieldLayout::Variable { .. } | FieldLayout::Opaque { .. }) => Ok(()),
+            _ => Err(format!("{field} of {instance} has no bytes of its own")),
         }
     }
 

@@ -16,6 +16,7 @@ pub fn pad_must_not_read(program: &Program, id: ExprId) -> Option<ExprId> {
     let fine = match kind {
         ExprKind::Field(instance, _)
         | ExprKind::Element { instance, .. }
+        | ExprKind::Bytes(instance, _)
         | ExprKind::HeaderLength(instance) => in_front(instance),
         ExprKind::StackLast(stack, _) | ExprKind::StackDepth(stack) => {
             program.stacks.get(*stack).is_some_and(|stack| in_front(&stack.first))
@@ -25,6 +26,7 @@ pub fn pad_must_not_read(program: &Program, id: ExprId) -> Option<ExprId> {
         }
         ExprKind::Std(field) => matches!(field, StdField::EmitLength | StdField::BodyLength),
         ExprKind::Local(_) | ExprKind::Lookahead { .. } | ExprKind::Cursor => false,
+        ExprKind::Body | ExprKind::SameBytes(..) => false,
         _ => true,
     };
     if !fine {

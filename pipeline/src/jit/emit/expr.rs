@@ -53,6 +53,9 @@ impl Emit<'_> {
                 self.masked(bytes, 32)
             }
             ExprKind::HeaderLength(instance) => self.header_length(instance),
+            ExprKind::SameBytes(..) | ExprKind::Bytes(..) | ExprKind::Body => {
+                self.left_to_interpreter(id)?
+            }
             ExprKind::Unary(op, a) => {
                 let value = self.expr(a)?;
                 match op {
@@ -97,6 +100,9 @@ impl Emit<'_> {
                 if bits < from { self.masked(value, bits) } else { value }
             }
             ExprKind::Mux(cond, then, otherwise) => self.mux(cond, then, otherwise, bits)?,
+            ExprKind::Hash(_, operands) if self.has_bytes(&operands) => {
+                self.left_to_interpreter(id)?
+            }
             ExprKind::Hash(algorithm, operands) => self.hash(algorithm, &operands)?,
         })
     }
@@ -420,6 +426,12 @@ impl Emit<'_> {
             return Ok(self.read_run(base, offset_bits, bits));
         }
         self.left_to_interpreter(id)
+    }
+
+    /// A hash of fields that have no value, or of the body.
+    fn has_bytes(&self, operands: &[ExprId]) -> bool {
+        let kinds = operands.iter().map(|operand| &self.program.exprs[*operand].kind);
+        kinds.into_iter().any(|kind| matches!(kind, ExprKind::Bytes(..) | ExprKind::Body))
     }
 
     /// A step of the interpreter that evaluates.

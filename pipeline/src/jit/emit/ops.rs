@@ -85,8 +85,8 @@ impl Emit<'_> {
                 self.change_flags(!0, packet_flags::MARKED.into(), None);
                 Ok(())
             }
-            Op::Resubmit => {
-                let (one, vm) = (self.num(1), self.vm);
+            Op::Resubmit { received } => {
+                let (one, vm) = (self.num(if *received { 2 } else { 1 }), self.vm);
                 self.store_word(one, vm, scalar_offset!(resubmit), 4);
                 Ok(())
             }

@@ -80,6 +80,7 @@ impl Control<'_> {
     pub(in crate::jit) fn must_be_lazy(&self, id: ExprId) -> bool {
         match &self.program.exprs[id].kind {
             ExprKind::Element { .. } | ExprKind::Lookahead { .. } | ExprKind::Hash(..) => true,
+            ExprKind::SameBytes(..) => true,
             ExprKind::Std(StdField::EmitLength) => true,
             kind => operands(kind).into_iter().any(|part| self.must_be_lazy(part)),
         }

@@ -54,10 +54,11 @@ pub(in crate::jit) fn step(
             Some("a register without entries")
         }
         Op::RegisterLoad { .. } | Op::RegisterStore { .. } => None,
-        Op::Resubmit | Op::UpdateCrc(_) if generic => None,
-        Op::Resubmit => Some("resubmit"),
+        Op::Resubmit { .. } | Op::UpdateCrc(_) if generic => None,
+        Op::Resubmit { .. } => Some("resubmit"),
         Op::UpdateCrc(_) => Some("an update of a CRC"),
         Op::CopyHeader { .. } => Some("a copy of a header"),
+        Op::CopyBytes { .. } => Some("a copy of a field without a value"),
         Op::PushFront(..) | Op::PopFront(..) => Some("push_front or pop_front"),
         Op::Clone(_) => Some("clone"),
         Op::Truncate(_) => Some("truncate"),
@@ -70,6 +71,8 @@ fn expression(program: &Program, id: ExprId, shape: Shape) -> Option<&'static st
     let kind = &program.exprs[id].kind;
     match kind {
         ExprKind::Element { .. } => return Some("an element of an array"),
+        ExprKind::Bytes(..) | ExprKind::Body => return Some("a hash of bytes"),
+        ExprKind::SameBytes(..) => return Some("a comparison of bytes"),
         ExprKind::Lookahead { .. } if shape == Shape::Generic => return Some("lookahead"),
         ExprKind::Std(StdField::EmitLength) if shape == Shape::Generic => {
             return Some("the length of the packet as it leaves");

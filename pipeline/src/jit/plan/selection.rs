@@ -70,8 +70,14 @@ fn supported(program: &Program, egress: bool) -> Form<()> {
     let bounds = |op: &ParserOp| {
         matches!(op, ParserOp::BodyEnd(_) | ParserOp::ExtractAt(..) | ParserOp::Advance(_))
     };
+    if egress && program.parser.egress.is_some() {
+        return Err(NotSupported::EgressParser.into());
+    }
     if program.parser.states.is_empty() {
         return Err(NotSupported::NoParser.into());
+    }
+    if program.carried_in_chunk() > 0 {
+        return Err(NotSupported::CarriedInChunk.into());
     }
     if !program.deparser.after.is_empty() {
         return Err(NotSupported::AfterBody.into());

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::Type;
 use super::Lower;
-use super::build::{binary, named, number, path};
 use super::env::{BlockVal, Val};
 use super::scan::Mentions;
-use crate::ast::{AstBin, DeparserDecl, Sp, Stmt, StmtKind, TypeRef, element};
+use crate::ast::{DeparserDecl, Sp, Stmt, StmtKind, element};
 use crate::diag::codes;
 
 /// An architecture that can be run.
@@ -72,75 +71,75 @@ impl Lower<'_> {
         }
     }
 
-    /// A clone keeps the fields of its list; what else crosses the queue is zero in it.
-    fn clear_clones(&mut self) {
+    /// Headers for values that are no numbers are valid while a control runs. None of them crosses the queue.
+    fn validate_hidden(&mut self, ingress: &Mentions, egress: &Mentions) {
         let span = self.span;
-        let Some(first) = self.clones.first().copied() else { return };
-        if self.clones.len() > 1 {
-            self.unsupported(span, "clones that keep different lists of fields are not supported");
+        for name in std::mem::take(&mut self.hidden) {
+            let field = format!("{name}.value");
+            if egress.fields_read.contains(&field) && ingress.fields_written.contains(&field) {
+                let text = format!(
+                    "`{name}` has more than 128 bits, or is a varbit, and egress reads what ingress wrote"
+                );
+                self.unsupported(span, text).help("put it into a header that leaves");
+            }
+            let arg = super::build::named(&[&name], span);
+            let call = StmtKind::Call(Sp::new("set_valid".to_owned(), span), vec![arg]);
+            let halves = [(ingress, &mut self.unit.ingress), (egress, &mut self.unit.egress)];
+            for (seen, body) in halves {
+                if let (true, Some(body)) = (seen.first.contains(&name), body) {
+                    body.value.insert(0, Stmt { kind: call.clone(), span });
+                }
+            }
         }
-        let is_kept = |name: &str| {
-            first.is_some_and(|list| {
-                self.listed.iter().any(|(known, lists)| known == name && lists.contains(&list))
-            })
+    }
+
+    /// What ingress and egress mention, each with its parser.
+    fn mentions(&self) -> (Mentions, Mentions) {
+        let unit = &self.unit;
+        let half = |states: &crate::ast::Named<crate::ast::StateDecl>, body: Option<&Vec<Stmt>>| {
+            let mut seen = Mentions::default();
+            for (_, state) in states {
+                seen.state(unit, state);
+                if let crate::ast::NextDecl::Select { keys, .. } = &state.next {
+                    keys.iter().for_each(|key| seen.expr(key));
+                }
+            }
+            seen.statements(unit, body.map_or(&[], |body| body.as_slice()));
+            seen
         };
-        let cleared: Vec<Stmt> = self
-            .unit
-            .metadata
-            .iter()
-            .filter(|(name, decl)| decl.carried && !is_kept(&name.value))
-            .map(|(name, decl)| {
-                let bits = match &decl.ty {
-                    TypeRef::Bits(bits) => bits.value as u32,
-                    TypeRef::Named(_) => 0,
-                };
-                let place = Sp::new(path(&["meta", &name.value], span), span);
-                Stmt { kind: StmtKind::Assign(place, None, number(0, bits, span)), span }
-            })
-            .collect();
-        let Some(egress) = &mut self.unit.egress else { return };
-        if cleared.is_empty() {
-            return;
+        let mut ingress = half(&unit.parser, unit.ingress.as_ref().map(|body| &body.value));
+        for (_, fields) in &unit.digests {
+            fields.iter().for_each(|(_, value)| ingress.expr(value));
         }
-        let is = |kind: &str| {
-            let which = named(&["path", kind], span);
-            binary(AstBin::Eq, named(&["std", "packet_path"], span), which, span)
-        };
-        let cloned = binary(AstBin::LogicalOr, is("clone_ingress"), is("clone_egress"), span);
-        egress.value.insert(0, Stmt { kind: StmtKind::If(cloned, cleared, Vec::new()), span });
+        (ingress, half(&unit.egress_parser, unit.egress.as_ref().map(|body| &body.value)))
     }
 
     /// What is known only when everything is made: the deparser, and metadata that crosses the queue or is not used.
     fn finish(&mut self) {
         let span = self.span;
-        let (mut ingress, mut egress) = (Mentions::default(), Mentions::default());
-        for (_, state) in &self.unit.parser {
-            ingress.state(&self.unit, state);
-            if let crate::ast::NextDecl::Select { keys, .. } = &state.next {
-                keys.iter().for_each(|key| ingress.expr(key));
-            }
-        }
-        if let Some(body) = &self.unit.ingress {
-            ingress.statements(&self.unit, &body.value);
-        }
-        if let Some(body) = &self.unit.egress {
-            egress.statements(&self.unit, &body.value);
-        }
-        for (_, fields) in &self.unit.digests {
-            fields.iter().for_each(|(_, value)| ingress.expr(value));
-        }
+        let (ingress, egress) = self.mentions();
+        let kept_again: Vec<String> = self
+            .unit
+            .metadata
+            .iter()
+            .map(|(name, _)| name.value.clone())
+            .filter(|name| self.is_kept_again(name))
+            .collect();
         self.unit.metadata.retain_mut(|(name, decl)| {
             let name = &name.value;
-            decl.carried = egress.read.contains(name) && ingress.written.contains(name);
+            decl.carried = egress.read.contains(name) && ingress.written.contains(name)
+                || kept_again.contains(name);
             [&ingress, &egress]
                 .iter()
                 .any(|part| part.read.contains(name) || part.written.contains(name))
         });
         self.clear_clones();
+        self.clear_again();
+        self.validate_hidden(&ingress, &egress);
         let emit = std::mem::take(&mut self.emits);
         let mut used = ingress.first;
         used.extend(egress.first);
-        for (_, state) in &self.unit.parser {
+        for (_, state) in self.unit.parser.iter().chain(&self.unit.egress_parser) {
             let names = state.extract.iter().map(|name| element(&name.value).0.to_owned());
             used.extend(names);
         }
@@ -170,7 +169,7 @@ impl Lower<'_> {
     }
 }
 
-fn empty_state(span: crate::ir::SourceSpan) -> crate::ast::StateDecl {
+pub(super) fn empty_state(span: crate::ir::SourceSpan) -> crate::ast::StateDecl {
     crate::ast::StateDecl {
         extract: Vec::new(),
         verify: Vec::new(),

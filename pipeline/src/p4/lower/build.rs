@@ -104,6 +104,12 @@ impl Lower<'_> {
     /// Keeps all numbers of a value as they are now.
     pub(super) fn keep_all(&mut self, value: &Val, ty: &Type) -> Val {
         match value {
+            Val::Scalar(scalar) if super::hash::is_bytes(ty) => {
+                let span = scalar.span;
+                let copy = self.storage(ty, "value", span);
+                self.assign(&copy, value, ty, span);
+                copy
+            }
             Val::Scalar(scalar) => {
                 let bits = self.bits(ty, scalar.span);
                 Val::Scalar(self.keep(scalar.clone(), bits))

@@ -428,6 +428,9 @@ impl Lower<'_> {
                 }
                 Val::Scalar(any.unwrap_or_else(|| number(0, 1, span)))
             }
+            (Val::Moving(stack, false, Some(member)), "isValid") => {
+                Val::Scalar(self.last_is_valid(stack, member, span))
+            }
             (Val::Literal(fields), "isValid") => {
                 Val::Scalar(number(u128::from(fields.is_some()), 1, span))
             }

@@ -33,6 +33,8 @@ pub(super) enum Val {
     Table(Rc<Decl>, Env),
     /// What `apply` of this table gave, in two bits: hit, and nothing else is asked.
     Applied(AstExpr),
+    /// `next` or `last` of a stack of unions, and the member that is named of it.
+    Moving(Rc<Stack>, bool, Option<Rc<str>>),
     /// The packet.
     Packet,
     Nothing,
@@ -65,6 +67,8 @@ pub(super) struct Object {
     pub(super) decl: Rc<Decl>,
     pub(super) types: Rc<Vec<Type>>,
     pub(super) args: Vec<Val>,
+    /// What a checksum has summed so far.
+    pub(super) sum: Option<AstExpr>,
 }
 
 /// A parser or control with its constructor's arguments.

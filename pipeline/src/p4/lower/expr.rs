@@ -205,11 +205,15 @@ impl Lower<'_> {
             Val::Stack(stack) => {
                 let Type::Struct(ty) = &stack.of else { return Val::Nothing };
                 if !stack.elements.is_empty() {
-                    self.unsupported(
-                        expr.span,
-                        "`next` and `last` of a stack of unions are not supported",
-                    );
-                    return Val::Nothing;
+                    return match &*name.value {
+                        "next" => Val::Moving(stack.clone(), true, None),
+                        "last" => Val::Moving(stack.clone(), false, None),
+                        _ => {
+                            let count = self.union_counter(stack, expr.span);
+                            let one = number(1, 32, expr.span);
+                            Val::Scalar(binary(AstBin::Sub, count, one, expr.span))
+                        }
+                    };
                 }
                 let plain = path(&[&stack.name], expr.span);
                 match &*name.value {
@@ -223,6 +227,12 @@ impl Lower<'_> {
                         Val::Scalar(binary(AstBin::Sub, depth, number(1, 32, expr.span), expr.span))
                     }
                 }
+            }
+            Val::Moving(stack, true, None) => {
+                Val::Moving(stack.clone(), true, Some(name.value.clone()))
+            }
+            Val::Moving(stack, false, member) => {
+                self.last_of_unions(expr, stack, member.as_ref(), &name.value)
             }
             Val::Applied(hit) => match &*name.value {
                 "hit" => Val::Scalar(hit.clone()),

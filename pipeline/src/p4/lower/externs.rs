@@ -37,12 +37,17 @@ impl Lower<'_> {
             _ => wanted.to_owned(),
         };
         let declared = Sp::new(made.clone(), span);
+        let sum = matches!(kind, "Checksum" | "InternetChecksum").then(|| {
+            let bits = types.first().map_or(16, |ty| self.bits(ty, span));
+            self.new_meta(&format!("{wanted}_sum"), bits.clamp(1, 128), span)
+        });
         let object = Object {
             name: made,
             full,
             decl: decl.clone(),
             types: types.clone(),
             args: args.clone(),
+            sum,
         };
         match kind {
             "counter" | "Counter" => {
@@ -201,6 +206,14 @@ impl Lower<'_> {
                 let args = vec![named(&[&object.name], span), index];
                 self.psa_color(super::build::call("execute", args, span), span)
             }
+            ("Meter", "execute") => {
+                let index = self.index_value(&args[0].value);
+                let color = self.scalar(&args[1].value);
+                let color = self.meter_color(color, span);
+                let args = vec![named(&[&object.name], span), index, color];
+                self.psa_color(super::build::call("execute", args, span), span)
+            }
+            ("Checksum" | "InternetChecksum", _) => self.checksum(expr, object, name, args),
             ("DirectMeter", "execute") if args.is_empty() => {
                 self.psa_color(named(&["std", "color"], span), span)
             }

@@ -8,6 +8,9 @@ use super::env::Val;
 use crate::ast::{AstBin, AstExpr};
 use crate::ir::SourceSpan;
 
+/// In the place of a width: a field that has bytes and no value, or the body.
+pub(super) const BYTES: u32 = u32::MAX;
+
 impl Lower<'_> {
     /// The hash of the language that a member of the architecture's enum means.
     pub(super) fn algorithm(&mut self, value: &Val, span: SourceSpan) -> Option<&'static str> {
@@ -50,8 +53,8 @@ impl Lower<'_> {
     ) {
         match value {
             Val::Scalar(scalar) => {
-                if matches!(ty, Type::Varbit(_)) {
-                    self.unsupported(span, "a varbit field in a hash or checksum is not supported");
+                if is_bytes(ty) {
+                    into.push((scalar.clone(), BYTES));
                     return;
                 }
                 let bits = self.bits(ty, span);
@@ -85,11 +88,12 @@ impl Lower<'_> {
         let mut pieces = Vec::new();
         let mut piece: Option<(AstExpr, u32)> = None;
         for (value, bits) in fields {
-            if *bits > 128 {
-                self.unsupported(
-                    span,
-                    format!("a field of {bits} bits in a hash or checksum: at most 128"),
-                );
+            if *bits == BYTES {
+                if piece.is_some() {
+                    let text = "a varbit, or a field over 128 bits, that does not begin at a whole byte of what is hashed";
+                    self.unsupported(span, text);
+                }
+                pieces.push(value.clone());
                 continue;
             }
             let mut left = *bits;
@@ -174,5 +178,14 @@ impl Lower<'_> {
             None => binary(AstBin::Add, wide(base.0, base.1), rest, span),
         };
         if to == width { sum } else { cast(to, sum) }
+    }
+}
+
+/// A type whose values are bytes and no numbers: a varbit, or more than 128 bits.
+pub(super) fn is_bytes(ty: &Type) -> bool {
+    match ty.base() {
+        Type::Varbit(_) => true,
+        Type::Bit(bits) | Type::Int(bits) => *bits > 128,
+        _ => false,
     }
 }

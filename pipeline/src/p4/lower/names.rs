@@ -7,6 +7,7 @@ use crate::syntax::RESERVED;
 /// Words that mean something in one place, or that YAML reads as something else.
 const TAKEN: &[&str] = &[
     "rest",
+    "body",
     "pad",
     "default",
     "all",

@@ -85,7 +85,7 @@ impl Lower<'_> {
             Binary::Xor => binary(AstBin::Xor, a, b, span),
             Binary::Concat => binary(AstBin::Concat, a, b, span),
             Binary::Mod => binary(AstBin::Rem, a, b, span),
-            Binary::Div => self.divide(a, b, span),
+            Binary::Div => self.divide(a, b, bits, span),
             Binary::Shl => binary(AstBin::Shl, a, b, span),
             Binary::Shr if is_signed => self.shift_signed(a, b, bits, span),
             Binary::Shr => binary(AstBin::Shr, a, b, span),
@@ -132,17 +132,32 @@ impl Lower<'_> {
         }
     }
 
-    fn divide(&mut self, a: AstExpr, b: AstExpr, span: SourceSpan) -> AstExpr {
-        match known(&b) {
-            Some(by) if by.is_power_of_two() => {
-                binary(AstBin::Shr, a, number(u128::from(by.trailing_zeros()), 32, span), span)
-            }
+    /// Division by a constant: what is left without the remainder is a multiple, which is divided by shifting and by multiplication with
+    /// the inverse of the odd part.
+    fn divide(&mut self, a: AstExpr, b: AstExpr, bits: u32, span: SourceSpan) -> AstExpr {
+        let by = match known(&b) {
+            Some(by) if by != 0 => by,
             _ => {
-                self.unsupported(span, "division by anything but a constant power of two")
+                self.unsupported(span, "division by anything but a constant")
                     .note("there is no division in the data plane");
-                a
+                return a;
             }
+        };
+        let zeros = by.trailing_zeros();
+        let shifted = |value: AstExpr| match zeros {
+            0 => value,
+            _ => binary(AstBin::Shr, value, number(zeros.into(), 32, span), span),
+        };
+        let odd = by >> zeros;
+        if odd == 1 {
+            return shifted(a);
         }
+        let a = if self.place == Place::Parser { a } else { self.keep(a, bits) };
+        let rest = binary(AstBin::Rem, a.clone(), number(by, bits, span), span);
+        let multiple = shifted(binary(AstBin::Sub, a, rest, span));
+        let ones = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+        let inverse = number(inverse(odd) & ones, bits, span);
+        binary(AstBin::Mul, multiple, inverse, span)
     }
 
     /// A shift that keeps the sign.
@@ -293,6 +308,11 @@ impl Lower<'_> {
         }
         all
     }
+}
+
+/// The inverse of an odd number modulo 2^128: each step doubles the bits that are right (Newton; Warren, Hacker's Delight, 10-16).
+fn inverse(odd: u128) -> u128 {
+    (0..7).fold(odd, |x, _| x.wrapping_mul(2u128.wrapping_sub(odd.wrapping_mul(x))))
 }
 
 /// `a && b`, without what is known to hold.

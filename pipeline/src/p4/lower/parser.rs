@@ -31,8 +31,13 @@ impl Current {
 }
 
 impl Lower<'_> {
+    /// The name of the state that is being made.
+    pub(super) fn current_state(&self) -> String {
+        self.state.name.clone()
+    }
+
     /// A name for a state.
-    fn state_name(&mut self, wanted: &str, prefix: &str) -> String {
+    pub(super) fn state_name(&mut self, wanted: &str, prefix: &str) -> String {
         let wanted = plain(wanted);
         let mut name = if prefix.is_empty() { wanted } else { format!("{prefix}_{wanted}") };
         while matches!(name.as_str(), "accept" | "reject") || !self.state.taken.insert(name.clone())
@@ -42,12 +47,12 @@ impl Lower<'_> {
         name
     }
 
-    fn begin_state(&mut self, name: String, span: SourceSpan) {
+    pub(super) fn begin_state(&mut self, name: String, span: SourceSpan) {
         self.state.name = name;
         self.state.span = span;
     }
 
-    fn end_state(&mut self, next: NextDecl) {
+    pub(super) fn end_state(&mut self, next: NextDecl) {
         let span = self.state.span;
         let statements = std::mem::take(&mut self.out);
         let decl = StateDecl {
@@ -324,7 +329,12 @@ impl Lower<'_> {
             }
             return;
         }
-        let Val::Header(found) = self.eval(header) else {
+        let found = self.eval(header);
+        if let (Val::Moving(stack, true, Some(member)), None) = (&found, length) {
+            self.extract_of_union(stack, member, span);
+            return;
+        }
+        let Val::Header(found) = found else {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };

@@ -1,10 +1,10 @@
 //! The Portable Switch Architecture: ingress and egress, each with parser, control and deparser.
 //!
-//! The device parses a packet once, and egress continues with its headers. That is what PSA says where the egress parser finds in the bytes that
-//! the ingress deparser wrote what ingress left, which [`reparse`](super::reparse) decides; or where it extracts nothing, so that those bytes are
-//! payload. Every other program is refused.
+//! Where the egress parser finds in the bytes that the ingress deparser wrote what ingress left, which [`reparse`](super::reparse) decides,
+//! or where it extracts nothing, a packet is parsed once. Every other program has a parser of its own in egress, with headers of its own.
 //!
-//! Whether a field of the output metadata is ever written is known at the end, so the first round only notes it (see [`super::program`]).
+//! What goes along beside a packet (normal, clone, resubmit and recirculate metadata) is metadata that is carried. Whether a field of the output
+//! metadata is ever written is known at the end, so the first round only notes it (see [`super::program`]).
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use super::super::tree::*;
 use super::super::types::Type;
 use super::build::{binary, call, cast, mux, named, number, slice};
 use super::env::{BlockVal, Members, Val};
-use super::reparse::Reparsed;
+use super::reparse::{How, Seen};
 use super::scan::Mentions;
 use super::v1model::{bind_all, plain_meta};
 use super::{Lower, Return};
@@ -33,6 +33,17 @@ pub(super) struct Pipe {
     deparser: Rc<BlockVal>,
 }
 
+/// What goes along beside a packet.
+pub(super) struct Beside {
+    pub(super) resubmit: Val,
+    pub(super) recirculate: Val,
+    pub(super) normal: Val,
+    pub(super) clone_i2e: Val,
+    pub(super) clone_e2e: Val,
+    /// The list that clones keep.
+    clones: Option<u128>,
+}
+
 impl Lower<'_> {
     pub(super) fn psa(&mut self, main: &Rc<BlockVal>) -> Option<()> {
         let (ingress, egress) = (self.pipe(main, 0)?, self.pipe(main, 2)?);
@@ -42,30 +53,31 @@ impl Lower<'_> {
         let flag =
             self.stored.contains(RECIRCULATES).then(|| self.new_meta("recirculates", 1, span));
         let (types, params) = self.parser_types(&ingress.parser)?;
-        params.iter().skip(4).for_each(|param| self.no_fields(param));
+        let beside = self.beside(&ingress, &egress)?;
         let hdr = self.storage(types.get(1)?, "", span);
         let meta = self.storage(types.get(2)?, "", span);
         let input = self.ingress_input(types.get(3)?, span);
         let DeclKind::Parser(parser) = &ingress.parser.decl.kind else { return None };
         let scope = self.block_scope(&ingress.parser, &parser.constructor);
-        bind_all(&scope, params, &[Val::Packet, hdr.clone(), meta.clone(), input]);
+        let (resubmitted, recirculated) = (beside.resubmit.clone(), beside.recirculate.clone());
+        let values = [Val::Packet, hdr.clone(), meta.clone(), input, resubmitted, recirculated];
+        bind_all(&scope, params, &values);
         self.main_parser(parser, scope);
 
-        let reparsed = self.egress_parser(&egress.parser, &hdr, types.get(1)?)?;
         let (egress_types, _) = self.parser_types(&egress.parser)?;
-        let egress_hdr = match reparsed {
-            Reparsed::Same => hdr.clone(),
-            Reparsed::Nothing => self.storage(egress_types.get(1)?, "", span),
-        };
         let egress_meta = self.storage(egress_types.get(2)?, "", span);
-        self.psa_egress(&egress, &egress_hdr, &egress_meta, flag.as_ref())?;
+        let seen = Seen { hdr: &hdr, headers: types.get(1)?, meta: &egress_meta };
+        let reparsed = self.egress_parser(&egress.parser, &seen, &beside, flag.as_ref())?;
+        let egress_hdr = reparsed.hdr.clone();
+        self.psa_egress(&egress, (&egress_hdr, &egress_meta), &beside, flag.as_ref())?;
         let out = std::mem::take(&mut self.emits);
-        self.psa_ingress(&ingress, &hdr, &meta, flag.as_ref())?;
+        self.psa_ingress(&ingress, (&hdr, &meta), &beside, flag.as_ref())?;
         let within = std::mem::take(&mut self.emits);
-        self.judge_reparse(reparsed, &egress.parser, &within, &out);
-        self.emits = match reparsed {
-            Reparsed::Same => within,
-            Reparsed::Nothing => out.into_iter().chain(within).collect(),
+        self.judge_reparse(reparsed.how, &within, &out);
+        self.emits = match reparsed.how {
+            How::Same => within,
+            How::Nothing => out.into_iter().chain(within).collect(),
+            How::Again => within.into_iter().chain(out).collect(),
         };
         Some(())
     }
@@ -84,39 +96,61 @@ impl Lower<'_> {
         Some((parser.params.iter().map(|one| self.declared(one.id)).collect(), &parser.params))
     }
 
-    /// What goes along between passes, beside the packet: only a struct without fields.
-    pub(super) fn no_fields(&mut self, param: &Param) {
-        let ty = self.declared(param.id);
-        if !matches!(&ty, Type::Struct(of) if of.fields.is_empty()) {
-            let text = format!(
-                "`{}` has fields: metadata beside a packet of PSA is not supported",
-                param.name.value
-            );
-            self.unsupported(param.name.span, text)
-                .help("put what the other pass needs into a header that is emitted and extracted");
+    /// Places for what goes along between passes, beside the packet.
+    fn beside(&mut self, ingress: &Pipe, egress: &Pipe) -> Option<Beside> {
+        let (of_ingress, _) = self.parser_types(&ingress.parser)?;
+        let (of_egress, params) = self.parser_types(&egress.parser)?;
+        let span = params.first()?.name.span;
+        let mut place = |ty: &Type, name: &str| {
+            let value = self.storage(ty, name, span);
+            if !self.headers_in(&value).is_empty() {
+                self.unsupported(span, format!("a header in the {name} metadata beside a packet"))
+                    .help("give its fields as numbers");
+            }
+            value
+        };
+        let resubmit = place(of_ingress.get(4)?, "resubmit");
+        let recirculate = place(of_ingress.get(5)?, "recirculate");
+        let normal = place(of_egress.get(4)?, "normal");
+        let clone_i2e = place(of_egress.get(5)?, "clone_i2e");
+        let clone_e2e = place(of_egress.get(6)?, "clone_e2e");
+        // A clone keeps what goes beside it, and so does a packet that enters again.
+        let clones = [&clone_i2e, &clone_e2e].map(|value| self.list_of(value));
+        for (_, lists) in &mut self.listed {
+            if clones.iter().flatten().any(|list| lists.contains(list)) {
+                lists.extend(clones.iter().flatten());
+            }
         }
+        for value in [&resubmit, &recirculate] {
+            self.keep_again(value);
+        }
+        Some(Beside { resubmit, recirculate, normal, clone_i2e, clone_e2e, clones: clones[0] })
     }
 
     fn psa_ingress(
         &mut self,
         pipe: &Pipe,
-        hdr: &Val,
-        meta: &Val,
+        (hdr, meta): (&Val, &Val),
+        beside: &Beside,
         flag: Option<&AstExpr>,
     ) -> Option<()> {
         let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
-        let DeclKind::Control(deparser) = &pipe.deparser.decl.kind else { return None };
         let span = pipe.control.decl.name.span;
         let input = self.declared(control.params.get(2)?.id);
         let input = self.ingress_input(&input, span);
         let output = self.declared(control.params.get(3)?.id);
         let output = self.storage(&output, "ostd", span);
-        deparser.params.iter().skip(1).take(3).for_each(|param| self.no_fields(param));
-        let beside = || Val::Struct(Rc::new(Vec::new()));
-        let values =
-            [Val::Packet, beside(), beside(), beside(), hdr.clone(), meta.clone(), output.clone()];
+        let values = [
+            Val::Packet,
+            beside.clone_i2e.clone(),
+            beside.resubmit.clone(),
+            beside.normal.clone(),
+            hdr.clone(),
+            meta.clone(),
+            output.clone(),
+        ];
         let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
-        let ((), decided) = self.apart(|lower| lower.psa_decide(&output, flag, span));
+        let ((), decided) = self.apart(|lower| lower.psa_decide(&output, beside, flag, span));
         end.extend(decided);
         self.epilogue = end;
         let values = [hdr.clone(), meta.clone(), input, output.clone()];
@@ -135,17 +169,25 @@ impl Lower<'_> {
         Some(())
     }
 
-    /// Behind ingress: a clone; drop, or a group, or a port.
-    fn psa_decide(&mut self, output: &Val, flag: Option<&AstExpr>, span: SourceSpan) {
-        self.psa_clone("ingress", output, span);
-        if self.stored.contains("ingress.resubmit") {
-            self.unsupported(span, "`resubmit` of PSA is not supported")
-                .note("it starts ingress again with the packet as it was received; here it would be the packet as this pass leaves it");
-        }
+    /// Behind ingress: a clone; drop, or once more, or a group, or a port.
+    fn psa_decide(
+        &mut self,
+        output: &Val,
+        beside: &Beside,
+        flag: Option<&AstExpr>,
+        span: SourceSpan,
+    ) {
+        self.psa_clone("ingress", output, beside, span);
         if !self.stored.contains("ingress.drop") {
             return self.push(Made::Drop(None), span);
         }
-        let ((), sent) = self.apart(|lower| lower.psa_send(output, flag, span));
+        let ((), mut sent) = self.apart(|lower| lower.psa_send(output, flag, span));
+        if self.stored.contains("ingress.resubmit") {
+            let again = is(member(output, "resubmit"), 1, 1, span);
+            let call = Made::Call(Sp::new("resubmit_received".to_owned(), span), Vec::new());
+            let call = vec![ast::Stmt { kind: call, span }];
+            sent = vec![ast::Stmt { kind: Made::If(again, call, sent), span }];
+        }
         let drops = is(member(output, "drop"), 1, 1, span);
         self.push(Made::If(drops, vec![dropped(span)], sent), span);
     }
@@ -204,8 +246,8 @@ impl Lower<'_> {
     fn psa_egress(
         &mut self,
         pipe: &Pipe,
-        hdr: &Val,
-        meta: &Val,
+        (hdr, meta): (&Val, &Val),
+        beside: &Beside,
         flag: Option<&AstExpr>,
     ) -> Option<()> {
         let DeclKind::Control(control) = &pipe.control.decl.kind else { return None };
@@ -217,13 +259,18 @@ impl Lower<'_> {
         let output = self.storage(&output, "ostd", span);
         let port = self.declared(deparser.params.get(6)?.id);
         let port = self.egress_input(&port, flag, span);
-        deparser.params.iter().skip(1).take(2).for_each(|param| self.no_fields(param));
-        let beside = || Val::Struct(Rc::new(Vec::new()));
-        let values =
-            [Val::Packet, beside(), beside(), hdr.clone(), meta.clone(), output.clone(), port];
+        let values = [
+            Val::Packet,
+            beside.clone_e2e.clone(),
+            beside.recirculate.clone(),
+            hdr.clone(),
+            meta.clone(),
+            output.clone(),
+            port,
+        ];
         let ((), mut end) = self.apart(|lower| lower.architecture_block(&pipe.deparser, &values));
         let ((), decided) = self.apart(|lower| {
-            lower.psa_clone("egress", &output, span);
+            lower.psa_clone("egress", &output, beside, span);
             let ((), again) = lower.apart(|lower| {
                 if let Some(flag) = flag {
                     let ((), again) =
@@ -244,17 +291,22 @@ impl Lower<'_> {
         let ((), mut body) = self.apart(|lower| lower.architecture_block(&pipe.control, &values));
         self.note_written("egress", &output, &body);
         body.append(&mut self.epilogue);
+        let mut seen = Mentions::default();
+        seen.statements(&self.unit, &body);
+        if seen.read.contains("std.parser_error") {
+            self.wanted.insert(super::reparse::AGAIN.to_owned());
+        }
         if !body.is_empty() {
             self.unit.egress = Some(Sp::new(body, span));
         }
         Some(())
     }
 
-    fn psa_clone(&mut self, half: &str, output: &Val, span: SourceSpan) {
+    fn psa_clone(&mut self, half: &str, output: &Val, beside: &Beside, span: SourceSpan) {
         if !self.stored.contains(&format!("{half}.clone")) {
             return;
         }
-        self.clones.insert(None);
+        self.clone_with(beside.clones, span);
         let session = member(output, "clone_session_id");
         let ((), clone) = self.apart(|lower| lower.run("clone", vec![session], span));
         self.push(Made::If(is(member(output, "clone"), 1, 1, span), clone, Vec::new()), span);
@@ -283,6 +335,12 @@ impl Lower<'_> {
         let output = self.eval(&args.first()?.value);
         let bit = |field: &str, value: u128| is(member(&output, field), value, 1, span);
         let value = match name {
+            "psa_recirculate" => {
+                self.wanted.insert(RECIRCULATES.to_owned());
+                let beyond = self.eval(&args.get(1)?.value);
+                let port = is(member(&beyond, "egress_port"), RECIRCULATE, 32, span);
+                super::operate::both(bit("drop", 0), port, span)
+            }
             "psa_clone_i2e" | "psa_clone_e2e" => bit("clone", 1),
             "psa_resubmit" => super::operate::both(bit("drop", 0), bit("resubmit", 1), span),
             "psa_normal" => super::operate::both(bit("drop", 0), bit("resubmit", 0), span),
@@ -307,7 +365,12 @@ impl Lower<'_> {
     }
 
     /// What egress reads of the device. A clone is no packet that recirculates.
-    fn egress_input(&mut self, ty: &Type, flag: Option<&AstExpr>, span: SourceSpan) -> Val {
+    pub(super) fn egress_input(
+        &mut self,
+        ty: &Type,
+        flag: Option<&AstExpr>,
+        span: SourceSpan,
+    ) -> Val {
         let mut port = cast(32, named(&["std", "egress_port"], span));
         if let Some(flag) = flag {
             port = mux(is(flag.clone(), 1, 1, span), number(RECIRCULATE, 32, span), port, span);
@@ -322,7 +385,6 @@ impl Lower<'_> {
             "class_of_service" => cast(8, named(&["std", "traffic_class"], span)),
             "instance" => named(&["std", "instance"], span),
             "egress_timestamp" => named(&["std", "now_ns"], span),
-            // Egress has it in no form: what reads it is refused there.
             _ => named(&["std", "parser_error"], span),
         })
     }
@@ -333,6 +395,14 @@ impl Lower<'_> {
         let other =
             mux(is(color.clone(), 1, 2, span), number(2, 8, span), number(0, 8, span), span);
         Val::Scalar(mux(is(color, 0, 2, span), number(1, 8, span), other, span))
+    }
+
+    /// The colour of `PSA_MeterColor_t` as a meter takes it.
+    pub(super) fn meter_color(&mut self, color: AstExpr, span: SourceSpan) -> AstExpr {
+        let color = self.keep(color, 8);
+        let other =
+            mux(is(color.clone(), 1, 8, span), number(0, 2, span), number(1, 2, span), span);
+        mux(is(color, 0, 8, span), number(2, 2, span), other, span)
     }
 
     pub(super) fn psa_random(&mut self, args: &[Val], span: SourceSpan) -> Val {

@@ -12,93 +12,106 @@ use super::super::types::Type;
 use super::Lower;
 use super::env::{BlockVal, Val};
 use super::parser::Current;
+use super::psa::Beside;
 use super::scan::Mentions;
 use super::v1model::bind_all;
-use crate::ast::{self, NextDecl, StateDecl, Unit, element};
-use crate::ir::SourceSpan;
+use crate::ast::{self, AstExpr, NextDecl, StateDecl, Unit, element};
+
+/// The next round parses in egress.
+pub(super) const AGAIN: &str = "psa parses again";
 
 /// What the egress parser does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reparsed {
+pub(super) enum How {
     /// The same as the parser of ingress.
     Same,
     /// It extracts nothing.
     Nothing,
+    /// It runs when egress begins.
+    Again,
+}
+
+/// The same, and the headers of egress.
+pub(super) struct Reparsed {
+    pub(super) how: How,
+    pub(super) hdr: Val,
+}
+
+/// Headers of ingress, their type, and the metadata of egress.
+pub(super) struct Seen<'s> {
+    pub(super) hdr: &'s Val,
+    pub(super) headers: &'s Type,
+    pub(super) meta: &'s Val,
 }
 
 impl Lower<'_> {
-    /// Compares the egress parser with the one of ingress, whose states are in the tree.
+    /// Compares the egress parser with the one of ingress, whose states are in the tree; or makes it a parser of egress.
     pub(super) fn egress_parser(
         &mut self,
         block: &Rc<BlockVal>,
-        hdr: &Val,
-        headers: &Type,
+        seen: &Seen<'_>,
+        beside: &Beside,
+        flag: Option<&AstExpr>,
     ) -> Option<Reparsed> {
         let DeclKind::Parser(parser) = &block.decl.kind else { return None };
         let span = block.decl.name.span;
         let (types, params) = self.parser_types(block)?;
-        params.iter().skip(4).for_each(|param| self.no_fields(param));
-        let same_headers = match (types.get(1)?, headers) {
+        let same_headers = match (types.get(1)?, seen.headers) {
             (Type::Struct(a), Type::Struct(b)) => a.decl.id == b.decl.id,
             _ => false,
         };
-        let of_egress =
-            if same_headers { hdr.clone() } else { self.storage(types.get(1)?, "", span) };
-        let meta = self.storage(types.get(2)?, "", span);
-        let input = self.storage(types.get(3)?, "istd", span);
+        let parses_again = self.stored.contains(AGAIN);
+        let hdr = match same_headers && !parses_again {
+            true => seen.hdr.clone(),
+            false => self.storage(types.get(1)?, "", span),
+        };
+        let input = self.egress_input(types.get(3)?, flag, span);
         let scope = self.block_scope(block, &parser.constructor);
-        bind_all(&scope, params, &[Val::Packet, of_egress, meta, input]);
+        let (normal, i2e, e2e) = (&beside.normal, &beside.clone_i2e, &beside.clone_e2e);
+        let along = [normal.clone(), i2e.clone(), e2e.clone()];
+        let values = [Val::Packet, hdr.clone(), seen.meta.clone(), input];
+        bind_all(&scope, params, &values.into_iter().chain(along).collect::<Vec<_>>());
         let ingress = std::mem::take(&mut self.unit.parser);
         self.state = Current::new(span);
         self.main_parser(parser, scope);
         let egress = std::mem::replace(&mut self.unit.parser, ingress);
+        if parses_again {
+            self.unit.egress_parser = egress;
+            return Some(Reparsed { how: How::Again, hdr });
+        }
         if egress.iter().all(|(_, state)| is_empty(state)) {
-            return Some(Reparsed::Nothing);
+            let hdr = match same_headers {
+                true => self.storage(types.get(1)?, "", span),
+                false => hdr,
+            };
+            return Some(Reparsed { how: How::Nothing, hdr });
         }
         if same_headers && text(&egress) == text(&self.unit.parser) {
-            return Some(Reparsed::Same);
+            return Some(Reparsed { how: How::Same, hdr });
         }
-        self.refuse(span, "differs from the parser of ingress");
+        self.wanted.insert(AGAIN.to_owned());
         None
     }
 
-    fn refuse(&mut self, span: SourceSpan, why: &str) {
-        self.unsupported(span, format!("this egress parser cannot run: it {why}"))
-            .note("a packet is parsed once here: egress continues with the headers that ingress leaves")
-            .help("extract in egress what ingress extracts, or nothing; `wireyard explain E0025`");
+    /// Has egress parse if it would find other headers than those of ingress.
+    pub(super) fn judge_reparse(&mut self, how: How, within: &[ast::Name], out: &[ast::Name]) {
+        if how != How::Again && !self.finds_the_same(how, within, out) {
+            self.wanted.insert(AGAIN.to_owned());
+        }
     }
 
-    /// Reports what makes the headers that egress would find others than those of ingress.
-    pub(super) fn judge_reparse(
-        &mut self,
-        reparsed: Reparsed,
-        parser: &Rc<BlockVal>,
-        within: &[ast::Name],
-        out: &[ast::Name],
-    ) {
-        let span = parser.decl.name.span;
+    fn finds_the_same(&self, how: How, within: &[ast::Name], out: &[ast::Name]) -> bool {
         let names = |list: &[ast::Name]| -> Vec<String> {
             list.iter().map(|name| name.value.clone()).collect()
         };
         let emitted = names(within);
         let in_order = in_order(&self.unit.parser, &emitted);
-        if reparsed == Reparsed::Nothing {
+        if how == How::Nothing {
             // A copy is parsed as it was received, and leaves by the same list.
-            if !self.clones.is_empty() && !in_order {
-                let why = "extracts nothing, and a clone would lose the headers that ingress does not emit in their order";
-                self.refuse(span, why);
-            }
-            return;
+            return in_order || !self.lists.has_clones();
         }
-        if emitted != names(out) {
-            return self
-                .refuse(span, "follows a deparser that emits other headers than that of egress");
-        }
-        if !in_order {
-            return self.refuse(
-                span,
-                "follows a deparser that does not emit all that is extracted, in its order",
-            );
+        if emitted != names(out) || !in_order {
+            return false;
         }
         let mut changes = Mentions::default();
         if let Some(body) = &self.unit.ingress {
@@ -107,11 +120,6 @@ impl Lower<'_> {
         let is_header = |name: &&String| {
             self.unit.instances.iter().any(|(known, _)| element(&known.value).0 == name.as_str())
         };
-        if let Some(header) = changes.validity.iter().find(is_header) {
-            let why =
-                format!("decides which headers there are, and ingress changes that of `{header}`");
-            return self.refuse(span, &why);
-        }
         let mut decides = Mentions::default();
         for (_, state) in &self.unit.parser {
             decides.state(&self.unit, state);
@@ -119,13 +127,9 @@ impl Lower<'_> {
                 keys.iter().for_each(|key| decides.expr(key));
             }
         }
-        if decides.called.contains("lookahead") {
-            return self.refuse(span, "looks ahead, at bytes that ingress may have changed");
-        }
-        if let Some(field) = decides.fields_read.intersection(&changes.fields_written).next() {
-            let why = format!("decides by `{field}`, which ingress changes");
-            self.refuse(span, &why);
-        }
+        !changes.validity.iter().any(|name| is_header(&name))
+            && !decides.called.contains("lookahead")
+            && decides.fields_read.is_disjoint(&changes.fields_written)
     }
 }
 

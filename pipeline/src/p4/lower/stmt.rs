@@ -10,10 +10,7 @@ use super::{Lower, Place, Return};
 use crate::ast::{self, ApplyStmt, AstExpr, Sp};
 use crate::ir::SourceSpan;
 
-/// Most turns of a loop.
-const TURNS_MAX: u128 = 1024;
-
-/// Whether a `return` (or `break`, `continue`) may run in this statement.
+/// Whether a statement of this kind may run in this one.
 fn may_leave(statement: &Stmt, wanted: fn(&StmtKind) -> bool) -> bool {
     let all = |statements: &[Stmt]| statements.iter().any(|one| may_leave(one, wanted));
     match &statement.kind {
@@ -28,6 +25,12 @@ fn may_leave(statement: &Stmt, wanted: fn(&StmtKind) -> bool) -> bool {
         StmtKind::For { body, .. } | StmtKind::ForIn(_, _, body) => may_leave(body, wanted),
         _ => false,
     }
+}
+
+/// Nothing behind it in its block runs.
+fn ends_block(statement: &Stmt) -> bool {
+    use StmtKind::{Break, Continue, Exit, Return};
+    matches!(statement.kind, Return(_) | Exit | Break | Continue)
 }
 
 /// A `return` somewhere in these statements.
@@ -45,20 +48,27 @@ impl Lower<'_> {
             if rest.is_empty() {
                 return;
             }
-            if matches!(statement.kind, StmtKind::Return(_) | StmtKind::Exit) {
+            if ends_block(statement) {
                 return;
             }
-            let flag = match self.returns.last() {
-                Some(Return::Flag(flag))
-                    if may_leave(statement, |kind| matches!(kind, StmtKind::Return(_))) =>
-                {
-                    flag.clone()
-                }
-                _ => continue,
+            let mut flags = Vec::new();
+            if let Some(Return::Flag(flag)) = self.returns.last()
+                && may_leave(statement, |kind| matches!(kind, StmtKind::Return(_)))
+            {
+                flags.push(flag.clone());
+            }
+            if let Some(turn) = self.turns.last()
+                && super::loops::may_leave_turn(statement)
+            {
+                flags.extend(turn.skip.clone());
+            }
+            let flags = flags.into_iter().map(not);
+            let Some(runs) = flags.reduce(|a, b| super::operate::both(a, b, statement.span)) else {
+                continue;
             };
             let ((), rest) = self.apart(|lower| lower.block(rest));
             if !rest.is_empty() {
-                self.push(ast::StmtKind::If(not(flag), rest, Vec::new()), statement.span);
+                self.push(ast::StmtKind::If(runs, rest, Vec::new()), statement.span);
             }
             return;
         }
@@ -85,13 +95,11 @@ impl Lower<'_> {
                 self.push(ast::StmtKind::Exit, span);
             }
             StmtKind::ForIn(decl, values, body) => self.for_in(decl, values, body, span),
-            StmtKind::For { .. } | StmtKind::Break | StmtKind::Continue => {
-                self.unsupported(
-                    span,
-                    "a loop whose turns are counted at run time is not supported",
-                )
-                .note("`for (T i in low..high)` with known limits is");
+            StmtKind::For { init, condition, update, body } => {
+                self.for_three(init, condition, update, body, span);
             }
+            StmtKind::Break => self.leave_turn(true, span),
+            StmtKind::Continue => self.leave_turn(false, span),
             StmtKind::Declare(decl) => self.local(decl),
         }
     }
@@ -406,71 +414,5 @@ impl Lower<'_> {
             }
             _ => self.push(ast::StmtKind::Return, span),
         }
-    }
-
-    /// A loop over known values, turn by turn.
-    fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
-        let leaves = may_leave(body, |kind| matches!(kind, StmtKind::Break | StmtKind::Continue));
-        if leaves {
-            self.unsupported(span, "`break` and `continue` are not supported");
-            return;
-        }
-        let ty = self.declared(decl.id);
-        let bits = self.bits(&ty, span);
-        let turns: Vec<Val> = match &*values.kind {
-            ExprKind::Range(low, high) => {
-                let (low, high) = (self.scalar(low), self.scalar(high));
-                let (Some(low), Some(high)) = (known(&low), known(&high)) else {
-                    self.unsupported(
-                        span,
-                        "the limits of a loop must be known when the program is compiled",
-                    );
-                    return;
-                };
-                if high >= low && high - low >= TURNS_MAX {
-                    self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
-                    return;
-                }
-                (low..=high).map(|value| Val::Scalar(number(value, bits, span))).collect()
-            }
-            _ => match self.eval(values) {
-                Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
-                Val::Stack(stack) => (0..stack.size)
-                    .map(|at| self.element(&stack, number(u128::from(at), 0, span), span))
-                    .collect(),
-                _ => Vec::new(),
-            },
-        };
-        let writes = writes_to(body, &decl.name.value);
-        for turn in turns {
-            let value = if writes {
-                let place = self.storage(&ty, &decl.name.value, span);
-                self.assign(&place, &turn, &ty, span);
-                place
-            } else {
-                turn
-            };
-            self.bind(decl.id, value);
-            self.scoped(body);
-        }
-    }
-}
-
-/// Whether a statement may write the variable of this name.
-fn writes_to(statement: &Stmt, name: &str) -> bool {
-    let is =
-        |target: &Expr| matches!(&*target.kind, ExprKind::Name(known, _) if *known.value == *name);
-    match &statement.kind {
-        StmtKind::Assign(target, ..) => is(target),
-        StmtKind::Call(_) => true,
-        StmtKind::Block(block) => block.statements.iter().any(|one| writes_to(one, name)),
-        StmtKind::If(_, then, other) => {
-            writes_to(then, name) || other.as_ref().is_some_and(|other| writes_to(other, name))
-        }
-        StmtKind::Switch(_, cases) => cases
-            .iter()
-            .filter_map(|case| case.body.as_ref())
-            .any(|body| body.statements.iter().any(|one| writes_to(one, name))),
-        _ => false,
     }
 }

@@ -77,25 +77,36 @@ impl Lower<'_> {
                 Val::Struct(Rc::new(fields.collect()))
             }
             Type::Stack(of, size) => self.new_stack(of, *size, wanted, span),
-            Type::Varbit(_) => {
-                self.unsupported(span, "a varbit outside of a header is not supported");
-                Val::Nothing
-            }
+            ty if super::hash::is_bytes(ty) => self.hidden(ty, wanted, span),
             Type::Extern(..) => Val::Packet,
             other => {
                 let bits = self.bits(other, span);
                 if bits == 0 {
                     return Val::Nothing;
                 }
-                if bits > 128 {
-                    self.unsupported(
-                        span,
-                        format!("a variable of {bits} bits: at most 128 outside of headers"),
-                    );
-                }
-                Val::Scalar(self.new_meta(wanted, bits.min(128), span))
+                Val::Scalar(self.new_meta(wanted, bits, span))
             }
         }
+    }
+
+    /// A header that never leaves, for a value that is no number.
+    fn hidden(&mut self, ty: &Type, wanted: &str, span: SourceSpan) -> Val {
+        if matches!(ty.base(), Type::Bit(bits) | Type::Int(bits) if bits % 8 != 0) {
+            self.unsupported(
+                span,
+                format!("a variable of {ty}: more than 128 bits are whole bytes"),
+            );
+        }
+        let header = self.names.fresh(&format!("{wanted}_t"), "");
+        let mut fields = Vec::new();
+        self.header_field("value", ty.base(), span, &mut fields);
+        let decl = HeaderDecl { fields, bytes: None, word: None, controller: None };
+        self.unit.headers.push((Sp::new(header.clone(), span), decl));
+        let name = self.names.fresh(wanted, self.env.clone().prefix());
+        let decl = InstanceDecl { header: Sp::new(header, span), stack: None };
+        self.unit.instances.push((Sp::new(name.clone(), span), decl));
+        self.hidden.push(name.clone());
+        Val::Scalar(named(&[&name, "value"], span))
     }
 
     /// Notes the lists that `@field_list(1, 2)` puts a field into.

@@ -29,6 +29,7 @@ impl Lower<'_> {
         self.span = span;
         let hdr = self.storage(types.get(1)?, "", span);
         let meta = self.storage(types.get(2)?, "", span);
+        self.declare_marks(span);
         let spec = self.new_meta("egress_spec", 9, span);
         let error = self.new_meta("checksum_error", 1, span);
         self.sum_error = Some(error.clone());
@@ -48,7 +49,8 @@ impl Lower<'_> {
         let ((), mut body) = self.apart(|lower| {
             lower.architecture_block(&blocks[2], &[hdr.clone(), meta.clone(), ingress])
         });
-        let mut statements = begin;
+        let ((), mut statements) = self.apart(|lower| lower.not_again(span));
+        statements.extend(begin);
         statements.extend(verify);
         statements.append(&mut body);
         statements.append(&mut self.epilogue);
@@ -77,6 +79,10 @@ impl Lower<'_> {
         self.epilogue = vec![drops];
         self.epilogue.extend(computed);
         self.epilogue.extend(left);
+        if self.stored.contains(super::again::RECIRCULATES) {
+            let again = self.if_again("recirculate", Vec::new(), span);
+            self.epilogue.extend(again);
+        }
         let ((), mut body) = self.apart(|lower| {
             lower.architecture_block(&blocks[3], &[hdr.clone(), meta.clone(), egress])
         });
@@ -124,7 +130,7 @@ impl Lower<'_> {
         self.env = outer;
     }
 
-    /// Behind ingress: multicast, else drop, else the port.
+    /// Behind ingress: once more if that was asked for, else multicast, else drop, else the port.
     fn ingress_end(&mut self, spec: &AstExpr, span: SourceSpan) -> Vec<ast::Stmt> {
         let group = named(&["std", "multicast_group"], span);
         let no_group = binary(AstBin::Eq, group, number(0, 16, span), span);
@@ -132,10 +138,13 @@ impl Lower<'_> {
         let drop = ast::Stmt { kind: Made::Drop(None), span };
         let condition = both(dropped, no_group, span);
         let port = super::build::path(&["std", "egress_port"], span);
-        let mut end = std::mem::take(&mut self.epilogue);
-        end.push(ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span });
         let port = Sp::new(port, span);
-        end.push(ast::Stmt { kind: Made::Assign(port, None, cast(16, spec.clone())), span });
+        let sent = vec![
+            ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span },
+            ast::Stmt { kind: Made::Assign(port, None, cast(16, spec.clone())), span },
+        ];
+        let mut end = std::mem::take(&mut self.epilogue);
+        end.extend(self.if_again("resubmit_received", sent, span));
         end
     }
 
@@ -145,10 +154,9 @@ impl Lower<'_> {
         expr: &Expr,
         name: &str,
         args: &[Arg],
-        info: &CallInfo,
+        _: &CallInfo,
     ) -> Val {
         let span = expr.span;
-        let _ = info;
         match (name, args) {
             ("mark_to_drop", [standard]) => self.mark_to_drop(&standard.value, span),
             ("random", [to, low, high]) => {
@@ -164,11 +172,15 @@ impl Lower<'_> {
             ("hash", [to, algorithm, base, data, max]) => {
                 self.v1_hash([to, algorithm, base, data, max], span)
             }
-            ("verify_checksum", [condition, data, field, algorithm]) => {
-                self.v1_checksum([condition, data, field, algorithm], true, span);
-            }
-            ("update_checksum", [condition, data, field, algorithm]) => {
-                self.v1_checksum([condition, data, field, algorithm], false, span);
+            (
+                "verify_checksum"
+                | "update_checksum"
+                | "verify_checksum_with_payload"
+                | "update_checksum_with_payload",
+                [condition, data, field, algorithm],
+            ) => {
+                let (verify, payload) = (name.starts_with("verify"), name.ends_with("payload"));
+                self.v1_checksum([condition, data, field, algorithm], verify, payload, span);
             }
             ("truncate", [length]) => {
                 let bytes = self.scalar(&length.value);
@@ -181,21 +193,21 @@ impl Lower<'_> {
                 self.digest(&value, &ty, &wanted, full, span);
             }
             ("clone_preserving_field_list", [_, session, list]) => {
-                let ty = self.type_of(&session.value);
-                let session = self.eval_as(&session.value, &ty);
                 let list = self.known_number(&list.value);
-                if let Val::Scalar(session) = session {
-                    self.clones.insert(Some(list));
-                    self.run("clone", vec![cast(16, session)], span);
-                }
+                self.v1_clone(session, Some(list), span);
             }
-            ("clone", [_, session]) => {
-                let ty = self.type_of(&session.value);
-                let session = self.eval_as(&session.value, &ty);
-                if let Val::Scalar(session) = session {
-                    self.clones.insert(None);
-                    self.run("clone", vec![cast(16, session)], span);
-                }
+            ("clone", [_, session]) => self.v1_clone(session, None, span),
+            ("clone3", [_, session, data]) => {
+                let list = self.written_list(&data.value);
+                self.v1_clone(session, list, span);
+            }
+            ("resubmit" | "recirculate", [data]) => {
+                let list = self.written_list(&data.value);
+                self.enters_again(name, list, span);
+            }
+            ("resubmit_preserving_field_list" | "recirculate_preserving_field_list", [list]) => {
+                let list = self.known_number(&list.value);
+                self.enters_again(name, Some(list), span);
             }
             _ => {
                 if let Some(value) = self.psa_function(name, args, span) {
@@ -206,6 +218,22 @@ impl Lower<'_> {
             }
         }
         Val::Nothing
+    }
+
+    fn v1_clone(&mut self, session: &Arg, list: Option<u128>, span: SourceSpan) {
+        let ty = self.type_of(&session.value);
+        if let Val::Scalar(session) = self.eval_as(&session.value, &ty) {
+            self.clone_with(list, span);
+            self.run("clone", vec![cast(16, session)], span);
+        }
+    }
+
+    /// The packet enters ingress again, from the control that has this function.
+    fn enters_again(&mut self, function: &str, list: Option<u128>, span: SourceSpan) {
+        if function.starts_with("recirculate") {
+            self.wanted.insert(super::again::RECIRCULATES.to_owned());
+        }
+        self.again_with(list, span);
     }
 
     /// The name of a digest of `ty` in the program, and its name for control: those of its
@@ -258,6 +286,7 @@ impl Lower<'_> {
         &mut self,
         [condition, data, field, algorithm]: [&Arg; 4],
         verify: bool,
+        payload: bool,
         span: SourceSpan,
     ) {
         let value = self.eval(&algorithm.value);
@@ -266,7 +295,10 @@ impl Lower<'_> {
         let ty = self.type_of(&data.value);
         let ((), made) = self.apart(|lower| {
             let value = lower.eval(&data.value);
-            let fields = lower.fields(&value, &ty, span);
+            let mut fields = lower.fields(&value, &ty, span);
+            if payload {
+                fields.push((named(&["body"], span), super::hash::BYTES));
+            }
             let (sum, bits) = lower.hashed(algorithm, &fields, span);
             let to = lower.type_of(&field.value);
             let width = lower.bits(&to, span);

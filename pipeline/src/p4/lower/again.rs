@@ -1,0 +1,247 @@
+//! What goes along with a packet that is cloned, resubmitted or recirculated: the metadata of a list; the rest is zero there.
+//!
+//! A mark in metadata that is carried says which list it is. Clones are looked at when egress begins. Packets that enter ingress again
+//! are looked at in front of the parser, which may read what was kept; the mark also is what the end of the pass goes by, because
+//! bmv2 resubmits whatever the ports say, and whatever is dropped.
+
+use super::super::tree::*;
+use super::Lower;
+use super::build::{binary, named, number, path};
+use super::env::Val;
+use crate::ast::{
+    Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp, Stmt, StmtKind, TypeRef,
+};
+use crate::ir::SourceSpan;
+
+/// The next round has a mark for packets that enter ingress again.
+pub(super) const AGAIN: &str = "enters again";
+/// Some of them recirculate.
+pub(super) const RECIRCULATES: &str = "recirculates";
+/// Clones keep different lists.
+const CLONE_LISTS: &str = "clones keep different lists";
+/// Numbers of lists that are written down at the call; those of `@field_list` are below.
+const WRITTEN: u128 = 1 << 64;
+
+/// The lists that are in use (`None`: nothing is kept), and where the marks are.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    clones: Vec<Option<u128>>,
+    again: Vec<Option<u128>>,
+    clone_mark: Option<AstExpr>,
+    again_mark: Option<AstExpr>,
+    written: u128,
+}
+
+impl Lists {
+    /// Something is cloned.
+    pub(super) fn has_clones(&self) -> bool {
+        !self.clones.is_empty()
+    }
+}
+
+/// The mark of a list.
+fn position(lists: &mut Vec<Option<u128>>, list: Option<u128>) -> u128 {
+    let known = lists.iter().position(|one| *one == list);
+    let at = known.unwrap_or(lists.len());
+    if known.is_none() {
+        lists.push(list);
+    }
+    at as u128 + 1
+}
+
+impl Lower<'_> {
+    /// The marks that the round before found to be needed.
+    pub(super) fn declare_marks(&mut self, span: SourceSpan) {
+        if self.stored.contains(CLONE_LISTS) {
+            self.lists.clone_mark = Some(self.new_meta("clone_list", 8, span));
+        }
+        if self.stored.contains(AGAIN) {
+            self.lists.again_mark = Some(self.new_meta("again", 8, span));
+        }
+    }
+
+    /// A list that is written down where it is used: the metadata in it.
+    pub(super) fn written_list(&mut self, data: &Expr) -> Option<u128> {
+        let value = self.eval(data);
+        self.list_of(&value)
+    }
+
+    /// A list of these values.
+    pub(super) fn list_of(&mut self, value: &Val) -> Option<u128> {
+        let mut parts = Vec::new();
+        self.flat(value, &mut parts);
+        let list = WRITTEN + self.lists.written;
+        self.lists.written += 1;
+        for part in parts {
+            if let Ast::Path(path) = &part.value
+                && let [PathPart::Name(space), PathPart::Name(name)] = path.parts.as_slice()
+                && space.value == "meta"
+            {
+                self.listed.push((name.value.clone(), vec![list]));
+            }
+        }
+        Some(list)
+    }
+
+    /// These values go with every packet that enters ingress again.
+    pub(super) fn keep_again(&mut self, value: &Val) {
+        let list = self.list_of(value);
+        position(&mut self.lists.again, list);
+    }
+
+    /// The next clone keeps this list.
+    pub(super) fn clone_with(&mut self, list: Option<u128>, span: SourceSpan) {
+        let mark = position(&mut self.lists.clones, list);
+        if mark > 1 {
+            self.wanted.insert(CLONE_LISTS.to_owned());
+        }
+        if let Some(place) = self.lists.clone_mark.clone() {
+            self.set(&place, number(mark, 8, span), span);
+        }
+    }
+
+    /// The packet enters ingress again with this list.
+    pub(super) fn again_with(&mut self, list: Option<u128>, span: SourceSpan) {
+        let mark = position(&mut self.lists.again, list);
+        match self.lists.again_mark.clone() {
+            Some(place) => self.set(&place, number(mark, 8, span), span),
+            None => {
+                self.wanted.insert(AGAIN.to_owned());
+            }
+        }
+    }
+
+    /// At the beginning of ingress: nobody has asked for another pass.
+    pub(super) fn not_again(&mut self, span: SourceSpan) {
+        if let Some(place) = self.lists.again_mark.clone() {
+            self.set(&place, number(0, 8, span), span);
+        }
+    }
+
+    /// `procedure()` if another pass was asked for, and `other` if not.
+    pub(super) fn if_again(
+        &mut self,
+        procedure: &str,
+        other: Vec<Stmt>,
+        span: SourceSpan,
+    ) -> Vec<Stmt> {
+        let Some(place) = self.lists.again_mark.clone() else { return other };
+        let asked = binary(AstBin::Ne, place, number(0, 8, span), span);
+        let call = StmtKind::Call(Sp::new(procedure.to_owned(), span), Vec::new());
+        let again = vec![Stmt { kind: call, span }];
+        vec![Stmt { kind: StmtKind::If(asked, again, other), span }]
+    }
+
+    /// Metadata that goes with clones and with packets that enter ingress again.
+    pub(super) fn is_kept_again(&self, name: &str) -> bool {
+        let is_mark = |mark: &Option<AstExpr>| {
+            mark.as_ref().and_then(super::v1model::plain_meta).is_some_and(|known| known == name)
+        };
+        let mut lists = self.lists.again.iter().chain(&self.lists.clones);
+        is_mark(&self.lists.again_mark)
+            || is_mark(&self.lists.clone_mark)
+            || lists.any(|list| self.is_in(name, *list))
+    }
+
+    fn is_in(&self, name: &str, list: Option<u128>) -> bool {
+        let holds = |list| self.listed.iter().any(|(n, lists)| n == name && lists.contains(&list));
+        list.is_some_and(holds)
+    }
+
+    /// Carried metadata that is not in a list, set to 0.
+    fn cleared(&self, list: Option<u128>) -> Vec<Stmt> {
+        let span = self.span;
+        let marks = [&self.lists.again_mark, &self.lists.clone_mark];
+        let marks: Vec<String> =
+            marks.into_iter().flatten().filter_map(super::v1model::plain_meta).collect();
+        let metadata = self.unit.metadata.iter();
+        let cleared = metadata.filter(|(name, decl)| {
+            decl.carried && !marks.contains(&name.value) && !self.is_in(&name.value, list)
+        });
+        let clear = |name: &str, ty: &TypeRef| {
+            let bits = match ty {
+                TypeRef::Bits(bits) => bits.value as u32,
+                TypeRef::Named(_) => 0,
+            };
+            let place = Sp::new(path(&["meta", name], span), span);
+            Stmt { kind: StmtKind::Assign(place, None, number(0, bits, span)), span }
+        };
+        cleared.map(|(name, decl)| clear(&name.value, &decl.ty)).collect()
+    }
+
+    /// A clone keeps the fields of its list; what else crosses the queue is zero in it.
+    pub(super) fn clear_clones(&mut self) {
+        let span = self.span;
+        let is = |kind: &str| {
+            let which = named(&["path", kind], span);
+            binary(AstBin::Eq, named(&["std", "packet_path"], span), which, span)
+        };
+        let mut all = Vec::new();
+        for (at, list) in self.lists.clones.iter().enumerate() {
+            let cleared = self.cleared(*list);
+            match &self.lists.clone_mark {
+                _ if cleared.is_empty() => {}
+                Some(mark) => {
+                    let mark =
+                        binary(AstBin::Eq, mark.clone(), number(at as u128 + 1, 8, span), span);
+                    all.push(Stmt { kind: StmtKind::If(mark, cleared, Vec::new()), span });
+                }
+                None => all.extend(cleared),
+            }
+        }
+        if let (Some(egress), false) = (&mut self.unit.egress, all.is_empty()) {
+            let cloned = binary(AstBin::LogicalOr, is("clone_ingress"), is("clone_egress"), span);
+            egress.value.insert(0, Stmt { kind: StmtKind::If(cloned, all, Vec::new()), span });
+        }
+    }
+
+    /// The same for packets that enter ingress again, in states in front of the parser.
+    pub(super) fn clear_again(&mut self) {
+        let Some(mark) = self.lists.again_mark.clone() else { return };
+        let span = self.span;
+        let lists = self.lists.again.clone();
+        let cleared: Vec<Vec<Stmt>> = lists.iter().map(|list| self.cleared(*list)).collect();
+        if cleared.iter().all(Vec::is_empty) {
+            return;
+        }
+        let mut first = "parse".to_owned();
+        while self.unit.parser.iter().any(|(name, _)| name.value == first) {
+            first.push('_');
+        }
+        rename_start(&mut self.unit.parser, &first);
+        let mut cases = Vec::new();
+        for (at, statements) in cleared.into_iter().enumerate() {
+            let name = format!("again_{}", at + 1);
+            let next = NextDecl::To(Some(Sp::new(first.clone(), span)));
+            let state =
+                crate::ast::StateDecl { statements, next, ..super::arch::empty_state(span) };
+            let value = number(at as u128 + 1, 8, span);
+            let patterns = vec![Sp::new(PatternDecl::Value(value), span)];
+            cases.push(CaseDecl { patterns, to: Sp::new(name.clone(), span), span });
+            self.unit.parser.push((Sp::new(name, span), state));
+        }
+        let default = Some(Sp::new(first, span));
+        let next = NextDecl::Select { keys: vec![mark], cases, default };
+        let start = crate::ast::StateDecl { next, ..super::arch::empty_state(span) };
+        self.unit.parser.insert(0, (Sp::new("start".to_owned(), span), start));
+    }
+}
+
+/// Gives the state `start` another name.
+fn rename_start(states: &mut crate::ast::Named<crate::ast::StateDecl>, to: &str) {
+    let rename = |name: &mut crate::ast::Name| {
+        if name.value == "start" {
+            name.value = to.to_owned();
+        }
+    };
+    for (name, state) in states {
+        rename(name);
+        match &mut state.next {
+            NextDecl::To(next) => next.iter_mut().for_each(rename),
+            NextDecl::Select { cases, default, .. } => {
+                cases.iter_mut().for_each(|case| rename(&mut case.to));
+                default.iter_mut().for_each(rename);
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Loops: turn by turn, as every turn is known when the program is compiled. `break` and `continue` are bits that say that the rest of
+//! the loop or of the turn is not run.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::super::types::{Def, Type};
+use super::build::{known, not, number};
+use super::env::Val;
+use super::stmt::returns;
+use super::{Lower, Return};
+use crate::ast::{self, AstExpr};
+use crate::ir::SourceSpan;
+
+/// Most turns of a loop.
+const TURNS_MAX: u128 = 1024;
+
+/// Bits of the loop that is being made.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    /// The rest of this turn is not run; where something leaves it.
+    pub(super) skip: Option<AstExpr>,
+    /// No further turn is.
+    broken: Option<AstExpr>,
+    /// The same, because the function has returned.
+    returned: Option<AstExpr>,
+}
+
+/// The variable of a loop.
+struct Counted {
+    id: u32,
+    place: Option<Val>,
+    ty: Type,
+    bits: u32,
+    value: u128,
+}
+
+impl Lower<'_> {
+    /// A loop over known values, turn by turn.
+    pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
+        let ty = self.declared(decl.id);
+        let bits = self.bits(&ty, span);
+        let turns: Vec<Val> = match &*values.kind {
+            ExprKind::Range(low, high) => {
+                let (low, high) = (self.scalar(low), self.scalar(high));
+                let (Some(low), Some(high)) = (known(&low), known(&high)) else {
+                    self.unsupported(
+                        span,
+                        "the limits of a loop must be known when the program is compiled",
+                    );
+                    return;
+                };
+                if high >= low && high - low >= TURNS_MAX {
+                    self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+                    return;
+                }
+                (low..=high).map(|value| Val::Scalar(number(value, bits, span))).collect()
+            }
+            _ => match self.eval(values) {
+                Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
+                Val::Stack(stack) => (0..stack.size)
+                    .map(|at| self.element(&stack, number(u128::from(at), 0, span), span))
+                    .collect(),
+                _ => Vec::new(),
+            },
+        };
+        let writes = writes_to(body, &decl.name.value);
+        let marks = self.begin_loop(body, span);
+        for turn in turns {
+            self.turn(&marks, body, span, |lower| {
+                let value = if writes {
+                    let place = lower.storage(&ty, &decl.name.value, span);
+                    lower.assign(&place, &turn, &ty, span);
+                    place
+                } else {
+                    turn
+                };
+                lower.bind(decl.id, value);
+            });
+        }
+    }
+
+    /// A loop whose variable has a known value in each turn.
+    pub(super) fn for_three(
+        &mut self,
+        init: &[Stmt],
+        condition: &Expr,
+        update: &[Stmt],
+        body: &Stmt,
+        span: SourceSpan,
+    ) {
+        let Some(mut counted) = self.counted(init, update, body) else {
+            self.unsupported(span, "a loop whose turns are counted when a packet runs")
+                .note("a loop runs turn by turn if one variable has a known first value, and only the loop's head changes it");
+            return;
+        };
+        let marks = self.begin_loop(body, span);
+        for turns in 0.. {
+            self.bind(counted.id, Val::Scalar(number(counted.value, counted.bits, span)));
+            let holds = self.scalar(condition);
+            let Some(holds) = known(&holds) else {
+                self.unsupported(
+                    condition.span,
+                    "whether the loop goes on must be known when the program is compiled",
+                );
+                return;
+            };
+            if turns >= TURNS_MAX && holds != 0 {
+                self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
+                return;
+            }
+            let at = number(counted.value, counted.bits, span);
+            let (place, ty) = (counted.place.clone(), counted.ty.clone());
+            if holds == 0 {
+                self.unless_broken(&marks, span, |lower| {
+                    if let Some(place) = &place {
+                        lower.assign(place, &Val::Scalar(at), &ty, span);
+                    }
+                });
+                break;
+            }
+            self.turn(&marks, body, span, |lower| {
+                if let Some(place) = &place {
+                    lower.assign(place, &Val::Scalar(at), &ty, span);
+                }
+            });
+            let next = self.counted_on(&counted, update);
+            let Some(next) = next else {
+                self.unsupported(
+                    span,
+                    "what the loop counts must be known when the program is compiled",
+                );
+                return;
+            };
+            counted.value = next;
+        }
+        if let Some(place) = counted.place {
+            self.bind(counted.id, place);
+        }
+    }
+
+    /// The variable of a loop: its declaration, where it is if it is one of the block around, and its first value.
+    fn counted(&mut self, init: &[Stmt], update: &[Stmt], body: &Stmt) -> Option<Counted> {
+        let [first] = init else { return None };
+        let (decl, value, is_own) = match &first.kind {
+            StmtKind::Declare(decl) => match &decl.kind {
+                DeclKind::Variable(_, Some(value)) => (decl.clone(), value.clone(), true),
+                _ => return None,
+            },
+            StmtKind::Assign(target, None, value) => match self.checked.defs.get(&target.id) {
+                Some(Def::Decl(decl)) if matches!(decl.kind, DeclKind::Variable(..)) => {
+                    (decl.clone(), value.clone(), false)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let [Stmt { kind: StmtKind::Assign(target, ..), .. }] = update else { return None };
+        let is_it =
+            matches!(&*target.kind, ExprKind::Name(name, _) if name.value == decl.name.value);
+        if !is_it || writes_to(body, &decl.name.value) {
+            return None;
+        }
+        let ty = self.declared(decl.id);
+        let value = match self.eval_as(&value, &ty) {
+            Val::Scalar(value) => known(&value)?,
+            _ => return None,
+        };
+        let place = if is_own { None } else { Some(self.env.find(decl.id)?) };
+        let bits = self.bits(&ty, decl.name.span);
+        Some(Counted { id: decl.id, place, ty, bits, value })
+    }
+
+    /// The value in the next turn.
+    fn counted_on(&mut self, counted: &Counted, update: &[Stmt]) -> Option<u128> {
+        let [Stmt { kind: StmtKind::Assign(_, operator, value), span }] = update else {
+            return None;
+        };
+        let (value, does) = self.apart(|lower| lower.eval_as(value, &counted.ty));
+        let Val::Scalar(mut value) = value else { return None };
+        if let Some(operator) = operator {
+            let now = number(counted.value, counted.bits, *span);
+            value = self.operate(*operator, now, value, &counted.ty, *span);
+        }
+        let ones = if counted.bits >= 128 { u128::MAX } else { (1 << counted.bits) - 1 };
+        known(&value).filter(|_| does.is_empty()).map(|value| value & ones)
+    }
+
+    /// Marks for `break`, `continue` and `return`, where the body has one.
+    fn begin_loop(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
+        let returned = match self.returns.last() {
+            Some(Return::Flag(flag)) if returns(std::slice::from_ref(body)) => Some(flag.clone()),
+            _ => None,
+        };
+        if !may_leave_turn(body) {
+            return Turn { skip: None, broken: None, returned };
+        }
+        let (skip, broken) = (self.new_meta("skips", 1, span), self.new_meta("broken", 1, span));
+        self.set(&broken, number(0, 1, span), span);
+        Turn { skip: Some(skip), broken: Some(broken), returned }
+    }
+
+    /// A turn, which begins with what `first` does.
+    fn turn(&mut self, marks: &Turn, body: &Stmt, span: SourceSpan, first: impl FnOnce(&mut Self)) {
+        self.unless_broken(marks, span, |lower| {
+            first(lower);
+            if let Some(skip) = &marks.skip {
+                lower.set(skip, number(0, 1, span), span);
+            }
+            lower.turns.push(marks.clone());
+            lower.scoped(body);
+            lower.turns.pop();
+        });
+    }
+
+    fn unless_broken(&mut self, marks: &Turn, span: SourceSpan, inner: impl FnOnce(&mut Self)) {
+        let ((), made) = self.apart(inner);
+        let ended = [&marks.broken, &marks.returned].into_iter().flatten();
+        let goes_on = ended.map(|mark| not(mark.clone()));
+        match goes_on.reduce(|a, b| super::operate::both(a, b, span)) {
+            Some(_) if made.is_empty() => {}
+            Some(goes_on) => self.push(ast::StmtKind::If(goes_on, made, Vec::new()), span),
+            None => self.out.extend(made),
+        }
+    }
+
+    /// `break` or `continue`.
+    pub(super) fn leave_turn(&mut self, ends: bool, span: SourceSpan) {
+        let Some(turn) = self.turns.last().cloned() else { return };
+        let broken = turn.broken.filter(|_| ends);
+        for mark in [turn.skip, broken].into_iter().flatten() {
+            self.set(&mark, number(1, 1, span), span);
+        }
+    }
+}
+
+/// A `break` or `continue` that belongs to the loop around this statement.
+pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
+    let all = |statements: &[Stmt]| statements.iter().any(may_leave_turn);
+    match &statement.kind {
+        StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::Block(block) => all(&block.statements),
+        StmtKind::If(_, then, other) => {
+            may_leave_turn(then) || other.as_ref().is_some_and(|other| may_leave_turn(other))
+        }
+        StmtKind::Switch(_, cases) => {
+            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a statement may write the variable of this name.
+fn writes_to(statement: &Stmt, name: &str) -> bool {
+    let is =
+        |target: &Expr| matches!(&*target.kind, ExprKind::Name(known, _) if *known.value == *name);
+    match &statement.kind {
+        StmtKind::Assign(target, ..) => is(target),
+        StmtKind::Call(_) => true,
+        StmtKind::Block(block) => block.statements.iter().any(|one| writes_to(one, name)),
+        StmtKind::If(_, then, other) => {
+            writes_to(then, name) || other.as_ref().is_some_and(|other| writes_to(other, name))
+        }
+        StmtKind::Switch(_, cases) => cases
+            .iter()
+            .filter_map(|case| case.body.as_ref())
+            .any(|body| body.statements.iter().any(|one| writes_to(one, name))),
+        _ => false,
+    }
+}

@@ -1,0 +1,116 @@
+//! Stacks of header unions: each member of each element is an instance, and metadata counts the elements that the parser has extracted.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::Lower;
+use super::build::{binary, mux, named, number};
+use super::env::{Header, Stack, Val};
+use crate::ast::{Ast, AstBin, AstExpr, CaseDecl, NextDecl, PathPart, PatternDecl, Sp};
+use crate::ir::SourceSpan;
+
+/// A header among the members of an element.
+fn member(stack: &Stack, at: usize, name: &str) -> Option<Rc<Header>> {
+    let Some(Val::Union(members)) = stack.elements.get(at) else { return None };
+    members.iter().find_map(|(known, value)| match value {
+        Val::Header(header) if **known == *name => Some(header.clone()),
+        _ => None,
+    })
+}
+
+impl Lower<'_> {
+    /// How many elements the parser has extracted.
+    pub(super) fn union_counter(&mut self, stack: &Stack, span: SourceSpan) -> AstExpr {
+        let first = match stack.elements.first() {
+            Some(Val::Union(members)) => members.iter().find_map(|(_, value)| match value {
+                Val::Header(header) => match header.path.parts.first() {
+                    Some(PathPart::Name(name)) => Some(name.value.clone()),
+                    _ => None,
+                },
+                _ => None,
+            }),
+            _ => None,
+        };
+        let key = first.unwrap_or_default();
+        if let Some(known) = self.counters.get(&key) {
+            return known.clone();
+        }
+        let counter = self.new_meta(&format!("{}_next", stack.name), 32, span);
+        self.counters.insert(key, counter.clone());
+        counter
+    }
+
+    /// `extract(s.next.member)`: a state for each element, and the error of a stack where there is none.
+    pub(super) fn extract_of_union(&mut self, stack: &Rc<Stack>, name: &str, span: SourceSpan) {
+        let counter = self.union_counter(stack, span);
+        let prefix = self.current_state();
+        let behind = self.state_name("extracted", &prefix);
+        let names: Vec<String> = (0..stack.elements.len())
+            .map(|at| self.state_name(&format!("element_{at}"), &prefix))
+            .collect();
+        let case = |(at, to): (usize, &String)| {
+            let value = number(at as u128, 32, span);
+            let patterns = vec![Sp::new(PatternDecl::Value(value), span)];
+            CaseDecl { patterns, to: Sp::new(to.clone(), span), span }
+        };
+        let cases = names.iter().enumerate().map(case).collect();
+        let default = Some(Sp::new("reject(stack_overflow)".to_owned(), span));
+        self.end_state(NextDecl::Select { keys: vec![counter.clone()], cases, default });
+        for (at, state) in names.into_iter().enumerate() {
+            self.begin_state(state, span);
+            if let Some(header) = member(stack, at, name) {
+                let arg = Sp::new(Ast::Path(header.path.clone()), span);
+                self.run("extract", vec![arg], span);
+            }
+            self.set(&counter, number(at as u128 + 1, 32, span), span);
+            self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));
+        }
+        self.begin_state(behind, span);
+    }
+
+    /// `s.last.member`, or a field of it: a choice by how many there are.
+    pub(super) fn last_of_unions(
+        &mut self,
+        expr: &Expr,
+        stack: &Rc<Stack>,
+        of: Option<&Rc<str>>,
+        name: &Rc<str>,
+    ) -> Val {
+        let span = expr.span;
+        let Some(of) = of else {
+            return Val::Moving(stack.clone(), false, Some(name.clone()));
+        };
+        let ty = self.type_of(expr);
+        let bits = self.bits(&ty, span);
+        let counter = self.union_counter(stack, span);
+        let mut value = number(0, bits, span);
+        for at in (0..stack.elements.len()).rev() {
+            let Some(header) = member(stack, at, of) else { continue };
+            let Val::Scalar(field) = self.header_part(&header, name, &ty, span) else { continue };
+            let here = number(at as u128 + 1, 32, span);
+            let is_last = binary(AstBin::Eq, counter.clone(), here, span);
+            value = mux(is_last, field, value, span);
+        }
+        Val::Scalar(value)
+    }
+
+    /// `s.last.member.isValid()`.
+    pub(super) fn last_is_valid(
+        &mut self,
+        stack: &Rc<Stack>,
+        of: &str,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let counter = self.union_counter(stack, span);
+        let mut value = number(0, 1, span);
+        for at in (0..stack.elements.len()).rev() {
+            let Some(header) = member(stack, at, of) else { continue };
+            let here = number(at as u128 + 1, 32, span);
+            let is_last = binary(AstBin::Eq, counter.clone(), here, span);
+            let Some(PathPart::Name(instance)) = header.path.parts.first() else { continue };
+            let valid = named(&[&instance.value, "valid"], span);
+            value = mux(is_last, valid, value, span);
+        }
+        value
+    }
+}
