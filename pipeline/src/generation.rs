@@ -329,6 +329,11 @@ impl Executor {
         self.live.iter().map(|live| &live.generation).find(|generation| generation.id == id)
     }
 
+    /// Takes part in the program with this number, while packets of it are on their way: another worker did their ingress.
+    pub fn join(&mut self, id: u16) {
+        self.find(id);
+    }
+
     /// Ingress of a burst, on the current program; with `open`, egress at once for packets that leave by one of these
     /// ports ([`Engine::fused`]): they have [`Intrinsic::egress_done`] set.
     #[inline]

@@ -34,6 +34,7 @@ mod program_report;
 mod queues;
 mod receive;
 mod record;
+mod served;
 mod slot;
 mod statistics;
 

@@ -131,6 +131,7 @@ pub(crate) fn attach_opened(
     spec: &PortSpec,
     opened: Opened,
 ) -> Result<Vec<String>, String> {
+    // Further queues are for other workers ([`crate::control`]).
     core.add_port(number, opened.port)?;
     record(core, number, spec)?;
     Ok(opened.notices)

@@ -34,7 +34,7 @@ use std::os::fd::RawFd;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
-pub use open::{Opened, decorate, open};
+pub use open::{Opened, Spread, decorate, open, open_spread};
 pub use spec::{PortKind, PortSpec, SpecError};
 pub use stats::PortStats;
 

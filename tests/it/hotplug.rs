@@ -255,6 +255,4 @@ fn bad_arguments_start_nothing() {
     run(&["run", PROGRAM, "--ports", "no-such.yaml"]).expect(2, &["no-such.yaml"]);
     let both = ["run", PROGRAM, "--ports", "x.yaml", "--port", "1=raw:x"];
     run(&both).expect(2, &["cannot be used with"]);
-    let workers = ["run", PROGRAM, "--ports", "x.yaml", "--workers", "2"];
-    run(&workers).expect(2, &["use --workers 1"]);
 }

@@ -76,6 +76,7 @@ mod run;
 mod rxe;
 mod seeds;
 mod semantics;
+mod served;
 mod simple_switch;
 mod simulation;
 mod sparse;

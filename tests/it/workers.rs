@@ -12,7 +12,6 @@ use wireyard_switch::core::Core;
 use wireyard_switch::ports::absent::AbsentPort;
 use wireyard_switch::program::{DeviceOptions, EngineKind, Loaded, Place, load};
 use wireyard_tables::time::Span;
-use wireyard_tests::binary::run;
 use wireyard_tests::live::Switch;
 use wireyard_tests::wires::{Fabric, Far, open_line};
 use wireyard_tests::workspace_root;
@@ -20,7 +19,7 @@ use wireyard_tests::workspace_root;
 use crate::queues::{frame, lossless_config};
 use crate::rig::{Wire, private_network, veth};
 
-fn loaded(config: &str) -> Loaded {
+pub(crate) fn loaded(config: &str) -> Loaded {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("switch.yaml");
     fs::write(&path, config).expect("a file");
@@ -68,7 +67,7 @@ fn sums(cores: &[Core]) -> (u64, u64) {
 }
 
 #[track_caller]
-fn check(fabric: &Fabric) {
+pub(crate) fn check(fabric: &Fabric) {
     for core in &fabric.cores {
         core.audit_queues().expect("the traffic manager adds up");
     }
@@ -307,11 +306,4 @@ fn threads_forward_both_ways_on_raw_ports() {
 #[test]
 fn threads_forward_both_ways_on_xdp_ports() {
     threads_forward_both_ways("xdp", "2");
-}
-
-#[test]
-fn more_workers_than_ports_are_refused() {
-    let arguments =
-        ["run", "programs/l2_switch", "--workers", "3", "--port", "1=lo", "--port", "2=lo0"];
-    run(&arguments).expect(2, &["--workers 2"]);
 }

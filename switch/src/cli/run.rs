@@ -19,7 +19,7 @@ use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
 use crate::p4runtime::pack;
-use crate::ports::{PortSpec, files};
+use crate::ports::{PortSpec, Spread, files};
 use crate::program::{self, DeviceOptions, Loaded, Place};
 
 pub(super) fn run(args: &RunArgs) -> Status {
@@ -40,11 +40,6 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         config.live = Some(delay::of_a_process());
     }
     let mut file = match &args.port_file {
-        Some(_) if args.workers > 1 => {
-            return Err(
-                "--ports: the ports of several workers stay as they are: use --workers 1".into()
-            );
-        }
         Some(path) => Some(PortFile::read(path, args.capture.clone(), loaded.sources())?),
         None => None,
     };
@@ -73,7 +68,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let holders = Holders {
         workers: u32::from(args.workers),
         memory: args.packet_memory,
-        ..Holders::of(&specs, file.is_some())
+        ..Holders::spread(&specs, file.is_some(), Spread::of(specs.len(), workers))
     };
     let room = loaded.size_memory(&numbers, &holders);
     let (memory, large_chunks) = (room.memory(), room.large_chunks);
@@ -135,9 +130,9 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             let statistics = all(workers, core);
             counters::show(core, &statistics, args.entry_counters, args.json);
         }
-        Event::Turn { core, now, .. } => {
+        Event::Turn { core, .. } => {
             confined::report(&mut refusals);
-            match file.as_mut().and_then(|file| file.poll(core, now)) {
+            match file.as_mut().and_then(|file| file.poll(core)) {
                 Some(Ok(changes)) => changes.iter().for_each(|text| say(text)),
                 Some(Err(why)) => complain(&why),
                 None => {}

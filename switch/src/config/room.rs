@@ -19,7 +19,7 @@ use wireyard_tables::time::Span;
 use super::SwitchConfig;
 use crate::config::qos::{CATCH_UP_FRAMES, PACKET_SLOTS_MAX, PoolReport, Qos, QosPort};
 use crate::ports::xdp::rings::{CHUNKS_MIN, RECEIVE_DEFAULT, RECEIVE_MAX, chunks_for, entries_of};
-use crate::ports::{PortKind, PortSpec};
+use crate::ports::{PortKind, PortSpec, Spread};
 use crate::units::Bytes;
 
 /// Bytes of a chunk: a frame of an MTU of 1,500 with its headroom, and room to grow.
@@ -48,7 +48,7 @@ const CHUNKS_BETWEEN: u32 = 1024;
 /// Who holds chunks beside the packets that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {
-    /// Ports that are or may be AF_XDP, and the entries for receiving that were asked for.
+    /// Queues of ports that are or may be AF_XDP, by port, and the entries for receiving that were asked for.
     pub ring_ports: Vec<(u16, Option<u32>)>,
     /// Ports of this kind that may come later.
     pub later: u32,
@@ -67,9 +67,18 @@ impl Holders {
 
     /// Of these ports; `more` may come later.
     pub fn of(specs: &[(u16, PortSpec)], more: bool) -> Holders {
+        Holders::spread(specs, more, Spread::ONE)
+    }
+
+    /// The same where several workers serve a port: each queue has rings of its own.
+    pub fn spread(specs: &[(u16, PortSpec)], more: bool, spread: Spread) -> Holders {
         let has_rings = |spec: &PortSpec| matches!(spec.kind, PortKind::Xdp | PortKind::Auto);
+        let rings = |(number, spec): &(u16, PortSpec)| {
+            let queues = spread.queues(spec, spec.kind).min(spread.workers);
+            std::iter::repeat_n((*number, spec.ring), queues as usize)
+        };
         let ring_ports = specs.iter().filter(|(_, spec)| has_rings(spec));
-        let ring_ports: Vec<_> = ring_ports.map(|(number, spec)| (*number, spec.ring)).collect();
+        let ring_ports: Vec<_> = ring_ports.flat_map(rings).collect();
         let now = ring_ports.len() as u32;
         let later = if more { RING_PORTS_LATER.max(2 * now) - now } else { 0 };
         Holders { ring_ports, later, workers: 1, memory: None }
@@ -115,7 +124,7 @@ pub struct Room {
     pub memory_bytes: u64,
     /// Large chunks beside them, whose pages are taken from the system when a packet first lies there.
     pub large_chunks: u32,
-    /// Chunks of the rings of each port.
+    /// Chunks of the rings of each queue of a port.
     #[serde(skip)]
     pub rings: Vec<(u16, u32)>,
     /// Chunks of the rings of a port that comes later.

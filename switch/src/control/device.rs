@@ -6,12 +6,10 @@ use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
 use crate::core::{Core, EntriesShown, PortState, TableEntries, entries_of};
-use crate::live;
-use crate::ports::absent::AbsentPort;
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
-use crate::ports::{self, LinkState, Port, PortSpec};
+use crate::ports::{LinkState, Port};
 use crate::tm::{Limit, PortId, WredConfig};
 
 /// A port and what somebody outside needs to stand in its place.
@@ -37,7 +35,7 @@ pub(super) fn no_port(port: u16) -> ControlError {
 
 impl Control {
     /// The worker that has a port.
-    fn owner(&self, port: u16) -> Result<usize> {
+    pub(super) fn owner(&self, port: u16) -> Result<usize> {
         self.ask(0, move |core, _| core.worker_of(port))?.ok_or_else(|| no_port(port))
     }
 
@@ -110,75 +108,20 @@ impl Control {
         Ok(all)
     }
 
-    /// Opens a port and adds it to the device, to worker 0; what the user should know about it comes back. With queues (`qos:`), a port that
-    /// the configuration does not name has no rate and pauses nobody.
-    ///
-    /// # Errors
-    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened.
-    pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
-        let memory = self.ask(0, move |core, _| match core.worker_of(number) {
-            Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
-            None => Ok(core.memory().worker()),
-        })??;
-        let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
-        // Opening takes a while: it is done here and not in the worker.
-        let opened = ports::open(spec, &memory).map_err(failed)?;
-        let place = AbsentPort::like(opened.port.as_ref());
-        let spec = spec.clone();
-        let added = self.ask(0, move |core, _| live::attach_opened(core, number, &spec, opened))?;
-        let notices = added.map_err(ControlError::InvalidArgument)?;
-        self.add_places(number, &place)?;
-        Ok(notices)
-    }
-
-    /// The same for a port that is open, on the packet memory of the device: a port in memory, or of another kind that this crate does not know.
-    ///
-    /// # Errors
-    /// As [`Control::add_port`].
-    pub fn add_open_port(&self, number: u16, port: Box<dyn Port + Send>) -> Result<()> {
-        let place = AbsentPort::like(port.as_ref());
-        let added = self.ask(0, move |core, _| core.add_port(number, port))?;
-        added.map_err(ControlError::InvalidArgument)?;
-        self.add_places(number, &place)
-    }
-
-    fn add_places(&self, number: u16, place: &AbsentPort) -> Result<()> {
-        for worker in 1..self.workers() {
-            let place = place.clone();
-            let added = self.ask(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
-            added.map_err(ControlError::InvalidArgument)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing.
-    ///
-    /// # Errors
-    /// [`ControlError::NotFound`].
-    pub fn remove_port(&self, number: u16) -> Result<()> {
-        let owner = self.owner(number)?;
-        // The port is removed from the other workers first, so that they give its worker nothing more for it.
-        for worker in (0..self.workers()).filter(|worker| *worker != owner) {
-            self.ask(worker, move |core, now| core.detach_port(now, number).map(drop))?
-                .map_err(ControlError::Internal)?;
-        }
-        let (mut port, mut memory) = self.ask(owner, move |core, now| {
-            let (port, _) = core.detach_port(now, number).map_err(|_| no_port(number))?;
-            Ok::<_, ControlError>((port, core.memory().worker()))
-        })??;
-        // Closing waits for the kernel: it is done here and not in the worker.
-        port.close(&mut memory);
-        Ok(())
-    }
-
     /// The ports, by number.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
     pub fn ports(&self) -> Result<Vec<PortState>> {
-        let mut all = Vec::new();
+        let (mut all, mut served) = (Vec::new(), Vec::new());
         for worker in 0..self.workers() {
-            all.extend(self.ask(worker, |core, _| core.port_states())?);
+            let (own, others) = self.ask(worker, |core, _| (core.port_states(), core.served()))?;
+            all.extend(own);
+            served.extend(others.into_iter().map(|port| (port, worker)));
+        }
+        for state in &mut all {
+            let others = served.iter().filter(|(port, _)| *port == state.port);
+            state.also = others.map(|(_, worker)| *worker).collect();
         }
         all.sort_by_key(|port| port.port);
         Ok(all)
@@ -189,7 +132,7 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn shut_port(&self, port: u16, is_shut: bool) -> Result<()> {
-        self.exchange_port(port, move |mut inner| {
+        self.exchange_port(port, move |mut inner, _| {
             if inner.is_shut() == is_shut || inner.shut(is_shut) {
                 return inner;
             }
@@ -197,12 +140,14 @@ impl Control {
         })
     }
 
-    /// Gives the cable of a port other faults from now on; [`FaultSetup::NONE`] ends them. Its counters go on.
+    /// Gives the cable of a port other faults from now on; [`FaultSetup::NONE`] ends them. Its counters go on. Each queue of the port has chances of
+    /// its own.
     ///
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn set_faults(&self, port: u16, setup: FaultSetup) -> Result<()> {
-        self.exchange_port(port, move |mut inner| {
+        self.exchange_port(port, move |mut inner, queue| {
+            let setup = FaultSetup { seed: setup.seed.wrapping_add(queue), ..setup };
             if inner.set_faults(setup) || !setup.can_happen() {
                 return inner;
             }
@@ -210,14 +155,24 @@ impl Control {
         })
     }
 
+    /// Puts another port in the place of one, at each worker that serves a queue of it; `make` has the number of the queue.
     fn exchange_port(
         &self,
         port: u16,
-        make: impl FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send + 'static,
+        make: impl Fn(Box<dyn Port>, u64) -> Box<dyn Port> + Clone + Send + 'static,
     ) -> Result<()> {
-        let is_there =
-            self.ask_owner(port, move |core, now| core.exchange_port(now, port, make))?;
-        if is_there { Ok(()) } else { Err(no_port(port)) }
+        let owner = self.owner(port)?;
+        for queue in 0..self.workers() {
+            let (make, number) = (make.clone(), queue as u64);
+            let made = move |inner: Box<dyn Port>| make(inner, number);
+            let worker = (owner + queue) % self.workers();
+            let is_there =
+                self.ask(worker, move |core, now| core.exchange_port(now, port, made))?;
+            if !is_there && queue == 0 {
+                return Err(no_port(port));
+            }
+        }
+        Ok(())
     }
 
     /// Stops or resumes transmission on a port; what is for it waits in its queues meanwhile.

@@ -156,6 +156,13 @@ impl Control {
         let wanted = ports.iter().filter(|state| port.is_none_or(|port| state.port == port));
         let wanted: Vec<_> = wanted.collect();
         let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };
+        if let Some(state) = wanted.iter().find(|state| !state.also.is_empty()) {
+            let text = format!(
+                "several workers serve port {}, and one writes a file: give the port queues=1",
+                state.port
+            );
+            return Err(ControlError::FailedPrecondition(text));
+        }
         if wanted.iter().any(|state| state.worker != first.worker) {
             let text = "ports of several workers cannot share a file: record one port";
             return Err(ControlError::FailedPrecondition(text.to_owned()));

@@ -148,6 +148,24 @@ impl Core {
         Some(self.ports[slot].worker.map_or(mine, usize::from))
     }
 
+    /// The worker that a port belonged to which was removed.
+    pub(crate) fn former_worker_of(&self, port: u16) -> Option<usize> {
+        let slot = self.ports.removed(port)?;
+        let mine = self.mesh.as_ref().map_or(0, Mesh::me);
+        Some(self.ports[slot].worker.map_or(mine, usize::from))
+    }
+
+    /// How many ports belong to this worker.
+    pub(crate) fn owned_ports(&self) -> usize {
+        self.ports.iter().filter(|slot| slot.present && slot.worker.is_none()).count()
+    }
+
+    /// Ports of other workers of which this one serves a queue.
+    pub(crate) fn served(&self) -> Vec<u16> {
+        let served = self.ports.iter().filter(|slot| slot.present && slot.has_queue);
+        served.map(|slot| slot.number).collect()
+    }
+
     /// The links of the ports of this worker, as they were looked at last.
     pub(crate) fn link_states(&self) -> Vec<(u16, LinkState)> {
         let mine = self.ports.iter().filter(|slot| slot.present && slot.worker.is_none());

@@ -68,7 +68,7 @@ impl Core {
     }
 
     #[inline]
-    fn ingress(
+    pub(super) fn ingress(
         &mut self,
         pass: Pass,
         burst: &mut [Descriptor],
@@ -104,7 +104,7 @@ impl Core {
     /// Does what ingress decided about a packet that has its class. `Some`: it departs by this slot now; in all other cases the packet was
     /// taken.
     #[inline]
-    fn after_ingress(
+    pub(super) fn after_ingress(
         &mut self,
         packet: &mut Descriptor,
         intrinsic: &mut Intrinsic,
@@ -132,7 +132,9 @@ impl Core {
     /// The ports by which a packet leaves at once.
     fn list_open(&mut self) {
         for (n, slot) in self.ports.iter().enumerate() {
-            let is_open = slot.present && self.manager.is_open(n) && slot.worker.is_none();
+            let is_open = slot.present
+                && self.manager.is_open(n)
+                && (slot.worker.is_none() || slot.has_queue);
             self.ingress.open.set(slot.number, is_open);
         }
     }
@@ -389,7 +391,8 @@ impl Core {
         None
     }
 
-    /// Offers a packet to the traffic manager of its port's worker.
+    /// Offers a packet to the traffic manager of its port's owner. Without queues each worker sends by its own transmit queue of the
+    /// port, where it has one.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -397,7 +400,9 @@ impl Core {
         packet: &mut Descriptor,
         terms: Terms,
     ) -> Option<(usize, Departure)> {
-        if let Some(worker) = self.ports[slot].worker {
+        if let Some(worker) = self.ports[slot].worker
+            && (self.manager.configured || !self.ports[slot].has_queue)
+        {
             self.hand_to(worker, std::mem::take(packet), terms);
             return None;
         }

@@ -252,7 +252,7 @@ impl Core {
             let result = port.port.tx_burst(&mut self.mem, self.now, &mut port.backlog);
             match result {
                 Ok(done) => sent = done.sent,
-                Err(error) => self.ports.messages.push(error.to_string()),
+                Err(error) => self.ports.complain(slot, &error),
             }
             let gone = before - self.ports[slot].backlog.len();
             self.ports.book_sent(slot, gone, sent, DeviceReason::TxFull.index());

@@ -1,12 +1,13 @@
 //! Several workers on one device: packets that leave by another worker's port.
 //!
 //! Every worker has a [`Core`] of its own on the same packet memory, program and tables. Each port belongs to
-//! one of them: it receives, runs ingress, counts and pauses there, and its queues, egress and transmission are there.
+//! one of them, its owner: its priority groups are charged and its pauses decided there, and its queues, egress and transmission are there. It
+//! is received there too, unless several workers serve the port ([`super::served`]).
 //! What ingress sends to a port of another worker goes through a single-producer ring and is offered to that
 //! worker's traffic manager. The charge of its priority group stays with the worker of its ingress port and
 //! comes back through a second ring when the packet has left ([`crate::tm`], borrow).
 //!
-//! Packets of one flow come in by one port and go through one ring, so their order is kept. A worker
+//! Packets of one flow come in by one queue of a port and go through the same rings, so their order is kept. A worker
 //! whose ring to another is nearly full takes nothing from its ports: what waits, waits in front of the
 //! switch. This is not a thread: who runs the workers, wakes and stops them, is [`crate::live`].
 
@@ -17,6 +18,7 @@ use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
 use super::Core;
 use super::manager::port_id;
+use super::served::{self, Served};
 use crate::ports::absent::AbsentPort;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
@@ -26,7 +28,7 @@ pub const WORKERS_MAX: usize = 64;
 /// Packets, and charges on their way back, in a ring between two workers.
 const RING: usize = 1024;
 /// Packets that one poll takes from each of the other workers.
-const TAKE_MAX: usize = 4 * BURST_MAX;
+pub(super) const TAKE_MAX: usize = 4 * BURST_MAX;
 
 /// A packet on its way to the worker of its egress port.
 struct Handed {
@@ -39,9 +41,13 @@ struct Handed {
 }
 
 /// Both ends of what one worker and another exchange.
-struct Peer {
+pub(super) struct Peer {
     packets: Producer<Handed>,
     handed: Consumer<Handed>,
+    /// What was received on queues of the other's ports. A ring of its own: packets of `handed` are always taken, so both rings get empty.
+    pub(super) served: Producer<Served>,
+    /// What the other received on queues of this worker's ports.
+    pub(super) received: Consumer<Served>,
     charges: Producer<SharedCharge>,
     /// Charges that found no room in the ring: one copy of a packet is one charge, and copies are many.
     to_return: VecDeque<SharedCharge>,
@@ -93,21 +99,23 @@ impl Mesh {
         self.me
     }
 
-    fn peer(&mut self, worker: u8) -> Option<&mut Peer> {
+    pub(super) fn peer(&mut self, worker: u8) -> Option<&mut Peer> {
         self.peers.get_mut(usize::from(worker))?.as_mut()
     }
 
     /// True while another worker's packets or charges wait here, or a charge is to be returned to one.
     pub(super) fn has_pending(&self) -> bool {
-        let waits =
-            |peer: &Peer| peer.handed.slots() + peer.returned.slots() + peer.to_return.len() > 0;
+        let waits = |peer: &Peer| {
+            peer.handed.slots() + peer.received.slots() + peer.returned.slots() > 0
+                || !peer.to_return.is_empty()
+        };
         self.others().any(waits)
     }
 
     /// True while a ring has no room for another burst: then nothing more is received.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
-        self.others().any(|peer| peer.packets.slots() < BURST_MAX)
+        self.others().any(|peer| peer.packets.slots().min(peer.served.slots()) < BURST_MAX)
     }
 
     /// Ingress ports of the packets in rings to this worker.
@@ -118,6 +126,11 @@ impl Mesh {
                 let (first, second) = chunk.as_slices();
                 first.iter().chain(second).for_each(|handed| add(handed.packet.ingress_port));
             }
+            let waiting = peer.received.slots();
+            if let Ok(chunk) = peer.received.read_chunk(waiting) {
+                let (first, second) = chunk.as_slices();
+                first.iter().chain(second).for_each(|served| add(served.ingress_port()));
+            }
         }
     }
 
@@ -127,18 +140,27 @@ impl Mesh {
 
     /// Packets that others gave and nobody took yet.
     pub(super) fn waiting(&self) -> usize {
-        self.others().map(|peer| peer.handed.slots()).sum()
+        self.others().map(|peer| peer.handed.slots() + peer.received.slots()).sum()
+    }
+
+    /// Another worker was given something.
+    pub(super) fn wake(&mut self, worker: u8) {
+        self.wakes |= 1 << worker;
     }
 }
 
 fn pair() -> (Peer, Peer) {
     let (there, from_one) = RingBuffer::new(RING);
     let (back, from_other) = RingBuffer::new(RING);
+    let (served_there, received_from_one) = RingBuffer::new(served::RING);
+    let (served_back, received_from_other) = RingBuffer::new(served::RING);
     let (charges_there, charges_from_one) = RingBuffer::new(RING);
     let (charges_back, charges_from_other) = RingBuffer::new(RING);
     let one = Peer {
         packets: there,
         handed: from_other,
+        served: served_there,
+        received: received_from_other,
         charges: charges_there,
         to_return: VecDeque::new(),
         returned: charges_from_other,
@@ -146,6 +168,8 @@ fn pair() -> (Peer, Peer) {
     let other = Peer {
         packets: back,
         handed: from_one,
+        served: served_back,
+        received: received_from_one,
         charges: charges_back,
         to_return: VecDeque::new(),
         returned: charges_from_one,
@@ -233,9 +257,10 @@ impl Core {
         }
     }
 
-    /// Takes what other workers gave: charges that came back, and packets for ports of this one. Returns
-    /// the number of packets.
+    /// Takes what other workers gave: charges that came back, packets for ports of this one, and what they received on queues of these.
+    /// Returns the number of packets.
     pub(super) fn take_handed(&mut self) -> usize {
+        self.copies.made = 0;
         let workers = self.mesh.as_ref().map_or(0, |mesh| mesh.peers.len());
         let mut taken = 0;
         for worker in 0..workers as u8 {
@@ -250,11 +275,16 @@ impl Core {
                 self.take_over(worker, handed);
                 taken += 1;
             }
+            taken += self.take_served(worker);
         }
         taken
     }
 
-    fn pop<T>(&mut self, worker: u8, take: impl FnOnce(&mut Peer) -> Option<T>) -> Option<T> {
+    pub(super) fn pop<T>(
+        &mut self,
+        worker: u8,
+        take: impl FnOnce(&mut Peer) -> Option<T>,
+    ) -> Option<T> {
         self.mesh.as_mut()?.peer(worker).and_then(take)
     }
 

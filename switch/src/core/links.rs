@@ -88,7 +88,8 @@ impl Core {
     /// dropped, others lose nothing. Without a configuration the port itself says what it could not send.
     pub(super) fn report_link(&mut self, slot: usize) {
         let is_down = self.manager.configured && self.ports[slot].link_is_down();
-        if is_down == self.ports[slot].down || !self.ports[slot].present {
+        let is_mine = self.ports[slot].present && self.ports.is_here(slot);
+        if is_down == self.ports[slot].down || !is_mine {
             return;
         }
         self.ports[slot].down = is_down;
@@ -197,9 +198,25 @@ impl Core {
         let place = Box::new(AbsentPort::like(self.ports[slot].port.as_ref()));
         let mut port = std::mem::replace(&mut self.ports[slot].port, place);
         self.ports[slot].is_always_polled = true;
+        self.ports[slot].has_queue = false;
         self.ports[slot].recorded = None;
         let error = port.flush(&mut self.mem).err();
         Ok((port, error))
+    }
+
+    /// Takes a port of another worker out of the device; its queue here comes back, if there is one.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub(crate) fn detach_queue(
+        &mut self,
+        now: Time,
+        number: u16,
+    ) -> Result<Option<Box<dyn Port>>, String> {
+        let has_queue = self.ports.find(number).is_some_and(|slot| self.ports[slot].has_queue);
+        // What is wrong with its link its owner says.
+        let (port, _) = self.detach_port(now, number)?;
+        Ok(has_queue.then_some(port))
     }
 
     /// Puts another port in the place of one, made of it. False: there is no such port here.
@@ -209,7 +226,8 @@ impl Core {
         number: u16,
         make: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>,
     ) -> bool {
-        let Some(index) = self.ports.find(number).filter(|slot| self.ports.is_here(*slot)) else {
+        let Some(index) = self.ports.find(number).filter(|slot| self.ports.is_served_here(*slot))
+        else {
             return false;
         };
         self.now = now;

@@ -1,11 +1,10 @@
 //! The statistics of several workers as those of one switch.
 //!
-//! A queue, a group and a port's own counters are at one worker only; ledgers, pools and notices are
+//! A queue and a group are at one worker only; ledgers, a port's own counters, pools and notices are
 //! sums. What the program counted is the same for all workers, who share its state. Peaks of pools are
 //! sums of the peaks of their parts, which may have been at different times.
 
 use super::{NotificationReport, PoolReport, PortQueues, PortReport, QueueingReport, Statistics};
-use crate::ports::PortStats;
 
 impl Statistics {
     /// Adds what another worker of the same switch counted.
@@ -32,10 +31,12 @@ impl Statistics {
 impl PortReport {
     fn merge(&mut self, other: &PortReport) {
         self.ledger.merge(&other.ledger);
-        if self.medium == PortStats::default() {
-            self.medium = other.medium;
-        }
-        self.faults = self.faults.or(other.faults);
+        // Each worker has the numbers of its own queues of the link.
+        self.medium.add(&other.medium);
+        self.faults = match (self.faults, other.faults) {
+            (Some(mine), Some(theirs)) => Some(mine.and(&theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
     }
 }
 

@@ -29,6 +29,9 @@ impl Core {
 
     /// Obeys a MAC control frame, if nothing is wrong with it.
     pub(super) fn mac_control_received(&mut self, slot: usize, frame: RxFrame) {
+        if let Some(owner) = self.owner_elsewhere(slot) {
+            return self.mac_control_for(owner, slot, frame);
+        }
         let bytes = self.mem.frame(&frame.buf, frame.data_off, frame.len);
         let said = match frame.wire_len == frame.len {
             true => self.frames.flow_control.parse(bytes),

@@ -11,7 +11,7 @@ use wireyard_tables::time::Time;
 
 use super::slot::{Slot, SlotSet};
 use crate::config::{PORT_MAX, is_port};
-use crate::ports::{LinkState, Port};
+use crate::ports::{LinkState, Port, PortError};
 use crate::stats::{Ledger, ReasonIndex};
 
 /// Frames that wait for a port that finds no room; more are dropped as `tx_full`. Fewer where packet memory has less for each port,
@@ -122,6 +122,11 @@ impl Ports {
     #[inline]
     pub(super) fn is_here(&self, slot: usize) -> bool {
         self.slots[slot].worker.is_none()
+    }
+
+    /// True for a port of which this worker has a queue at least.
+    pub(super) fn is_served_here(&self, slot: usize) -> bool {
+        self.slots[slot].worker.is_none() || self.slots[slot].has_queue
     }
 
     /// Who pays in this worker's buffer for a packet of this ingress port: the CPU port for those of other workers, whose groups are
@@ -265,13 +270,23 @@ impl Ports {
     /// state where it changed.
     pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<LinkState> {
         let place = &mut self.slots[slot];
-        let message = place.check_link(now);
+        // Of a link that several workers serve, its owner tells.
+        let message = place.check_link(now).filter(|_| place.worker.is_none());
         let state = message.is_some().then(|| place.last_state());
         self.messages.extend(message);
         let number = place.number;
         let notices = place.port.notices().into_iter();
         self.messages.extend(notices.map(|notice| format!("port {number}: {notice}")));
         state
+    }
+
+    /// Keeps what a port said is wrong, for people. That its link does not work, its owner tells.
+    #[cold]
+    pub(super) fn complain(&mut self, slot: usize, error: &PortError) {
+        let is_of_link = matches!(error, PortError::Gone { .. } | PortError::Down { .. });
+        if !is_of_link || self.slots[slot].worker.is_none() {
+            self.messages.push(error.to_string());
+        }
     }
 
     /// True when a port is there and all have come to the end of their input.

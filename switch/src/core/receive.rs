@@ -66,6 +66,10 @@ impl Core {
         let received = self.rx_burst(slot);
         progress.received += received;
         self.list_received(slot);
+        if let Some(owner) = self.owner_elsewhere(slot) {
+            self.ingress_for(owner, trace);
+            return received;
+        }
         self.run_ingress(Pass::First { last: is_last_port && received < BURST_MAX }, trace);
         received
     }
@@ -102,7 +106,7 @@ impl Core {
             self.recording.received(place, &self.mem, &self.ingress.rx);
         }
         if let Err(error) = result {
-            self.ports.messages.push(error.to_string());
+            self.ports.complain(slot, &error);
         }
         received
     }

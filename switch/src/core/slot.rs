@@ -15,8 +15,10 @@ pub(super) struct Slot {
     pub(super) port: Box<dyn Port>,
     /// Its number.
     pub(super) number: u16,
-    /// The worker it belongs to, where that is another one.
+    /// The worker it belongs to, its owner, where that is another one.
     pub(super) worker: Option<u8>,
+    /// A receive queue and a transmit queue of it are here, although it belongs to another worker.
+    pub(super) has_queue: bool,
     link: LinkType,
     /// It is asked in every poll, whatever its descriptor says.
     pub(super) is_always_polled: bool,
@@ -70,6 +72,9 @@ pub struct PortState {
     pub frames: &'static str,
     /// The worker it belongs to.
     pub worker: usize,
+    /// Other workers that serve queues of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<usize>,
     /// Faults are, or were, on its cable.
     pub faults: bool,
 }
@@ -89,6 +94,7 @@ impl Slot {
             shut: self.port.is_shut(),
             frames: self.link.name(),
             worker,
+            also: Vec::new(),
             faults: self.port.faults().is_some(),
         }
     }
@@ -102,6 +108,7 @@ impl Slot {
             link: port.caps().link,
             port,
             worker: None,
+            has_queue: false,
             ledger: Ledger::default(),
             backlog: Vec::new(),
             backlog_from: Vec::new(),

@@ -1,7 +1,7 @@
 //! The ports of a switch on its workers: who opens which, records where, and gets which queues.
 //!
-//! Ports take turns: the first worker has the first port, the second the second. Every other worker has the port's place. It starts
-//! no thread and moves nothing; that is [`super::Workers`].
+//! A port belongs to one worker, its owner: ports take turns. A port with several queues gives the next ones to the workers behind its owner,
+//! one each. Every other worker has the port's place. It starts no thread and moves nothing; that is [`super::Workers`].
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::record;
 use crate::config::qos::Part;
 use crate::core::Core;
 use crate::ports::absent::AbsentPort;
-use crate::ports::{self, PortSpec};
+use crate::ports::{self, Opened, PortSpec, Spread};
 use crate::program::Loaded;
 
 /// How often, and how many times, a link without a carrier is looked at before the switch runs: for a second and a half, as the kernel may
@@ -31,12 +31,19 @@ impl<'a> Assembly<'a> {
     /// These ports on so many workers; nothing is opened.
     ///
     /// # Errors
-    /// A worker would have no port, or two workers one capture file.
+    /// A worker would have nothing to do, or two workers one capture file.
     pub fn new(specs: &'a [(u16, PortSpec)], workers: usize) -> Result<Assembly<'a>, String> {
-        let ports = specs.len();
-        if workers > ports {
+        let most = |(_, spec): &(u16, PortSpec)| match spec.queues {
+            _ if spec.capture.is_some() => 1,
+            Some(queues) => (queues as usize).min(workers),
+            None if spec.kind.takes_queues() => workers,
+            None => 1,
+        };
+        let all = specs.iter().map(most).sum::<usize>();
+        if workers > all {
+            let ports = specs.len();
             return Err(format!(
-                "--workers {workers}: each worker has ports of its own, and there are {ports}: use --workers {ports}"
+                "--workers {workers}: each worker serves a queue of a port at least, and {ports} ports have {all} together: use --workers {all}"
             ));
         }
         let assembly = Assembly { specs, workers };
@@ -64,28 +71,46 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The worker of the port at this place.
+    /// The worker of the port at this place. Where there are fewer ports than workers, owners are as far apart as they can be.
     fn owner(&self, place: usize) -> usize {
-        place % self.workers.max(1)
+        match self.specs.len() {
+            ports if ports < self.workers => place * self.workers / ports,
+            _ => place % self.workers.max(1),
+        }
     }
 
-    /// Opens each port at its worker; the others get its place.
+    /// Opens each port at its worker, and its further queues at the next ones; the others get its place.
     fn open(&self, cores: &mut [Core], tell: &mut dyn FnMut(&str)) -> Result<(), String> {
+        let spread = Spread::of(self.specs.len(), self.workers);
+        let workers = cores.len();
+        let mut has_queue = vec![false; workers];
         for (place, (number, spec)) in self.specs.iter().enumerate() {
             let mine = self.owner(place);
-            let core = &mut cores[mine];
-            let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
-            core.add_port(*number, opened.port)?;
-            for notice in opened.notices {
+            let opened = ports::open_spread(spec, cores[mine].memory(), spread);
+            let Opened { port, queues, notices } = opened.map_err(|error| error.to_string())?;
+            for notice in notices {
                 tell(&format!("port {number}: {notice}"));
             }
-            let Some(port) = cores[mine].port(*number) else { continue };
-            let absent = AbsentPort::like(port);
-            for (_, core) in cores.iter_mut().enumerate().filter(|(worker, _)| *worker != mine) {
-                core.add_elsewhere(*number, mine as u8, absent.clone())?;
+            let absent = AbsentPort::like(port.as_ref());
+            cores[mine].add_port(*number, port)?;
+            has_queue[mine] = true;
+            let mut queues = queues.into_iter();
+            for worker in (1..workers).map(|after| (mine + after) % workers) {
+                match queues.next() {
+                    Some(queue) => {
+                        cores[worker].add_queue(*number, mine as u8, queue)?;
+                        has_queue[worker] = true;
+                    }
+                    None => cores[worker].add_elsewhere(*number, mine as u8, absent.clone())?,
+                }
             }
         }
-        Ok(())
+        match has_queue.iter().filter(|has| **has).count() {
+            all if all == workers => Ok(()),
+            all => Err(format!(
+                "--workers {workers}: the ports have queues for {all}: use --workers {all}, or interfaces with more queues (ethtool -L, ethtool -l)"
+            )),
+        }
     }
 
     /// Ports of several workers cannot write into one capture file.

@@ -2,8 +2,8 @@
 //!
 //! The file says `ports:` as switch.yaml does. What is in it and not in the switch is added, what is not in it any more is removed; what is
 //! written otherwise is both, with the interface kept open where only number, faults or capture differ. All others go on
-//! undisturbed: another thread reads the file and opens and closes ports (`exchange`), for which the kernel may take its time.
-//! A file that cannot be, or a port that cannot be opened, changes nothing.
+//! undisturbed: another thread reads the file, opens and closes ports (`exchange`), for which the kernel may take its time, and asks the workers
+//! through the device's control handle. A file that cannot be, or a port that cannot be opened, changes nothing.
 
 mod exchange;
 
@@ -12,20 +12,19 @@ use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
 use wireyard_pipeline::source::Loader;
-use wireyard_tables::time::Time;
 
-use super::attach_opened;
 use crate::config::SwitchConfig;
 use crate::core::Core;
-use crate::ports::{self, Opened, Port, PortSpec};
-use exchange::{Change, Exchanged, Prepared, Source, Task};
+use crate::ports::{self, PortSpec};
+use exchange::{Reloaded, Task};
 
 /// The file, and what it said last.
 #[derive(Debug)]
 pub struct PortFile {
     text: PortText,
     ports: Vec<(u16, PortSpec)>,
-    step: Step,
+    /// What the other thread does now.
+    task: Option<Task<Reloaded>>,
     /// SIGHUP came while one was being obeyed.
     again: bool,
 }
@@ -38,16 +37,6 @@ struct PortText {
     capture: Option<PathBuf>,
     /// Files of the program, which no port writes.
     sources: Vec<PathBuf>,
-}
-
-/// What the other thread does now.
-#[derive(Debug)]
-enum Step {
-    Idle,
-    /// Reads the file and opens what can be opened beside the ports that there are.
-    Preparing(Task<Result<Prepared, String>>),
-    /// Closes ports and opens others in their place; with what is prepared.
-    Exchanging(Prepared, Task<Exchanged>),
 }
 
 impl PortFile {
@@ -63,7 +52,7 @@ impl PortFile {
         sources.push(path.to_owned());
         let text = PortText { path: path.to_owned(), capture, sources };
         let ports = read(&text)?;
-        Ok(PortFile { text, ports, step: Step::Idle, again: false })
+        Ok(PortFile { text, ports, task: None, again: false })
     }
 
     /// The ports that it said last.
@@ -71,48 +60,36 @@ impl PortFile {
         &self.ports
     }
 
-    /// Begins to read it again, and to make the device's ports what it says; [`PortFile::poll`] goes on with it.
+    /// Begins to read it again, and to make the device's ports what it says; [`PortFile::poll`] says what came of it.
     ///
     /// # Errors
     /// There are no threads or descriptors left.
     pub fn reload(&mut self, core: &mut Core) -> Result<(), String> {
-        if !matches!(self.step, Step::Idle) {
+        if self.task.is_some() {
             self.again = true;
             return Ok(());
         }
         let (text, known) = (self.text.clone(), self.ports.clone());
         let mem = core.memory().worker();
-        let task = Task::start(move || exchange::prepare(&read(&text)?, &known, mem))?;
-        self.step = Step::Preparing(task);
+        let control = core.control().ok_or("the device has no control handle")?.clone();
+        let task = Task::start(move || exchange::reload(&text, known, &control, mem))?;
+        self.task = Some(task);
         Ok(())
     }
 
-    /// Goes on, where the other thread has got so far. What was done comes back at the end, a line for each port.
+    /// Looks whether the other thread is through. What was done comes back then, a line for each port.
     ///
     /// # Errors
     /// Why nothing was changed.
-    pub fn poll(&mut self, core: &mut Core, now: Time) -> Option<Result<Vec<String>, String>> {
-        if matches!(self.step, Step::Idle) {
-            return None;
-        }
-        let outcome = match std::mem::replace(&mut self.step, Step::Idle) {
-            Step::Idle => return None,
-            Step::Preparing(task) => match task.outcome() {
-                Err(task) => {
-                    self.step = Step::Preparing(task);
-                    return None;
-                }
-                Ok(Err(why)) => Err(why),
-                Ok(Ok(prepared)) => self.begin_exchange(core, now, prepared).transpose()?,
-            },
-            Step::Exchanging(prepared, task) => match task.outcome() {
-                Err(task) => {
-                    self.step = Step::Exchanging(prepared, task);
-                    return None;
-                }
-                Ok(exchanged) => self.end_exchange(core, now, prepared, exchanged),
-            },
+    pub fn poll(&mut self, core: &mut Core) -> Option<Result<Vec<String>, String>> {
+        let Reloaded { ports, outcome } = match self.task.take()?.outcome() {
+            Ok(reloaded) => reloaded,
+            Err(task) => {
+                self.task = Some(task);
+                return None;
+            }
         };
+        self.ports = ports;
         if std::mem::take(&mut self.again)
             && let Err(why) = self.reload(core)
         {
@@ -120,122 +97,6 @@ impl PortFile {
         }
         Some(outcome)
     }
-
-    /// Takes the ports out whose interfaces others need; does nothing more where there are none.
-    fn begin_exchange(
-        &mut self,
-        core: &mut Core,
-        now: Time,
-        mut prepared: Prepared,
-    ) -> Result<Option<Vec<String>>, String> {
-        let (mut closing, mut before) = (Vec::new(), Vec::new());
-        for (number, spec) in prepared.in_the_way() {
-            let (port, error) = core.detach_port(now, number)?;
-            prepared.messages.extend(error.map(|error| error.to_string()));
-            closing.push(port);
-            before.push((number, spec));
-        }
-        if closing.is_empty() {
-            return self.finish(core, now, prepared).map(Some);
-        }
-        let wanted = prepared.to_exchange();
-        let mem = core.memory().worker();
-        prepared.detached = before.iter().map(|(number, _)| *number).collect();
-        let task = Task::start(move || exchange::exchange(closing, &wanted, &before, mem))?;
-        self.step = Step::Exchanging(prepared, task);
-        Ok(None)
-    }
-
-    fn end_exchange(
-        &mut self,
-        core: &mut Core,
-        now: Time,
-        mut prepared: Prepared,
-        exchanged: Exchanged,
-    ) -> Result<Vec<String>, String> {
-        match exchanged {
-            Exchanged::Done(opened) => {
-                prepared.exchanged(opened);
-                self.finish(core, now, prepared)
-            }
-            Exchanged::Undone { why, restored } => {
-                let mut why = format!("{why}; no port was changed");
-                for (number, spec, opened) in restored {
-                    let back = opened
-                        .map_err(|error| error.to_string())
-                        .and_then(|opened| attach_opened(core, number, &spec, opened));
-                    if let Err(error) = back {
-                        // The next reading of the file adds it again.
-                        self.ports.retain(|(known, _)| *known != number);
-                        why = format!("{why}, but port {number} could not come back: {error}");
-                    }
-                }
-                close_elsewhere(core, prepared.into_opened());
-                Err(why)
-            }
-        }
-    }
-
-    /// All that is needed is open: makes the device's ports those of the file.
-    fn finish(
-        &mut self,
-        core: &mut Core,
-        now: Time,
-        prepared: Prepared,
-    ) -> Result<Vec<String>, String> {
-        let Prepared { ports, old, changes, detached, mut messages } = prepared;
-        let (mut kept, mut closing) = (Vec::new(), Vec::new());
-        for (number, spec) in &old {
-            if !detached.contains(number) {
-                let (mut port, error) = core.detach_port(now, *number)?;
-                messages.extend(error.map(|error| error.to_string()));
-                let moves =
-                    |change: &Change| matches!(change.source, Source::Kept(n) if n == *number);
-                match changes.iter().any(moves) {
-                    true => {
-                        let inner = port.take_inner(core.memory());
-                        kept.push((*number, inner.unwrap_or(port)));
-                    }
-                    false => closing.push(port),
-                }
-            }
-            messages.push(format!("port {number} ({spec}) was removed"));
-        }
-        for Change { number, spec, source } in changes {
-            let opened = match source {
-                Source::Opened(opened) => Some(opened),
-                Source::Kept(from) => {
-                    let place = kept.iter().position(|(number, _)| *number == from);
-                    let kept = place.map(|place| kept.swap_remove(place).1);
-                    kept.map(|port| Opened {
-                        port: ports::decorate(&spec, port),
-                        notices: Vec::new(),
-                    })
-                }
-                Source::Exchanged => None,
-            };
-            let Some(opened) = opened else { continue };
-            let notices = attach_opened(core, number, &spec, opened);
-            messages.push(format!("port {number} ({spec}) was added"));
-            messages.extend(notices.unwrap_or_else(|why| vec![why]));
-        }
-        close_elsewhere(core, closing);
-        if messages.is_empty() {
-            messages.push(format!("{}: no port changed", self.text.path.display()));
-        }
-        self.ports = ports;
-        Ok(messages)
-    }
-}
-
-/// Closes ports in another thread: the kernel waits there until no frame is on its way to them.
-fn close_elsewhere(core: &mut Core, mut ports: Vec<Box<dyn Port>>) {
-    if ports.is_empty() {
-        return;
-    }
-    let mut mem = core.memory().worker();
-    // Where there are no more threads, the system closes them at the end.
-    let _ = Task::start(move || ports.iter_mut().for_each(|port| port.close(&mut mem)));
 }
 
 fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, String> {

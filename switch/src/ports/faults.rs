@@ -54,6 +54,20 @@ impl FaultCounters {
     }
 }
 
+impl FaultCounters {
+    fn and(&self, other: &FaultCounters) -> FaultCounters {
+        FaultCounters {
+            lost: self.lost + other.lost,
+            corrupted: self.corrupted + other.corrupted,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            delayed: self.delayed + other.delayed,
+            overflowed: self.overflowed + other.overflowed,
+            under_way: self.under_way + other.under_way,
+        }
+    }
+}
+
 /// What happened on a port, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultReport {
@@ -61,6 +75,16 @@ pub struct FaultReport {
     pub received: FaultCounters,
     /// On the way out.
     pub sent: FaultCounters,
+}
+
+impl FaultReport {
+    /// With what happened on another queue of the same link.
+    pub fn and(&self, other: &FaultReport) -> FaultReport {
+        FaultReport {
+            received: self.received.and(&other.received),
+            sent: self.sent.and(&other.sent),
+        }
+    }
 }
 
 /// What both directions have in their frames.

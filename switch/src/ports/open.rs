@@ -1,21 +1,65 @@
-//! From a specification to a port, with the fall-backs a bare interface name asks for.
+//! From a specification to a port, with the fall-backs a bare interface name asks for, and its queues where several workers serve it.
 
 use wireyard_pipeline::packet::PacketMemory;
 
 use super::capture::CapturePort;
 use super::faults::FaultyPort;
+use super::faults::chance::FaultSetup;
 use super::pnet::PnetPort;
 use super::raw::RawPort;
+use super::sys::interface::receive_queues;
 use super::tap::TapPort;
 use super::xdp::XdpPort;
 use super::{Port, PortError, PortKind, PortSpec};
 
 /// A port that was opened, and what the user should know about it.
 pub struct Opened {
-    /// The port.
+    /// The port: its first queue, where it has several.
     pub port: Box<dyn Port>,
+    /// Its further queues: each a receive queue and a transmit queue of the same link, for another worker.
+    pub queues: Vec<Box<dyn Port>>,
     /// How it was opened: for a bare name, the kind that was taken and why not a faster one.
     pub notices: Vec<String>,
+}
+
+/// How many queues ports get that do not say it themselves (`queues=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Workers: a port has at most one queue for each.
+    pub workers: u32,
+    /// Queues of a port whose kind can have any number: as many as it takes to give every worker one.
+    pub each: u32,
+}
+
+impl Spread {
+    /// One queue.
+    pub const ONE: Spread = Spread { workers: 1, each: 1 };
+
+    /// Of so many ports on so many workers.
+    pub fn of(ports: usize, workers: usize) -> Spread {
+        let workers = u32::try_from(workers.max(1)).unwrap_or(u32::MAX);
+        let ports = u32::try_from(ports.max(1)).unwrap_or(u32::MAX);
+        Spread { workers, each: workers.div_ceil(ports) }
+    }
+
+    /// Queues of this port. AF_XDP gets the frames of the queues that it has a socket for and no others, so it takes all that there are
+    /// workers for.
+    pub fn queues(self, spec: &PortSpec, kind: PortKind) -> u32 {
+        let of_interface = || match (self.workers, spec.queue) {
+            (2.., 0) => receive_queues(&spec.target).unwrap_or(1).min(self.workers),
+            _ => 1,
+        };
+        if spec.capture.is_some() {
+            // One worker writes a file.
+            return 1;
+        }
+        match kind {
+            PortKind::Xdp => spec.queues.unwrap_or_else(of_interface),
+            PortKind::Raw | PortKind::Tap => spec.queues.unwrap_or(self.each),
+            PortKind::Auto => self.queues(spec, PortKind::Xdp).max(self.each),
+            PortKind::Pnet | PortKind::Pcap => 1,
+        }
+    }
 }
 
 /// Opens a port on the packet memory `mem`, behind a bad cable where the specification says so.
@@ -23,8 +67,41 @@ pub struct Opened {
 /// # Errors
 /// See [`PortError`]; nothing is left open.
 pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
-    let opened = open_kind(spec, mem)?;
-    Ok(Opened { port: decorate(spec, opened.port), ..opened })
+    open_spread(spec, mem, Spread::ONE)
+}
+
+/// The same with queues for several workers.
+///
+/// # Errors
+/// As [`open`]; more queues are asked for than there are workers, or than the interface has.
+pub fn open_spread(
+    spec: &PortSpec,
+    mem: &PacketMemory,
+    spread: Spread,
+) -> Result<Opened, PortError> {
+    if let Some(queues) = spec.queues.filter(|queues| *queues > spread.workers) {
+        let why = format!(
+            "queues={queues}: each queue has a worker of its own, and there are {0}: --workers {queues}, or queues={0}",
+            spread.workers
+        );
+        return Err(PortError::Unsupported { port: spec.to_string(), why });
+    }
+    if spec.capture.is_some() && spec.queues.is_some_and(|queues| queues > 1) {
+        let why = "one worker writes a capture file: queues=1, or no capture of this port";
+        return Err(PortError::Unsupported { port: spec.to_string(), why: why.to_owned() });
+    }
+    let mut opened = open_kind(spec, mem, spread)?;
+    opened.port = decorate(spec, opened.port);
+    let queues = opened.queues.into_iter().enumerate();
+    // On each queue other frames are unlucky.
+    let faults =
+        |n: usize| FaultSetup { seed: spec.faults.seed.wrapping_add(1 + n as u64), ..spec.faults };
+    let behind = |(n, queue)| match spec.faults.can_happen() {
+        true => Box::new(FaultyPort::new(queue, faults(n))),
+        false => queue,
+    };
+    opened.queues = queues.map(behind).collect();
+    Ok(opened)
 }
 
 /// Puts an open port behind a bad cable, where the specification says so.
@@ -35,52 +112,56 @@ pub fn decorate(spec: &PortSpec, port: Box<dyn Port>) -> Box<dyn Port> {
     }
 }
 
-fn open_kind(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
-    let mut port: Box<dyn Port> = match spec.kind {
-        PortKind::Auto => return open_fastest(spec, mem),
-        // Who names a kind gets it or an error.
-        PortKind::Xdp => Box::new(XdpPort::open(spec, mem)?),
-        PortKind::Raw => Box::new(RawPort::open(spec)?),
-        PortKind::Pnet => Box::new(PnetPort::open(spec)?),
-        PortKind::Tap => Box::new(TapPort::open(spec)?),
-        PortKind::Pcap => Box::new(CapturePort::open(spec)?),
-    };
+/// A port of its queues.
+fn joined<P: Port + 'static>(mut queues: Vec<P>) -> Option<Opened> {
+    let mut port = queues.drain(..1).next()?;
     let notices = port.notices();
-    Ok(Opened { port, notices })
+    let boxed = |queue: P| -> Box<dyn Port> { Box::new(queue) };
+    let queues = queues.into_iter().map(boxed).collect();
+    Some(Opened { port: Box::new(port), queues, notices })
+}
+
+fn open_kind(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
+    let queues = spread.queues(spec, spec.kind);
+    let opened = match spec.kind {
+        PortKind::Auto => return open_fastest(spec, mem, spread),
+        // Who names a kind gets it or an error.
+        PortKind::Xdp if queues > 1 => joined(XdpPort::open_queues(spec, mem, queues)?),
+        PortKind::Xdp => joined(vec![XdpPort::open(spec, mem)?]),
+        PortKind::Raw if queues > 1 => joined(RawPort::open_queues(spec, queues)?),
+        PortKind::Raw => joined(vec![RawPort::open(spec)?]),
+        PortKind::Tap if queues > 1 => joined(TapPort::open_queues(spec, queues)?),
+        PortKind::Tap => joined(vec![TapPort::open(spec)?]),
+        PortKind::Pnet => joined(vec![PnetPort::open(spec)?]),
+        PortKind::Pcap => joined(vec![CapturePort::open(spec)?]),
+    };
+    Ok(opened.unwrap_or_else(|| unreachable!("a port has a queue")))
 }
 
 /// For a bare name: AF_XDP, or AF_PACKET with the reason.
-fn open_xdp(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
-    let why = match XdpPort::open(spec, mem) {
-        Ok(mut port) => {
-            let notices = port.notices();
-            return Ok(Opened { port: Box::new(port), notices });
-        }
+fn open_xdp(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
+    let why = match open_kind(spec, mem, spread) {
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => return Err(error),
         Err(why) => why,
+        opened => return opened,
     };
     let raw = PortSpec { kind: PortKind::Raw, queue: 0, ..spec.clone() };
     // Where that fails too (no privilege), what was asked for is what is explained.
-    let Ok(mut port) = RawPort::open(&raw) else { return Err(why) };
-    let mut notices = vec![format!("{why}; using {raw} instead")];
-    notices.append(&mut port.notices());
-    Ok(Opened { port: Box::new(port), notices })
+    let Ok(mut opened) = open_kind(&raw, mem, spread) else { return Err(why) };
+    opened.notices.insert(0, format!("{why}; using {raw} instead"));
+    Ok(opened)
 }
 
 /// The fastest kind that works: xdp, raw, pnet.
-fn open_fastest(spec: &PortSpec, mem: &PacketMemory) -> Result<Opened, PortError> {
+fn open_fastest(spec: &PortSpec, mem: &PacketMemory, spread: Spread) -> Result<Opened, PortError> {
     let of = |kind| PortSpec { kind, ..spec.clone() };
-    let mut opened = match open_xdp(&of(PortKind::Xdp), mem) {
+    let mut opened = match open_xdp(&of(PortKind::Xdp), mem, spread) {
         Err(error @ (PortError::Gone { .. } | PortError::Taken { .. })) => {
             return Err(renamed(error, spec));
         }
-        Err(error) => {
-            // Where a packet socket of ours cannot be opened, pnet's cannot either, except for one
-            // that lacks what we ask of it.
-            let mut port = PnetPort::open(&of(PortKind::Pnet)).map_err(|_| error)?;
-            let notices = port.notices();
-            Opened { port: Box::new(port), notices }
-        }
+        // Where a packet socket of ours cannot be opened, pnet's cannot either, except for one
+        // that lacks what we ask of it.
+        Err(error) => open_kind(&of(PortKind::Pnet), mem, Spread::ONE).map_err(|_| error)?,
         Ok(opened) => opened,
     };
     let said = format!("{}: opened as {}", spec.target, opened.port.name());
@@ -94,5 +175,22 @@ fn renamed(error: PortError, spec: &PortSpec) -> PortError {
         PortError::Gone { help, .. } => PortError::Gone { port: spec.target.clone(), help },
         PortError::Taken { help, .. } => PortError::Taken { port: spec.target.clone(), help },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_worker_gets_a_queue() {
+        let raw = PortSpec::parse("raw:x").unwrap();
+        let queues =
+            |spec: &PortSpec, ports, workers| Spread::of(ports, workers).queues(spec, spec.kind);
+        assert_eq!([(2, 1), (2, 2), (2, 3), (1, 4)].map(|(p, w)| queues(&raw, p, w)), [1, 1, 2, 4]);
+        let asks = PortSpec::parse("raw:x,queues=3").unwrap();
+        assert_eq!(queues(&asks, 2, 4), 3);
+        let pnet = PortSpec::parse("pnet:x").unwrap();
+        assert_eq!(queues(&pnet, 1, 4), 1);
     }
 }

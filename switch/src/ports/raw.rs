@@ -4,15 +4,20 @@
 //! ignores what leaves by the interface, ours and others'), one sends. VLAN tags come back from the
 //! auxiliary data, unfinished checksums are finished where `virtio_net_hdr` says. Frames of several segments
 //! (GSO), which the sender left to its card to cut, are cut in `segments`.
+//!
+//! A port with several queues has a socket of both kinds for each; the kernel spreads what arrives by its hash of the flow
+//! ([`packet::fanout_socket`]), so that the frames of a flow come by one queue, in their order.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::offload::{TAG_BYTES, finish_checksum, insert_tag};
 use super::segments::{Cutting, Gso};
+use super::sys::interface::Interface;
 use super::sys::packet::{self, BATCH_MAX, Batch, LARGE_BYTES, Received, RxOptions};
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
@@ -23,6 +28,8 @@ use super::{RxFrame, TxDone, TxFrame};
 pub struct RawPort {
     watch: Watch,
     index: u32,
+    /// Of a port with several queues.
+    group: Option<Group>,
     caps: PortCaps,
     rx: RawRx,
     tx: RawTx,
@@ -38,16 +45,41 @@ impl RawPort {
     /// # Errors
     /// No such interface, not Ethernet, no privilege.
     pub fn open(spec: &PortSpec) -> Result<RawPort, PortError> {
-        let port = spec.to_string();
-        let (watch, found) = Watch::open(&port, &spec.target)?;
+        let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
+        RawPort::open_on(spec, watch, &found, None)
+    }
+
+    /// The same with so many queues, which different workers may have.
+    ///
+    /// # Errors
+    /// As [`RawPort::open`].
+    pub fn open_queues(spec: &PortSpec, queues: u32) -> Result<Vec<RawPort>, PortError> {
+        let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
+        let shared = Arc::<Mutex<Option<(u32, u16)>>>::default();
+        let group = |is_first| Some(Group { is_first, shared: Arc::clone(&shared) });
+        let others = (1..queues).map(|_| watch.beside(None)).collect::<Result<Vec<_>, _>>()?;
+        let mut ports = vec![RawPort::open_on(spec, watch, &found, group(true))?];
+        for watch in others {
+            ports.push(RawPort::open_on(spec, watch, &found, group(false))?);
+        }
+        Ok(ports)
+    }
+
+    fn open_on(
+        spec: &PortSpec,
+        watch: Watch,
+        found: &Interface,
+        group: Option<Group>,
+    ) -> Result<RawPort, PortError> {
         let opened = |error| watch.failed("open a packet socket", error);
-        let rx = RawRx::open(found.index, None).map_err(opened)?;
+        let rx = RawRx::open_in(found.index, group.as_ref()).map_err(opened)?;
         let tx = RawTx::open(found.index).map_err(opened)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let caps = PortCaps { link, mtu_bytes: Some(found.mtu_bytes) };
         Ok(RawPort {
             watch,
             index: found.index,
+            group,
             caps,
             rx,
             tx,
@@ -60,15 +92,40 @@ impl RawPort {
     /// Opens the sockets again on an interface that came back under the same name.
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
-        let (Ok(rx), Ok(tx)) = (RawRx::open(found.index, None), RawTx::open(found.index)) else {
-            return false;
-        };
+        let rx = RawRx::open_in(found.index, self.group.as_ref());
+        let (Ok(rx), Ok(tx)) = (rx, RawTx::open(found.index)) else { return false };
         self.rx.fd = rx.fd;
         self.tx.fd = tx.fd;
         self.index = found.index;
         self.caps.mtu_bytes = Some(found.mtu_bytes);
         self.watch.works();
         true
+    }
+}
+
+/// The sockets of a port with several queues, which share what arrives.
+struct Group {
+    /// The first queue makes the group, the others join it.
+    is_first: bool,
+    /// Interface and number of the group.
+    shared: Arc<Mutex<Option<(u32, u16)>>>,
+}
+
+impl Group {
+    fn known(&self) -> MutexGuard<'_, Option<(u32, u16)>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A socket of the group on this interface. One that is not the first waits until the first has made it.
+    fn socket(&self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
+        let mut known = self.known();
+        let there = known.filter(|(interface, _)| *interface == index && !self.is_first);
+        if !self.is_first && there.is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (fd, group) = packet::fanout_socket(index, options, there.map(|(_, group)| group))?;
+        *known = Some((index, group));
+        Ok(fd)
     }
 }
 
@@ -207,8 +264,19 @@ impl RawRx {
     /// `tagged`: only frames with, or without, a VLAN tag.
     pub(super) fn open(index: u32, tagged: Option<bool>) -> io::Result<RawRx> {
         let options = RxOptions { tagged, aux_data: true, vnet_header: true };
-        Ok(RawRx {
-            fd: packet::rx_socket(index, options)?,
+        packet::rx_socket(index, options).map(RawRx::on)
+    }
+
+    /// All frames, or those of one socket of a group.
+    fn open_in(index: u32, group: Option<&Group>) -> io::Result<RawRx> {
+        let Some(group) = group else { return RawRx::open(index, None) };
+        let options = RxOptions { tagged: None, aux_data: true, vnet_header: true };
+        group.socket(index, options).map(RawRx::on)
+    }
+
+    fn on(fd: OwnedFd) -> RawRx {
+        RawRx {
+            fd,
             batch: Batch::new(),
             overflow: vec![0; BATCH_MAX * LARGE_BYTES].into_boxed_slice(),
             chunks: Vec::with_capacity(BATCH_MAX),
@@ -216,7 +284,7 @@ impl RawRx {
             want: WANT_MIN,
             was_full: false,
             cutting: None,
-        })
+        }
     }
 
     /// True while received frames wait here for the next burst: the socket does not report them.

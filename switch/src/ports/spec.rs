@@ -45,6 +45,11 @@ impl PortKind {
             PortKind::Pcap => "pcap",
         }
     }
+
+    /// Whether several workers can serve a port of this kind.
+    pub const fn takes_queues(self) -> bool {
+        matches!(self, PortKind::Auto | PortKind::Xdp | PortKind::Raw | PortKind::Tap)
+    }
 }
 
 /// When the records of an input file are delivered.
@@ -70,6 +75,8 @@ pub struct PortSpec {
     pub link: Option<LinkType>,
     /// Receive queue of the interface (`queue=`): AF_XDP takes frames of one queue only.
     pub queue: u32,
+    /// Receive queues (`queues=`), each of which a worker of its own has; `None`: as [`Spread`](super::Spread) says.
+    pub queues: Option<u32>,
     /// Frames that wait in the kernel while the process is not run (`ring=`), for AF_XDP; at least as many as said, if packet memory has them.
     pub ring: Option<u32>,
     /// MTU to set on a TAP that is created (`mtu=`).
@@ -99,9 +106,10 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "link",
     "queue",
+    "queues",
     "ring",
     "mtu",
     "out",
@@ -129,6 +137,7 @@ impl PortSpec {
             target: target.to_owned(),
             link: None,
             queue: 0,
+            queues: None,
             ring: None,
             mtu_bytes: None,
             out: None,
@@ -290,6 +299,10 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
             })?);
         }
         "queue" => spec.queue = count("a queue")?,
+        "queues" => match count("queues")? {
+            queues @ 1..=64 => spec.queues = Some(queues),
+            queues => return Err(format!("queues={queues}: use 1 to 64")),
+        },
         "ring" => match count("entries")? {
             ring @ RING_MIN..=RECEIVE_MAX => spec.ring = Some(ring),
             ring => return Err(format!("ring={ring}: use {RING_MIN} to {RECEIVE_MAX} entries")),
@@ -345,6 +358,9 @@ fn set_fault(faults: &mut FaultSetup, key: &str, value: &str) -> Result<bool, St
 fn check(spec: &PortSpec) -> Result<(), String> {
     let target = spec.target.as_str();
     spec.check_capture()?;
+    if spec.queues.is_some() && !spec.kind.takes_queues() {
+        return Err("queues= is for xdp:, raw: and tap: ports".to_owned());
+    }
     if spec.kind == PortKind::Pcap {
         if target.is_empty() && spec.out.is_none() {
             return Err("names no file: write pcap:in.pcap, pcap:in.pcap,out=out.pcap or \
@@ -450,6 +466,8 @@ mod tests {
             ("tap:t,mtu=20", "68 to 65521"),
             ("raw:t,mtu=2000", "ip link set t mtu"),
             ("raw:t,ring=64", "ring= is for xdp"),
+            ("pnet:t,queues=2", "queues= is for xdp:, raw: and tap:"),
+            ("raw:t,queues=0", "1 to 64"),
             ("xdp:t,ring=1", "64 to 65536"),
             ("raw:t,que=1", "did you mean `queue`?"),
             ("raw:t,queue", "has no value"),

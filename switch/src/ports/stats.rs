@@ -63,6 +63,44 @@ impl PortStats {
         ]
     }
 
+    /// Adds what another queue of the same link did.
+    pub fn add(&mut self, other: &PortStats) {
+        let PortStats {
+            rx_frames,
+            rx_bytes,
+            rx_kernel_drops,
+            rx_too_long,
+            rx_gso,
+            rx_segmented,
+            rx_errors,
+            rx_down,
+            rx_no_memory,
+            rx_checksums_finished,
+            tx_frames,
+            tx_bytes,
+            tx_full,
+            tx_down,
+            tx_too_long,
+            tx_errors,
+        } = self;
+        *rx_frames += other.rx_frames;
+        *rx_bytes += other.rx_bytes;
+        *rx_kernel_drops += other.rx_kernel_drops;
+        *rx_too_long += other.rx_too_long;
+        *rx_gso += other.rx_gso;
+        *rx_segmented += other.rx_segmented;
+        *rx_errors += other.rx_errors;
+        *rx_down += other.rx_down;
+        *rx_no_memory += other.rx_no_memory;
+        *rx_checksums_finished += other.rx_checksums_finished;
+        *tx_frames += other.tx_frames;
+        *tx_bytes += other.tx_bytes;
+        *tx_full += other.tx_full;
+        *tx_down += other.tx_down;
+        *tx_too_long += other.tx_too_long;
+        *tx_errors += other.tx_errors;
+    }
+
     /// Frames that this port gave up after it had taken them from its caller.
     pub fn tx_dropped(&self) -> u64 {
         self.tx_down + self.tx_too_long + self.tx_errors

@@ -3,6 +3,9 @@
 //! The other side of the port is the interface: what the host sends by it is received here. Offloads
 //! are off, so frames come whole, with tags and finished checksums. A device that was made here ends
 //! with the process, killed or not. One system call for each frame.
+//!
+//! A device with several queues (IFF_MULTI_QUEUE) has a file for each. The kernel's own choice of the queue follows the file by which a flow
+//! was answered last, so a flow could change its queue and overtake itself; a program ([`steer`]) hashes addresses and ports in its place.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
@@ -13,6 +16,7 @@ use wireyard_pipeline::packet::{Buf, LARGE_CHUNK_BYTES, PacketMemory};
 use wireyard_tables::time::Time;
 
 use super::raw::Burst;
+use super::sys::bpf::steer;
 use super::sys::{interface, tap};
 use super::transmit::{Sending, drop_all};
 use super::watch::{Watch, failed};
@@ -23,6 +27,7 @@ use super::{RxFrame, TxDone, TxFrame};
 pub struct TapPort {
     watch: Watch,
     index: u32,
+    queues: Queues,
     caps: PortCaps,
     file: Arc<File>,
     spare: Option<Buf>,
@@ -38,10 +43,42 @@ impl TapPort {
     /// # Errors
     /// No privilege, no /dev/net/tun, taken by another program, an interface that is no TAP.
     pub fn open(spec: &PortSpec) -> Result<TapPort, PortError> {
+        TapPort::open_first(spec, Queues::One)
+    }
+
+    /// The same with so many queues, which different workers may have.
+    ///
+    /// # Errors
+    /// As [`TapPort::open`]; a device that exists with one queue, no right to load the program that spreads frames.
+    pub fn open_queues(spec: &PortSpec, queues: u32) -> Result<Vec<TapPort>, PortError> {
+        let mut ports = vec![TapPort::open_first(spec, Queues::First)?];
+        for _ in 1..queues {
+            let [first, ..] = ports.as_slice() else { break };
+            let file = Queues::Further.attach(&spec.target);
+            let file = file.map_err(|error| failed(first.name(), "open a further queue", error))?;
+            let file = Arc::new(file);
+            let watch = first.watch.beside(Some(Arc::clone(&file)))?;
+            ports.push(TapPort {
+                watch,
+                index: first.index,
+                queues: Queues::Further,
+                caps: first.caps,
+                file,
+                spare: None,
+                overflow: overflow(),
+                stats: PortStats::default(),
+                notices: Vec::new(),
+            });
+        }
+        Ok(ports)
+    }
+
+    fn open_first(spec: &PortSpec, queues: Queues) -> Result<TapPort, PortError> {
         let port = spec.to_string();
         let name = spec.target.as_str();
         let exists = interface::look_up(name).is_ok();
-        let file = tap::open(name).map_err(|source| open_failed(&port, name, exists, source))?;
+        let file = queues.attach(name);
+        let file = file.map_err(|source| open_failed(&port, name, (exists, queues), source))?;
         if let Some(mtu) = spec.mtu_bytes {
             interface::set_mtu(name, mtu).map_err(|e| failed(&port, "set the MTU", e))?;
         }
@@ -54,15 +91,14 @@ impl TapPort {
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let caps = PortCaps { link, mtu_bytes: Some(mtu) };
         let stats = PortStats::default();
-        let overflow = vec![0; LARGE_CHUNK_BYTES as usize].into_boxed_slice();
-        let index = found.index;
-        Ok(TapPort { watch, index, caps, file, spare: None, overflow, stats, notices })
+        let (index, overflow) = (found.index, overflow());
+        Ok(TapPort { watch, index, queues, caps, file, spare: None, overflow, stats, notices })
     }
 
     /// Attaches to a device that was made again under the same name.
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
-        let Ok(file) = tap::open(self.watch.interface()) else { return false };
+        let Ok(file) = self.queues.attach(self.watch.interface()) else { return false };
         self.file = Arc::new(file);
         self.watch.set_tap(Arc::clone(&self.file));
         self.index = found.index;
@@ -125,7 +161,38 @@ impl TapPort {
     }
 }
 
-fn open_failed(port: &str, name: &str, exists: bool, source: io::Error) -> PortError {
+/// Which queue of its device a port has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queues {
+    One,
+    /// The first of several.
+    First,
+    Further,
+}
+
+impl Queues {
+    fn attach(self, name: &str) -> io::Result<File> {
+        if self == Queues::One {
+            return tap::open(name);
+        }
+        let file = tap::open_queue(name)?;
+        if self == Queues::First {
+            tap::steer(&file, &steer::by_flow()?)?;
+        }
+        Ok(file)
+    }
+}
+
+fn overflow() -> Box<[u8]> {
+    vec![0; LARGE_CHUNK_BYTES as usize].into_boxed_slice()
+}
+
+fn open_failed(
+    port: &str,
+    name: &str,
+    (exists, queues): (bool, Queues),
+    source: io::Error,
+) -> PortError {
     let help = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV) => "there is no /dev/net/tun: modprobe tun".to_owned(),
         // The capability is for the device behind the file; the file has a mode of its own.
@@ -133,6 +200,10 @@ fn open_failed(port: &str, name: &str, exists: bool, source: io::Error) -> PortE
             "open the file for this user: chmod 666 /dev/net/tun, or run as root".to_owned()
         }
         Some(libc::EBUSY) => format!("another program has {name}: end it, or use another name"),
+        Some(libc::EINVAL) if exists && queues != Queues::One => format!(
+            "{name} exists and has one queue (or is no TAP device): queues=1, or make it with several \
+             (ip tuntap add dev {name} mode tap multi_queue)"
+        ),
         Some(libc::EINVAL) if exists => {
             format!("{name} exists and is no TAP device: use raw:{name}, or another name")
         }

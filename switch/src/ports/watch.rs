@@ -29,6 +29,8 @@ pub(super) struct Watch {
     control: Control,
     /// The interface that is claimed by it.
     claimed: u32,
+    /// Another queue of the same port has the claim.
+    is_beside: bool,
     mac: [u8; 6],
     /// A TAP's other side, which says more than the interface does.
     tap: Option<Arc<File>>,
@@ -49,6 +51,16 @@ impl Watch {
         Watch::open_on(port, name, Some(file))
     }
 
+    /// For a further queue of a port that has claimed its interface.
+    pub(super) fn beside(&self, tap: Option<Arc<File>>) -> Result<Watch, PortError> {
+        let port = self.port.clone();
+        let control =
+            Control::open().map_err(|source| failed(&port, "look up the interface", source))?;
+        let (interface, claimed, mac) = (self.interface.clone(), self.claimed, self.mac);
+        let (state, retry_at, is_beside) = (LinkState::Up, Time::ZERO, true);
+        Ok(Watch { port, interface, state, retry_at, control, claimed, is_beside, mac, tap })
+    }
+
     fn open_on(
         port: &str,
         name: &str,
@@ -67,8 +79,10 @@ impl Watch {
         let (port, interface) = (port.to_owned(), name.to_owned());
         // An interface that is down says so when it is first used.
         let (state, retry_at, claimed) = (LinkState::Up, Time::ZERO, found.index);
-        let mac = found.mac;
-        Ok((Watch { port, interface, state, retry_at, control, claimed, mac, tap }, found))
+        let (mac, is_beside) = (found.mac, false);
+        let watch =
+            Watch { port, interface, state, retry_at, control, claimed, is_beside, mac, tap };
+        Ok((watch, found))
     }
 
     /// A TAP was attached again.
@@ -152,7 +166,7 @@ impl Watch {
         }
         self.retry_at = now + RETRY_EVERY;
         let found = self.control.look_up(&self.interface).ok().filter(|found| found.up)?;
-        if found.index != self.claimed {
+        if found.index != self.claimed && !self.is_beside {
             let control = Control::open().ok()?;
             // One that another switch has taken meanwhile is not ours, as long as that lasts.
             claim(&control, usage(self.tap.as_ref()), found.index).ok()?;

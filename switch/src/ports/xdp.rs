@@ -8,6 +8,9 @@
 //! Every port registers the region for itself: rings need no sharing between ports, and a chunk of
 //! any port can be sent by any other. A chunk whose address is in a ring belongs to the kernel; its
 //! handle is kept here until it comes back.
+//!
+//! A socket has one receive queue of the interface. A port with several queues has a socket, with rings of its own, for each; who spreads
+//! frames over them is the card (its receive side scaling) or, on a veth pair, the peer's kernel (its choice of a transmit queue).
 
 mod held;
 mod parts;
@@ -24,10 +27,11 @@ use held::Held;
 use parts::{Lost, Partial, copy_into_umem};
 use rings::Rings;
 use shape::{HEADER_BYTES, Shape};
-use start::Live;
+use start::{Live, Queue};
 
 use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
+use super::sys::interface::{Interface, receive_queues};
 use super::sys::xsk::Part;
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
@@ -41,7 +45,7 @@ const TAG_BYTES: u32 = 4;
 pub struct XdpPort {
     watch: Watch,
     index: u32,
-    queue: u32,
+    queue: Queue,
     caps: PortCaps,
     shape: Shape,
     rings: Rings,
@@ -70,24 +74,75 @@ fn gso_notice(watch: &Watch) -> String {
     )
 }
 
+fn too_few_queues(spec: &PortSpec, queues: u32, has: u32) -> PortError {
+    let (first, name) = (spec.queue, &spec.target);
+    let (last, all) = (first + queues - 1, first + queues);
+    let fits = has.saturating_sub(first).max(1);
+    let why = format!(
+        "queues {first} to {last} are asked for, {name} has {has} (from 0 on): queues={fits}, or ethtool -L {name} combined {all} (a veth pair \
+         is made with them: ip link add ... numrxqueues {all} numtxqueues {all})",
+    );
+    PortError::Unsupported { port: spec.to_string(), why }
+}
+
 impl XdpPort {
     /// Opens the interface of a specification.
     ///
     /// # Errors
     /// No such interface, no privilege, or an interface, MTU or memory that AF_XDP cannot serve.
     pub fn open(spec: &PortSpec, mem: &PacketMemory) -> Result<XdpPort, PortError> {
-        let name = spec.to_string();
-        let (watch, found) = Watch::open(&name, &spec.target)?;
-        let shape =
-            Shape::of(mem).map_err(|why| PortError::Unsupported { port: name.clone(), why })?;
+        let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
+        let queue = Queue::of(spec.queue, 1).swap_remove(0);
+        XdpPort::open_on(spec, mem, watch, &found, queue)
+    }
+
+    /// The same with so many queues, from the first one of the specification on, which different workers may have.
+    ///
+    /// # Errors
+    /// As [`XdpPort::open`]; the interface has fewer queues.
+    pub fn open_queues(
+        spec: &PortSpec,
+        mem: &PacketMemory,
+        queues: u32,
+    ) -> Result<Vec<XdpPort>, PortError> {
+        let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
+        let has = receive_queues(&spec.target).unwrap_or(1);
+        if spec.queue + queues > has {
+            return Err(too_few_queues(spec, queues, has));
+        }
+        let beside = (1..queues).map(|_| watch.beside(None)).collect::<Result<Vec<_>, _>>()?;
+        let watches = std::iter::once(watch).chain(beside);
+        let mut ports = Vec::new();
+        for (watch, queue) in watches.zip(Queue::of(spec.queue, queues)) {
+            match XdpPort::open_on(spec, mem, watch, &found, queue) {
+                Ok(port) => ports.push(port),
+                Err(error) => {
+                    let mut mem = mem.worker();
+                    ports.iter_mut().for_each(|port: &mut XdpPort| port.stop(&mut mem));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(ports)
+    }
+
+    fn open_on(
+        spec: &PortSpec,
+        mem: &PacketMemory,
+        watch: Watch,
+        found: &Interface,
+        queue: Queue,
+    ) -> Result<XdpPort, PortError> {
+        let unsupported = |why| PortError::Unsupported { port: spec.to_string(), why };
+        let shape = Shape::of(mem).map_err(unsupported)?;
         let rings = Rings::on(mem, spec)?;
-        let (live, notices) = start::start(&watch, &found, spec.queue, mem, &shape, rings.entries)?;
+        let (live, notices) = start::start(&watch, found, &queue, mem, &shape, rings.entries)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let chunks = mem.config().chunks as usize;
         let mut port = XdpPort {
             watch,
             index: found.index,
-            queue: spec.queue,
+            queue,
             caps: PortCaps { link, mtu_bytes: Some(found.mtu_bytes) },
             shape,
             rings,
@@ -137,7 +192,7 @@ impl XdpPort {
     fn reopen(&mut self, mem: &mut PacketMemory, now: Time) {
         let Some(found) = self.watch.look_again(now) else { return };
         let entries = self.rings.entries;
-        let live = start::start(&self.watch, &found, self.queue, mem, &self.shape, entries);
+        let live = start::start(&self.watch, &found, &self.queue, mem, &self.shape, entries);
         let Ok((live, _)) = live else { return };
         self.live = Some(live);
         self.index = found.index;
@@ -152,6 +207,7 @@ impl XdpPort {
         self.drops_before += self.drops_now;
         self.drops_now = 0;
         self.live = None;
+        self.queue.stop();
         self.receiving.drain().for_each(|buf| mem.free(buf));
         self.sending.drain().for_each(|buf| mem.free(buf));
         self.partial.take().into_iter().for_each(|partial| mem.free(partial.buf));

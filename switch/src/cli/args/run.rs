@@ -27,7 +27,8 @@ pub struct RunArgs {
     /// The ports as a file (`ports: { 1: { interface: veth0 } }`), read again on SIGHUP: ports come and go while packets flow.
     #[arg(long = "ports", value_name = "FILE", conflicts_with = "ports")]
     pub port_file: Option<PathBuf>,
-    /// Workers, each with a processor core and ports of its own, assigned round-robin.
+    /// Workers, each with a processor core. Ports belong to them in turn; a port with several queues (1=eth0,queues=4; xdp: all of the interface)
+    /// is served by as many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
     /// Packet memory for packets of up to 1791 bytes and for rings, as in 256MiB; default: what ports and queues need.

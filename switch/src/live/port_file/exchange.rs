@@ -1,7 +1,8 @@
-//! Opening and closing ports beside the run loop, in a thread for each task.
+//! Opening and closing ports beside the run loop, in a thread of its own.
 //!
 //! Closing a packet socket, and binding one, waits until the kernel has no frame on its way to it: tens to hundreds of
-//! milliseconds in which the loop would forward nothing. This touches no device: it gives open ports to the loop.
+//! milliseconds in which the loop would forward nothing. The workers only take out and put in what is open
+//! ([`Control::exchange_ports`]).
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -9,7 +10,9 @@ use std::thread;
 
 use wireyard_pipeline::packet::PacketMemory;
 
-use crate::ports::{self, Opened, Port, PortError, PortSpec};
+use super::{PortText, read};
+use crate::control::{Control, NewPort, PortSource};
+use crate::ports::{self, Opened, Port, PortSpec};
 
 /// Work in another thread, which may be asked whether it is over.
 pub(super) struct Task<T> {
@@ -49,7 +52,7 @@ impl<T: Send + 'static> Task<T> {
 }
 
 /// Where the port comes from that a new line of the file asks for.
-pub(super) enum Source {
+enum Source {
     /// It is open.
     Opened(Opened),
     /// It is the port with this number, with another number, cable or capture.
@@ -59,29 +62,25 @@ pub(super) enum Source {
 }
 
 /// A port that the file has now.
-pub(super) struct Change {
-    pub(super) number: u16,
-    pub(super) spec: PortSpec,
-    pub(super) source: Source,
+struct Change {
+    number: u16,
+    spec: PortSpec,
+    source: Source,
 }
 
 /// What a file asks for, with all that could be opened beforehand.
-pub(super) struct Prepared {
-    /// All that the file says.
-    pub(super) ports: Vec<(u16, PortSpec)>,
+struct Prepared {
     /// Ports that it does not say any more.
-    pub(super) old: Vec<(u16, PortSpec)>,
-    pub(super) changes: Vec<Change>,
-    /// Old ports that the device does not have any more.
-    pub(super) detached: Vec<u16>,
-    /// What the user should know.
-    pub(super) messages: Vec<String>,
+    old: Vec<(u16, PortSpec)>,
+    changes: Vec<Change>,
 }
 
-impl fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared").field("ports", &self.ports).finish_non_exhaustive()
-    }
+/// What came of reading the file again.
+pub(super) struct Reloaded {
+    /// The ports of the switch now.
+    pub(super) ports: Vec<(u16, PortSpec)>,
+    /// A line for each port that changed, or why none did.
+    pub(super) outcome: Result<Vec<String>, String>,
 }
 
 impl Prepared {
@@ -90,7 +89,7 @@ impl Prepared {
     }
 
     /// Old ports that have what a new one needs.
-    pub(super) fn in_the_way(&self) -> Vec<(u16, PortSpec)> {
+    fn in_the_way(&self) -> Vec<(u16, PortSpec)> {
         let wanted = self.to_exchange();
         let is_needed = |spec: &PortSpec| wanted.iter().any(|(_, wanted)| wanted.excludes(spec));
         let old = self.old.iter().filter(|(number, _)| !self.is_kept(*number));
@@ -98,109 +97,197 @@ impl Prepared {
     }
 
     /// New ports that need what an old one has.
-    pub(super) fn to_exchange(&self) -> Vec<(u16, PortSpec)> {
+    fn to_exchange(&self) -> Vec<(u16, PortSpec)> {
         let changes = self.changes.iter();
         let exchanged = changes.filter(|change| matches!(change.source, Source::Exchanged));
         exchanged.map(|change| (change.number, change.spec.clone())).collect()
     }
 
-    /// The exchange is done: all is open.
-    pub(super) fn exchanged(&mut self, opened: Vec<(u16, Opened)>) {
-        for (number, opened) in opened {
-            let change = self.changes.iter_mut().find(|change| change.number == number);
-            if let Some(change) = change {
-                change.source = Source::Opened(opened);
+    /// What was opened for nothing is closed.
+    fn give_up(self, mem: &mut PacketMemory) {
+        for change in self.changes {
+            if let Source::Opened(opened) = change.source {
+                close(opened, mem);
             }
         }
     }
-
-    /// What was opened for nothing.
-    pub(super) fn into_opened(self) -> Vec<Box<dyn Port>> {
-        let opened = self.changes.into_iter().filter_map(|change| match change.source {
-            Source::Opened(opened) => Some(opened.port),
-            _ => None,
-        });
-        opened.collect()
-    }
 }
 
-/// Compares the ports of a file with those that there are, and opens what can be opened.
-///
-/// # Errors
-/// A port cannot be opened; then none is.
-pub(super) fn prepare(
-    ports: &[(u16, PortSpec)],
-    known: &[(u16, PortSpec)],
-    mut mem: PacketMemory,
-) -> Result<Prepared, String> {
-    let missing_in = |list: &[(u16, PortSpec)], others: &[(u16, PortSpec)]| {
-        list.iter().filter(|port| !others.contains(port)).cloned().collect::<Vec<_>>()
-    };
-    let old = missing_in(known, ports);
-    let mut prepared = Prepared {
-        ports: ports.to_vec(),
-        changes: Vec::new(),
-        detached: Vec::new(),
-        messages: Vec::new(),
-        old,
-    };
-    for (number, spec) in missing_in(ports, known) {
-        let is_free = |other: u16| !prepared.is_kept(other);
-        let mut old = prepared.old.iter();
-        let same = old.find(|(other, known)| known.is_same_medium(&spec) && is_free(*other));
-        let source = match same {
-            Some((other, _)) => Source::Kept(*other),
-            None if prepared.old.iter().any(|(_, known)| known.excludes(&spec)) => {
-                Source::Exchanged
+/// The device and its packet memory, as this thread has them.
+struct Device<'a> {
+    control: &'a Control,
+    mem: PacketMemory,
+}
+
+/// Reads the file again, and makes the device's ports, which are `known`, what it says.
+pub(super) fn reload(
+    text: &PortText,
+    mut known: Vec<(u16, PortSpec)>,
+    control: &Control,
+    mem: PacketMemory,
+) -> Reloaded {
+    let mut device = Device { control, mem };
+    let wanted = read(text);
+    let outcome = wanted.and_then(|wanted| {
+        let lines = device.make(&wanted, &mut known)?;
+        known = wanted;
+        match lines.is_empty() {
+            true => Ok(vec![format!("{}: no port changed", text.path.display())]),
+            false => Ok(lines),
+        }
+    });
+    Reloaded { ports: known, outcome }
+}
+
+impl Device<'_> {
+    /// Makes the ports, which are `known`, those that are wanted; ports that get lost on the way leave `known`.
+    fn make(
+        &mut self,
+        wanted: &[(u16, PortSpec)],
+        known: &mut Vec<(u16, PortSpec)>,
+    ) -> Result<Vec<String>, String> {
+        let mut prepared = self.prepare(wanted, known)?;
+        let (in_the_way, mut lines) = (prepared.in_the_way(), Vec::new());
+        if !in_the_way.is_empty() {
+            if let Err(why) = self.take_out(&in_the_way, &mut lines) {
+                prepared.give_up(&mut self.mem);
+                return Err(format!("{why}; no port was changed"));
             }
-            None => match ports::open(&spec, &mem) {
-                Ok(opened) => Source::Opened(opened),
-                Err(error) => {
-                    close(prepared.into_opened(), &mut mem);
-                    return Err(format!("port {number}: {error}; no port was changed"));
-                }
-            },
+            if let Err(why) = self.open_exchanged(&mut prepared) {
+                prepared.give_up(&mut self.mem);
+                return Err(self.restore(in_the_way, why, known));
+            }
+        }
+        self.finish(prepared, &in_the_way, lines)
+    }
+
+    fn open(&self, number: u16, spec: &PortSpec) -> Result<Opened, String> {
+        let opened = ports::open_spread(spec, &self.mem, self.control.spread());
+        opened.map_err(|error| format!("port {number}: {error}"))
+    }
+
+    /// Compares the ports of a file with those that there are, and opens what can be opened. Where one cannot, none is.
+    fn prepare(
+        &mut self,
+        ports: &[(u16, PortSpec)],
+        known: &[(u16, PortSpec)],
+    ) -> Result<Prepared, String> {
+        let missing_in = |list: &[(u16, PortSpec)], others: &[(u16, PortSpec)]| {
+            list.iter().filter(|port| !others.contains(port)).cloned().collect::<Vec<_>>()
         };
-        prepared.changes.push(Change { number, spec, source });
+        let mut prepared = Prepared { old: missing_in(known, ports), changes: Vec::new() };
+        for (number, spec) in missing_in(ports, known) {
+            let is_free = |other: u16| !prepared.is_kept(other);
+            let mut old = prepared.old.iter();
+            let same = old.find(|(other, known)| known.is_same_medium(&spec) && is_free(*other));
+            let source = match same {
+                Some((other, _)) => Source::Kept(*other),
+                None if prepared.old.iter().any(|(_, known)| known.excludes(&spec)) => {
+                    Source::Exchanged
+                }
+                None => match self.open(number, &spec) {
+                    Ok(opened) => Source::Opened(opened),
+                    Err(why) => {
+                        prepared.give_up(&mut self.mem);
+                        return Err(format!("{why}; no port was changed"));
+                    }
+                },
+            };
+            prepared.changes.push(Change { number, spec, source });
+        }
+        Ok(prepared)
     }
-    Ok(prepared)
-}
 
-/// How closing some ports and opening others ended.
-pub(super) enum Exchanged {
-    /// As wanted.
-    Done(Vec<(u16, Opened)>),
-    /// One cannot be opened; those before are open again, as far as that goes.
-    Undone { why: String, restored: Vec<(u16, PortSpec, Result<Opened, PortError>)> },
-}
+    /// Takes ports out and closes them.
+    fn take_out(
+        &mut self,
+        ports: &[(u16, PortSpec)],
+        lines: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let numbers: Vec<u16> = ports.iter().map(|(number, _)| *number).collect();
+        let taken = self.control.exchange_ports(&numbers, Vec::new());
+        let taken = taken.map_err(|error| error.to_string())?;
+        lines.extend(taken.errors.into_values());
+        taken.closing.into_iter().for_each(|mut port| port.close(&mut self.mem));
+        Ok(())
+    }
 
-/// Closes ports, which were `before`, and opens those that are wanted in their place.
-pub(super) fn exchange(
-    closing: Vec<Box<dyn Port>>,
-    wanted: &[(u16, PortSpec)],
-    before: &[(u16, PortSpec)],
-    mut mem: PacketMemory,
-) -> Exchanged {
-    close(closing, &mut mem);
-    let mut all: Vec<(u16, Opened)> = Vec::new();
-    for (number, spec) in wanted {
-        match ports::open(spec, &mem) {
-            Ok(opened) => all.push((*number, opened)),
-            Err(error) => {
-                close(all.into_iter().map(|(_, opened)| opened.port).collect(), &mut mem);
-                let again = |(number, spec): &(u16, PortSpec)| {
-                    (*number, spec.clone(), ports::open(spec, &mem))
-                };
-                let restored = before.iter().map(again).collect();
-                return Exchanged::Undone { why: format!("port {number}: {error}"), restored };
+    /// Opens what could not be opened before others were closed.
+    fn open_exchanged(&self, prepared: &mut Prepared) -> Result<(), String> {
+        for change in &mut prepared.changes {
+            if matches!(change.source, Source::Exchanged) {
+                change.source = Source::Opened(self.open(change.number, &change.spec)?);
             }
         }
+        Ok(())
     }
-    Exchanged::Done(all)
+
+    /// Opens ports again that were taken out for nothing, as far as that goes; says why all that was.
+    fn restore(
+        &mut self,
+        ports: Vec<(u16, PortSpec)>,
+        why: String,
+        known: &mut Vec<(u16, PortSpec)>,
+    ) -> String {
+        let mut why = format!("{why}; no port was changed");
+        for (number, spec) in ports {
+            if let Err(error) = self.put_back(number, spec) {
+                // The next reading of the file adds it again.
+                known.retain(|(known, _)| *known != number);
+                why = format!("{why}, but port {number} could not come back: {error}");
+            }
+        }
+        why
+    }
+
+    fn put_back(&self, number: u16, spec: PortSpec) -> Result<(), String> {
+        let opened = ports::open_spread(&spec, &self.mem, self.control.spread());
+        let source = PortSource::Opened(opened.map_err(|error| error.to_string())?);
+        let new = vec![NewPort { number, spec, source }];
+        let mut changes =
+            self.control.exchange_ports(&[], new).map_err(|error| error.to_string())?;
+        changes.added.remove(&number).unwrap_or(Ok(Vec::new())).map(drop)
+    }
+
+    /// All that is needed is open: makes the device's ports those of the file. `gone` are out already.
+    fn finish(
+        &mut self,
+        prepared: Prepared,
+        gone: &[(u16, PortSpec)],
+        mut lines: Vec<String>,
+    ) -> Result<Vec<String>, String> {
+        let Prepared { old, changes } = prepared;
+        let still = old.iter().filter(|port| !gone.contains(port));
+        let still: Vec<u16> = still.map(|(number, _)| *number).collect();
+        let (mut new, mut named) = (Vec::new(), Vec::new());
+        for Change { number, spec, source } in changes {
+            named.push((number, spec.to_string()));
+            let source = match source {
+                Source::Opened(opened) => PortSource::Opened(opened),
+                Source::Kept(from) => PortSource::Kept(from),
+                Source::Exchanged => continue,
+            };
+            new.push(NewPort { number, spec, source });
+        }
+        let made = self.control.exchange_ports(&still, new);
+        let mut made = made.map_err(|error| error.to_string())?;
+        for (number, spec) in &old {
+            lines.extend(made.errors.remove(number));
+            lines.push(format!("port {number} ({spec}) was removed"));
+        }
+        for (number, name) in named {
+            lines.push(format!("port {number} ({name}) was added"));
+            let notices = made.added.remove(&number).unwrap_or(Ok(Vec::new()));
+            lines.extend(notices.unwrap_or_else(|why| vec![why]));
+        }
+        let (mut closing, mut mem) = (made.closing, self.mem.worker());
+        // Where there are no more threads, the system closes them at the end.
+        let _ = Task::start(move || closing.iter_mut().for_each(|port| port.close(&mut mem)));
+        Ok(lines)
+    }
 }
 
-fn close(ports: Vec<Box<dyn Port>>, mem: &mut PacketMemory) {
-    for mut port in ports {
-        port.close(mem);
-    }
+fn close(opened: Opened, mem: &mut PacketMemory) {
+    let ports: Vec<Box<dyn Port>> = std::iter::once(opened.port).chain(opened.queues).collect();
+    ports.into_iter().for_each(|mut port| port.close(mem));
 }

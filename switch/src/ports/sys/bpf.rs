@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::btf::kernel_function;
 
+pub mod steer;
+
 // include/uapi/linux/bpf.h
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
@@ -329,6 +331,8 @@ impl LiveFrames {
 const LOAD_WORD: u8 = 0x61;
 const LOAD_HALF: u8 = 0x69;
 const LOAD_WIDE: u8 = 0x18;
+/// The same code without a map: a constant of eight bytes, in two instructions.
+const LOAD_DOUBLE_IMMEDIATE: u8 = 0x18;
 const STORE_HALF: u8 = 0x6b;
 const STORE_WORD_CONSTANT: u8 = 0x62;
 const STORE_DOUBLE_CONSTANT: u8 = 0x7a;

@@ -17,6 +17,8 @@ pub const LARGE_BYTES: usize = 65_536;
 /// Room for one `tpacket_auxdata` control message.
 const CONTROL_BYTES: usize = 64;
 const SOCKET_BUFFER_BYTES: libc::c_int = 16 << 20;
+/// A classic BPF instruction: so many bytes of the frame are taken.
+const FILTER_RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 /// What a receive socket is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,39 @@ pub struct RxOptions {
 /// # Errors
 /// EPERM without CAP_NET_RAW, ENODEV.
 pub fn rx_socket(index: u32, options: RxOptions) -> io::Result<OwnedFd> {
+    rx_socket_behind(index, options, &[])
+}
+
+/// A socket that receives a part of what arrives on the interface, and none that leaves by it: the sockets of a group share it by
+/// the kernel's hash of the flow (PACKET_FANOUT_HASH, `__skb_get_hash_symmetric`: addresses and ports of IPv4 and IPv6, of other protocols the
+/// EtherType). Without a group it makes one; the group comes back.
+///
+/// # Errors
+/// As [`rx_socket`]; EINVAL before Linux 5.10.
+pub fn fanout_socket(
+    index: u32,
+    options: RxOptions,
+    group: Option<u16>,
+) -> io::Result<(OwnedFd, u16)> {
+    // include/uapi/linux/if_packet.h
+    const FLAG_UNIQUE_ID: u32 = 0x2000;
+    const FLAG_IGNORE_OUTGOING: u32 = 0x4000;
+    // Until it is one of the group it would get every frame: it takes none.
+    let nothing = libc::sock_filter { code: FILTER_RETURN, jt: 0, jf: 0, k: 0 };
+    let fd = rx_socket_behind(index, options, &[nothing])?;
+    let kind = libc::PACKET_FANOUT_HASH as u32 | FLAG_IGNORE_OUTGOING;
+    let (id, flags) = group.map_or((0, FLAG_UNIQUE_ID), |group| (u32::from(group), 0));
+    set_option(&fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &(id | (kind | flags) << 16))?;
+    let group = get_option::<u32>(&fd, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16;
+    set_option(&fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0_i32)?;
+    Ok((fd, group))
+}
+
+fn rx_socket_behind(
+    index: u32,
+    options: RxOptions,
+    filter: &[libc::sock_filter],
+) -> io::Result<OwnedFd> {
     // Protocol 0: nothing is received before the socket is bound and its options are set.
     let fd = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)?;
     let on: libc::c_int = 1;
@@ -45,7 +80,10 @@ pub fn rx_socket(index: u32, options: RxOptions) -> io::Result<OwnedFd> {
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)?;
     }
     if let Some(tagged) = options.tagged {
-        attach_tag_filter(&fd, tagged)?;
+        attach_filter(&fd, &tag_filter(tagged))?;
+    }
+    if !filter.is_empty() {
+        attach_filter(&fd, filter)?;
     }
     grow(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
     let membership = libc::packet_mreq {
@@ -92,16 +130,20 @@ fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
 }
 
 /// A classic BPF program that looks at the stripped tag, which is no part of the frame's bytes.
-fn attach_tag_filter(fd: &OwnedFd, tagged: bool) -> io::Result<()> {
+fn tag_filter(tagged: bool) -> [libc::sock_filter; 4] {
     let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let present = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
     let (if_present, if_absent) = if tagged { (u32::MAX, 0) } else { (0, u32::MAX) };
-    let mut program = [
+    [
         op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, present),
         op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, 0),
         op(libc::BPF_RET | libc::BPF_K, 0, 0, if_present),
         op(libc::BPF_RET | libc::BPF_K, 0, 0, if_absent),
-    ];
+    ]
+}
+
+fn attach_filter(fd: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let mut program = program.to_vec();
     // The kernel copies the program during the call.
     let filter =
         libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };

@@ -24,6 +24,27 @@ pub fn open(name: &str) -> io::Result<File> {
     }
 }
 
+/// One queue more of a device that has, or is to have, several.
+///
+/// # Errors
+/// As [`open`]; EINVAL if it was made with one queue only, E2BIG beyond 256.
+pub fn open_queue(name: &str) -> io::Result<File> {
+    attach(name, libc::IFF_MULTI_QUEUE as libc::c_short)
+}
+
+/// Lets a program choose the queue of each frame that the host sends: its result modulo the number of queues.
+///
+/// # Errors
+/// No program for sockets.
+pub fn steer(file: &File, program: &OwnedFd) -> io::Result<()> {
+    // include/uapi/linux/if_tun.h: _IOR('T', 224, int)
+    const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0;
+    let program = program.as_raw_fd();
+    // SAFETY: the kernel reads one integer, which lives through the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETSTEERINGEBPF, &raw const program) })
+        .map(drop)
+}
+
 /// What a TAP device can do now, wherever its interface is: it may be renamed or moved to another namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapState {

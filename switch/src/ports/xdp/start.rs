@@ -1,6 +1,7 @@
 //! Bringing AF_XDP up on an interface: which mode works, and what to say if none does.
 
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -14,10 +15,18 @@ use crate::ports::sys::interface::{Interface, strips_tags};
 use crate::ports::sys::xsk::{Xsk, XskConfig};
 use crate::ports::watch::{Watch, failed};
 
+/// The program on an interface, which feeds the sockets of all queues of a port.
+pub(super) struct Program {
+    attachment: Attachment,
+    map: SocketMap,
+    /// The interface.
+    index: u32,
+    multi_buffer: bool,
+}
+
 /// A running socket with the program that feeds it. The program goes first.
 pub(super) struct Live {
-    attachment: Attachment,
-    _map: SocketMap,
+    program: Arc<Program>,
     pub(super) xsk: Xsk,
     /// Frames may span several UMEM chunks.
     pub(super) multi_buffer: bool,
@@ -26,7 +35,44 @@ pub(super) struct Live {
 impl Live {
     /// The program leaves VLAN tags before the frames.
     pub(super) fn stores_tags(&self) -> bool {
-        self.attachment.stores_tags
+        self.program.attachment.stores_tags
+    }
+}
+
+/// Which queue of its interface a port has, and what it shares with the other queues of the same port.
+pub(super) struct Queue {
+    /// The queue.
+    pub(super) number: u32,
+    /// The first queue of the port, which brings the program.
+    first: u32,
+    /// Queues of the port.
+    count: u32,
+    shared: Arc<Mutex<Option<Arc<Program>>>>,
+}
+
+impl Queue {
+    /// The queues of a port, the first one first.
+    pub(super) fn of(first: u32, count: u32) -> Vec<Queue> {
+        let shared = Arc::<Mutex<Option<Arc<Program>>>>::default();
+        let queue = |number| Queue { number, first, count, shared: Arc::clone(&shared) };
+        (first..first + count).map(queue).collect()
+    }
+
+    fn share(&self, program: Option<Arc<Program>>) {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = program;
+    }
+
+    /// The program on this interface, if it is there.
+    fn program(&self, index: u32) -> Option<Arc<Program>> {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.clone().filter(|program| program.index == index)
+    }
+
+    /// The socket is closed: the program goes with the last one.
+    pub(super) fn stop(&self) {
+        if self.number == self.first {
+            self.share(None);
+        }
     }
 }
 
@@ -43,14 +89,56 @@ const MODES: [(XdpMode, bool); 4] = [
 const BUSY_TRIES: u32 = 50;
 const BUSY_WAIT: Duration = Duration::from_millis(2);
 
-/// Starts AF_XDP in the best mode that works, and says so if that is not the native one.
+/// Starts AF_XDP on a queue, with the program if it is the first one of its port.
 ///
 /// # Errors
-/// What failed in the last mode, with the way out.
+/// What failed in the last mode, with the way out; another queue than the first waits for that one.
 pub(super) fn start(
     watch: &Watch,
     found: &Interface,
-    queue: u32,
+    queue: &Queue,
+    mem: &PacketMemory,
+    shape: &Shape,
+    entries: Entries,
+) -> Result<(Live, Vec<String>), PortError> {
+    if queue.number == queue.first {
+        let (live, notices) = start_first(watch, found, queue, mem, shape, entries)?;
+        queue.share(Some(Arc::clone(&live.program)));
+        return Ok((live, notices));
+    }
+    let at = |step| move |error| explain(watch, step, error, found);
+    let program = queue.program(found.index).ok_or_else(|| io::ErrorKind::NotFound.into());
+    let program = program.map_err(at("find the XDP program of the first queue"))?;
+    let multi_buffer = program.multi_buffer;
+    let config = config_of(found, queue, shape, entries, multi_buffer);
+    let xsk = open_patiently(mem, &config).map_err(|(step, error)| at(step)(error))?;
+    program.map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
+    Ok((Live { program, xsk, multi_buffer }, Vec::new()))
+}
+
+fn config_of(
+    found: &Interface,
+    queue: &Queue,
+    shape: &Shape,
+    entries: Entries,
+    multi_buffer: bool,
+) -> XskConfig {
+    XskConfig {
+        index: found.index,
+        queue: queue.number,
+        receive_entries: entries.receive.next_power_of_two(),
+        send_entries: entries.send.next_power_of_two(),
+        umem_chunk_bytes: shape.umem_chunk_bytes,
+        extra_headroom_bytes: shape.extra_headroom_bytes,
+        multi_buffer,
+    }
+}
+
+/// Starts it in the best mode that works, and says so if that is not the native one.
+fn start_first(
+    watch: &Watch,
+    found: &Interface,
+    queue: &Queue,
     mem: &PacketMemory,
     shape: &Shape,
     entries: Entries,
@@ -64,16 +152,8 @@ pub(super) fn start(
         if !frags && longest > shape.one_part_bytes() {
             continue;
         }
-        let config = XskConfig {
-            index: found.index,
-            queue,
-            receive_entries: entries.receive.next_power_of_two(),
-            send_entries: entries.send.next_power_of_two(),
-            umem_chunk_bytes: shape.umem_chunk_bytes,
-            extra_headroom_bytes: shape.extra_headroom_bytes,
-            multi_buffer: frags,
-        };
-        match try_mode(mem, &config, mode) {
+        let config = config_of(found, queue, shape, entries, frags);
+        match try_mode(mem, &config, queue, mode) {
             Ok(live) if !live.stores_tags() && strips_tags(watch.interface()) => {
                 return Err(tags_are_lost(watch));
             }
@@ -104,15 +184,22 @@ pub(super) fn start(
 
 type Failure = (&'static str, io::Error);
 
-fn try_mode(mem: &PacketMemory, config: &XskConfig, mode: XdpMode) -> Result<Live, Failure> {
+fn try_mode(
+    mem: &PacketMemory,
+    config: &XskConfig,
+    queue: &Queue,
+    mode: XdpMode,
+) -> Result<Live, Failure> {
     let at = |step| move |error| (step, error);
-    let XskConfig { index, queue, multi_buffer, .. } = *config;
+    let XskConfig { index, multi_buffer, .. } = *config;
     let xsk = open_patiently(mem, config)?;
-    let map = SocketMap::new(queue + 1).map_err(at("make the map of AF_XDP sockets"))?;
-    map.set(queue, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
+    let map =
+        SocketMap::new(queue.first + queue.count).map_err(at("make the map of AF_XDP sockets"))?;
+    map.set(queue.number, xsk.fd()).map_err(at("register the AF_XDP socket"))?;
     let attachment =
         attach(&map, index, mode, multi_buffer).map_err(at("attach the XDP program"))?;
-    Ok(Live { attachment, _map: map, xsk, multi_buffer })
+    let program = Arc::new(Program { attachment, map, index, multi_buffer });
+    Ok(Live { program, xsk, multi_buffer })
 }
 
 fn open_patiently(mem: &PacketMemory, config: &XskConfig) -> Result<Xsk, Failure> {

@@ -1,0 +1,264 @@
+//! Ports that come and go, on the workers that they belong to or that serve queues of them.
+//!
+//! All changes are one exchange: some ports go, others come in their place. The workers that do not own a port lose sight of it first, so that they
+//! give its owner nothing more for it; each owner takes out and puts in all of its own between two bursts; then the others see
+//! what is new. Opening and closing is done by who asks, not by the workers, whom the kernel would let wait.
+
+use std::collections::BTreeMap;
+
+use super::device::no_port;
+use super::{Control, ControlError};
+use crate::core::Core;
+use crate::live;
+use crate::ports::absent::AbsentPort;
+use crate::ports::{self, Opened, Port, PortSpec, Spread};
+use wireyard_tables::time::Time;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// A port that comes.
+pub(crate) struct NewPort {
+    pub(crate) number: u16,
+    pub(crate) spec: PortSpec,
+    pub(crate) source: PortSource,
+}
+
+/// Where it comes from.
+pub(crate) enum PortSource {
+    /// It was opened.
+    Opened(Opened),
+    /// It is the port with this number, which goes.
+    Kept(u16),
+}
+
+/// What came of an exchange.
+#[derive(Default)]
+pub(crate) struct PortChanges {
+    /// Ports that went, and their queues: to be closed.
+    pub(crate) closing: Vec<Box<dyn Port>>,
+    /// What those that went said about their last frames.
+    pub(crate) errors: BTreeMap<u16, String>,
+    /// What those that came want to be known, or why one could not come.
+    pub(crate) added: BTreeMap<u16, std::result::Result<Vec<String>, String>>,
+    /// Places of those that came, for the other workers.
+    places: BTreeMap<u16, AbsentPort>,
+}
+
+/// What a worker does with ports of its own.
+#[derive(Default)]
+struct OwnChange {
+    old: Vec<u16>,
+    new: Vec<NewPort>,
+}
+
+impl OwnChange {
+    fn make(self, core: &mut Core, now: Time) -> Result<PortChanges> {
+        let (mut changes, mut gone) = (PortChanges::default(), BTreeMap::new());
+        for number in self.old {
+            let (port, error) = core.detach_port(now, number).map_err(ControlError::Internal)?;
+            changes.errors.extend(error.map(|error| (number, error.to_string())));
+            gone.insert(number, port);
+        }
+        for NewPort { number, spec, source } in self.new {
+            let opened = match source {
+                PortSource::Opened(opened) => opened,
+                PortSource::Kept(from) => {
+                    let mut port = gone.remove(&from).ok_or_else(|| no_port(from))?;
+                    let inner = port.take_inner(core.memory()).unwrap_or(port);
+                    let (queues, notices) = (Vec::new(), Vec::new());
+                    Opened { port: ports::decorate(&spec, inner), queues, notices }
+                }
+            };
+            changes.places.insert(number, AbsentPort::like(opened.port.as_ref()));
+            let added = live::attach_opened(core, number, &spec, opened);
+            changes.added.insert(number, added);
+        }
+        changes.closing.extend(gone.into_values());
+        Ok(changes)
+    }
+}
+
+/// A queue of a port at a worker that does not own it.
+struct Queue {
+    number: u16,
+    worker: usize,
+    port: Box<dyn Port>,
+}
+
+impl Control {
+    /// How many queues a port gets that comes while the device runs, and does not say it.
+    pub(crate) fn spread(&self) -> Spread {
+        Spread { each: 1, ..Spread::of(1, self.workers()) }
+    }
+
+    /// Opens a port and adds it to the device; what the user should know about it comes back. It belongs to the worker that its number belonged
+    /// to before, or to the one with the fewest ports. With queues (`qos:`), a port that the configuration does not name has no rate
+    /// and pauses nobody.
+    ///
+    /// # Errors
+    /// [`ControlError::AlreadyExists`]: the number is taken; [`ControlError::FailedPrecondition`]: it cannot be opened.
+    pub fn add_port(&self, number: u16, spec: &PortSpec) -> Result<Vec<String>> {
+        let memory = self.ask(0, move |core, _| match core.worker_of(number) {
+            Some(_) => Err(ControlError::AlreadyExists(format!("port {number} exists already"))),
+            None => Ok(core.memory().worker()),
+        })??;
+        let failed = |error: ports::PortError| ControlError::FailedPrecondition(error.to_string());
+        let opened = ports::open_spread(spec, &memory, self.spread()).map_err(failed)?;
+        let new = NewPort { number, spec: spec.clone(), source: PortSource::Opened(opened) };
+        let mut changes = self.exchange_ports(&[], vec![new])?;
+        let added = changes.added.remove(&number).unwrap_or(Ok(Vec::new()));
+        added.map_err(ControlError::InvalidArgument)
+    }
+
+    /// The same for a port that is open, on the packet memory of the device, at worker 0: a port in memory, or of another kind that this crate
+    /// does not know.
+    ///
+    /// # Errors
+    /// As [`Control::add_port`].
+    pub fn add_open_port(&self, number: u16, port: Box<dyn Port + Send>) -> Result<()> {
+        let place = AbsentPort::like(port.as_ref());
+        let added = self.ask(0, move |core, _| core.add_port(number, port))?;
+        added.map_err(ControlError::InvalidArgument)?;
+        for worker in 1..self.workers() {
+            let place = place.clone();
+            let added = self.ask(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
+            added.map_err(ControlError::InvalidArgument)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a port out of the device and closes it: what waits for it is dropped, others lose nothing.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn remove_port(&self, number: u16) -> Result<()> {
+        let changes = self.exchange_ports(&[number], Vec::new())?;
+        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
+        changes.closing.into_iter().for_each(|mut port| port.close(&mut memory));
+        Ok(())
+    }
+
+    /// Takes ports out and puts others in.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: an old port; [`ControlError::Unavailable`].
+    pub(crate) fn exchange_ports(&self, old: &[u16], new: Vec<NewPort>) -> Result<PortChanges> {
+        let owners: BTreeMap<u16, usize> =
+            old.iter().map(|number| Ok((*number, self.owner(*number)?))).collect::<Result<_>>()?;
+        let mut own: BTreeMap<usize, OwnChange> = BTreeMap::new();
+        for (number, owner) in &owners {
+            own.entry(*owner).or_default().old.push(*number);
+        }
+        let mut queues = self.take_queues(&owners)?;
+        let (mut beside, mut owned) = (Vec::new(), self.owned()?);
+        for mut one in new {
+            let (number, mut coming) = (one.number, Vec::new());
+            let owner = match &mut one.source {
+                PortSource::Kept(from) => {
+                    coming.extend(queues.extract_if(.., |queue| queue.number == *from));
+                    *owners.get(from).ok_or_else(|| no_port(*from))?
+                }
+                PortSource::Opened(opened) => {
+                    let owner = self.owner_for(number, &mut owned)?;
+                    let worker = |n: usize| (owner + 1 + n) % self.workers();
+                    let queues = opened.queues.drain(..).enumerate();
+                    coming.extend(queues.map(|(n, port)| Queue {
+                        number,
+                        worker: worker(n),
+                        port,
+                    }));
+                    owner
+                }
+            };
+            let is_kept = matches!(one.source, PortSource::Kept(_));
+            let spec = is_kept.then(|| one.spec.clone());
+            beside.push(Beside { number, owner, spec, queues: coming });
+            own.entry(owner).or_default().new.push(one);
+        }
+        let mut all = PortChanges::default();
+        all.closing.extend(queues.into_iter().map(|queue| queue.port));
+        for (worker, change) in own {
+            let changes = self.ask(worker, move |core, now| change.make(core, now))??;
+            all.closing.extend(changes.closing);
+            all.errors.extend(changes.errors);
+            all.added.extend(changes.added);
+            all.places.extend(changes.places);
+        }
+        for one in beside {
+            self.show_to_others(one, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes these ports out of the workers that do not own them; their queues come back.
+    fn take_queues(&self, owners: &BTreeMap<u16, usize>) -> Result<Vec<Queue>> {
+        let mut queues = Vec::new();
+        for worker in 0..self.workers() {
+            let others = owners.iter().filter(|(_, owner)| **owner != worker);
+            let numbers: Vec<u16> = others.map(|(number, _)| *number).collect();
+            if numbers.is_empty() {
+                continue;
+            }
+            let take = move |core: &mut Core, now| {
+                let mut taken = Vec::new();
+                for number in numbers {
+                    let port = core.detach_queue(now, number).map_err(ControlError::Internal)?;
+                    taken.extend(port.map(|port| Queue { number, worker, port }));
+                }
+                Ok::<_, ControlError>(taken)
+            };
+            queues.extend(self.ask(worker, take)??);
+        }
+        Ok(queues)
+    }
+
+    /// Gives the workers that do not own a port their queues of it, or its place.
+    fn show_to_others(&self, one: Beside, changes: &mut PortChanges) -> Result<()> {
+        let Beside { number, owner, spec, mut queues } = one;
+        // It could not come.
+        let Some(place) = changes.places.get(&number) else {
+            changes.closing.extend(queues.into_iter().map(|queue| queue.port));
+            return Ok(());
+        };
+        for worker in (0..self.workers()).filter(|worker| *worker != owner) {
+            let queue = queues.extract_if(.., |queue| queue.worker == worker).next();
+            let (place, spec) = (place.clone(), spec.clone());
+            let added = self.ask(worker, move |core, _| match queue {
+                Some(Queue { mut port, .. }) => {
+                    if let Some(spec) = spec {
+                        let inner = port.take_inner(core.memory()).unwrap_or(port);
+                        port = ports::decorate(&spec, inner);
+                    }
+                    core.add_queue(number, owner as u8, port)
+                }
+                None => core.add_elsewhere(number, owner as u8, place),
+            })?;
+            added.map_err(ControlError::InvalidArgument)?;
+        }
+        Ok(())
+    }
+
+    /// Ports of each worker.
+    fn owned(&self) -> Result<Vec<usize>> {
+        let count = |core: &mut Core, _| core.owned_ports();
+        (0..self.workers()).map(|worker| self.ask(worker, count)).collect()
+    }
+
+    /// The worker that a port shall belong to which comes: `owned` are the ports that each worker has.
+    fn owner_for(&self, number: u16, owned: &mut [usize]) -> Result<usize> {
+        let former = self.ask(0, move |core, _| core.former_worker_of(number))?;
+        let fewest = owned.iter().enumerate().min_by_key(|(_, ports)| **ports);
+        let owner = former.or(fewest.map(|(worker, _)| worker)).unwrap_or(0);
+        owned[owner] += 1;
+        Ok(owner)
+    }
+}
+
+/// What the workers see of a port that do not own it.
+struct Beside {
+    number: u16,
+    owner: usize,
+    /// Of a port that was open before: what its cable shall be.
+    spec: Option<PortSpec>,
+    queues: Vec<Queue>,
+}

@@ -1,0 +1,177 @@
+//! Ports that several workers serve: what is received on a queue of a port that belongs to another worker.
+//!
+//! A port belongs to one worker, its owner, with its accounts, its pauses, its queues in the traffic manager and its shaper. Other workers may
+//! have a receive queue and a transmit queue of the link; a frame does ingress where it was received.
+//!
+//! With queues (`qos:`) what ingress let through goes to the owner of its ingress port, through a ring of its own, and the owner goes on as if
+//! it had received it: class, copies, another pass, the charge of the priority group, the queue. PAUSE and PFC frames go there
+//! too. So every account and every pause has one place. At most [`RING`] frames of each other worker are received and not charged yet; what
+//! ingress dropped or punted ends where it was received.
+//!
+//! Without queues nothing is charged: the worker goes on by itself, and sends by its own transmit queue of the egress port, where it has one.
+//!
+//! The order inside a flow is that of its receive queue: whoever spreads frames over queues (the kernel, the card, the sender) takes the same
+//! one for a flow, and from there on all frames of it take the same rings.
+
+use rtrb::PushError;
+use wireyard_pipeline::exec::{Decision, Descriptor, Intrinsic};
+use wireyard_pipeline::trace::TraceSink;
+
+use super::Core;
+use super::dispatch::Pass;
+use super::handover::{Mesh, Peer, TAKE_MAX};
+use crate::ports::{Port, RxFrame};
+use crate::stats::DeviceReason;
+use crate::tm::Terms;
+
+/// Frames in a ring to the owner of their port.
+pub(super) const RING: usize = 512;
+
+/// What a worker received on a queue of another worker's port.
+pub(super) enum Served {
+    /// A packet that did ingress, and what ingress decided.
+    Packet {
+        packet: Descriptor,
+        intrinsic: Intrinsic,
+        /// Bytes missing from a cut record; the number in the descriptor is of the sender.
+        missing: u32,
+    },
+    /// A PAUSE or PFC frame.
+    MacControl { port: u16, frame: RxFrame },
+}
+
+impl Served {
+    /// The port that it came in by.
+    pub(super) fn ingress_port(&self) -> u16 {
+        match self {
+            Served::Packet { packet, .. } => packet.ingress_port,
+            Served::MacControl { port, .. } => *port,
+        }
+    }
+}
+
+impl Core {
+    /// Adds a queue of a port that belongs to another worker: frames of it are received, and without `qos:` sent, by this worker.
+    ///
+    /// # Errors
+    /// As [`Core::add_port`].
+    pub fn add_queue(
+        &mut self,
+        number: u16,
+        worker: u8,
+        queue: Box<dyn Port>,
+    ) -> Result<(), String> {
+        self.add_port(number, queue)?;
+        if let Some(slot) = self.ports.find(number) {
+            self.ports[slot].worker = Some(worker);
+            self.ports[slot].has_queue = true;
+        }
+        Ok(())
+    }
+
+    /// Who has the accounts of a slot's port, where that is another worker.
+    #[inline]
+    pub(super) fn owner_elsewhere(&self, slot: usize) -> Option<u8> {
+        self.ports[slot].worker.filter(|_| self.manager.configured)
+    }
+
+    /// Ingress of the burst, and its packets to the owner of the port that they came in by.
+    pub(super) fn ingress_for(&mut self, owner: u8, trace: Option<&mut dyn TraceSink>) {
+        let packets = self.ingress.burst.len();
+        if packets == 0 {
+            return;
+        }
+        let (mut burst, mut meta) = self.take_burst();
+        self.ingress(Pass::First { last: false }, &mut burst, &mut meta[..packets], trace);
+        for (packet, intrinsic) in burst.drain(..).zip(&mut meta) {
+            self.give_to_owner(owner, packet, std::mem::take(intrinsic));
+        }
+        self.after_pass();
+        (self.ingress.burst, self.ingress.meta) = (burst, meta);
+    }
+
+    fn give_to_owner(&mut self, owner: u8, packet: Descriptor, intrinsic: Intrinsic) {
+        if intrinsic.original.is_none() {
+            match Decision::of(&intrinsic) {
+                Decision::Drop(reason) => return self.drop_for(packet, reason),
+                Decision::Punt(reason) => return self.punt_for(packet, reason),
+                _ => {}
+            }
+        }
+        // Whatever becomes of it there: its program is there for so long.
+        self.will_leave(&packet, 1);
+        let missing = self.ingress.cuts.wire_len(&packet).wrapping_sub(packet.len);
+        let served = Served::Packet { packet, intrinsic, missing };
+        if let Err(Served::Packet { packet, mut intrinsic, .. }) = self.push_served(owner, served) {
+            intrinsic.original.take().into_iter().for_each(|buf| self.mem.free(buf));
+            self.will_not_leave(&packet);
+            let reason = DeviceReason::WorkerBusy.index();
+            match Decision::of(&intrinsic) {
+                Decision::Drop(_) | Decision::Punt(_) | Decision::Resubmit => {
+                    self.drop_packet(packet, reason);
+                }
+                _ => self.refuse(packet, reason),
+            }
+        }
+    }
+
+    /// A PAUSE or PFC frame, to the worker whose queues it stops.
+    pub(super) fn mac_control_for(&mut self, owner: u8, slot: usize, frame: RxFrame) {
+        let port = self.ports[slot].number;
+        let served = Served::MacControl { port, frame };
+        if let Err(Served::MacControl { frame, .. }) = self.push_served(owner, served) {
+            self.mem.free(frame.buf);
+            self.ports[slot].ledger.drop(DeviceReason::WorkerBusy.index());
+        }
+    }
+
+    /// Nothing is received unless there is room for a burst ([`Mesh::is_crowded`]).
+    fn push_served(&mut self, owner: u8, served: Served) -> Result<(), Served> {
+        let Some(mesh) = &mut self.mesh else { return Err(served) };
+        let Some(peer) = mesh.peer(owner) else { return Err(served) };
+        peer.served.push(served).map_err(|PushError::Full(served)| served)?;
+        mesh.wake(owner);
+        Ok(())
+    }
+
+    /// Takes what another worker received on queues of this worker's ports, while there is room for what becomes of it. Returns the
+    /// number of frames.
+    pub(super) fn take_served(&mut self, worker: u8) -> usize {
+        for taken in 0..TAKE_MAX {
+            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::is_crowded);
+            if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
+                return taken;
+            }
+            let Some(served) = self.pop(worker, |peer: &mut Peer| peer.received.pop().ok()) else {
+                return taken;
+            };
+            match served {
+                Served::Packet { packet, intrinsic, missing } => {
+                    self.go_on_with(packet, intrinsic, missing);
+                }
+                Served::MacControl { port, frame } => match self.ports.find(port) {
+                    Some(slot) => self.mac_control_received(slot, frame),
+                    None => {
+                        self.mem.free(frame.buf);
+                        self.ports.book_drop(port, DeviceReason::PortRemoved.index());
+                    }
+                },
+            }
+        }
+        TAKE_MAX
+    }
+
+    /// Does what ingress at another worker decided.
+    fn go_on_with(&mut self, mut packet: Descriptor, mut intrinsic: Intrinsic, missing: u32) {
+        let generation = packet.generation;
+        self.executor.join(generation);
+        packet.cut = self.ingress.cuts.number(missing);
+        let from = self.ports.find(packet.ingress_port);
+        self.manager.classify(from, &mut packet, &intrinsic);
+        // It is not the last of its instant, so it does not depart here.
+        self.after_ingress(&mut packet, &mut intrinsic, Terms::default());
+        if let Some(generation) = self.executor.generation(generation) {
+            generation.gone(1);
+        }
+    }
+}
