@@ -80,6 +80,7 @@
 //! ```
 
 pub mod ast;
+pub mod bmv2;
 pub mod check;
 pub mod decode;
 pub mod diag;

@@ -58,6 +58,28 @@ pub fn check(
     (report.counts().0 == before).then_some(Checked(checked))
 }
 
+/// The same of P4 text in pieces that other text was made into, each with its place there, behind the declarations of an architecture.
+pub(crate) fn check_pieces(
+    architecture: &str,
+    pieces: &[(String, SourceSpan)],
+    sources: &mut dyn Sources,
+    report: &mut Diagnostics,
+) -> Option<Checked> {
+    let before = report.counts().0;
+    let place = pieces.first()?.1;
+    let (declarations, text) = sources.include(architecture, true, place, report)?;
+    let mut tokens = preprocess::Preprocessor::new(sources, report, &[]).run(declarations, &text);
+    let end = tokens.pop();
+    for (text, span) in pieces {
+        let placed = |token: lex::Token| lex::Token { span: *span, ..token };
+        tokens.extend(lex::tokens(place.file, text, report).into_iter().map(placed));
+    }
+    tokens.extend(end.map(|token| lex::Token { span: place, ..token }));
+    let tree = parse::program(tokens, report);
+    let checked = types::check(tree, report);
+    (report.counts().0 == before).then_some(Checked(checked))
+}
+
 /// What P4Info lists of a program; `None` for an architecture without P4Runtime.
 pub fn info(checked: &Checked) -> Option<info::Info> {
     info::info(&checked.0)

@@ -90,9 +90,31 @@ pub fn parse_program(path: &Path, loader: &Loader) -> Result<Parsed, Rejected> {
     if p4::is_p4(path) {
         return p4::program(path, loader);
     }
+    let bytes = match loader.read(path, CONFIG_BYTES_MAX) {
+        Ok(bytes) if p4::is_bmv2(&bytes) => {
+            return p4::bmv2(path, Ok(bytes), loader, None);
+        }
+        Ok(bytes) if bytes.len() as u64 > PROGRAM_BYTES_MAX => {
+            Err(ReadError::TooLarge(PROGRAM_BYTES_MAX))
+        }
+        Err(ReadError::TooLarge(_)) => Err(ReadError::TooLarge(PROGRAM_BYTES_MAX)),
+        read => read,
+    };
     let mut reading = include::Reading::new(path, loader);
-    reading.program(path);
+    reading.program(path, bytes);
     reading.finish()
+}
+
+/// Reads the JSON that p4c makes for bmv2, with the P4Info that came with it, if one did.
+///
+/// # Errors
+/// Everything that is wrong with it, with its places.
+pub fn parse_bmv2(
+    path: &Path,
+    loader: &Loader,
+    described: Option<&crate::p4info::Info>,
+) -> Result<Parsed, Rejected> {
+    p4::bmv2(path, loader.read(path, CONFIG_BYTES_MAX), loader, described)
 }
 
 /// What P4Info lists of a P4-16 program; `None` for one without a `main` of v1model or PSA.

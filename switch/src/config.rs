@@ -203,7 +203,7 @@ pub(crate) fn is_macro_name(name: &str) -> bool {
 }
 
 /// `defines:`, the macros of a program in P4.
-fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, String)> {
+pub(crate) fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(String, String)> {
     let list = decoder.named(node, "the macros", |decoder, _, node| {
         Some(decoder.scalar(node, "the value of a macro")?.text.to_owned())
     });

@@ -1,6 +1,6 @@
 //! Every bad program under `data/errors` says exactly what its `.stderr` file holds.
 //!
-//! `NAME.yaml` or `NAME.p4` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
+//! `NAME.yaml`, `NAME.p4` or `NAME.json` is the program, `NAME.entries.yaml` its entries if there are any, `NAME.stderr` the
 //! rendering. `BLESS=1 cargo test -p wireyard-tests errors` writes the renderings anew: read the
 //! difference before you commit it. A file that begins with `lab:` is a scenario, with
 //! `rate_control:` a rate control.
@@ -24,7 +24,7 @@ fn programs() -> Vec<PathBuf> {
     paths.retain(|path| {
         let name = path.to_string_lossy();
         let is_program = name.ends_with(".yaml") && !name.ends_with(".entries.yaml");
-        path.is_file() && (is_program || name.ends_with(".p4"))
+        path.is_file() && (is_program || name.ends_with(".p4") || name.ends_with(".json"))
     });
     paths.sort();
     paths
@@ -103,7 +103,8 @@ fn every_rendering_has_its_program() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "stderr") {
             let has = |extension: &str| path.with_extension(extension).exists();
-            assert!(has("yaml") || has("p4"), "{} is left over", path.display());
+            let is_there = has("yaml") || has("p4") || has("json");
+            assert!(is_there, "{} is left over", path.display());
         }
     }
 }

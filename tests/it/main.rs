@@ -1,4 +1,5 @@
 //! Integration tests of the whole product.
+mod bmv2;
 mod budget;
 mod captures;
 mod changeover;
@@ -18,6 +19,7 @@ mod emitted;
 mod engines;
 mod entry_counters;
 mod errors;
+mod exercises;
 mod faults;
 mod first_hour;
 mod forms;

@@ -535,6 +535,16 @@ fn p4runtime_shell_steers_the_switch() {
 }
 
 #[test]
+fn finsy_pushes_json_of_bmv2_and_steers_it() {
+    session("finsy", "finsy_bmv2", "tests/data/bmv2/state.json", &[]);
+}
+
+#[test]
+fn p4runtime_shell_pushes_json_of_bmv2_and_steers_it() {
+    session("shell", "shell_bmv2", "tests/data/bmv2/ways.json", &[]);
+}
+
+#[test]
 fn finsy_with_a_p4info_of_its_own_and_gnmi() {
     session("finsy", "finsy_own_info", "tests/data/p4runtime/basic.yaml", &["--gnmi"]);
 }

@@ -92,6 +92,7 @@ codes! {
     P4_PREPROCESSOR = "E0023", "a preprocessor line that cannot be followed";
     P4_TYPE = "E0024", "P4 types that do not fit";
     P4_UNSUPPORTED = "E0025", "something of P4 that is not supported";
+    BMV2_JSON = "E0026", "JSON of bmv2 that cannot be read";
     UNKNOWN = "E0100", "a name that is not declared";
     TWICE = "E0101", "something declared or listed twice";
     RESERVED = "E0102", "a word of the language used as a name";

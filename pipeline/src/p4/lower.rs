@@ -92,6 +92,8 @@ struct Lower<'a> {
     tables: HashMap<String, String>,
     /// Statements in front of the application of a table, by its name: what computes its keys.
     computed_keys: HashMap<String, Vec<ast::Stmt>>,
+    /// Tables with an action profile that has no selector: the full name of the profile, the table.
+    profiles: Vec<(String, String)>,
     controls: HashMap<String, control::Applied>,
     errors: BTreeMap<Rc<str>, String>,
     /// States of the parser, and the one that is being made.
@@ -168,6 +170,7 @@ fn round(
         actions: HashMap::new(),
         tables: HashMap::new(),
         computed_keys: HashMap::new(),
+        profiles: Vec::new(),
         controls: HashMap::new(),
         errors: BTreeMap::new(),
         states: Vec::new(),
@@ -191,6 +194,7 @@ fn round(
     };
     lower.unit.name = Some(ast::Sp::new(names::plain(name), span));
     let is_whole = lower.main().is_some();
+    lower.shared_profiles();
     (is_whole.then_some(lower.unit), lower.wanted)
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::decode::Decoder;
-use super::load::{Loader, PROGRAM_BYTES_MAX, ReadError};
+use super::load::{Loader, ReadError};
 use super::{FILES_MAX, INCLUDE_LEVELS_MAX, Parsed, Searched, program, yaml};
 use crate::ast::{Name, Unit};
 use crate::diag::{Diagnostic, Diagnostics, Files, Rejected, codes};
@@ -42,10 +42,8 @@ impl<'l> Reading<'l> {
         Ok(Parsed { units, files, searched: Searched::default(), embedded: loader.embedded })
     }
 
-    pub(super) fn program(&mut self, path: &Path) {
-        let name = path.display().to_string();
-        let bytes = self.loader.read(path, PROGRAM_BYTES_MAX);
-        self.file(name, bytes, None, None);
+    pub(super) fn program(&mut self, path: &Path, bytes: Result<Vec<u8>, ReadError>) {
+        self.file(path.display().to_string(), bytes, None, None);
     }
 
     /// Reads one file, then what it includes.

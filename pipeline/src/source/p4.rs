@@ -1,4 +1,4 @@
-//! Programs in P4-16: finds their files and hands them to [`crate::p4`].
+//! Programs in P4-16, and in what p4c makes of them for bmv2: finds their files and hands them to [`crate::p4`] and [`crate::bmv2`].
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use crate::diag::{Diagnostics, Files, Rejected, codes};
 use crate::ids::FileId;
 use crate::ir::{SourceFile, SourceSpan};
 use crate::p4;
+use crate::p4info::Info;
 
 /// Most files of a P4 program.
 const FILES_MAX: usize = 256;
@@ -105,6 +106,38 @@ pub(super) fn check(
     match checked {
         Some(checked) => Ok((checked, reader.files, report)),
         None => Err(Rejected { diagnostics: report, files: reader.files }),
+    }
+}
+
+/// True for a file that is the JSON of bmv2.
+pub(super) fn is_bmv2(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(crate::bmv2::is_bmv2)
+}
+
+/// Reads the JSON of bmv2 into the tree that YAML makes.
+pub(super) fn bmv2(
+    path: &Path,
+    bytes: Result<Vec<u8>, ReadError>,
+    loader: &Loader,
+    described: Option<&Info>,
+) -> Result<Parsed, Rejected> {
+    let mut report = Diagnostics::new();
+    let mut reader = Reader { loader, files: Files::new() };
+    let name = path.display().to_string();
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = stem.unwrap_or_default();
+    let unit = text(&name, bytes, None, &mut reader.files, &mut report).and_then(|text| {
+        let file = reader.files.push(SourceFile { name, text: text.clone() });
+        let named = crate::bmv2::Named { file, text: &text, name: &stem };
+        crate::bmv2::program(named, described, &mut reader, &mut report)
+    });
+    let Reader { files, .. } = reader;
+    match unit {
+        Some(unit) => {
+            let searched = Searched::default();
+            Ok(Parsed { units: vec![unit], files, searched, embedded: loader.embedded })
+        }
+        None => Err(Rejected { diagnostics: report, files }),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use prost::Message;
 use wireyard_pipeline::ast::print::units_with_places;
+use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::source::{Loader, Parsed, p4_info};
 
@@ -61,9 +62,12 @@ pub(super) fn pack(args: &PackArgs) -> Status {
 
 /// A program in P4 as YAML. It is checked first: what is printed can be run.
 pub(super) fn convert(args: &ConvertArgs) -> Status {
-    if !is_p4(&args.program) {
+    let is_json = || std::fs::read_to_string(&args.program).is_ok_and(|text| is_bmv2(&text));
+    if !is_p4(&args.program) && !is_json() {
         let path = args.program.display();
-        complain(&format!("{path} is not a program in P4: convert reads NAME.p4 and writes YAML"));
+        complain(&format!(
+            "{path} is not a program in P4: convert reads NAME.p4, or the JSON that p4c makes of it for bmv2, and writes YAML"
+        ));
         return Status::Wrong;
     }
     let place = Place {

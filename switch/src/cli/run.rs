@@ -159,7 +159,7 @@ fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
             program::from_text("no_program.yaml", text).map(Some).map_err(rejected)
         }
         Start::Packed(blob) => {
-            let parsed = pack::unpack(blob).map_err(|error| error.to_string())?;
+            let parsed = pack::unpack(blob, None).map_err(|error| error.to_string())?;
             program::without_entries(parsed).map(Some).map_err(rejected)
         }
     }

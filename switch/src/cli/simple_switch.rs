@@ -119,8 +119,11 @@ fn start(args: &SimpleSwitchArgs, program: Option<&Path>) -> Result<Start, Strin
         return Ok(Start::Program);
     }
     let blob = std::fs::read(path).map_err(|error| format!("{name}: {error}"))?;
+    if pack::is_json(&blob) {
+        return Ok(Start::Program);
+    }
     // What is wrong in it is reported where it is loaded.
-    match pack::unpack(&blob) {
+    match pack::unpack(&blob, None) {
         Err(why @ (pack::PackError::NotPacked | pack::PackError::Json)) => {
             Err(format!("{name}: {why}; or name the P4 source itself"))
         }

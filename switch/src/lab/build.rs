@@ -18,7 +18,7 @@ use super::memory;
 use super::partition::Layout;
 use super::queues::switch_qos;
 use super::routes::{LINKS, Routes, Target};
-use super::scenario::{Scenario, Transport};
+use super::scenario::{Scenario, SwitchSetup, Transport};
 use super::tap::Tap;
 use crate::core::Core;
 use crate::host::GateId;
@@ -134,7 +134,8 @@ pub(super) fn with_entries(base: &Loaded, switch: &str, text: &str) -> Result<Lo
 }
 
 fn load_program(scenario: &Scenario) -> Result<Loaded, String> {
-    program(scenario.switch.program.as_deref(), "rocev2_lossless", scenario.max_state)
+    let SwitchSetup { program: path, defines, .. } = &scenario.switch;
+    program(path.as_deref(), "rocev2_lossless", scenario.max_state, defines)
         .map_err(|rejected| rejected.to_string())
 }
 
@@ -143,12 +144,15 @@ pub(super) fn program(
     path: Option<&Path>,
     inside: &str,
     max_state: Option<u64>,
+    defines: &[(String, String)],
 ) -> Result<Loaded, Rejected> {
     match (path, program::embedded(inside)) {
         (None, Some(loaded)) => loaded,
         (path, _) => {
             let program = path.unwrap_or(Path::new(inside)).to_owned();
-            program::load(&Place { program, no_entries: true, max_state, ..Place::default() })
+            let defines = defines.to_vec();
+            let place = Place { program, defines, no_entries: true, max_state, ..Place::default() };
+            program::load(&place)
         }
     }
 }

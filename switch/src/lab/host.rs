@@ -168,7 +168,8 @@ impl Adapters {
         match self.0.entry(setup.program.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
-                let loaded = super::build::program(setup.program.as_deref(), "roce_nic", max_state);
+                let loaded =
+                    super::build::program(setup.program.as_deref(), "roce_nic", max_state, &[]);
                 Ok(place.insert(loaded.map_err(|rejected| rejected.to_string())?))
             }
         }

@@ -78,6 +78,8 @@ impl Transport {
 pub struct SwitchSetup {
     /// Folder or file of its program; the `rocev2_lossless` inside the binary when absent.
     pub program: Option<PathBuf>,
+    /// Macros of a program in P4, name and value.
+    pub defines: Vec<(String, String)>,
     /// Its queues.
     pub qos: QosConfig,
     /// Where they are written, or the links that they contradict.

@@ -33,7 +33,8 @@ fn loses(one: &ObjectFate) -> bool {
 /// Nothing has changed.
 pub fn swap(device: &Device, request: &wire::SwapRequest) -> Result<Value, ControlError> {
     let invalid = |text: String| ControlError::InvalidArgument(text);
-    let parsed = pack::unpack(&request.program).map_err(|error| invalid(error.to_string()))?;
+    let parsed =
+        pack::unpack(&request.program, None).map_err(|error| invalid(error.to_string()))?;
     let mut loaded = program::without_entries(parsed)
         .map_err(|rejected| invalid(pack::PackError::Rejected(Box::new(rejected)).to_string()))?;
     if !request.entries.is_empty() {

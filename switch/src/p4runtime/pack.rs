@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
+use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::diag::Rejected;
-use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, Searched, parse_program};
+use wireyard_pipeline::source::{FILES_MAX, Loader, Parsed, Searched, parse_bmv2, parse_program};
 
+use super::described;
+use super::proto::p4::config::v1::P4Info;
 use super::proto::wireyard::v1::PackedProgram;
 use crate::library::LIBRARIES;
 
@@ -32,9 +35,9 @@ pub enum PackError {
         "the device configuration is no packed program; make one with `wireyard pack PROGRAM -o FILE`"
     )]
     NotPacked,
-    /// It is what p4c makes for bmv2.
+    /// It is JSON, and not that of bmv2.
     #[error(
-        "the device configuration is the JSON of bmv2, which this switch does not read; make one of the P4 source with `wireyard pack X.p4 -o FILE`"
+        "the device configuration is JSON, and no program for bmv2: those that p4c makes have `header_types`, `parsers` and `pipelines`"
     )]
     Json,
     /// It is of another version.
@@ -55,6 +58,10 @@ pub fn pack(parsed: &Parsed) -> Vec<u8> {
     let mut files = parsed.files.iter();
     let first = files.next();
     let program = first.map(|file| file.text.clone()).unwrap_or_default();
+    if is_bmv2(&program) {
+        // It includes nothing: it is its own blob.
+        return program.into_bytes();
+    }
     if let Some(file) = first.filter(|file| is_p4(&file.name)) {
         // What the binary has itself is read from there again.
         let included = files.filter(|file| !file.name.starts_with(EMBEDDED_P4));
@@ -80,23 +87,21 @@ fn is_p4(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("p4"))
 }
 
-/// Reads a packed program; [`wireyard_pipeline::check::compile_within`] comes next.
+/// Reads a packed program, or the JSON that p4c makes for bmv2; [`wireyard_pipeline::check::compile_within`] comes next. `given` is the
+/// P4Info that came with it: that of a program for bmv2 is as it says.
 ///
 /// # Errors
 /// It is none, or cannot be read.
-pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
-    let packed = match packed(blob) {
-        Some(packed) => packed,
-        None => {
-            // bmv2's controllers wrap what they push.
-            let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
-            let inner = wrapped.as_deref().unwrap_or_default();
-            if [blob, inner].iter().any(|bytes| bytes.trim_ascii_start().starts_with(b"{")) {
-                return Err(PackError::Json);
-            }
-            packed(inner).ok_or(PackError::NotPacked)?
+pub fn unpack(blob: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
+    // bmv2's controllers wrap what they push.
+    let wrapped = P4DeviceConfig::decode(blob).map(|config| config.device_data);
+    let inner = wrapped.unwrap_or_default();
+    for bytes in [blob, &inner] {
+        if bytes.trim_ascii_start().starts_with(b"{") {
+            return json(bytes, given);
         }
-    };
+    }
+    let packed = packed(blob).or_else(|| packed(&inner)).ok_or(PackError::NotPacked)?;
     if packed.format == FORMAT_P4 && is_p4(&packed.path) {
         return unpack_p4(packed);
     }
@@ -110,6 +115,26 @@ pub fn unpack(blob: &[u8]) -> Result<Parsed, PackError> {
     let files = packed.libraries.into_iter().map(library);
     let loader = Loader::in_memory(files.chain([(PROGRAM.into(), packed.program)]), LIBRARIES);
     parse_program(Path::new(PROGRAM), &loader).map_err(|why| PackError::Rejected(Box::new(why)))
+}
+
+/// Whether a blob is the JSON of a program for bmv2, bare or wrapped.
+pub fn is_json(blob: &[u8]) -> bool {
+    let inner = P4DeviceConfig::decode(blob).map(|config| config.device_data);
+    let is_json = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(is_bmv2);
+    is_json(blob) || inner.is_ok_and(|inner| is_json(&inner))
+}
+
+/// Where the JSON lies, for messages.
+const JSON: &str = "device_config.json";
+
+fn json(bytes: &[u8], given: Option<&P4Info>) -> Result<Parsed, PackError> {
+    if !std::str::from_utf8(bytes).is_ok_and(is_bmv2) {
+        return Err(PackError::Json);
+    }
+    let loader = Loader::in_memory([(JSON, bytes)], LIBRARIES);
+    let given = given.filter(|given| **given != P4Info::default()).map(described::info);
+    parse_bmv2(Path::new(JSON), &loader, given.as_ref())
+        .map_err(|why| PackError::Rejected(Box::new(why)))
 }
 
 /// The message, if this is one.
@@ -158,7 +183,7 @@ mod tests {
         let parsed = parsed.unwrap();
         let blob = pack(&parsed);
         assert_eq!(blob, pack(&parsed), "the same program gives the same bytes");
-        let unpacked = unpack(&blob).unwrap();
+        let unpacked = unpack(&blob, None).unwrap();
         assert_eq!(unpacked.units.len(), 2);
         assert_eq!(unpacked.files.iter().nth(1).unwrap().text, files[1].1);
     }
@@ -189,7 +214,7 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
             .with_defines(defines)
             .with_folders(vec!["inc".into()]);
         let parsed = parse_program(Path::new("p/main.p4"), &loader).unwrap();
-        let unpacked = unpack(&pack(&parsed)).unwrap();
+        let unpacked = unpack(&pack(&parsed), None).unwrap();
         assert_eq!(print::units(&unpacked.units), print::units(&parsed.units));
         let origin = |parsed: &Parsed| parsed.units[0].origin.clone().expect("names of P4");
         assert_eq!(origin(&unpacked), origin(&parsed));
@@ -197,11 +222,13 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
 
     #[test]
     fn what_is_no_packed_program_is_refused_with_the_reason() {
-        assert!(matches!(unpack(b""), Err(PackError::NotPacked)));
-        assert!(matches!(unpack(b"\xff\xff"), Err(PackError::NotPacked)));
-        assert!(matches!(unpack(b" {\"header_types\": []}"), Err(PackError::Json)));
+        assert!(matches!(unpack(b"", None), Err(PackError::NotPacked)));
+        assert!(matches!(unpack(b"\xff\xff", None), Err(PackError::NotPacked)));
+        assert!(matches!(unpack(b" {\"header_types\": []}", None), Err(PackError::Json)));
+        let json = br#"{"header_types": [], "parsers": [], "pipelines": []}"#;
+        assert!(is_json(json) && matches!(unpack(json, None), Err(PackError::Rejected(_))));
         let wrap = |bytes: &[u8]| P4DeviceConfig { device_data: bytes.to_vec() }.encode_to_vec();
-        assert!(matches!(unpack(&wrap(b"{}")), Err(PackError::Json)));
+        assert!(matches!(unpack(&wrap(b"{}"), None), Err(PackError::Json)));
         let small = PackedProgram {
             format: 1,
             program: "pipeline: small\ningress: [ drop ]\n".into(),
@@ -209,12 +236,12 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
         };
         // `reassign` of the wrapper looks like a format.
         let wrapped = [&[8, 1][..], &wrap(&small.encode_to_vec())].concat();
-        assert_eq!(unpack(&wrapped).unwrap().units.len(), 1);
+        assert_eq!(unpack(&wrapped, None).unwrap().units.len(), 1);
         let later = PackedProgram { format: 3, program: "x".into(), ..Default::default() };
-        assert!(matches!(unpack(&later.encode_to_vec()), Err(PackError::Format(3))));
+        assert!(matches!(unpack(&later.encode_to_vec(), None), Err(PackError::Format(3))));
         let wrong =
             PackedProgram { format: 1, program: "pipeline: [".into(), ..Default::default() };
-        let why = unpack(&wrong.encode_to_vec()).unwrap_err().to_string();
+        let why = unpack(&wrong.encode_to_vec(), None).unwrap_err().to_string();
         assert!(why.contains("program.yaml:1"), "{why}");
     }
 }

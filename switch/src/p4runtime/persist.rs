@@ -114,7 +114,7 @@ pub fn all(
     anew: bool,
 ) -> (Vec<crate::control::Change>, u8) {
     let record = Record { control, schema: &pipeline.schema };
-    let mut changes = vec![record::running(&pipeline.blob, pipeline.cookie)];
+    let mut changes = record::running(pipeline).to_vec();
     changes.extend(record.everything());
     let replaced = if anew { Replaced::Everything } else { Replaced::AllButArrays };
     (changes, replaced as u8)

@@ -77,7 +77,8 @@ pub fn set(device: &Device, request: p4::SetForwardingPipelineConfigRequest) -> 
 /// Compiles a pushed program and compares its P4Info with the one that came with it.
 fn check(config: p4::ForwardingPipelineConfig) -> Result<Saved> {
     let invalid = |text: String| ControlError::InvalidArgument(text);
-    let parsed = pack::unpack(&config.p4_device_config).map_err(|e| invalid(e.to_string()))?;
+    let parsed = pack::unpack(&config.p4_device_config, config.p4info.as_ref())
+        .map_err(|e| invalid(e.to_string()))?;
     let loaded = program::without_entries(parsed)
         .map_err(|rejected| invalid(PackError::Rejected(Box::new(rejected)).to_string()))?;
     let schema = Arc::new(Schema::of(loaded.program.clone()));

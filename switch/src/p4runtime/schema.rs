@@ -131,7 +131,7 @@ impl Schema {
     /// The table with this action profile.
     ///
     /// # Errors
-    /// Also [`ControlError::Unimplemented`]: a profile of P4 without a selector, or of several tables.
+    /// Also [`ControlError::Unimplemented`]: a profile of several tables, or of one with entries of the program.
     pub fn profile(&self, id: u32) -> Result<TableId> {
         let tables = self.ids.profiles.iter().filter(|one| **one == id && id != 0).count();
         let preamble = |one: &super::proto::p4::config::v1::ActionProfile| one.preamble.clone();
@@ -139,13 +139,31 @@ impl Schema {
         let name = listed.find(|preamble| preamble.id == id).map(|preamble| preamble.name);
         match (tables, name) {
             (0, Some(name)) => Err(ControlError::Unimplemented(format!(
-                "action profile {name} has no selector: entries of its table have their actions themselves"
+                "action profile {name} is of no table, of several, or of one with entries of the program: entries have their actions themselves"
             ))),
             (2.., name) => Err(ControlError::Unimplemented(format!(
                 "action profile {} belongs to {tables} tables: a profile of this switch belongs to one",
                 name.unwrap_or_default()
             ))),
             _ => self.find(&self.profiles, id, "action profile"),
+        }
+    }
+
+    /// Whether an action profile has groups.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`]: it has members only.
+    pub fn check_groups(&self, table: TableId) -> Result<()> {
+        let id = self.ids.profiles[table.index()];
+        let is_it = |one: &&super::proto::p4::config::v1::ActionProfile| {
+            one.preamble.as_ref().is_some_and(|preamble| preamble.id == id)
+        };
+        match self.info.action_profiles.iter().find(is_it) {
+            Some(profile) if !profile.with_selector => Err(ControlError::InvalidArgument(format!(
+                "the action profile of table {} has no selector, so it has members and no groups",
+                self.declared(table).name
+            ))),
+            _ => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::script::{
     CompareOp, Comparison, CounterName, EntryText, PatternBytes, Statement, TestPort,
 };
+use crate::config::is_macro_name;
 use wireyard_tables::time::Span;
 
 const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, \
@@ -10,7 +11,7 @@ const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, 
      register_read, meter_set_rates, meter_array_set_rates, meter_get_rates, mirroring_get, \
      mc_mgrp_create, mc_node_create, \
      mc_node_associate, mirroring_add, mirroring_add_mc, check_counter, check_drops, check_punts, \
-     check_parser_errors, check_register, check_entries, program, config, entries, ports, link";
+     check_parser_errors, check_register, check_entries, program, define, config, entries, ports, link";
 
 type Parsed<T> = Result<T, String>;
 
@@ -38,6 +39,13 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
         },
         "config" => Ok(Statement::Config(one_word(rest, "a file")?)),
         "program" => Ok(Statement::Program(one_word(rest, "a file")?)),
+        "define" => {
+            let (name, value) = rest.split_once('=').unwrap_or((rest, "1"));
+            if !is_macro_name(name.trim()) {
+                return Err(format!("define: `{}` is no name of a macro", name.trim()));
+            }
+            Ok(Statement::Define(name.trim().to_owned(), value.trim().to_owned()))
+        }
         "entries" => {
             let file = one_word(rest, "a file or `none`")?;
             Ok(Statement::Entries((file != "none").then_some(file)))

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wireyard_pipeline::bmv2::is_bmv2;
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ir::{Program, SourceFile};
 use wireyard_pipeline::source::read_text;
@@ -159,6 +160,12 @@ struct Script {
     groups: BTreeMap<u16, (bool, Vec<Member>)>,
 }
 
+/// Whether priorities are those of P4: of a source, and of what p4c makes of it for bmv2.
+fn is_p4(program: &Path) -> bool {
+    let is_source = program.extension().is_some_and(|extension| extension == "p4");
+    is_source || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
+}
+
 impl Script {
     fn start(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, Stop> {
         let How { engine, level, place, source, traced } = how;
@@ -178,6 +185,7 @@ impl Script {
         for line in lines {
             match &line.statement {
                 Statement::Program(file) => place.program = folder.join(file),
+                Statement::Define(name, value) => place.defines.push((name.clone(), value.clone())),
                 Statement::Config(file) => place.config = Some(folder.join(file)),
                 Statement::Entries(file) => place.entries = file.as_ref().map(|f| folder.join(f)),
                 Statement::Ports(list) => ports = list.clone(),
@@ -189,7 +197,7 @@ impl Script {
             }
         }
         place.no_entries = place.entries.is_none();
-        let is_p4 = place.program.extension().is_some_and(|extension| extension == "p4");
+        let is_p4 = is_p4(&place.program);
         let loaded = load(&place).map_err(|rejected| rejected.to_string())?;
         let options = DeviceOptions { engine, opt_level: level, ..DeviceOptions::small() };
         let mut core = loaded.device(options)?;
@@ -227,6 +235,7 @@ impl Script {
     fn step(&mut self, statement: &Statement) -> Result<(), Stop> {
         match statement {
             Statement::Program(_)
+            | Statement::Define(..)
             | Statement::Config(_)
             | Statement::Entries(_)
             | Statement::Ports(_)

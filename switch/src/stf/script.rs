@@ -85,6 +85,8 @@ impl fmt::Display for CounterName {
 pub enum Statement {
     /// `program FILE`.
     Program(String),
+    /// `define NAME`, `define NAME=VALUE`: a macro of a program in P4.
+    Define(String, String),
     /// Queues, ports and links of a `switch.yaml`, relative to the script.
     Config(String),
     /// `entries FILE`, or `none`.

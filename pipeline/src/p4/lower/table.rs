@@ -6,7 +6,7 @@ use super::super::tree::*;
 use super::super::types::{Callee, Const, Type};
 use super::Lower;
 use super::build::{call, known, named, number};
-use super::env::{Env, Val};
+use super::env::{Env, Object, Val};
 use crate::ast::{
     self, ApplyStmt, AstExpr, EntryDecl, KeyDecl, PatternDecl, Sp, StmtKind as Made,
     TableDecl as Table,
@@ -83,7 +83,7 @@ impl Lower<'_> {
             }
         }
         self.default_action(table, env, &name, &mut made);
-        self.table_properties(table, &mut made);
+        self.table_properties(table, &name, &mut made);
         if let Some(entries) = &table.entries {
             self.table_entries(table, entries, env, &name, &mut made);
         }
@@ -210,7 +210,7 @@ impl Lower<'_> {
         }
     }
 
-    fn table_properties(&mut self, table: &TableDecl, made: &mut Table) {
+    fn table_properties(&mut self, table: &TableDecl, table_name: &str, made: &mut Table) {
         for (name, value, _) in &table.properties {
             match &*name.value {
                 "size" => {
@@ -225,7 +225,9 @@ impl Lower<'_> {
                     let size = ast::Size::new(1, value.span);
                     made.meter = Some(ast::MeterDecl { size, two_rates: true, packets });
                 }
-                "implementation" | "psa_implementation" => self.implementation(value, made),
+                "implementation" | "psa_implementation" => {
+                    self.implementation(value, table, table_name, made);
+                }
                 "support_timeout"
                 | "psa_idle_timeout"
                 | "largest_priority_wins"
@@ -241,9 +243,16 @@ impl Lower<'_> {
         }
     }
 
-    fn implementation(&mut self, value: &Expr, made: &mut Table) {
+    fn implementation(
+        &mut self,
+        value: &Expr,
+        table: &TableDecl,
+        table_name: &str,
+        made: &mut Table,
+    ) {
         let Val::Object(object) = self.eval(value) else { return };
         if !object.decl.name.value.to_ascii_lowercase().contains("selector") {
+            self.profile(&object, table, table_name, made, value.span);
             return;
         }
         let hash = object
@@ -258,6 +267,45 @@ impl Lower<'_> {
         };
         let hash = Sp::new(hash.unwrap_or("crc16").to_owned(), value.span);
         made.selector = Some(ast::SelectorDecl { hash, members: size.clone(), groups: size });
+    }
+
+    /// An action profile without a selector: members and no groups. Entries of the source have their actions themselves.
+    fn profile(
+        &mut self,
+        object: &Object,
+        table: &TableDecl,
+        table_name: &str,
+        made: &mut Table,
+        span: SourceSpan,
+    ) {
+        if table.entries.is_some() {
+            return;
+        }
+        let members = match object.args.first() {
+            Some(Val::Scalar(size)) => known(size).map_or(1024, |size| size.clamp(1, 1 << 16)),
+            _ => 1024,
+        };
+        self.profiles.push((object.full.clone(), table_name.to_owned()));
+        // A group is chosen by the same number for every packet: there are none.
+        let kind = Sp::new("selector".to_owned(), span);
+        made.key.push(KeyDecl { value: number(0, 8, span), name: None, kind });
+        made.selector = Some(ast::SelectorDecl {
+            hash: Sp::new("crc16".to_owned(), span),
+            members: Some(ast::Size::new(members as u64, span)),
+            groups: Some(ast::Size::new(1, span)),
+        });
+    }
+
+    /// A profile of several tables is none here: their entries have their actions themselves.
+    pub(super) fn shared_profiles(&mut self) {
+        for (profile, table) in &self.profiles {
+            let tables = self.profiles.iter().filter(|(other, _)| other == profile).count();
+            let found = self.unit.tables.iter_mut().find(|(name, _)| name.value == *table);
+            if let (2.., Some((_, made))) = (tables, found) {
+                made.selector = None;
+                made.key.retain(|key| key.kind.value != "selector");
+            }
+        }
     }
 
     fn table_entries(

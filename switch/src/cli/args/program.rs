@@ -138,7 +138,7 @@ pub enum P4InfoFormat {
 /// `convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// The program, NAME.p4.
+    /// The program, NAME.p4, or the JSON that p4c made of it for bmv2.
     pub program: PathBuf,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented on the type")]

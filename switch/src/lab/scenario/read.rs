@@ -220,13 +220,21 @@ impl Reader<'_> {
     }
 
     fn switch(&self, decoder: &mut Decoder<'_>, node: Option<&Node>) -> Option<SwitchSetup> {
-        let mut setup =
-            SwitchSetup { program: None, qos: QosConfig::default(), qos_span: None, span: None };
+        let mut setup = SwitchSetup {
+            program: None,
+            defines: Vec::new(),
+            qos: QosConfig::default(),
+            qos_span: None,
+            span: None,
+        };
         let Some(node) = node else { return Some(setup) };
         let fields = decoder.map(node, &shapes::SWITCH)?;
         if let Some(node) = fields.get("program") {
             setup.program = Some(self.program(decoder, node)?);
             setup.span = Some(node.span);
+        }
+        if let Some(node) = fields.get("defines") {
+            setup.defines = crate::config::read_defines(decoder, node);
         }
         if let Some(node) = fields.get("qos") {
             setup.qos = crate::config::read_qos(node, decoder.diagnostics)?;

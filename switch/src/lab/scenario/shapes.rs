@@ -165,6 +165,7 @@ pub(super) static SWITCH: MapShape = MapShape {
     what: "a switch of the lab",
     keys: &[
         key("program", Shape::Text, "Its program, relative to the scenario."),
+        key("defines", Shape::MapOf(&Shape::Text), "Macros of a program in P4, name and value."),
         key("qos", QOS, "Queues, buffers, marking: as `qos` in switch.yaml."),
     ],
 };

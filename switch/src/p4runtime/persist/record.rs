@@ -8,6 +8,9 @@ use prost::Message;
 use wireyard_pipeline::ids::Id;
 
 use crate::control::{Change, Control, Entity, EntryKey, Query, TableEntry, Target, Update};
+use crate::p4runtime::device::Pipeline;
+use crate::p4runtime::pack;
+use crate::p4runtime::proto::p4::config::v1::P4Info;
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::proto::wireyard::v1 as stored;
 use crate::p4runtime::schema::Schema;
@@ -21,6 +24,8 @@ use p4::table_action::Type as Does;
 pub(super) const BASE: &[u8] = &[PROGRAM, 0];
 /// The program that runs, where a controller pushed it.
 const RUNNING: &[u8] = &[PROGRAM, 1];
+/// Its P4Info, where it is JSON of bmv2.
+const DESCRIBED: &[u8] = &[PROGRAM, 2];
 
 const PROGRAM: u8 = 0;
 const MEMBER: u8 = 1;
@@ -51,9 +56,14 @@ pub(super) fn base(blob: Vec<u8>) -> Change {
     (BASE.to_vec(), Some(blob))
 }
 
-/// The record of the program that runs.
-pub(super) fn running(blob: &[u8], cookie: u64) -> Change {
-    (RUNNING.to_vec(), Some([&cookie.to_be_bytes()[..], blob].concat()))
+/// The records of the program that runs: what was pushed, and the P4Info that came with what cannot have one of its own.
+pub(super) fn running(pipeline: &Pipeline) -> [Change; 2] {
+    let Pipeline { blob, cookie, schema, .. } = pipeline;
+    let described = pack::is_json(blob).then(|| schema.info.encode_to_vec());
+    [
+        (RUNNING.to_vec(), Some([&cookie.to_be_bytes()[..], blob].concat())),
+        (DESCRIBED.to_vec(), described),
+    ]
 }
 
 /// The record of the metadata of an entry or group.
@@ -251,6 +261,8 @@ pub(super) enum Found {
     Base(Vec<u8>),
     /// The program that ran, with its cookie.
     Running(Vec<u8>, u64),
+    /// Its P4Info, where that came with it.
+    Described(Box<P4Info>),
     /// Metadata of an entry or group.
     Metadata(Vec<u8>, Vec<u8>),
     /// A group or session that depends on links.
@@ -277,6 +289,7 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
             let (cookie, blob) = value.split_at_checked(8)?;
             Some(Found::Running(blob.to_vec(), u64::from_be_bytes(cookie.try_into().ok()?)))
         }
+        (DESCRIBED, info) => Some(Found::Described(P4Info::decode(info).ok().map(Box::new)?)),
         ([WATCH, ..], value) => {
             let entity = p4::Entity::decode(value).ok()?.entity?;
             Some(Found::Watched(Box::new(entity)))

@@ -10,6 +10,7 @@ use super::store::{Store, StoreError, Stored};
 use crate::control::{Change, Control, Entity, Keep, Mode, Query, Update};
 use crate::p4runtime::device::Pipeline;
 use crate::p4runtime::pack;
+use crate::p4runtime::proto::p4::config::v1::P4Info;
 use crate::p4runtime::schema::Schema;
 use crate::p4runtime::watch;
 use crate::program;
@@ -26,11 +27,12 @@ pub(super) fn restore(
     parsed: &Parsed,
 ) -> Result<(Begun, Option<Vec<Change>>), StoreError> {
     let (mut begun, mut objects) = (Begun::default(), Vec::new());
-    let (mut base, mut running) = (None, None);
+    let (mut base, mut running, mut described) = (None, None, None);
     for stored in store.load()? {
         match record::of_any_program(&stored.1, &stored.2) {
             Some(Found::Base(blob)) => base = Some(blob),
             Some(Found::Running(blob, cookie)) => running = Some((blob, cookie)),
+            Some(Found::Described(info)) => described = Some(info),
             Some(Found::Metadata(owner, metadata)) => begun.metadata.push((owner, metadata)),
             Some(Found::Watched(message)) => {
                 if let Some(name) = watch::name(&message) {
@@ -48,7 +50,9 @@ pub(super) fn restore(
             "the program was changed: it runs in the place of the one that a controller pushed"
                 .to_owned(),
         ),
-        Some((blob, cookie)) => begun.pipeline = Some(pushed(control, blob, cookie)?),
+        Some((blob, cookie)) => {
+            begun.pipeline = Some(pushed(control, blob, described.as_deref(), cookie)?)
+        }
         None => {}
     }
     let schema = begun.pipeline.as_ref().map(|pipeline| Arc::clone(&pipeline.schema));
@@ -72,7 +76,7 @@ pub(super) fn restore(
     let first = (is_new || is_changed || !lost.is_empty()).then(|| {
         let mut changes = vec![record::base(own)];
         if let Some(pipeline) = &begun.pipeline {
-            changes.push(record::running(&pipeline.blob, pipeline.cookie));
+            changes.extend(record::running(pipeline));
         }
         changes.extend(Record { control, schema: &schema }.everything());
         let metadata = begun.metadata.iter().cloned();
@@ -84,9 +88,14 @@ pub(super) fn restore(
 }
 
 /// Runs the program that a controller pushed.
-fn pushed(control: &Control, blob: Vec<u8>, cookie: u64) -> Result<Pipeline, StoreError> {
+fn pushed(
+    control: &Control,
+    blob: Vec<u8>,
+    described: Option<&P4Info>,
+    cookie: u64,
+) -> Result<Pipeline, StoreError> {
     let wrong = |why: String| StoreError::Corrupt(format!("the program in it: {why}"));
-    let parsed = pack::unpack(&blob).map_err(|error| wrong(error.to_string()))?;
+    let parsed = pack::unpack(&blob, described).map_err(|error| wrong(error.to_string()))?;
     let loaded = program::without_entries(parsed)
         .map_err(|why| wrong(pack::PackError::Rejected(Box::new(why)).to_string()))?;
     let swapped = control.swap(&loaded, Keep::Nothing);

@@ -65,6 +65,7 @@ pub fn member(schema: &Schema, member: &p4::ActionProfileMember, deleted: bool) 
 /// A group of an action profile, without regard to links ([`watch`](crate::p4runtime::watch)). Where it is deleted, only its ids count.
 pub fn group(schema: &Schema, group: &p4::ActionProfileGroup, deleted: bool) -> Result<Entity> {
     let table = schema.profile(group.action_profile_id)?;
+    schema.check_groups(table)?;
     let mut members: Vec<GroupMember> = Vec::new();
     for member in group.members.iter().filter(|_| !deleted) {
         if members.iter().any(|known| known.member == member.member_id) {

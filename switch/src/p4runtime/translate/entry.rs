@@ -196,6 +196,7 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
         (Some(Does::ActionProfileMemberId(id)), true) => found.target = Target::Member(*id),
         (Some(Does::ActionProfileGroupId(id)), true) => found.target = Target::Group(*id),
         (Some(Does::ActionProfileActionSet(set)), true) => {
+            schema.check_groups(table)?;
             return Ok(Wanted::OneShot(found, action_set(schema, table, set)?));
         }
         (None, _) => return invalid(format!("table {name}: the entry has no action")),

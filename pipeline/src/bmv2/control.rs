@@ -1,0 +1,389 @@
+//! Pipelines: tables, conditions and calls, a graph that becomes nested blocks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::code::Code;
+use super::flow::{END, meetings};
+use super::json::{Json, Value};
+use super::model::unknown;
+use super::{BLOCKS_MAX, Import};
+use crate::diag::codes;
+use crate::ir::SourceSpan;
+
+/// A step of a pipeline.
+struct Step<'j> {
+    json: &'j Json,
+    kind: Kind,
+    /// Where it goes: of a condition if true, if false; of a table by `branches`.
+    next: Vec<usize>,
+}
+
+/// What a step is.
+enum Kind {
+    Condition,
+    /// An action, by its place.
+    Call(usize),
+    /// A table, which has a name in P4.
+    Table(String, Branches),
+}
+
+/// Where a table goes.
+enum Branches {
+    /// On, whatever happened.
+    One(usize),
+    /// Behind a hit and behind a miss.
+    Hit(usize, usize),
+    /// Behind each action, by its name in P4.
+    Actions(Vec<(String, usize)>),
+}
+
+/// What blocks are made of.
+struct Graph<'j> {
+    steps: Vec<Step<'j>>,
+    meeting: Vec<usize>,
+}
+
+impl<'j> Import<'j, '_> {
+    /// A pipeline: what it declares, and its statements.
+    pub(super) fn pipeline(&mut self, name: &str, ident: &str, code: &mut Code) {
+        let all = self.reader.list(self.json, "pipelines");
+        let found = all.iter().find(|one| one.text_of("name") == Some(name));
+        let span = found.map_or(self.json.span, |found| found.place("name"));
+        let text = format!(
+            "control {ident}(inout Headers hdr, inout Metadata meta, inout standard_metadata_t standard_metadata) {{"
+        );
+        code.put(&text, span);
+        let mut body = Code::default();
+        match found {
+            Some(pipeline) => self.pipeline_body(pipeline, code, &mut body),
+            None => _ = self.reader.error(span, format!("there is no pipeline `{name}`")),
+        }
+        code.put("apply {", span);
+        code.append(body);
+        code.put("} }", span);
+    }
+
+    fn pipeline_body(&mut self, pipeline: &'j Json, code: &mut Code, body: &mut Code) {
+        let tables = self.reader.list(pipeline, "tables");
+        // Actions first: a table names them, and one may be named by several.
+        let mut actions: Vec<usize> = Vec::new();
+        let mut listed: Vec<Vec<usize>> = Vec::new();
+        for table in tables {
+            let own = self.actions_of(table);
+            for at in &own {
+                let same = self.actions[*at].same;
+                if !is_synthetic(table)
+                    && !actions.contains(&same)
+                    && !self.actions[same].is_no_action()
+                {
+                    actions.push(same);
+                }
+            }
+            listed.push(own);
+        }
+        for at in actions {
+            self.declare_action(at, tables, &listed, code);
+        }
+        let profiles = self.profiles(pipeline, code);
+        let mut idents: Vec<Option<String>> = Vec::new();
+        for (table, own) in tables.iter().zip(&listed) {
+            idents.push(match is_synthetic(table) {
+                true => None,
+                false => self.table(table, own, &profiles, code),
+            });
+        }
+        let Some((graph, first)) = self.graph(pipeline, tables, &listed, idents) else { return };
+        let mut budget = BLOCKS_MAX;
+        self.blocks(&graph, (first, END), &mut budget, body);
+    }
+
+    fn declare_action(
+        &mut self,
+        at: usize,
+        tables: &'j [Json],
+        listed: &[Vec<usize>],
+        code: &mut Code,
+    ) {
+        let action = &self.actions[at];
+        let (name, ident, span) =
+            (action.name.clone(), action.ident.clone(), action.json.place("name"));
+        let is_empty =
+            action.params.is_empty() && self.reader.list(action.json, "primitives").is_empty();
+        let params: Vec<String> = action
+            .params
+            .iter()
+            .zip(&action.names)
+            .map(|((ident, bits), name)| match ident == name {
+                true => format!("bit<{bits}> {ident}"),
+                false => format!("@name({}) bit<{bits}> {ident}", super::names::quoted(name)),
+            })
+            .collect();
+        // The meter of an entry is asked before its action runs.
+        let mut meters: Vec<Option<&str>> = Vec::new();
+        for (table, own) in tables.iter().zip(listed) {
+            let meter = table.text_of("direct_meters");
+            if own.iter().any(|one| self.actions[*one].same == at) && !meters.contains(&meter) {
+                meters.push(meter);
+            }
+        }
+        let text = format!(
+            "@name({}) action {ident}({}) {{",
+            super::names::quoted(&format!(".{name}")),
+            params.join(", ")
+        );
+        code.put(&text, span);
+        match meters.as_slice() {
+            [Some(meter)] => {
+                let found = self.objects.direct_meters.get(*meter).cloned();
+                if let Some(found) = found
+                    && let Some(target) = found.target
+                {
+                    code.put(&format!("{}.read({target});", found.ident), span);
+                }
+            }
+            [] | [None] => {}
+            _ if is_empty => {}
+            _ => {
+                let text = format!(
+                    "the action `{name}` is used by a table with a meter and by others: that is not supported"
+                );
+                self.reader.unsupported(span, text);
+            }
+        }
+        let body = self.action_body(at);
+        code.append(body);
+        code.put("}", span);
+    }
+
+    /// The steps of a pipeline, and the first of them.
+    fn graph(
+        &mut self,
+        pipeline: &'j Json,
+        tables: &'j [Json],
+        listed: &[Vec<usize>],
+        idents: Vec<Option<String>>,
+    ) -> Option<(Graph<'j>, usize)> {
+        let conditions = self.reader.list(pipeline, "conditionals");
+        let calls = self.reader.list(pipeline, "action_calls");
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        for (at, one) in tables.iter().chain(conditions).chain(calls).enumerate() {
+            let name = self.reader.text_at(one, "name")?;
+            if numbers.insert(name, at).is_some() {
+                let text = format!("`{}` is in this pipeline twice", crate::syntax::shown(name));
+                self.reader.report.error(codes::TWICE, one.place("name"), text);
+                return None;
+            }
+        }
+        let mut steps = Vec::new();
+        for ((table, own), ident) in tables.iter().zip(listed).zip(idents) {
+            steps.push(self.table_step(table, own, ident, &numbers)?);
+        }
+        for one in conditions {
+            let yes = self.next(one.get("true_next"), &numbers)?;
+            let no = self.next(one.get("false_next"), &numbers)?;
+            steps.push(Step { json: one, kind: Kind::Condition, next: vec![yes, no] });
+        }
+        for one in calls {
+            let action = self.reader.need(one, "action_id")?;
+            let action = self.action_by_id(action)?;
+            let next = self.next(one.get("next_node"), &numbers)?;
+            steps.push(Step { json: one, kind: Kind::Call(action), next: vec![next] });
+        }
+        let first = self.next(pipeline.get("init_table"), &numbers)?;
+        let next: Vec<Vec<usize>> = steps.iter().map(|step| step.next.clone()).collect();
+        match meetings(&next) {
+            Ok(meeting) => Some((Graph { steps, meeting }, first)),
+            Err(step) => {
+                let span = steps.get(step).map_or(pipeline.span, |step| step.json.place("name"));
+                self.reader.error(
+                    span,
+                    "this pipeline comes back to this step: a packet would never leave",
+                );
+                None
+            }
+        }
+    }
+
+    fn next(&mut self, json: Option<&Json>, numbers: &HashMap<&str, usize>) -> Option<usize> {
+        let Some(json) = json else { return Some(END) };
+        let name = self.reader.text(json)?;
+        let found = numbers.get(name).copied();
+        if found.is_none() {
+            unknown(
+                &mut self.reader,
+                json.span,
+                "step of the pipeline",
+                name,
+                numbers.keys().copied(),
+            );
+        }
+        found
+    }
+
+    fn table_step(
+        &mut self,
+        table: &'j Json,
+        own: &[usize],
+        ident: Option<String>,
+        numbers: &HashMap<&str, usize>,
+    ) -> Option<Step<'j>> {
+        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+        if let Some(next) = table.get("next_tables") {
+            let Value::Object(pairs) = &next.value else {
+                self.reader.error(next.span, "`next_tables` is an object");
+                return None;
+            };
+            for (name, to) in pairs {
+                let to = (!matches!(to.value, Value::Null)).then_some(to);
+                by_name.insert(name, self.next(to, numbers)?);
+            }
+        }
+        let base = self.next(table.get("base_default_next"), numbers)?;
+        let of = |name: &str| by_name.get(name).copied();
+        let branches = match (of("__HIT__"), of("__MISS__")) {
+            (None, None) => {
+                let mut to: Vec<(String, usize)> = Vec::new();
+                for at in own {
+                    let action = &self.actions[*at];
+                    to.push((action.ident.clone(), of(&action.name).unwrap_or(base)));
+                }
+                match to.first() {
+                    None => Branches::One(base),
+                    Some((_, first)) if to.iter().all(|(_, other)| other == first) => {
+                        Branches::One(*first)
+                    }
+                    Some(_) => Branches::Actions(to),
+                }
+            }
+            (hit, miss) => {
+                let (hit, miss) = (hit.unwrap_or(base), miss.unwrap_or(base));
+                if hit == miss { Branches::One(hit) } else { Branches::Hit(hit, miss) }
+            }
+        };
+        let next = match &branches {
+            Branches::One(next) => vec![*next],
+            Branches::Hit(hit, miss) => vec![*hit, *miss],
+            Branches::Actions(to) => to.iter().map(|(_, to)| *to).collect(),
+        };
+        let kind = match (ident, own) {
+            (Some(ident), _) => Kind::Table(ident, branches),
+            (None, [action]) if is_synthetic(table) => Kind::Call(*action),
+            _ => return None,
+        };
+        Some(Step { json: table, kind, next })
+    }
+
+    /// Steps from one to where they end, as statements.
+    fn blocks(
+        &mut self,
+        graph: &Graph<'j>,
+        (first, until): (usize, usize),
+        budget: &mut usize,
+        code: &mut Code,
+    ) {
+        let mut at = first;
+        while at != until && at != END {
+            let Some(step) = graph.steps.get(at) else { return };
+            let span = step.json.place("name");
+            if *budget == 0 {
+                let text =
+                    format!("the branches of this pipeline become more than {BLOCKS_MAX} steps");
+                self.reader.report.error(codes::LIMIT, span, text);
+                return;
+            }
+            *budget -= 1;
+            let meeting = graph.meeting[at];
+            match &step.kind {
+                Kind::Call(action) => {
+                    let body = self.action_body(*action);
+                    code.put("{", span);
+                    code.append(body);
+                    code.put("}", span);
+                }
+                Kind::Condition => self.condition(graph, step, meeting, budget, code),
+                Kind::Table(ident, branches) => {
+                    self.apply(graph, (ident, branches, step.json), meeting, budget, code);
+                }
+            }
+            at = meeting;
+        }
+    }
+
+    fn condition(
+        &mut self,
+        graph: &Graph<'j>,
+        step: &Step<'j>,
+        meeting: usize,
+        budget: &mut usize,
+        code: &mut Code,
+    ) {
+        let Some(expression) = self.reader.need(step.json, "expression") else { return };
+        let mut translator = self.translator(&[]);
+        let read = translator.read(expression);
+        let Some(text) = read.and_then(|value| translator.truth(value, expression.span)) else {
+            return;
+        };
+        let span = step.json.place("name");
+        code.put(&format!("if ({text}) {{"), span);
+        self.blocks(graph, (step.next[0], meeting), budget, code);
+        if step.next[1] != meeting {
+            code.put("} else {", span);
+            self.blocks(graph, (step.next[1], meeting), budget, code);
+        }
+        code.put("}", span);
+    }
+
+    /// The application of a table. A statement of its own has one place for all of its parts: lowering knows it by that.
+    fn apply(
+        &mut self,
+        graph: &Graph<'j>,
+        (ident, branches, json): (&str, &Branches, &'j Json),
+        meeting: usize,
+        budget: &mut usize,
+        code: &mut Code,
+    ) {
+        let (whole, name): (SourceSpan, SourceSpan) = (json.span, json.place("name"));
+        match branches {
+            Branches::One(_) => code.put(&format!("{ident}.apply();"), name),
+            Branches::Hit(hit, miss) => {
+                code.put("if (", whole);
+                code.put(&format!("{ident}.apply()"), name);
+                code.put(".hit) {", name);
+                self.blocks(graph, (*hit, meeting), budget, code);
+                code.put("} else {", name);
+                self.blocks(graph, (*miss, meeting), budget, code);
+                code.put("}", name);
+            }
+            Branches::Actions(to) => {
+                code.put("switch (", whole);
+                code.put(&format!("{ident}.apply().action_run) {{"), name);
+                let mut written: Vec<&str> = Vec::new();
+                for (action, next) in to {
+                    if written.contains(&action.as_str()) {
+                        continue;
+                    }
+                    written.push(action);
+                    code.put(&format!("{action}: {{"), name);
+                    self.blocks(graph, (*next, meeting), budget, code);
+                    code.put("}", name);
+                }
+                code.put("}", name);
+            }
+        }
+    }
+}
+
+/// A table that p4c made of a call of an action: no key, one action that stays, and no name that a controller could know.
+pub(super) fn is_synthetic(table: &Json) -> bool {
+    let empty = |key: &str| match table.get(key) {
+        Some(Json { value: Value::List(items), .. }) => items.is_empty(),
+        other => other.is_none(),
+    };
+    let one_action = matches!(table.get("actions"), Some(Json { value: Value::List(items), .. }) if items.len() == 1);
+    let name = table.text_of("name").unwrap_or_default();
+    empty("key")
+        && one_action
+        && name.starts_with("tbl_")
+        && !name.contains('.')
+        && table.get("default_entry").is_some_and(|entry| entry.is("action_const"))
+}

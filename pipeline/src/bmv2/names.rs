@@ -1,0 +1,194 @@
+//! Names of the JSON as names of P4: dots and what else P4 does not have become `_`, and no name is there twice.
+
+use std::collections::HashSet;
+
+/// Words of P4 and names of its architecture, which nothing else may have.
+const TAKEN: &[&str] = &[
+    "abstract",
+    "accept",
+    "action",
+    "action_profile",
+    "action_selector",
+    "actions",
+    "apply",
+    "assert",
+    "assume",
+    "bit",
+    "bool",
+    "clone",
+    "clone3",
+    "clone_preserving_field_list",
+    "const",
+    "control",
+    "counter",
+    "default",
+    "default_action",
+    "digest",
+    "direct_counter",
+    "direct_meter",
+    "else",
+    "entries",
+    "enum",
+    "error",
+    "exact",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "hash",
+    "hdr",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "key",
+    "log_msg",
+    "lpm",
+    "mark_to_drop",
+    "match_kind",
+    "meta",
+    "meter",
+    "optional",
+    "out",
+    "package",
+    "packet",
+    "packet_in",
+    "packet_out",
+    "parser",
+    "priority",
+    "random",
+    "range",
+    "recirculate",
+    "recirculate_preserving_field_list",
+    "register",
+    "reject",
+    "resubmit",
+    "resubmit_preserving_field_list",
+    "return",
+    "select",
+    "selector",
+    "size",
+    "standard_metadata",
+    "standard_metadata_t",
+    "state",
+    "static_assert",
+    "string",
+    "struct",
+    "switch",
+    "table",
+    "ternary",
+    "this",
+    "transition",
+    "true",
+    "truncate",
+    "tuple",
+    "type",
+    "typedef",
+    "update_checksum",
+    "update_checksum_with_payload",
+    "value_set",
+    "varbit",
+    "verify",
+    "verify_checksum",
+    "verify_checksum_with_payload",
+    "void",
+    "Checksum16",
+    "CloneType",
+    "CounterType",
+    "HashAlgorithm",
+    "MeterType",
+    "NoAction",
+    "V1Switch",
+    "Headers",
+    "Metadata",
+    "ParserImpl",
+    "VerifyImpl",
+    "IngressImpl",
+    "EgressImpl",
+    "ComputeImpl",
+    "Ingress",
+    "Egress",
+    "Compute",
+    "DeparserImpl",
+    "Parser",
+    "VerifyChecksum",
+    "ComputeChecksum",
+    "Deparser",
+    "main",
+    "start",
+    "PortId_t",
+    "core",
+    "list",
+    "pragma",
+    "break",
+    "continue",
+    "abs",
+    "_",
+];
+
+/// Names that were given in one scope.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    given: HashSet<String>,
+}
+
+impl Names {
+    /// A name that nothing else has: the last part of `full`, or more of it where that is taken.
+    pub(super) fn fresh(&mut self, full: &str) -> String {
+        let last = full.rsplit('.').find(|part| !part.is_empty()).unwrap_or("unnamed");
+        let choices = [plain(last), plain(full)];
+        for choice in &choices {
+            if !TAKEN.contains(&choice.as_str()) && self.given.insert(choice.clone()) {
+                return choice.clone();
+            }
+        }
+        for number in 2_usize.. {
+            let choice = format!("{}_{number}", choices[0]);
+            if self.given.insert(choice.clone()) {
+                return choice;
+            }
+        }
+        choices[0].clone()
+    }
+}
+
+/// A name with the characters that P4 has.
+fn plain(name: &str) -> String {
+    let of = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let mut text: String = name.chars().map(of).take(200).collect();
+    let trimmed = text.trim_matches('_');
+    if !trimmed.is_empty() && trimmed.len() < text.len() && name.contains('[') {
+        text = trimmed.to_owned();
+    }
+    match text.as_bytes().first() {
+        None => "unnamed".to_owned(),
+        Some(b'0'..=b'9') => format!("n{text}"),
+        _ if text.chars().all(|c| c == '_') => format!("n{text}"),
+        _ => text,
+    }
+}
+
+/// A name for control, in the quotes of P4.
+pub(super) fn quoted(name: &str) -> String {
+    let mut text = String::from("\"");
+    for c in name.chars().filter(|c| !c.is_control()) {
+        if matches!(c, '"' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text.push('"');
+    text
+}
+
+/// A word of the JSON that must be a name of P4 as it is: what P4 has not in names is left out, so that it names nothing.
+pub(super) fn word(name: &str) -> String {
+    let text: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(200).collect();
+    match text.as_bytes().first() {
+        None | Some(b'0'..=b'9') => format!("n{text}"),
+        _ => text,
+    }
+}

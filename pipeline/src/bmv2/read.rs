@@ -1,0 +1,200 @@
+//! What a place of the JSON must hold, and the error where it does not.
+
+use num_bigint::BigInt;
+
+use super::json::{Json, Value};
+use crate::diag::{Diagnostic, Diagnostics, codes};
+use crate::ir::SourceSpan;
+
+/// Most hexadecimal digits of a number: headers are shorter.
+const DIGITS_MAX: usize = 4096;
+
+static NOTHING: Vec<Json> = Vec::new();
+
+/// Reads values and reports those of the wrong kind.
+pub(super) struct Reader<'r> {
+    pub(super) report: &'r mut Diagnostics,
+}
+
+impl Json {
+    /// The value behind a key; `null` is none.
+    pub(super) fn get(&self, key: &str) -> Option<&Json> {
+        let Value::Object(pairs) = &self.value else { return None };
+        let (_, found) = pairs.iter().find(|(known, _)| known == key)?;
+        (!matches!(found.value, Value::Null)).then_some(found)
+    }
+
+    /// A string.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        if let Value::Text(text) = &self.value { Some(text) } else { None }
+    }
+
+    /// The string behind a key, if there is one.
+    pub(super) fn text_of(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_text()
+    }
+
+    /// True where a key says `true`.
+    pub(super) fn is(&self, key: &str) -> bool {
+        matches!(self.get(key), Some(Json { value: Value::Bool(true), .. }))
+    }
+
+    /// The place of a value, or that of this one.
+    pub(super) fn place(&self, key: &str) -> SourceSpan {
+        self.get(key).map_or(self.span, |found| found.span)
+    }
+
+    /// Equal but for places and what says where things stood in the P4 source.
+    pub(super) fn same(&self, other: &Json) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Number(a), Value::Number(b)) | (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::List(a), Value::List(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
+            }
+            (Value::Object(a), Value::Object(b)) => {
+                let told = |pairs: &[(String, Json)]| {
+                    pairs
+                        .iter()
+                        .filter(|(key, _)| key != "source_info")
+                        .cloned()
+                        .collect::<Vec<_>>()
+                };
+                let (a, b) = (told(a), told(b));
+                a.len() == b.len()
+                    && a.iter().zip(&b).all(|((key, a), (other, b))| key == other && a.same(b))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn error(
+        &mut self,
+        span: SourceSpan,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        self.report.error(codes::BMV2_JSON, span, message)
+    }
+
+    /// Something of bmv2 that cannot be said in the language.
+    pub(super) fn unsupported(&mut self, span: SourceSpan, message: impl Into<String>) {
+        self.report.error(codes::P4_UNSUPPORTED, span, message);
+    }
+
+    /// A value that must be there.
+    pub(super) fn need<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j Json> {
+        let found = json.get(key);
+        if found.is_none() {
+            self.report.error(codes::MISSING_KEY, json.span, format!("this has no `{key}`"));
+        }
+        found
+    }
+
+    fn wrong(&mut self, json: &Json, wanted: &str) {
+        let text = format!("{} where {wanted} must be", json.value.what());
+        self.report.error(codes::WRONG_TYPE, json.span, text);
+    }
+
+    /// The items of a list behind a key; nothing where there is none.
+    pub(super) fn list<'j>(&mut self, json: &'j Json, key: &str) -> &'j [Json] {
+        match json.get(key) {
+            Some(found) => self.items(found),
+            None => &NOTHING,
+        }
+    }
+
+    /// The items of a list.
+    pub(super) fn items<'j>(&mut self, json: &'j Json) -> &'j [Json] {
+        match &json.value {
+            Value::List(items) => items,
+            _ => {
+                self.wrong(json, "a list");
+                &NOTHING
+            }
+        }
+    }
+
+    /// A string.
+    pub(super) fn text<'j>(&mut self, json: &'j Json) -> Option<&'j str> {
+        let found = json.as_text();
+        if found.is_none() {
+            self.wrong(json, "a string");
+        }
+        found
+    }
+
+    /// The string behind a key that must be there.
+    pub(super) fn text_at<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j str> {
+        let found = self.need(json, key)?;
+        self.text(found)
+    }
+
+    /// A number from 0.
+    pub(super) fn count(&mut self, json: &Json) -> Option<u32> {
+        match &json.value {
+            Value::Number(text) => {
+                let found = text.parse().ok();
+                if found.is_none() {
+                    self.error(json.span, "not a whole number from 0 to 4294967295");
+                }
+                found
+            }
+            _ => {
+                self.wrong(json, "a number");
+                None
+            }
+        }
+    }
+
+    /// The number behind a key that must be there.
+    pub(super) fn count_at(&mut self, json: &Json, key: &str) -> Option<u32> {
+        let found = self.need(json, key)?;
+        self.count(found)
+    }
+
+    /// Two strings in a list.
+    pub(super) fn pair<'j>(&mut self, json: &'j Json) -> Option<(&'j str, &'j str)> {
+        match self.items(json) {
+            [first, second] => Some((self.text(first)?, self.text(second)?)),
+            _ => {
+                self.wrong(json, "a list of two strings");
+                None
+            }
+        }
+    }
+
+    /// A number in hexadecimal digits: `0x0800`, `-0x1`, or a number as it is.
+    pub(super) fn hex(&mut self, json: &Json) -> Option<BigInt> {
+        let text = match &json.value {
+            Value::Text(text) => text.as_str(),
+            Value::Number(text) => {
+                let found = BigInt::parse_bytes(text.as_bytes(), 10);
+                if found.is_none() {
+                    self.error(json.span, "not a whole number");
+                }
+                return found;
+            }
+            _ => {
+                self.wrong(json, "a hexadecimal number");
+                return None;
+            }
+        };
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+        let digits = digits.unwrap_or(text.trim_start_matches('-'));
+        let is_number = digits.len() <= DIGITS_MAX && digits.chars().all(|c| c.is_ascii_hexdigit());
+        match BigInt::parse_bytes(digits.as_bytes(), 16).filter(|_| is_number) {
+            Some(value) => Some(if negative { -value } else { value }),
+            None => {
+                self.error(json.span, "not a hexadecimal number, as in 0x0800");
+                None
+            }
+        }
+    }
+}
