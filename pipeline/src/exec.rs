@@ -62,7 +62,7 @@ pub struct Descriptor {
     pub egress_port: u16,
     /// Internal class, 0 to 7.
     pub traffic_class: u8,
-    /// Ingress accounting unit, 0 to 7.
+    /// Ingress accounting unit, 0 to 7; behind the queue also [`TRIMMED`].
     pub priority_group: u8,
     /// [`flags`].
     pub flags: u8,
@@ -78,6 +78,10 @@ pub struct Descriptor {
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 64);
+
+/// Bit of [`Descriptor::priority_group`]: the traffic manager cut the packet's payload. The group has three bits, and nobody reads them
+/// in egress, so that the descriptor stays one cache line and a packet that is not cut costs nothing.
+pub const TRIMMED: u8 = 1 << 7;
 
 /// Bits of [`Descriptor::flags`].
 pub mod flags {
@@ -281,6 +285,20 @@ impl Descriptor {
     /// The same packet with other bytes or another reference to the same ones, for copies.
     pub fn with_buf(&self, buf: Buf) -> Descriptor {
         Descriptor { buf: Some(buf), ..*self }
+    }
+
+    /// Cuts the packet to `bytes`, at least its headers, and says so to egress. `trailers` are the instances that were behind the body:
+    /// they are gone.
+    pub fn trim(&mut self, bytes: u32, trailers: u64) {
+        self.len = self.len.min(bytes.max(self.body_off.into()));
+        self.body_len = self.body_len.min(self.len - u32::from(self.body_off).min(self.len));
+        self.valid &= !trailers;
+        self.priority_group |= TRIMMED;
+    }
+
+    /// The traffic manager cut it.
+    pub fn is_trimmed(&self) -> bool {
+        self.priority_group & TRIMMED != 0
     }
 
     /// Makes it a packet whose headers nobody has looked at: all of it is body. For what does egress

@@ -137,6 +137,15 @@ impl Program {
         self.uses(|op| verify::op_target(op) == Some(&LValue::Std(field)))
     }
 
+    /// Headers behind the body, bit by instance, as [`crate::exec::Descriptor::valid`] has them.
+    pub fn trailers(&self) -> u64 {
+        let headers = self.deparser.after.iter().map(|item| match item {
+            AfterBody::Header(instance) => crate::phv::bit(*instance),
+            AfterBody::Pad { .. } => 0,
+        });
+        headers.fold(0, |all, one| all | one)
+    }
+
     /// A packet leaves egress as ingress left it, whatever it is: no code, nothing is computed or added when it leaves.
     pub fn egress_is_empty(&self) -> bool {
         let sums = self.checksums.iter().map(|checksum| checksum.update);

@@ -37,7 +37,7 @@ fn arrival(port: usize, ports: usize) -> Arrival {
 /// Offers a packet; false where it is refused.
 fn offer(tm: &mut Tm<Descriptor>, now: Time, packet: Descriptor, arrival: &Arrival) -> bool {
     match tm.offer(now, arrival) {
-        Offered::Refused(_) => return false,
+        Offered::Refused(_) | Offered::Trims(_) => return false,
         Offered::Queued(slot) => tm.put(slot, packet),
         Offered::Departs(departure) => {
             black_box(departure);

@@ -37,6 +37,7 @@ mod record;
 mod served;
 mod slot;
 mod statistics;
+mod trim;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -78,6 +79,7 @@ use receive::Ingress;
 use record::Recording;
 pub use slot::{PortReport, PortState};
 pub use statistics::Statistics;
+pub use trim::StandIn;
 
 /// The same sink for a shorter time.
 fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn TraceSink> {
@@ -120,8 +122,8 @@ pub struct Core {
     /// A second number of the CPU port, where a program has one (`--cpu-port`): packets to it are for the control plane, and those from
     /// there come in by it.
     pub cpu_port: u16,
-    /// When set, packets that may be marked are, whatever the traffic manager decided.
-    pub mark_all: bool,
+    /// Decisions about packets in front of egress beside those of the traffic manager.
+    pub stand_in: StandIn,
     ports: Ports,
     ingress: Ingress,
     mem: PacketMemory,
@@ -157,7 +159,7 @@ impl Core {
             now: Time::ZERO,
             mac_control: MacControlPolicy::default(),
             cpu_port: CPU_PORT,
-            mark_all: false,
+            stand_in: StandIn::default(),
             ports: Ports::default(),
             ingress: Ingress::default(),
             mem,

@@ -27,6 +27,7 @@ pub mod flow;
 pub mod gate;
 pub mod port;
 pub mod session;
+mod spray;
 #[cfg(test)]
 mod tests;
 

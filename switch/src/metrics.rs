@@ -255,6 +255,16 @@ const QUEUE: &[Family<QueueReport>] = &[
     family("queue_marked_packets", "Of these, marked by the program.", Counter(|q| q.marked)),
     family("queue_mark_decisions", "Of these, chosen to be marked.", Counter(|q| q.mark_decisions)),
     family("queue_wred_dropped_packets", "Dropped by WRED.", Counter(|q| q.wred_dropped)),
+    family(
+        "queue_trimmed_packets",
+        "Not admitted, cut and offered to the queue for trimmed packets.",
+        Counter(|q| q.trimmed),
+    ),
+    family(
+        "queue_trim_dropped_packets",
+        "Of these, what that queue had no room for.",
+        Counter(|q| q.trim_dropped),
+    ),
     family("queue_paused", "1: stopped by the peer.", Gauge(|q| Some(q.paused.into()))),
     family("queue_storms", "Pause storms that the watchdog found.", Counter(|q| q.storms)),
 ];

@@ -348,7 +348,20 @@ impl Loaded {
         let Some(Ok(qos)) = queues else { return Vec::new() };
         let mut warnings = qos.report.warnings.clone();
         warnings.extend(self.mark_warning(&qos));
+        warnings.extend(self.trim_warning(&qos));
         warnings
+    }
+
+    /// Queues that trim, and a program that does not tell anybody.
+    pub fn trim_warning(&self, qos: &Qos) -> Option<Problem> {
+        let trims = qos.ports.iter().flat_map(|port| &port.tm.queues).any(|q| q.trim.is_some());
+        if !trims || self.program.reads(StdField::Trimmed) {
+            return None;
+        }
+        let place = format!("program {}", self.program.name);
+        let message = "never reads std.trimmed: what a queue with discard: trim cuts leaves with the DSCP of \
+                       a whole packet, and its receiver takes it for a broken one";
+        Some(Problem::new(&place, message.to_owned()))
     }
 
     /// A curve whose decisions the program makes nothing of.

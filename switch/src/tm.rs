@@ -70,6 +70,7 @@ pub mod scheduler;
 mod status;
 mod timers;
 mod transmit;
+mod trim;
 pub mod watchdog;
 pub mod wred;
 
@@ -81,7 +82,7 @@ pub use link::WireOverhead;
 pub use pfc::{
     FlowControl, FlowControlConfig, FlowControlFrame, PauseCounters, PfcFrame, WaitEdge,
 };
-pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters};
+pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters, Trim};
 pub use queue::{Arrival, Charge, Offered, PacketSlot, Release, Terms};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
 pub use status::{GroupStatus, PortStatus, QueueStatus};

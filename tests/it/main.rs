@@ -43,6 +43,7 @@ mod lab_mixed;
 mod lab_outputs;
 mod lab_parallel;
 mod lab_studies;
+mod lab_trimming;
 mod lab_workloads;
 mod language;
 mod large_frames;

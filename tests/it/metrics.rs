@@ -107,7 +107,7 @@ const PORT_QUEUES: [(&str, &str); 4] = [
     ("drops", "port_queueing_dropped_packets_total{L,reason=\"R\"}"),
 ];
 
-const QUEUE: [(&str, &str); 15] = [
+const QUEUE: [(&str, &str); 17] = [
     ("waiting", "queue_waiting_packets{L}"),
     ("waiting_bytes", "queue_waiting_bytes{L}"),
     ("peak_bytes", "queue_peak_bytes{L}"),
@@ -121,6 +121,8 @@ const QUEUE: [(&str, &str); 15] = [
     ("marked", "queue_marked_packets_total{L}"),
     ("mark_decisions", "queue_mark_decisions_total{L}"),
     ("wred_dropped", "queue_wred_dropped_packets_total{L}"),
+    ("trimmed", "queue_trimmed_packets_total{L}"),
+    ("trim_dropped", "queue_trim_dropped_packets_total{L}"),
     ("paused", "queue_paused{L}"),
     ("storms", "queue_storms_total{L}"),
 ];

@@ -7,6 +7,7 @@ mod links;
 pub(crate) mod marking;
 mod notices;
 pub(crate) mod pauses;
+mod trimming;
 
 pub(crate) use pauses::pfc;
 

@@ -237,6 +237,7 @@ impl<'a> Pass<'a> {
             StdField::HoldTimeoutNs => meta.hold_timeout_ns.into(),
             StdField::Instance => packet.instance.into(),
             StdField::CongestionMark => meta.congestion_mark.into(),
+            StdField::Trimmed => packet.is_trimmed().into(),
             StdField::EnqueueNs => meta.enqueue_ns.into(),
             StdField::DequeueNs => meta.dequeue_ns.into(),
             StdField::EnqueueDepthBytes => meta.enqueue_depth_bytes.into(),

@@ -101,6 +101,8 @@ std_fields! {
     Instance = "instance", 16, read EGRESS, write NOWHERE;
     /// 1: the traffic manager decided that this packet carries a congestion mark.
     CongestionMark = "congestion_mark", 1, read EGRESS, write NOWHERE;
+    /// 1: the traffic manager cut the payload, because the packet's queue had no room for all of it (`discard: trim`).
+    Trimmed = "trimmed", 1, read EGRESS, write NOWHERE;
     /// When the packet entered its queue.
     EnqueueNs = "enqueue_ns", 64, read EGRESS, write NOWHERE;
     /// When it left its queue.

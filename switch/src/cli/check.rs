@@ -115,10 +115,13 @@ fn check_program(program: &Path, args: &CheckArgs) -> Result<Checked, Failure> {
         program.carried_bytes,
     );
     let queues = loaded.config.as_ref().and_then(|config| config.queues(&[]));
-    let marks = queues.as_ref().and_then(|qos| loaded.mark_warning(qos.as_ref().ok()?));
+    let resolved = queues.as_ref().and_then(|qos| qos.as_ref().ok());
+    let marks = resolved.and_then(|qos| loaded.mark_warning(qos));
+    let trims = resolved.and_then(|qos| loaded.trim_warning(qos));
     let mut queues = queues.map(|queues| queues.map(|qos| Box::new(qos.report)));
     if let Some(Ok(report)) = &mut queues {
         report.warnings.extend(marks);
+        report.warnings.extend(trims);
     }
     let room = loaded.config.as_ref().and_then(|config| config.room(&[], None));
     Ok(Checked { summary, warnings: loaded.warnings, files: loaded.files, queues, room })

@@ -198,6 +198,13 @@ fn queueing(out: &mut String, report: &QueueingReport) {
         }
     }
     for port in &report.ports {
+        for q in port.queues.iter().filter(|q| q.trimmed > 0) {
+            let _ = writeln!(
+                out,
+                "port {} queue {}: {} packets trimmed, {} of them dropped",
+                port.port, q.queue, q.trimmed, q.trim_dropped
+            );
+        }
         for g in &port.groups {
             let _ = writeln!(
                 out,

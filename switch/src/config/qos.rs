@@ -149,6 +149,23 @@ pub struct ProfileSection {
     pub xon_at: Option<Bytes>,
     /// Resume this far below the XOFF occupancy of the moment.
     pub xon_below_xoff: Option<Bytes>,
+    /// What becomes of packets that its queues refuse (SONiC `packet_discard_action`).
+    #[serde(default, alias = "packet_discard_action")]
+    pub discard: DiscardWord,
+    /// `trim`: bytes of a frame that are left, without FCS (SONiC `SWITCH_TRIMMING` `size`; default 128 B).
+    pub trim_size: Option<Bytes>,
+    /// `trim`: queue of the same port that takes them (`queue_index`).
+    pub trim_queue: Option<u8>,
+}
+
+/// `discard`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum DiscardWord {
+    #[default]
+    Drop,
+    Trim,
 }
 
 /// One marking curve.

@@ -1,6 +1,8 @@
 //! Ingress, and what follows from its verdict: drop, punt, another pass, copies, the traffic manager.
 
-use wireyard_pipeline::exec::{Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, flags};
+use wireyard_pipeline::exec::{
+    Decision, Descriptor, Intrinsic, NO_PORT, PacketPath, TRIMMED, flags,
+};
 use wireyard_pipeline::ids::ReasonId;
 use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::packet::Buf;
@@ -125,7 +127,7 @@ impl Core {
     fn may_fuse(&self) -> bool {
         let program = self.executor.current().map(|generation| &generation.program);
         !self.manager.configured
-            && !self.mark_all
+            && !self.stand_in.is_on
             && program.is_some_and(|program| program.externs.is_empty())
     }
 
@@ -324,6 +326,7 @@ impl Core {
         packet.path = path as u8;
         packet.egress_port = NO_PORT;
         packet.flags = 0;
+        packet.priority_group &= !TRIMMED;
         self.ingress.again.push_back(packet);
     }
 
@@ -430,6 +433,7 @@ impl Core {
             Offered::Refused(reason) => {
                 self.refuse(std::mem::take(packet), self.manager.reason(reason));
             }
+            Offered::Trims(trim) => self.trim(slot, packet, arrival, trim),
         }
         None
     }

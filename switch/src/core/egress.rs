@@ -68,8 +68,8 @@ impl Core {
             if burst.is_empty() {
                 break;
             }
-            meta.extend(burst.iter().map(|packet: &Descriptor| {
-                let mark = self.mark_all && packet.flags & flags::ECT != 0;
+            meta.extend(burst.iter_mut().map(|packet: &mut Descriptor| {
+                let mark = self.stand_in.is_on && self.stand_in(packet);
                 let (enqueue_ns, dequeue_ns, congestion_mark) = (now_ns, now_ns, mark.into());
                 Intrinsic {
                     now_ns,
@@ -177,14 +177,14 @@ impl Core {
             return true;
         }
         let clip = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let ect = packet.flags & flags::ECT != 0;
+        let mark = self.stand_in.is_on && self.stand_in(packet);
         let mut intrinsic = Intrinsic {
             now_ns: self.now.as_ns(),
             enqueue_ns: departure.enqueued_at.as_ns(),
             dequeue_ns: departure.start.as_ns(),
             enqueue_depth_bytes: clip(departure.depth_at_enqueue),
             dequeue_depth_bytes: clip(departure.depth_at_dequeue),
-            congestion_mark: (departure.mark || self.mark_all && ect).into(),
+            congestion_mark: (departure.mark || mark).into(),
             ..Intrinsic::default()
         };
         self.device.half = Half::Egress;

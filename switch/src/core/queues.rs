@@ -48,6 +48,11 @@ pub struct PortQueues {
     pub drops: Vec<(&'static str, u64)>,
 }
 
+/// A figure that only some configurations have.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// A report, with each figure and where it is read in one line.
 macro_rules! report {
     (
@@ -93,6 +98,12 @@ report! {
         /// Of these, chosen by the curve to be marked.
         mark_decisions: u64 = of.wred.unwrap_or_default().marked,
         wred_dropped: u64 = of.wred.unwrap_or_default().dropped,
+        /// Of `refused` none: cut to their headers, and offered to the queue for trimmed packets.
+        #[serde(skip_serializing_if = "is_zero")]
+        trimmed: u64 = of.counters.trimmed.packets,
+        /// Of these, what that queue had no room for; it counts them as refused.
+        #[serde(skip_serializing_if = "is_zero")]
+        trim_dropped: u64 = of.counters.trim_dropped.packets,
         paused: bool = of.paused,
         /// Storms that the watchdog found.
         storms: u64 = of.watchdog.detected,
@@ -225,7 +236,8 @@ fn port_queues(
 fn queue_report(q: u8, status: &PortStatus) -> Option<QueueReport> {
     let queue = &status.queues[usize::from(q)];
     let counters = &queue.counters;
-    let seen = counters.admitted.packets + counters.passed.packets + counters.refused.packets;
+    let turned_away = counters.refused.packets + counters.trimmed.packets;
+    let seen = counters.admitted.packets + counters.passed.packets + turned_away;
     let is_shown = seen > 0 || queue.paused || queue.watchdog.detected > 0;
     is_shown.then(|| QueueReport::of(q, queue))
 }

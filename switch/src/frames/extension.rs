@@ -115,7 +115,8 @@ impl Extensions {
             }
         }
         match headers.trailing {
-            Trailing::None => {}
+            // Bits of a selective acknowledgement are payload.
+            Trailing::None | Trailing::Sack(_) => {}
             Trailing::AtomicAck(original) => {
                 self.atomic_ack.original.write(out.get_mut(plan.atomic_ack?.into()..)?, original);
             }

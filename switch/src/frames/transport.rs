@@ -332,6 +332,21 @@ impl TransportFrames {
         Ok((shape.address(frame), Marked { pkey, sl: shape.sl_of(frame) }))
     }
 
+    /// Receiver, DSCP and BTH of a frame that was cut behind its headers: nothing else of it is right. `None` where not even those are there.
+    pub fn trimmed(&self, link: LinkType, frame: &[u8]) -> Option<(u128, u8, Bth)> {
+        let shape = self.shape_of(link, frame).ok()?;
+        if frame.len() < shape.head_bytes {
+            return None;
+        }
+        let bth = frame.get(shape.bth_at..)?.first_chunk()?;
+        Some((shape.address(frame).dst, shape.dscp_of(frame)?, self.bth.read(bth)?))
+    }
+
+    /// Gives a finished head another UDP source port; the packet's lengths and sums do not depend on it.
+    pub fn set_udp_source(&self, envelope: &mut Envelope, port: u16) {
+        self.shapes[usize::from(envelope.shape)].set_udp_source(&mut envelope.head, port);
+    }
+
     /// The shape of a received frame that is right as far as all frames of a shape are the same.
     fn right_shape_of(&self, link: LinkType, frame: &[u8]) -> Result<&Shape, Refused> {
         if let Some(shape) = self.shapes.iter().find(|shape| shape.holds(link, frame)) {

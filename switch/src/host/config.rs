@@ -19,13 +19,15 @@ pub struct Classes {
     pub ack: Class,
     /// Data has room for what switches write about the path, as HPCC has it.
     pub telemetry: bool,
+    /// Packets of data take so many UDP source ports in turn, a power of two; 0: all the same.
+    pub spray: u16,
 }
 
 impl Default for Classes {
     /// Data DSCP 26 priority 3 ECT(0); ACK DSCP 46 priority 5.
     fn default() -> Classes {
         let ack = Class { dscp: 46, ecn: 0, pcp: 5, vl: 5 };
-        Classes { data: Class::DATA, ack, telemetry: false }
+        Classes { data: Class::DATA, ack, telemetry: false, spray: 0 }
     }
 }
 
@@ -49,6 +51,8 @@ pub struct HostConfig {
     pub rate: Option<BitsPerSec>,
     /// Bytes of a packet on the link that are not in its frame.
     pub link_overhead_bytes: u32,
+    /// DSCPs of packets that switches trimmed, one bit each: what is not right otherwise and has one of them is answered as such.
+    pub trimmed_dscps: u64,
     /// The notification point; `None` when the device's program reports marks instead.
     pub np: Option<NpConfig>,
 }
@@ -65,6 +69,7 @@ impl HostConfig {
             cnp: CnpConfig::default(),
             rate: Some(BitsPerSec::gbit(100)),
             link_overhead_bytes: ETHERNET_OVERHEAD_BYTES,
+            trimmed_dscps: 0,
             np: Some(NpConfig::default()),
         }
     }

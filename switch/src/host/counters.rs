@@ -9,6 +9,8 @@ pub struct HostCounters {
     pub delivered: u64,
     /// Frames that are no transport packet, or not a right one, by [`Refused`].
     pub refused: [u64; Refused::ALL.len()],
+    /// Packets that came without their payload, by the DSCP of trimmed ones.
+    pub trimmed: u64,
     /// Packets for another address.
     pub not_for_us: u64,
     /// PFC and PAUSE frames obeyed.

@@ -24,7 +24,7 @@ use crate::ports::{
 };
 use crate::roce::endpoint::EndPoint;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
-use crate::roce::packet::{ClassHint, OutPacket};
+use crate::roce::packet::{ClassHint, Headers, OutPacket, Trailing};
 use crate::roce::rp::pacer::Pacer;
 use crate::roce::verbs::Completion;
 use crate::tm::pfc::{FlowControlFrame, PauseCounters, PauseReceiver, PfcFrame};
@@ -33,6 +33,7 @@ use crate::units::BitsPerSec;
 use super::config::{Classes, HostConfig};
 use super::counters::HostCounters;
 use super::flow::Flows;
+use super::spray::Spray;
 
 /// Answers and questions about addresses that wait to be sent; more are forgotten, they will be asked again.
 const MESSAGES_MAX: usize = 64;
@@ -45,6 +46,7 @@ const QUANTUM_RATE_GBIT: u32 = 10;
 #[derive(Debug)]
 struct Path {
     address: Address,
+    spray: Option<Spray>,
     data: Envelope,
     ack: Envelope,
     cnp: Envelope,
@@ -67,6 +69,8 @@ pub struct EndPointPort {
     pause: PauseReceiver,
     /// Priorities of all data that it sends.
     data_priorities: u8,
+    /// Some path takes many UDP source ports.
+    sprays: bool,
     stats: PortStats,
     pub(super) config: HostConfig,
     counters: HostCounters,
@@ -80,6 +84,7 @@ impl EndPointPort {
         let np = config.np.map(NotificationPoint::new);
         EndPointPort {
             data_priorities: 1 << (config.classes.data.pcp & 7),
+            sprays: false,
             config,
             frames,
             end: EndPoint::new(),
@@ -149,8 +154,11 @@ impl EndPointPort {
         self.due = None;
         self.data_priorities |= 1 << (classes.data.pcp & 7);
         let transport = &self.frames.transport;
+        let spray = Spray::new(classes.spray, address.udp_src_port);
+        self.sprays |= spray.is_some();
         let path = Path {
             address: *address,
+            spray,
             data: match classes.telemetry {
                 true => transport.envelope_with_telemetry(address, &classes.data)?,
                 false => transport.envelope(address, &classes.data)?,
@@ -306,6 +314,9 @@ impl EndPointPort {
                 && self.link.due() <= now
                 && let Some(packet) = &self.end.poll_data(now)
             {
+                if self.sprays {
+                    self.spray(packet.path);
+                }
                 self.build(packet, out)
             } else {
                 return None;
@@ -339,6 +350,13 @@ impl EndPointPort {
         let transport = &self.frames.transport;
         match self.end.qp(packet.src_qp).filter(|_| packet.echo) {
             Some(qp) => {
+                if let Trailing::Sack(bits) = packet.headers.trailing {
+                    let headers = Headers { trailing: Trailing::None, ..packet.headers };
+                    return transport.build_with(envelope, &headers, size_of::<u64>(), out, |to| {
+                        to.copy_from_slice(&bits.to_be_bytes());
+                        Ok(())
+                    });
+                }
                 let telemetry = qp.telemetry();
                 transport.build_with(envelope, &packet.headers, telemetry.len(), out, |to| {
                     to.copy_from_slice(telemetry);
@@ -365,7 +383,40 @@ impl EndPointPort {
         match &mut self.frames.transport.parse(self.config.link, frame) {
             Ok(received) => self.take_packet(now, frame, received),
             Err(Refused::NotTransport) => self.take_other(now, frame),
-            Err(why) => self.counters.refused[*why as usize] += 1,
+            Err(why) => {
+                let why = *why;
+                if !self.take_trimmed(frame) {
+                    self.counters.refused[why as usize] += 1;
+                }
+            }
+        }
+    }
+
+    /// A frame that is not right: true if that is because a switch trimmed it, and it is for us.
+    #[cold]
+    fn take_trimmed(&mut self, frame: &[u8]) -> bool {
+        if self.config.trimmed_dscps == 0 {
+            return false;
+        }
+        let found = self.frames.transport.trimmed(self.config.link, frame);
+        let Some((dst, _, bth)) =
+            found.filter(|(_, dscp, _)| self.config.trimmed_dscps >> dscp & 1 == 1)
+        else {
+            return false;
+        };
+        if !self.config.addresses.contains(&dst) {
+            return false;
+        }
+        self.counters.trimmed += 1;
+        self.end.on_trimmed(&bth);
+        true
+    }
+
+    /// The next packet of this path takes the next UDP source port.
+    fn spray(&mut self, path: u32) {
+        let Some(path) = self.paths.get_mut(path as usize) else { return };
+        if let Some(spray) = &mut path.spray {
+            self.frames.transport.set_udp_source(&mut path.data, spray.next_port());
         }
     }
 

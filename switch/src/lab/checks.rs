@@ -4,7 +4,7 @@
 //! * lossless: nothing of a lossless class is dropped while the sender honours its pause;
 //! * pauses: XOFF and XON alternate;
 //! * rates: no link carries more than its rate, no reaction point leaves its bounds;
-//! * order: where no link reorders and no way changes, no packet of a flow comes before one that was sent earlier; a gap is none;
+//! * order: where no link reorders, no way changes and no flow sprays or sends selectively, no packet of a flow comes before one that was sent earlier; a gap is none;
 //! * marking: nothing is marked that did not say it can be;
 //! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
 
@@ -13,8 +13,9 @@ use wireyard_tables::time::{Span, Time};
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
-use super::scenario::{Fault, FaultKind, Scenario};
+use super::scenario::{Fault, FaultKind, FlowSpec, Scenario};
 use crate::core::Core;
+use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
 
@@ -416,6 +417,13 @@ impl Lab {
 
 /// No link reorders packets, and they stay on their routes.
 fn keeps_order(scenario: &Scenario) -> bool {
+    let sprays = |flow: &FlowSpec| scenario.sender(flow).spray > 1;
+    // What a selective sender repeats is behind later packets without a rewind.
+    let selective =
+        |flow: &FlowSpec| scenario.sender(flow).retransmission != Retransmission::GoBackN;
+    if scenario.flows.iter().any(|flow| sprays(flow) || selective(flow)) {
+        return false;
+    }
     let zero = crate::units::Probability::ZERO;
     let reroutes =
         |fault: &Fault| matches!(fault.kind, FaultKind::LinkDown { reroute_after: Some(_), .. });

@@ -81,6 +81,12 @@ pub struct FlowStatus {
     /// Packets that came behind one with a later sequence number: one at most for each time the sender went back, where none was
     /// overtaken.
     pub steps_back: u64,
+    /// Times that nothing was heard for the ACK timeout.
+    pub timeouts: u64,
+    /// Packets that came trimmed.
+    pub trimmed: u64,
+    /// Packets that its sender took for lost because later ones came.
+    pub overtaken: u64,
     /// How long it had nothing to send because so many messages were under way.
     pub waited: Span,
     /// State of its reaction point.
@@ -126,6 +132,9 @@ impl Connection {
             out_of_order: received.out_of_sequence,
             rewinds: report.qp.rewinds,
             steps_back: received.steps_back,
+            timeouts: report.qp.timeouts,
+            trimmed: received.trimmed_packets,
+            overtaken: report.qp.overtaken_packets,
             rate: Some(report.rate),
         }
     }
@@ -261,6 +270,7 @@ fn host_config(scenario: &Scenario, node: usize, rate: BitsPerSec) -> HostConfig
         link: link_type(setup.transport),
         classes: classes(setup),
         cnp,
+        trimmed_dscps: setup.trimmed_dscps,
         rate: Some(rate),
         np: Some(notification(setup, rate)),
         ..base
@@ -376,7 +386,12 @@ pub(super) fn connect(
         ack_every: setup.acks_every(),
         sq_depth: (spec.window as usize).max(128),
         frame_overhead_bytes: overhead(&there, telemetry),
+        retransmission: setup.retransmission,
         ..QpConfig::new(algorithm)
+    };
+    let queue_pair = match setup.outstanding_packets() {
+        Some(packets) => QpConfig { max_outstanding_packets: packets, ..queue_pair },
+        None => queue_pair,
     };
     let options =
         ConnectOptions { path_mtu: mtu, timeout: setup.ack_timeout, ..ConnectOptions::default() };
@@ -396,8 +411,8 @@ pub(super) fn connect(
         Some(None) => Some(classes(&setup)),
         None => None,
     };
-    join(sender, (qp, receiver_qp), &there, &options, (own, telemetry))?;
-    join(receiver, (receiver_qp, qp), &back, &options, (None, telemetry))?;
+    join(sender, (qp, receiver_qp), &there, &options, (own, telemetry, setup.spray))?;
+    join(receiver, (receiver_qp, qp), &back, &options, (None, telemetry, 0))?;
     // Numbers of queue pairs are the host's: with it, no two flows have the same bytes.
     let seed = (spec.from as u64) << 32 | u64::from(qp);
     let region = |end: &mut EndPointPort| {
@@ -501,10 +516,10 @@ fn join(
     (local, remote): (u32, u32),
     address: &Address,
     options: &ConnectOptions,
-    (own, telemetry): (Option<Classes>, bool),
+    (own, telemetry, spray): (Option<Classes>, bool, u16),
 ) -> Result<(), String> {
     let address = Address { udp_src_port: udp_src_port(local, remote), ..*address };
-    let classes = Classes { telemetry, ..own.unwrap_or(end.config().classes) };
+    let classes = Classes { telemetry, spray, ..own.unwrap_or(end.config().classes) };
     let path = end.add_path_as(&address, &classes).map_err(|error| format!("{error:?}"))?;
     let peer = Peer { qpn: remote, psn: options.psn, path };
     end.connect(local, &peer, options).map_err(|error| error.to_string())

@@ -33,6 +33,7 @@ use super::workload::{self, Gate, Part, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
+use crate::roce::qp::Retransmission;
 use crate::roce::rp::dcqcn::Setting;
 use crate::roce::rp::program::Program;
 use crate::roce::telemetry::TELEMETRY_BYTES;
@@ -133,6 +134,14 @@ pub struct HostSetup {
     pub ack_every: Option<u32>,
     /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
     pub ack_timeout: u8,
+    /// What is sent again.
+    pub retransmission: Retransmission,
+    /// Payload that may be between the oldest that is missing and the newest, whatever rate control says.
+    pub outstanding: Option<Bytes>,
+    /// UDP source ports that packets of data take in turn; 0 or 1: one.
+    pub spray: u16,
+    /// DSCPs of packets that switches trimmed, one bit each.
+    pub trimmed_dscps: u64,
     /// Where rate control is written, or what else decides it.
     pub rate_span: Option<SourceSpan>,
     /// Where its queues are written, or the links that they contradict.
@@ -151,6 +160,17 @@ impl HostSetup {
     pub fn acks_every(&self) -> u32 {
         let usual = self.rate_program.as_ref().map_or(64, |of| of.notification().ack_every);
         self.ack_every.unwrap_or(usual)
+    }
+
+    /// Packets of its queue pairs between the oldest that is missing and the newest; `None` is no limit of its own.
+    pub fn outstanding_packets(&self) -> Option<u32> {
+        let packets = self.outstanding?.get().div_ceil(self.path_mtu.get().max(1));
+        u32::try_from(packets).ok()
+    }
+
+    /// Losses are told by trimming or sent again one by one: there is more to report.
+    pub fn is_for_lossy_fabrics(&self) -> bool {
+        self.trimmed_dscps != 0 || self.retransmission != Retransmission::GoBackN
     }
 
     /// Its data has room for what switches write about the path.
@@ -191,6 +211,10 @@ pub struct FlowSetup {
     pub dscp: Option<u8>,
     /// Whether its data says that it can be marked.
     pub ecn: Option<bool>,
+    /// What is sent again.
+    pub retransmission: Option<Retransmission>,
+    /// UDP source ports that its packets take in turn.
+    pub spray: Option<u16>,
 }
 
 /// One flow: a stream of messages from one host to another.
@@ -392,6 +416,8 @@ impl Scenario {
         }
         setup.data_dscp = own.dscp.unwrap_or(setup.data_dscp);
         setup.ecn = own.ecn.unwrap_or(setup.ecn);
+        setup.retransmission = own.retransmission.unwrap_or(setup.retransmission);
+        setup.spray = own.spray.unwrap_or(setup.spray);
         Cow::Owned(setup)
     }
 

@@ -1,4 +1,9 @@
 //! AETH syndromes, the RNR timer table and the ACK timeout (wire.md section 10).
+//!
+//! RoCE has no selective acknowledgement. Two of the encodings that IBTA reserves (bits 6:5 are 10) say here what is missing; only queue
+//! pairs that were both made for it exchange them. `BTH.PSN` is that of the oldest packet that is missing, as in a sequence NAK, and
+//! the MSN field is a PSN: with [`SYNDROME_SACK`] the first of 64 packets whose bits, bit 0 the first, are the payload
+//! (8 bytes, big-endian); with [`SYNDROME_TRIMMED`] that of a packet that came cut to its headers.
 
 use wireyard_tables::time::Span;
 
@@ -11,6 +16,10 @@ pub enum Syndrome {
     RnrNak(u8),
     /// Negative.
     Nak(NakCode),
+    /// Packets have come out of order; not RoCE's.
+    Sack,
+    /// A packet came without its payload; not RoCE's.
+    Trimmed,
     /// Reserved encodings.
     Reserved,
 }
@@ -29,6 +38,20 @@ pub enum NakCode {
     /// Invalid RD request; never sent here.
     InvalidRd,
 }
+
+/// Which of 64 packets have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sack {
+    /// The first of them, whose bit is the lowest.
+    pub base: super::psn::Psn,
+    /// 1: it has come.
+    pub bits: u64,
+}
+
+/// Selective acknowledgement: a reserved encoding.
+pub const SYNDROME_SACK: u8 = 0x41;
+/// A trimmed packet: a reserved encoding.
+pub const SYNDROME_TRIMMED: u8 = 0x42;
 
 /// ACK with credit code 31: no end-to-end credits.
 pub const ACK_NO_CREDITS: u8 = 0x1f;
@@ -51,7 +74,11 @@ impl Syndrome {
             0b11 => {
                 NAK_CODES.get(usize::from(low)).map_or(Syndrome::Reserved, |&c| Syndrome::Nak(c))
             }
-            _ => Syndrome::Reserved,
+            _ => match byte & 0x7f {
+                SYNDROME_SACK => Syndrome::Sack,
+                SYNDROME_TRIMMED => Syndrome::Trimmed,
+                _ => Syndrome::Reserved,
+            },
         }
     }
 
@@ -61,6 +88,8 @@ impl Syndrome {
             Syndrome::Ack => ACK_NO_CREDITS,
             Syndrome::RnrNak(code) => 0x20 | code & 0x1f,
             Syndrome::Nak(code) => 0x60 | code as u8,
+            Syndrome::Sack => SYNDROME_SACK,
+            Syndrome::Trimmed => SYNDROME_TRIMMED,
             Syndrome::Reserved => 0x40,
         }
     }
@@ -102,7 +131,7 @@ mod tests {
 
     #[test]
     fn syndromes_round_trip() {
-        for byte in [0x60, 0x61, 0x62, 0x63, 0x64, 0x20, 0x32, 0x3f] {
+        for byte in [0x60, 0x61, 0x62, 0x63, 0x64, 0x20, 0x32, 0x3f, 0x41, 0x42] {
             assert_eq!(Syndrome::decode(byte).encode(), byte);
         }
         assert_eq!(Syndrome::decode(0x1f), Syndrome::Ack);

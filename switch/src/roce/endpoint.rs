@@ -12,7 +12,7 @@ use wireyard_tables::time::Time;
 
 use super::memory::MemoryTable;
 use super::opcode::Service;
-use super::packet::{InPacket, OutPacket};
+use super::packet::{Bth, InPacket, OutPacket};
 use super::qp::{Attrs, ModifyError, QpConfig, QpState, QueuePair};
 use super::schedule::Schedule;
 use super::verbs::{Completion, PostError, RecvWr, SendWr};
@@ -117,6 +117,13 @@ impl EndPoint {
     pub fn on_packet(&mut self, now: Time, packet: &InPacket<'_>) {
         let qpn = packet.headers.bth.dest_qp;
         if self.with(qpn, false, |qp, memory| qp.on_packet(now, packet, memory)).is_none() {
+            self.unknown_qp_packets += 1;
+        }
+    }
+
+    /// A request for this port that a switch cut to its headers.
+    pub fn on_trimmed(&mut self, bth: &Bth) {
+        if self.with(bth.dest_qp, false, |qp, _| qp.on_trimmed(bth.opcode, bth.psn)).is_none() {
             self.unknown_qp_packets += 1;
         }
     }

@@ -94,6 +94,8 @@ pub enum Trailing {
     Imm(u32),
     /// R_Key to invalidate.
     Ieth(u32),
+    /// Bits of a selective acknowledgement. They are payload on the wire ([`super::aeth`]), so no opcode has this header.
+    Sack(u64),
 }
 
 /// The headers of a packet: no opcode has more than two behind the BTH (wire.md section 3).
@@ -159,7 +161,7 @@ impl Headers {
         };
         let trailing = match self.trailing {
             Trailing::None => 0,
-            Trailing::AtomicAck(_) => 8,
+            Trailing::AtomicAck(_) | Trailing::Sack(_) => 8,
             Trailing::Imm(_) | Trailing::Ieth(_) => 4,
         };
         leading + trailing
@@ -202,7 +204,8 @@ pub struct OutPacket {
     pub path: u32,
     /// Sent before (go-back-N or a re-executed READ).
     pub retransmission: bool,
-    /// An acknowledgement whose payload is [`super::qp::QueuePair::telemetry`] of the queue pair that sends.
+    /// An acknowledgement with a payload: the bits of [`Trailing::Sack`], else [`super::qp::QueuePair::telemetry`] of the queue pair that
+    /// sends.
     pub echo: bool,
 }
 

@@ -14,13 +14,14 @@ mod post;
 #[cfg(test)]
 mod tests;
 
+pub use super::requester::SELECTIVE_MAX;
 pub use attrs::{Attrs, ModifyError, PathMtu, QpState};
-pub use config::{QpConfig, QpCounters};
+pub use config::{QpConfig, QpCounters, Retransmission};
 
 use super::aeth::{self, Syndrome};
 use super::memory::{Access, MemoryTable};
 use super::opcode::{CNP_NATIVE, CNP_ROCEV2, Kind, Op, Service};
-use super::packet::{ClassHint, InPacket, OutPacket};
+use super::packet::{ClassHint, InPacket, OutPacket, Trailing};
 use super::psn::Psn;
 use super::requester::{Failed, Limits, MAX_OUTSTANDING, Requester};
 use super::responder::Responder;
@@ -44,6 +45,8 @@ pub(super) struct Link {
     pub(super) min_rnr_timer: u8,
     /// Marks of data go back as BECN of acknowledgements.
     pub(super) echo: bool,
+    /// Packets are taken in any order, and only what is lost is sent again.
+    pub(super) selective: bool,
 }
 
 /// The parts of a queue pair that both halves work on.
@@ -98,7 +101,16 @@ impl QueuePair {
             access: Access::NONE,
             min_rnr_timer: 0,
             echo: config.rate.marks() == Marks::Ack,
+            selective: service == Service::Rc && config.retransmission != Retransmission::GoBackN,
         };
+        let mut requester = Requester::new();
+        let mut max_outstanding = config.max_outstanding_packets.clamp(1, MAX_OUTSTANDING);
+        if let (true, Retransmission::Selective { reordering }) =
+            (link.selective, config.retransmission)
+        {
+            requester.select(reordering);
+            max_outstanding = max_outstanding.min(SELECTIVE_MAX);
+        }
         let rate = config.rate.start();
         QueuePair {
             link,
@@ -106,10 +118,10 @@ impl QueuePair {
             sq_depth: config.sq_depth.max(1),
             rq_depth: config.rq_depth,
             ack_every: config.ack_every.max(1),
-            max_outstanding: config.max_outstanding_packets.clamp(1, MAX_OUTSTANDING),
+            max_outstanding,
             frame_overhead_bytes: config.frame_overhead_bytes,
             algorithm: config.rate.clone(),
-            requester: Requester::new(),
+            requester,
             responder: Responder::new(),
             windowed: rate.window_bytes().is_some(),
             rate,
@@ -243,7 +255,7 @@ impl QueuePair {
 
     /// RESET forgets everything, completions not yet read included (as a kernel's reset cleans the CQ).
     fn reset(&mut self) {
-        self.requester = Requester::new();
+        self.requester = self.requester.renewed();
         self.responder = Responder::new();
         self.rate = self.algorithm.start();
         self.pacer = Pacer::new(self.algorithm.gap());
@@ -284,6 +296,22 @@ impl QueuePair {
             self.fail(status);
         }
         self.follow_rate(now, before);
+    }
+
+    /// A request to this queue pair that a switch cut to its headers.
+    pub fn on_trimmed(&mut self, opcode: u8, psn: Psn) {
+        let is_ours = |op: &Op| op.is_request() && op.service == self.link.service;
+        let ready = matches!(self.state, QpState::Rtr | QpState::Rts | QpState::Sqd);
+        if self.link.service != Service::Rc
+            || !ready
+            || !Op::decode(opcode).is_some_and(|op| is_ours(&op))
+        {
+            self.counters.dropped_packets += 1;
+            return;
+        }
+        self.counters.received_packets += 1;
+        let (_, responder, mut ctx) = self.halves(false);
+        responder.on_trimmed(psn, &mut ctx);
     }
 
     fn accepts(&self, op: &Op, packet: &InPacket<'_>) -> bool {
@@ -328,6 +356,9 @@ impl QueuePair {
             }
             (Kind::AtomicAck, _, Some(old)) => {
                 requester.on_atomic_response(now, packet, old, memory, &mut ctx)
+            }
+            (Kind::Ack, Some(aeth), _) if ctx.link.selective => {
+                requester.on_selective_ack(now, headers.bth.psn, aeth, packet.payload, &mut ctx)
             }
             (Kind::Ack, Some(aeth), _) => {
                 let syndrome = Syndrome::decode(aeth.syndrome);
@@ -397,7 +428,7 @@ impl QueuePair {
     /// The next acknowledgement. It has a class of its own and is not paced.
     pub fn poll_ack(&mut self) -> Option<OutPacket> {
         let mut packet = self.responder.next_ack(&self.link)?;
-        if self.owes_telemetry && packet.headers.atomic_ack().is_none() {
+        if self.owes_telemetry && packet.headers.trailing == Trailing::None {
             (packet.echo, packet.headers.bth.pad) = (true, ECHO_PAD_BYTES);
             self.owes_telemetry = false;
         }

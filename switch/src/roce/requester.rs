@@ -22,8 +22,11 @@ use super::verbs::{SendOp, SendWr};
 
 mod ack;
 mod response;
+mod selective;
 
 pub(super) use ack::Failed;
+pub use selective::SELECTIVE_MAX;
+use selective::Selective;
 
 /// A window below this is never useful, above it PSN comparison would be ambiguous.
 pub(super) const MAX_OUTSTANDING: u32 = (1 << 23) - 1;
@@ -37,16 +40,20 @@ struct Wqe {
     packets: u32,
     /// READ and ATOMIC: done by a response, not by an acknowledgement.
     needs_response: bool,
-    /// Of its packets, by [`Position`].
+    /// Of its packets, by [`Position`]; sent selectively, of those that do not end it and of the one that does.
     opcodes: [Option<u8>; 4],
 }
 
 impl Wqe {
-    fn new(service: Service, wr: SendWr, first: Psn, packets: u32) -> Wqe {
+    fn new(service: Service, wr: SendWr, first: Psn, packets: u32, selective: bool) -> Wqe {
         let (kind, extra) = kind_of(&wr.op);
         let needs_response = matches!(kind, Kind::ReadRequest | Kind::CmpSwap | Kind::FetchAdd);
         let all = [Position::First, Position::Middle, Position::Last, Position::Only];
         let opcodes = all.map(|of_packet| {
+            if selective {
+                let extra = if of_packet == Position::First { Extra::None } else { extra };
+                return Op { service, kind, position: Position::Only, extra }.encode();
+            }
             // A READ owns many PSNs and is one packet.
             let position = if needs_response { Position::Only } else { of_packet };
             let extra = if of_packet.ends() { extra } else { Extra::None };
@@ -106,6 +113,8 @@ pub(super) struct Requester {
     acked: u64,
     /// Packets that rate control lets be without an acknowledgement.
     window: u32,
+    /// Only what is lost is sent again.
+    selective: Option<Box<Selective>>,
 }
 
 impl Requester {
@@ -129,7 +138,14 @@ impl Requester {
             probes: VecDeque::new(),
             acked: 0,
             window: MAX_OUTSTANDING,
+            selective: None,
         }
+    }
+
+    /// A new one that sends again as this one does.
+    pub(super) fn renewed(&self) -> Requester {
+        let selective = self.selective.as_ref().map(|of| Box::new(Selective::new(of.reordering())));
+        Requester { selective, ..Requester::new() }
     }
 
     /// RTR -> RTS.
@@ -143,7 +159,7 @@ impl Requester {
             retries_left: limits.retry_count,
             rnr_left: limits.rnr_retry,
             window: self.window,
-            ..Requester::new()
+            ..self.renewed()
         };
     }
 
@@ -153,7 +169,8 @@ impl Requester {
 
     /// Takes a checked work request of `packets` PSNs.
     pub(super) fn post(&mut self, service: Service, wr: SendWr, packets: u32) {
-        self.sq.push_back(Wqe::new(service, wr, self.post_psn, packets));
+        let selective = self.selective.is_some();
+        self.sq.push_back(Wqe::new(service, wr, self.post_psn, packets, selective));
         self.post_psn = self.post_psn.plus(packets);
     }
 
@@ -188,6 +205,9 @@ impl Requester {
         if self.rnr_until != Time::ZERO {
             return false;
         }
+        if let Some(selective) = &self.selective {
+            return self.has_selective(selective, state, windowed);
+        }
         let Some(wqe) = self.sq.get(self.current) else { return false };
         let psn = wqe.first.plus(self.current_packet);
         let started = self.current_packet > 0 || psn.ahead_of(self.sent_end) < 0;
@@ -210,6 +230,9 @@ impl Requester {
 
     /// The next request packet; call only after [`Self::has_packet`].
     pub(super) fn emit(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Option<OutPacket> {
+        if self.selective.is_some() {
+            return self.emit_selective(now, ctx);
+        }
         let wqe = *self.sq.get(self.current)?;
         let (psn, index) = (wqe.first.plus(self.current_packet), self.current_packet);
         let opcode = wqe.opcodes[Position::of(index, wqe.packets) as usize]?;
@@ -362,7 +385,13 @@ fn extend(packet: &mut OutPacket, link: &Link, wqe: &Wqe, index: u32) {
             {
                 headers.trailing = Trailing::Imm(imm);
             }
-            if position.starts() {
+            if link.selective {
+                // Each packet is a message of its own, and says where it belongs.
+                let done = index.saturating_mul(link.mtu.bytes());
+                let len_bytes = packet.payload.map_or(0, |payload| payload.len);
+                let va = remote.va.wrapping_add(done.into());
+                headers.leading = Leading::Reth(Reth { va, rkey: remote.rkey, len_bytes });
+            } else if position.starts() {
                 let len_bytes = wqe.wr.local.len;
                 headers.leading =
                     Leading::Reth(Reth { va: remote.va, rkey: remote.rkey, len_bytes });

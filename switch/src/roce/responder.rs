@@ -19,8 +19,10 @@ use super::verbs::{Completion, CompletionOp, RecvWr, Status};
 mod duplicate;
 mod execute;
 mod reply;
+mod selective;
 
 use reply::{Reply, Saved};
+use selective::Arrivals;
 
 /// The message whose packets are arriving.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,10 @@ pub(super) struct Responder {
     /// READs and ATOMICs that may be asked for again.
     saved: VecDeque<Saved>,
     max_saved: usize,
+    /// Selective: what has come behind the expected packet.
+    arrivals: Arrivals,
+    /// Go-back-N: the oldest packet that came trimmed and was not asked for.
+    trimmed: Option<Psn>,
 }
 
 impl Responder {
@@ -77,6 +83,8 @@ impl Responder {
             replies: VecDeque::new(),
             saved: VecDeque::new(),
             max_saved: 0,
+            arrivals: Arrivals::default(),
+            trimmed: None,
         }
     }
 
@@ -131,6 +139,11 @@ impl Responder {
         }
         self.newest = psn;
         self.marked |= packet.headers.bth.fecn && ctx.link.echo;
+        if ahead > 0 && ctx.link.selective {
+            self.nak_sent = true;
+            self.on_early(packet, op, memory, ctx);
+            return None;
+        }
         if ahead > 0 {
             ctx.counters.out_of_sequence += 1;
             if !self.nak_sent {
@@ -145,10 +158,17 @@ impl Responder {
             self.on_duplicate(packet, op, ctx);
             return None;
         }
-        self.nak_sent = false;
+        let was_stopped = std::mem::take(&mut self.nak_sent);
         let checked = self.check(packet, op, memory, ctx);
         match checked.and_then(|()| self.execute(packet, op, memory, ctx)) {
-            Ok(()) => None,
+            Ok(()) => {
+                if was_stopped && ctx.link.selective {
+                    self.close_gap(ctx);
+                } else if self.trimmed.is_some() {
+                    self.answer_trimmed(ctx);
+                }
+                None
+            }
             Err(Refusal::NotReady) => {
                 // What follows it on the wire is out of sequence now, and not worth a NAK of its own.
                 self.nak_sent = true;
@@ -219,7 +239,7 @@ impl Responder {
             Kind::Write => op.position.ends() && op.extra == Extra::Imm,
             _ => false,
         };
-        if takes_recv && self.rq.is_empty() {
+        if takes_recv && self.rq.len() <= self.arrivals.immediates {
             return Err(Refusal::NotReady);
         }
         check_length(packet, op, ctx.link.mtu.bytes())?;

@@ -64,6 +64,10 @@ pub trait RateControl: fmt::Debug + Send {
     fn on_ack(&mut self, _now: Time, _sample: &AckSample<'_>) {}
     /// A sequence error was reported: packets are sent again.
     fn on_nack(&mut self, _now: Time) {}
+    /// A packet was trimmed on its way and is sent again.
+    fn on_trim(&mut self, now: Time) {
+        self.on_nack(now);
+    }
     /// No acknowledgement came in time.
     fn on_timeout(&mut self, _now: Time) {}
     /// Payload that may be without an acknowledgement; `None` is no such limit.

@@ -6,7 +6,7 @@ use super::script::{
 use crate::config::is_macro_name;
 use wireyard_tables::time::Span;
 
-const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, \
+const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, congestion_mark, trim, \
      add, setdefault, remove, member, group, value_set, register, register_write, register_reset, \
      register_read, meter_set_rates, meter_array_set_rates, meter_get_rates, mirroring_get, \
      mc_mgrp_create, mc_node_create, \
@@ -37,6 +37,8 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
             "off" => Ok(Statement::CongestionMark(false)),
             _ => Err(format!("congestion_mark: expected `on` or `off`, found `{rest}`")),
         },
+        "trim" if rest == "off" => Ok(Statement::Trim(None)),
+        "trim" => Ok(Statement::Trim(Some(number(rest, "bytes or `off`")?))),
         "config" => Ok(Statement::Config(one_word(rest, "a file")?)),
         "program" => Ok(Statement::Program(one_word(rest, "a file")?)),
         "define" => {

@@ -267,7 +267,8 @@ impl Script {
                 self.sandbox.core.age(self.now);
                 self.collect();
             }
-            Statement::CongestionMark(on) => self.sandbox.core.mark_all = *on,
+            Statement::CongestionMark(on) => self.sandbox.core.stand_in.mark(*on),
+            Statement::Trim(bytes) => self.sandbox.core.stand_in.trim(*bytes),
             other => {
                 let mut statement = names::of_program(other, &self.program);
                 if self.is_p4 {

@@ -109,6 +109,8 @@ pub enum Statement {
     ExpectPunt(String),
     /// `congestion_mark on`.
     CongestionMark(bool),
+    /// `trim 128`, `trim off`.
+    Trim(Option<u32>),
     /// `add`.
     Add(EntryText),
     /// `setdefault`.

@@ -28,10 +28,7 @@ impl<P: Default> Tm<P> {
             Terms { release: Release::Immediate, .. } => self.admit(now, arrival),
             Terms { release, .. } => self.admit_held(now, arrival, release),
         };
-        admitted.unwrap_or_else(|reason| {
-            self.count_refusal(arrival, reason);
-            Offered::Refused(reason)
-        })
+        admitted.unwrap_or_else(|reason| self.refuse(arrival, reason))
     }
 
     /// Puts a packet into the slot that [`Tm::offer`] took for it.
@@ -42,7 +39,7 @@ impl<P: Default> Tm<P> {
 
     /// Checks both sides and charges them; the packet is queued, or departs where nothing keeps it.
     #[inline]
-    fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
+    pub(super) fn admit(&mut self, now: Time, arrival: &Arrival) -> Result<Offered, DropReason> {
         let owner = self.owner(arrival)?;
         let arrival = &Arrival { ingress: owner.0, group: owner.1, ..*arrival };
         if let Some(port) = self.ports.get_mut(arrival.egress.index())

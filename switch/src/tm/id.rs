@@ -85,6 +85,8 @@ reasons! {
         ControlBacklog = "control_backlog",
         /// Egress processing dropped the packet after dequeue; the program's reason is counted by core.
         EgressProcessing = "egress_processing",
+        /// The packet was trimmed, and the queue for trimmed packets had no room for it either.
+        TrimRefused = "trim_refused",
     }
 }
 

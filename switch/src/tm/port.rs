@@ -23,6 +23,17 @@ pub struct QueueConfig {
     pub account: AccountConfig,
     /// Its congestion point, if any.
     pub wred: Option<WredConfig>,
+    /// What becomes of packets that it refuses; `None` drops them.
+    pub trim: Option<Trim>,
+}
+
+/// How a queue trims the packets that it refuses (SAI `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trim {
+    /// What is left of a frame, without FCS (SAI `PACKET_TRIM_SIZE`); a shorter one stays whole.
+    pub bytes: u32,
+    /// Queue of the same port that takes it (SAI `PACKET_TRIM_QUEUE_INDEX`).
+    pub queue: u8,
 }
 
 /// A priority group.
@@ -70,6 +81,10 @@ pub struct QueueCounters {
     pub refused: Count,
     /// Passed through a port without a rate, never queued.
     pub passed: Count,
+    /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of the whole packets.
+    pub trimmed: Count,
+    /// Of these, what that queue refused too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`).
+    pub trim_dropped: Count,
 }
 
 /// Counters of one priority group. admitted = released + resident.

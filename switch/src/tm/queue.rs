@@ -6,7 +6,7 @@
 use wireyard_tables::time::{Span, Time};
 
 use super::id::{Color, DropReason};
-use super::{Departure, SharedCharge};
+use super::{Departure, SharedCharge, Trim};
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -87,6 +87,8 @@ pub struct PacketSlot(pub(crate) u32);
 pub enum Offered {
     /// It is not taken; counted.
     Refused(DropReason),
+    /// Its queue has no room for it and trims: the caller cuts it and offers it again ([`Tm::offer_trimmed`](super::Tm::offer_trimmed)).
+    Trims(Trim),
     /// It waits: the caller puts it there.
     Queued(PacketSlot),
     /// It leaves now.

@@ -58,6 +58,7 @@ impl Tm<u32> {
     ) -> Result<Admitted, Refused> {
         match self.offer(now, arrival) {
             Offered::Refused(reason) => Err(Refused { packet, reason }),
+            Offered::Trims(_) => Err(Refused { packet, reason: DropReason::QueueThreshold }),
             Offered::Departs(departure) => {
                 assert!(departure.sent.is_some(), "others follow");
                 Ok(Admitted::Departs(packet))
@@ -124,6 +125,7 @@ fn port(gbit: u32) -> PortConfig {
         service: ServiceConfig::default(),
         account: account(EGRESS, Limit::Static(u64::MAX >> 20)),
         wred: None,
+        trim: None,
     };
     let group =
         GroupConfig { account: account(INGRESS, Limit::Static(u64::MAX >> 20)), lossless: None };

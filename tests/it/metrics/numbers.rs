@@ -169,6 +169,8 @@ fn queueing(next: &mut dyn FnMut() -> u64) -> QueueingReport {
         marked: next(),
         mark_decisions: next(),
         wred_dropped: next(),
+        trimmed: next(),
+        trim_dropped: next(),
         paused: true,
         storms: next(),
     };

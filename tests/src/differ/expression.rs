@@ -185,7 +185,8 @@ impl Gen {
             ("packet_path", 8),
         ];
         let ingress = [("parser_error", 8), ("checksum_error", 32)];
-        let egress = [("congestion_mark", 1), ("instance", 16), ("enqueue_depth_bytes", 32)];
+        let egress =
+            [("congestion_mark", 1), ("trimmed", 1), ("instance", 16), ("enqueue_depth_bytes", 32)];
         let mut all = always.to_vec();
         if scope.place != Place::Parser {
             all.extend(control);

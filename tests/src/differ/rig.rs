@@ -113,6 +113,8 @@ pub struct Rig {
     pub heard: Heard,
     /// There is path-specialised code, of a control at least.
     pub specialised: bool,
+    /// Headers behind the body, by instance.
+    pub trailers: u64,
     engine: Box<dyn Engine>,
     /// Each with its handle on the packet memory.
     workers: Vec<(Worker, PacketMemory)>,
@@ -140,7 +142,7 @@ impl Rig {
             entries.apply(&state).map_err(|error| error.to_string())?;
         }
         let optimised = Arc::new(passes::optimised(program, way.level));
-        let mut specialised = false;
+        let (mut specialised, trailers) = (false, optimised.trailers());
         let engine: Box<dyn Engine> = if way.jit {
             let jit = Jit::new(&optimised, &state, Options { level: way.level });
             let mut jit = jit.map_err(|refused| format!("{way}: {refused}"))?;
@@ -159,7 +161,7 @@ impl Rig {
         let mut open = OpenPorts::default();
         [0, 2].into_iter().for_each(|port| open.set(port, true));
         let (heard, held, memory) = (Heard::default(), Vec::new(), Some(memory));
-        Ok(Rig { way, state, heard, specialised, engine, workers, memory, held, open })
+        Ok(Rig { way, state, heard, specialised, trailers, engine, workers, memory, held, open })
     }
 
     /// A burst through a pass, or two, on a worker; returns the events of what was traced.

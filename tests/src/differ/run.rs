@@ -30,6 +30,8 @@ const WAYS: [Way; 6] = [
 
 /// Rounds of a packet that is resubmitted or recirculated.
 const ROUNDS: usize = 3;
+/// What is left of a packet that was trimmed: some lose all of their body, some a part of it.
+const TRIM_BYTES: u32 = 40;
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,6 +295,9 @@ impl Bench {
 
     /// Egress, on another worker.
     fn egress(&mut self, mut lanes: Lanes, mark: bool, into: &mut [Lane]) -> Result<(), String> {
+        if mark {
+            self.trim(&mut lanes);
+        }
         if lanes.iter().all(Vec::is_empty) {
             return Ok(());
         }
@@ -308,6 +313,13 @@ impl Bench {
         }
         self.last = last.unwrap_or(std::mem::take(&mut self.last));
         Ok(())
+    }
+
+    /// Of packets that egress marks, every second was trimmed by the queue too.
+    fn trim(&self, lanes: &mut Lanes) {
+        for (rig, lane) in self.rigs.iter().zip(lanes) {
+            lane.iter_mut().step_by(2).for_each(|packet| packet.trim(TRIM_BYTES, rig.trailers));
+        }
     }
 
     /// A pass of a burst on every rig, compared.

@@ -4,7 +4,7 @@ use super::{
     CompileError, Emit, Validity, descriptor, flags, internal, intrinsic, scalar_offset, type_of,
     vm_offset,
 };
-use crate::exec::flags as packet_flags;
+use crate::exec::{TRIMMED, flags as packet_flags};
 use crate::ids::*;
 use crate::interp::bridge::end;
 use crate::ir::{BinOp, BuiltinError, ExprKind, FieldLayout, StdField, UnOp};
@@ -499,6 +499,10 @@ impl Emit<'_> {
             StdField::HoldTimeoutNs => self.of_meta(intrinsic!(hold_timeout_ns), 8),
             StdField::Instance => self.of_packet(descriptor!(instance), 2),
             StdField::CongestionMark => self.of_meta(intrinsic!(congestion_mark), 1),
+            StdField::Trimmed => {
+                let group = self.of_packet(descriptor!(priority_group), 1);
+                self.b.ins().ushr_imm_u(group, i64::from(TRIMMED.trailing_zeros()))
+            }
             StdField::EnqueueNs => self.of_meta(intrinsic!(enqueue_ns), 8),
             StdField::DequeueNs => self.of_meta(intrinsic!(dequeue_ns), 8),
             StdField::EnqueueDepthBytes => self.of_meta(intrinsic!(enqueue_depth_bytes), 4),

@@ -466,6 +466,7 @@ impl Random {
                     StdField::Color,
                     StdField::ChecksumError,
                     StdField::CongestionMark,
+                    StdField::Trimmed,
                 ]);
                 (build.std(field), field.bits())
             }

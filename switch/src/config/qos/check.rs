@@ -22,6 +22,13 @@ fn with_others((numerator, denominator): (u32, u32), shared: u64, n: u64) -> u64
     u64::try_from(x).unwrap_or(u64::MAX)
 }
 
+/// Packets of this class wait in this queue, and their priority group is lossless.
+fn is_lossless(plan: &PortPlan, tc: usize, queue: usize) -> bool {
+    let group = usize::from(plan.classifier.tc_to_group[tc]);
+    usize::from(plan.classifier.tc_to_queue[tc]) == queue
+        && plan.groups[group].config.lossless.is_some()
+}
+
 impl Resolver<'_> {
     /// Divides each pool into reserved, headroom and shared.
     pub(super) fn size_pools(&mut self, plans: &[PortPlan]) {
@@ -247,7 +254,29 @@ impl Resolver<'_> {
         }
     }
 
+    /// What a lossless class sends is never cut.
+    fn check_trim(&mut self, place: &str, plan: &PortPlan, number: usize) {
+        if plan.tm.queues[number].trim.is_none() {
+            return;
+        }
+        if plan.tm.rate.is_none() {
+            let message = "trims, but its port has no rate: nothing waits there by itself, so nothing is trimmed";
+            self.warn(place, message.to_owned());
+        }
+        let lossless = (0..CLASSES).find(|tc| is_lossless(plan, *tc, number));
+        if let Some(tc) = lossless {
+            let message = format!(
+                "takes traffic class {tc}, whose priority group {} is lossless, and its profile has discard: \
+                 trim: payload would be cut off where the class promises that none is lost; give the queue a \
+                 profile without, or the group one without headroom",
+                plan.classifier.tc_to_group[tc]
+            );
+            self.refuse(place, message);
+        }
+    }
+
     fn check_queue(&mut self, place: &str, plan: &PortPlan, number: usize) {
+        self.check_trim(place, plan, number);
         let queue = &plan.tm.queues[number];
         let (Some(wred), Some(name)) = (&queue.wred, &plan.wred_names[number]) else { return };
         let (pool, config) = self.pool_of(queue.account.pool.0);
@@ -276,11 +305,7 @@ impl Resolver<'_> {
                 self.warn(place, message);
             }
         }
-        let lossless = (0..CLASSES).any(|tc| {
-            let group = usize::from(plan.classifier.tc_to_group[tc]);
-            usize::from(plan.classifier.tc_to_queue[tc]) == number
-                && plan.groups[group].config.lossless.is_some()
-        });
+        let lossless = (0..CLASSES).any(|tc| is_lossless(plan, tc, number));
         if lossless && wred.not_ect == NotEct::Drop {
             let message = format!(
                 "wred profile \"{name}\" drops packets without ECT although the class is lossless; \

@@ -229,6 +229,22 @@ impl Shape {
         }
     }
 
+    /// Writes the UDP source port, where there is one.
+    pub(in crate::frames) fn set_udp_source(&self, head: &mut [u8], port: u16) {
+        if let Net::Ipv4(_, udp) | Net::Ipv6(_, udp) = &self.net {
+            udp.src_port.write(head, port.into());
+        }
+    }
+
+    /// DSCP of a frame that has all of its headers; InfiniBand and RoCEv1 have none that switches write.
+    pub(in crate::frames) fn dscp_of(&self, frame: &[u8]) -> Option<u8> {
+        match &self.net {
+            Net::Ipv4(ip, _) => Some(ip.dscp.read(frame) as u8),
+            Net::Ipv6(ip, _) => Some(ip.dscp.read(frame) as u8),
+            Net::Grh(_) | Net::None => None,
+        }
+    }
+
     fn ether_type(&self) -> u16 {
         match self.net {
             Net::Ipv4(..) => ETHER_TYPE_IPV4,

@@ -7,7 +7,7 @@ use crate::lab::checks::flow_name;
 use crate::lab::host::FlowStatus;
 use crate::lab::ideal_completion::least_time;
 use crate::lab::sampler::QueueKey;
-use crate::lab::scenario::FlowSpec;
+use crate::lab::scenario::{FlowSpec, HostSetup};
 use crate::report::{Column, Report, Table, Unit, stats};
 
 /// Part of its time that a flow waits for its window, from which on that is said.
@@ -158,6 +158,11 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
         sum(&each(&|f| (f.now.retransmitted - f.base.retransmitted) as f64)),
         Unit::Count,
     );
+    if window.lab.scenario.host_setups().any(HostSetup::is_for_lossy_fabrics) {
+        report.figure("flows.timeouts", sum(&each(&|f| f.now.timeouts as f64)), Unit::Count);
+        report.figure("flows.trimmed", sum(&each(&|f| f.now.trimmed as f64)), Unit::Count);
+        report.figure("flows.overtaken", sum(&each(&|f| f.now.overtaken as f64)), Unit::Count);
+    }
     report.figure("flows.out_of_order", sum(&each(&|f| f.now.out_of_order as f64)), Unit::Count);
     report.figure(
         "flows.finished",

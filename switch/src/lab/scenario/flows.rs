@@ -14,7 +14,7 @@ use super::flow_file;
 use super::quantity::{bounded, instant, size, span};
 use super::rate_control::Controls;
 use super::sheets::Sheets;
-use super::{FlowSetup, FlowSpec, MESSAGE, loads, shapes};
+use super::{FlowSetup, FlowSpec, MESSAGE, hosts, loads, shapes};
 use crate::lab::fabric::{Fabric, NodeKind};
 use crate::lab::workload::{Permutation, Source};
 use crate::units::Bytes;
@@ -216,6 +216,10 @@ fn own(
     }
     if let Some(node) = fields.get("ecn") {
         own.ecn = Some(decoder.flag(node)?);
+    }
+    own.retransmission = hosts::retransmission(decoder, fields)?;
+    if let Some(node) = fields.get("spray") {
+        own.spray = Some(hosts::spray(decoder, node)?);
     }
     Some((own != FlowSetup::default()).then(|| Arc::new(own)))
 }

@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::{CnpPer, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
-use crate::roce::qp::PathMtu;
+use crate::roce::qp::{PathMtu, Retransmission, SELECTIVE_MAX};
 use crate::roce::telemetry::{RATES_BPS, rate_code};
 use crate::units::{BitsPerSec, Bytes, Dilation};
 
@@ -39,6 +39,10 @@ pub(super) fn read(
         ecn: true,
         ack_every: None,
         ack_timeout: 14,
+        retransmission: Retransmission::GoBackN,
+        outstanding: None,
+        spray: 0,
+        trimmed_dscps: 0,
         rate_span: None,
         qos_span: None,
         dilation: Dilation::ONE,
@@ -93,6 +97,22 @@ fn fill(
         let found = bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))?;
         setup.ack_every = Some(found as u32);
     }
+    if let Some(found) = retransmission(decoder, fields)? {
+        setup.retransmission = found;
+    }
+    if let Some(node) = fields.get("outstanding") {
+        setup.outstanding = Some(quantity::<Bytes>(decoder, node)?.value);
+    }
+    if let Some(node) = fields.get("spray") {
+        setup.spray = spray(decoder, node)?;
+    }
+    if let Some(node) = fields.get("trimmed_dscp") {
+        let items = decoder.one_or_more(node, "trimmed_dscp");
+        setup.trimmed_dscps = 0;
+        for item in items {
+            setup.trimmed_dscps |= 1 << bounded(decoder, item, "a DSCP", (0, 63))?;
+        }
+    }
     if let Some(node) = fields.get("qos") {
         setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
         setup.qos_span = fields.place("qos");
@@ -143,6 +163,44 @@ fn fill(
         setup.ecn = decoder.flag(node)?;
     }
     Some(setup)
+}
+
+/// `retransmission` with `reordering`; `Some(None)` says nothing.
+pub(super) fn retransmission(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+) -> Option<Option<Retransmission>> {
+    let found = match fields.get("retransmission") {
+        Some(node) => Some(decoder.choice(node, shapes::RETRANSMISSION)?.value),
+        None => None,
+    };
+    let selective = found.as_deref() == Some("selective");
+    let reordering = match fields.get("reordering") {
+        Some(_) if !selective => {
+            decoder.needs(fields, "reordering", "retransmission: selective");
+            return None;
+        }
+        Some(node) => bounded(decoder, node, "packets", (0, u64::from(SELECTIVE_MAX)))? as u32,
+        None => 0,
+    };
+    Some(found.map(|_| match selective {
+        true => Retransmission::Selective { reordering },
+        false => Retransmission::GoBackN,
+    }))
+}
+
+/// `spray`: a power of two.
+pub(super) fn spray(decoder: &mut Decoder<'_>, node: &Node) -> Option<u16> {
+    let found = bounded(decoder, node, "UDP source ports", (1, 1 << 14))?;
+    if !found.is_power_of_two() {
+        let message = format!("{found} UDP source ports");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, node.span, message)
+            .help("give a power of two, 1 to 16384: 1 sends all packets of a flow the same way");
+        return None;
+    }
+    Some(found as u16)
 }
 
 /// Every link must take a full packet of the hosts, or none would ever arrive.

@@ -208,7 +208,11 @@ macro_rules! host_keys {
                 "Sent again after 4.096 us x 2^n; 14 (67 ms) when absent.",
             ),
             key("program", Shape::Text, "The adapter's program, relative to the scenario."),
-
+            key("retransmission", Shape::Choice(RETRANSMISSION), "What is sent again; `go_back_n` when absent."),
+            key("reordering", Shape::Count, "`selective`: packets that may overtake one before it is lost; 0 when absent."),
+            key("outstanding", Shape::Text, "Payload from the oldest that is missing to the newest: IRN's BDP-FC; no limit when absent."),
+            key("spray", Shape::Count, "UDP source ports that packets of data take in turn, a power of two; 1 when absent."),
+            key("trimmed_dscp", Shape::OneOrMore(&Shape::Count), "DSCPs of packets that switches trimmed; none when absent."),
         ]
     };
 }
@@ -231,6 +235,7 @@ pub(super) static OWN_HOST: MapShape = MapShape {
     keys: host_keys![needed("of", Shape::OneOrMore(&Shape::Name), "Hosts or groups.")],
 };
 
+pub(super) const RETRANSMISSION: &[&str] = &["go_back_n", "selective"];
 pub(super) const CNP_PER: &[&str] = &["flow", "pair", "port"];
 pub(super) const PATTERNS: &[&str] = &["each", "pairs", "all_to_all", "permutation", "incast"];
 pub(super) const FLOW_FORMATS: &[&str] = &["csv", "hpcc", "htsim"];
@@ -277,6 +282,17 @@ pub(super) static FLOW: MapShape = MapShape {
         key("parameters", PARAMETERS, "Parameters that differ from this preset."),
         key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
         key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),
+        key(
+            "retransmission",
+            Shape::Choice(RETRANSMISSION),
+            "What is sent again, instead of the host's.",
+        ),
+        key(
+            "reordering",
+            Shape::Count,
+            "`selective`: packets that may overtake one before it is lost.",
+        ),
+        key("spray", Shape::Count, "UDP source ports in turn, instead of the host's."),
     ],
 };
 
@@ -302,6 +318,17 @@ pub(super) static COLLECTIVE: MapShape = MapShape {
         key("parameters", PARAMETERS, "Parameters that differ from this preset."),
         key("dscp", Shape::Count, "DSCP of its data, instead of the host's."),
         key("ecn", Shape::Flag, "Whether its data can be marked, instead of the host's."),
+        key(
+            "retransmission",
+            Shape::Choice(RETRANSMISSION),
+            "What is sent again, instead of the host's.",
+        ),
+        key(
+            "reordering",
+            Shape::Count,
+            "`selective`: packets that may overtake one before it is lost.",
+        ),
+        key("spray", Shape::Count, "UDP source ports in turn, instead of the host's."),
     ],
 };
 

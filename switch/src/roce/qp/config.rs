@@ -19,6 +19,21 @@ pub struct QpConfig {
     pub frame_overhead_bytes: u32,
     /// Rate control.
     pub rate: RateAlgorithm,
+    /// What is sent again when something is lost; both ends need the same.
+    pub retransmission: Retransmission,
+}
+
+/// What a reliable connection sends again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retransmission {
+    /// Everything from the oldest that is lost on, as IBTA has it.
+    #[default]
+    GoBackN,
+    /// What is lost, and nothing else; only WRITEs.
+    Selective {
+        /// Packets that may overtake one before it is taken for lost.
+        reordering: u32,
+    },
 }
 
 impl QpConfig {
@@ -31,6 +46,7 @@ impl QpConfig {
             max_outstanding_packets: MAX_OUTSTANDING,
             frame_overhead_bytes: 62,
             rate,
+            retransmission: Retransmission::GoBackN,
         }
     }
 }
@@ -77,6 +93,14 @@ pub struct QpCounters {
     pub bad_responses: u64,
     /// CNPs and BECNs received (`rp_cnp_handled`).
     pub cnps_received: u64,
-    /// Payload bytes executed by the responder, in order and once.
+    /// Requests that came trimmed.
+    pub trimmed_packets: u64,
+    /// Acknowledgements sent that name a trimmed packet.
+    pub trim_naks_sent: u64,
+    /// The same, received.
+    pub trim_naks_received: u64,
+    /// Packets taken for lost because later ones came.
+    pub overtaken_packets: u64,
+    /// Payload bytes executed by the responder, once; in order but for selective retransmission.
     pub accepted_payload_bytes: u64,
 }

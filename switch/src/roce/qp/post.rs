@@ -58,6 +58,9 @@ impl QueuePair {
 
     fn check_operation(&self, wr: &SendWr) -> Result<(), PostError> {
         let supported = match (self.link.service, wr.op) {
+            (Service::Rc, op) if self.link.selective => {
+                matches!(op, SendOp::Write(_) | SendOp::WriteImm(..))
+            }
             (Service::Ud, SendOp::Datagram { .. }) => true,
             (Service::Ud, _) | (_, SendOp::Datagram { .. }) => false,
             (Service::Rc, SendOp::Read(_) | SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. }) => {

@@ -3,4 +3,5 @@ mod channel;
 mod naks;
 mod random;
 mod reliable;
+mod selective;
 mod unreliable;

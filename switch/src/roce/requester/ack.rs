@@ -2,7 +2,8 @@
 
 use wireyard_tables::time::Time;
 
-use super::super::aeth::{NakCode, Syndrome};
+use super::super::aeth::{NakCode, Sack, Syndrome};
+use super::super::packet::Aeth;
 use super::super::psn::Psn;
 use super::super::qp::Ctx;
 use super::super::rp::AckSample;
@@ -44,12 +45,68 @@ impl Requester {
             }
             Syndrome::Nak(code) => {
                 self.acknowledge(now, psn, ctx);
-                Err(Failed(match code {
-                    NakCode::InvalidRequest | NakCode::InvalidRd => Status::RemoteInvalidRequest,
-                    NakCode::RemoteAccess => Status::RemoteAccess,
-                    _ => Status::RemoteOperation,
-                }))
+                Err(Failed(status_of(code)))
             }
+            Syndrome::Reserved | Syndrome::Sack | Syndrome::Trimmed => {
+                ctx.counters.bad_responses += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The same where only what is lost is sent again.
+    pub(in super::super) fn on_selective_ack(
+        &mut self,
+        now: Time,
+        psn: Psn,
+        aeth: Aeth,
+        payload: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) -> Result<(), Failed> {
+        let (syndrome, named) = (Syndrome::decode(aeth.syndrome), Psn::new(aeth.msn));
+        let end = if syndrome == Syndrome::Ack { psn.plus(1) } else { psn };
+        let is_late = psn.ahead_of(self.una) < 0;
+        if end.ahead_of(self.sent_end) > 0 || is_late && syndrome == Syndrome::Ack {
+            ctx.counters.stale_acks += 1;
+            return Ok(());
+        }
+        let sack = match (syndrome, payload.first_chunk()) {
+            (Syndrome::Sack, Some(bits)) => {
+                Some(Sack { base: named, bits: u64::from_be_bytes(*bits) })
+            }
+            _ => None,
+        };
+        self.on_arrivals(now, end, sack, ctx);
+        match syndrome {
+            Syndrome::Ack | Syndrome::Sack => Ok(()),
+            Syndrome::Trimmed => {
+                ctx.counters.trim_naks_received += 1;
+                if self.on_named_loss(named) {
+                    ctx.rate.on_trim(now);
+                }
+                // Something was heard.
+                if self.timer != Time::MAX {
+                    self.arm_timer(now);
+                }
+                Ok(())
+            }
+            Syndrome::RnrNak(code) => {
+                ctx.counters.rnr_naks_received += 1;
+                self.on_named_loss(psn);
+                if self.limits.rnr_retry != RNR_FOR_EVER {
+                    self.rnr_left =
+                        self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
+                }
+                self.rnr_until = now + rnr_wait(code);
+                Ok(())
+            }
+            Syndrome::Nak(NakCode::PsnSequence) => {
+                ctx.counters.sequence_naks_received += 1;
+                self.on_named_loss(psn);
+                ctx.rate.on_nack(now);
+                Ok(())
+            }
+            Syndrome::Nak(code) => Err(Failed(status_of(code))),
             Syndrome::Reserved => {
                 ctx.counters.bad_responses += 1;
                 Ok(())
@@ -67,6 +124,9 @@ impl Requester {
         }
         ctx.counters.timeouts += 1;
         ctx.rate.on_timeout(now);
+        if self.selective.is_some() {
+            return self.on_selective_timeout();
+        }
         self.retry(ctx)
     }
 
@@ -201,6 +261,15 @@ impl Requester {
         self.una = self.post_psn;
         self.sent_end = self.post_psn;
         self.asked_end = self.post_psn;
+        self.selective = self.renewed().selective;
+    }
+}
+
+fn status_of(code: NakCode) -> Status {
+    match code {
+        NakCode::InvalidRequest | NakCode::InvalidRd => Status::RemoteInvalidRequest,
+        NakCode::RemoteAccess => Status::RemoteAccess,
+        _ => Status::RemoteOperation,
     }
 }
 

@@ -145,7 +145,7 @@ impl Responder {
         ctx.cq.push_back(Completion { source: Some((deth.src_qp, packet.path)), ..done });
     }
 
-    fn count_message(&mut self) {
+    pub(super) fn count_message(&mut self) {
         self.msn = (self.msn + 1) & 0x00ff_ffff;
     }
 }

@@ -15,9 +15,31 @@ use super::Responder;
 /// An answer that has not left.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
-    Ack { psn: Psn, syndrome: Syndrome, msn: u32, becn: bool },
-    Atomic { psn: Psn, old: u64, msn: u32, repeat: bool },
-    Read { next: Psn, sent: u32, packets: u32, reth: Reth, msn: u32, repeat: bool },
+    Ack {
+        psn: Psn,
+        syndrome: Syndrome,
+        msn: u32,
+        becn: bool,
+    },
+    /// What has come of the 64 packets from this one on, when it leaves.
+    Sack {
+        base: Psn,
+        becn: bool,
+    },
+    Atomic {
+        psn: Psn,
+        old: u64,
+        msn: u32,
+        repeat: bool,
+    },
+    Read {
+        next: Psn,
+        sent: u32,
+        packets: u32,
+        reth: Reth,
+        msn: u32,
+        repeat: bool,
+    },
 }
 
 /// A READ or ATOMIC that may be asked for again.
@@ -41,6 +63,7 @@ impl Reply {
     fn psn(&self) -> Psn {
         match self {
             Reply::Ack { psn, .. } | Reply::Atomic { psn, .. } => *psn,
+            Reply::Sack { base, .. } => *base,
             Reply::Read { next, .. } => *next,
         }
     }
@@ -52,7 +75,9 @@ impl Reply {
     fn is_for(&self, saved: &Saved) -> bool {
         let (first, packets) = saved.range();
         let ahead = self.psn().ahead_of(first);
-        !matches!(self, Reply::Ack { .. }) && ahead >= 0 && (ahead as u32) < packets
+        !matches!(self, Reply::Ack { .. } | Reply::Sack { .. })
+            && ahead >= 0
+            && (ahead as u32) < packets
     }
 }
 
@@ -69,6 +94,8 @@ impl Responder {
         let ack = Reply::Ack { psn, syndrome: Syndrome::Ack, msn, becn };
         match self.replies.back_mut() {
             Some(last @ Reply::Ack { syndrome: Syndrome::Ack, .. }) => *last = ack,
+            // What names a trimmed packet is not said again.
+            Some(Reply::Ack { syndrome: Syndrome::Trimmed, .. }) => self.replies.push_back(ack),
             // A NAK for the packet still expected acknowledges as much; an older one is overtaken.
             Some(Reply::Ack { psn, .. }) if *psn == self.expected => {}
             Some(last @ Reply::Ack { .. }) => *last = ack,
@@ -79,6 +106,23 @@ impl Responder {
     pub(super) fn reply_nak(&mut self, psn: Psn, code: NakCode) {
         let (syndrome, msn) = (Syndrome::Nak(code), self.msn);
         self.replies.push_back(Reply::Ack { psn, syndrome, msn, becn: false });
+    }
+
+    /// Says what has come around this packet. One that has not left says it too.
+    pub(super) fn reply_sack(&mut self, psn: Psn) {
+        let marked = std::mem::take(&mut self.marked);
+        let base = psn.minus(psn.get() & 63);
+        match self.replies.back_mut() {
+            Some(Reply::Sack { base: known, becn }) if *known == base => *becn |= marked,
+            _ => self.replies.push_back(Reply::Sack { base, becn: marked }),
+        }
+    }
+
+    /// Says that this packet came without its payload.
+    pub(super) fn reply_trimmed(&mut self, psn: Psn) {
+        let becn = std::mem::take(&mut self.marked);
+        let (syndrome, msn) = (Syndrome::Trimmed, psn.get());
+        self.replies.push_back(Reply::Ack { psn: self.expected, syndrome, msn, becn });
     }
 
     pub(super) fn reply_rnr(&mut self, psn: Psn, timer: u8) {
@@ -128,7 +172,8 @@ impl Responder {
 
     /// True if an acknowledgement is next in line.
     pub(in super::super) fn has_ack(&self) -> bool {
-        matches!(self.replies.front(), Some(Reply::Ack { .. } | Reply::Atomic { .. }))
+        let front = self.replies.front();
+        matches!(front, Some(Reply::Ack { .. } | Reply::Atomic { .. } | Reply::Sack { .. }))
     }
 
     /// True if a READ response packet is next in line.
@@ -146,6 +191,16 @@ impl Responder {
                 let mut packet = answer(link, Kind::Ack, Position::Only, psn)?;
                 packet.headers.bth.becn = becn;
                 packet.headers.leading = Leading::Aeth(Aeth { syndrome: syndrome.encode(), msn });
+                Some(packet)
+            }
+            Reply::Sack { base, becn } => {
+                let sack = self.arrivals.bits(self.expected, base);
+                let mut packet = answer(link, Kind::Ack, Position::Only, self.expected)?;
+                packet.headers.bth.becn = becn;
+                let syndrome = Syndrome::Sack.encode();
+                packet.headers.leading = Leading::Aeth(Aeth { syndrome, msn: base.get() });
+                packet.headers.trailing = Trailing::Sack(sack.bits);
+                packet.echo = true;
                 Some(packet)
             }
             Reply::Atomic { psn, old, msn, repeat } => {

@@ -75,6 +75,7 @@ struct Events {
     cnp: Option<u32>,
     ack: Option<u32>,
     nack: Option<u32>,
+    trim: Option<u32>,
     timeout: Option<u32>,
 }
 
@@ -263,7 +264,7 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         compiler.decoder.diagnostics.error(codes::LIMITS, name.span, message);
     }
     let (mut sets_rate, mut sets_window) = (false, false);
-    let [start, cnp, ack, nack, timeout] =
+    let [start, cnp, ack, nack, trim, timeout] =
         events(&mut compiler, declared, &mut sets_rate, &mut sets_window);
     let mut timers = Vec::new();
     for (_, block) in &declared.timers {
@@ -305,7 +306,8 @@ fn compile(decoder: &mut Decoder<'_>, declared: &Declared) -> Option<Program> {
         state: state?,
         frame: compiler.frame,
         code: compiler.code,
-        events: Events { start, cnp, ack, nack, timeout },
+        // What says nothing of trims takes them for losses.
+        events: Events { start, cnp, ack, nack, trim: trim.or(nack), timeout },
         timers,
         counters,
         sets_window,
@@ -379,8 +381,8 @@ fn events(
     declared: &Declared,
     sets_rate: &mut bool,
     sets_window: &mut bool,
-) -> [Option<u32>; 5] {
-    let mut found = [None; 5];
+) -> [Option<u32>; 6] {
+    let mut found = [None; 6];
     for (index, block) in declared.events.iter().enumerate() {
         let ack = index == 2;
         let nothing = Vec::new();

@@ -110,6 +110,7 @@ impl Side {
             }
             Offered::Queued(slot) => self.tm.put(slot, packet),
             Offered::Refused(reason) => self.out.push(format!("{reason:?}")),
+            Offered::Trims(trim) => self.out.push(format!("{trim:?}")),
         }
         self.serve(now, abort);
     }
@@ -254,6 +255,7 @@ fn send(tm: &mut Tm<u32>, now: Time, arrival: &Arrival) -> Result<Option<bool>, 
     let terms = Terms { last: true, unchanged: true, ..Terms::default() };
     match tm.offer(now, &Arrival { terms, ..*arrival }) {
         Offered::Refused(reason) => Err(reason),
+        Offered::Trims(_) => Err(DropReason::QueueThreshold),
         Offered::Queued(slot) => {
             tm.put(slot, arrival.bytes);
             Ok(None)

@@ -2,16 +2,22 @@
 
 use crate::tm::{
     AccountConfig, CLASSES, Curve, DecideAt, GroupConfig, Limit, LosslessConfig, NotEct, PoolId,
-    QueueConfig, Service, ServiceConfig, WredConfig, Xon,
+    QueueConfig, Service, ServiceConfig, Trim, WredConfig, Xon,
 };
-use crate::units::PoolAlpha;
+use crate::units::{Bytes, PoolAlpha};
 
 use super::super::headroom::{Headroom, HeadroomInput};
 use super::super::{
-    CurveSection, DecideAtWord, HeadroomSize, NotEctWord, PoolDirection, PortSection,
+    CurveSection, DecideAtWord, DiscardWord, HeadroomSize, NotEctWord, PoolDirection, PortSection,
     ProfileSection, SchedulerType,
 };
 use super::{GroupPlan, Resolver, shaper};
+
+/// SONiC's default of `SWITCH_TRIMMING` `size`.
+const TRIM_SIZE: Bytes = Bytes::new(128);
+/// A frame of 64 bytes with FCS: the headers of RoCEv2 over IPv4 fit.
+const TRIM_SIZE_MIN: Bytes = Bytes::new(60);
+const TRIM_SIZE_MAX: Bytes = Bytes::new(9_216);
 
 impl<'a> Resolver<'a> {
     /// Account and section of a profile; problems end in a profile that admits nothing.
@@ -80,6 +86,13 @@ impl<'a> Resolver<'a> {
             let place = format!("{place}, priority group {number}");
             let found = self.profile(&place, &name, PoolDirection::Ingress);
             let needed = input.map(HeadroomInput::compute);
+            if found.is_some_and(|(_, profile)| profile.discard == DiscardWord::Trim) {
+                let message = format!(
+                    "profile \"{name}\" has discard: trim, which is for queues (queue_buffers): a priority \
+                     group that refuses a packet has no room for a part of it either"
+                );
+                self.refuse(&place, message);
+            }
             let (account, lossless) = match found {
                 Some((account, profile)) => {
                     (account, self.lossless(&place, profile, needed.as_ref()))
@@ -173,13 +186,54 @@ impl<'a> Resolver<'a> {
                 }
             });
             let service = self.service(&place, schedulers[q].as_deref());
+            let trim = account.and_then(|(_, profile)| self.trim(&place, buffer, q, profile));
             QueueConfig {
                 service,
                 account: account.map_or(refused_account(), |found| found.0),
                 wred,
+                trim,
             }
         });
         (queues, wreds)
+    }
+
+    /// How a queue of this number trims.
+    fn trim(
+        &mut self,
+        place: &str,
+        name: &str,
+        number: usize,
+        profile: &ProfileSection,
+    ) -> Option<Trim> {
+        let place = format!("{place}, profile \"{name}\"");
+        if profile.discard == DiscardWord::Drop {
+            if profile.trim_size.or(profile.trim_queue.map(|_| Bytes::ZERO)).is_some() {
+                let message = "trim_size and trim_queue mean nothing without discard: trim";
+                self.refuse(&place, message.to_owned());
+            }
+            return None;
+        }
+        let size = profile.trim_size.unwrap_or(TRIM_SIZE);
+        if !(TRIM_SIZE_MIN..=TRIM_SIZE_MAX).contains(&size) {
+            let message = format!("trim_size {size}: give {TRIM_SIZE_MIN} to {TRIM_SIZE_MAX}");
+            self.refuse(&place, message);
+            return None;
+        }
+        let Some(queue) = profile.trim_queue.filter(|queue| usize::from(*queue) < CLASSES) else {
+            let message = "discard: trim needs trim_queue, the queue that trimmed packets take: 0 to 7, \
+                           usually one of strict priority";
+            self.refuse(&place, message.to_owned());
+            return None;
+        };
+        if usize::from(queue) == number {
+            let message = format!(
+                "trim_queue {queue} is the queue itself: what is trimmed would wait behind what had no \
+                 room; name another"
+            );
+            self.refuse(&place, message);
+            return None;
+        }
+        Some(Trim { bytes: u32::try_from(size.get()).unwrap_or(u32::MAX), queue })
     }
 
     fn curve(&mut self, place: &str, section: &CurveSection) -> Option<Curve> {

@@ -8,8 +8,8 @@ use wireyard_tables::time::{Span, Time};
 
 use crate::roce::memory::{Access, Bytes, MemoryTable};
 use crate::roce::opcode::Service;
-use crate::roce::packet::{Headers, InPacket, OutPacket};
-use crate::roce::qp::{Attrs, PathMtu, QpConfig, QpState, QueuePair};
+use crate::roce::packet::{Headers, InPacket, OutPacket, Trailing};
+use crate::roce::qp::{Attrs, PathMtu, QpConfig, QpState, QueuePair, Retransmission};
 use crate::roce::rp::RateAlgorithm;
 use crate::roce::verbs::{Completion, RecvWr, Sge};
 
@@ -40,12 +40,15 @@ pub(super) struct Faults {
     pub(super) copy_percent: u64,
     /// Extra delay of up to so many us, which reorders.
     pub(super) jitter_us: u64,
+    /// Requests that arrive without their payload.
+    pub(super) trim_percent: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) headers: Headers,
     pub(super) payload: Vec<u8>,
+    pub(super) trimmed: bool,
 }
 
 pub(super) struct Side {
@@ -66,6 +69,8 @@ pub(super) struct Pair {
     sequence: u64,
     /// Every frame that was sent, by sender.
     pub(super) log: Vec<(usize, Frame)>,
+    /// Places that a test compares at the end.
+    pub(super) expected: Vec<std::ops::Range<usize>>,
     /// Deliberate loss: true drops the frame of that sender.
     pub(super) drop: Option<Drop>,
 }
@@ -79,6 +84,7 @@ pub(super) struct Setup {
     pub(super) max_rd_atomic: u8,
     pub(super) access: Access,
     pub(super) ack_every: u32,
+    pub(super) retransmission: Retransmission,
     pub(super) seed: u64,
 }
 
@@ -93,6 +99,7 @@ impl Default for Setup {
             max_rd_atomic: 4,
             access: Access::ALL,
             ack_every: 8,
+            retransmission: Retransmission::GoBackN,
             seed: 1,
         }
     }
@@ -136,6 +143,7 @@ impl Pair {
         let sides = [0usize, 1].map(|side| {
             let mut config = QpConfig::new(RateAlgorithm::fixed(10e9).unwrap());
             config.ack_every = setup.ack_every;
+            config.retransmission = setup.retransmission;
             let mut qp = QueuePair::new(10 + side as u32, setup.service, &config);
             ready(&mut qp, 11 - side as u32, setup);
             let bytes = (0..setup.memory_bytes).map(|_| random.next() as u8).collect();
@@ -151,6 +159,7 @@ impl Pair {
             in_flight: BTreeMap::new(),
             sequence: 0,
             log: Vec::new(),
+            expected: Vec::new(),
             drop: None,
         }
     }
@@ -174,6 +183,10 @@ impl Pair {
     /// Delivers a frame to a side at once.
     pub(super) fn deliver(&mut self, to: usize, frame: &Frame) {
         let side = &mut self.sides[to];
+        if frame.trimmed {
+            let bth = &frame.headers.bth;
+            return side.qp.on_trimmed(bth.opcode, bth.psn);
+        }
         let packet =
             InPacket { headers: frame.headers, payload: &frame.payload, path: 0, telemetry: None };
         side.qp.on_packet(self.now, &packet, &mut side.memory);
@@ -182,13 +195,18 @@ impl Pair {
     /// Takes one packet that a side wants to send now.
     pub(super) fn take(&mut self, from: usize) -> Option<Frame> {
         let side = &mut self.sides[from];
-        let OutPacket { headers, payload, .. } = side.qp.poll_tx(self.now)?;
+        let OutPacket { mut headers, payload, .. } = side.qp.poll_tx(self.now)?;
         let mut bytes = Vec::new();
+        if let Trailing::Sack(bits) = headers.trailing {
+            // Payload on the wire.
+            headers.trailing = Trailing::None;
+            bytes.extend(bits.to_be_bytes());
+        }
         if let Some(payload) = payload {
             bytes.resize(payload.len as usize, 0);
             side.memory.read(&payload, &mut bytes).unwrap();
         }
-        Some(Frame { headers, payload: bytes })
+        Some(Frame { headers, payload: bytes, trimmed: false })
     }
 
     fn transmit(&mut self, from: usize, frame: Frame) {
@@ -204,7 +222,9 @@ impl Pair {
             let jitter = Span::from_us(self.random.below(self.faults.jitter_us + 1));
             let at = self.now + Span::from_us(1) + jitter;
             self.sequence += 1;
-            self.in_flight.insert(Reverse((at, self.sequence)), (1 - from, frame.clone()));
+            let mut frame = frame.clone();
+            frame.trimmed = from == 0 && self.random.below(100) < self.faults.trim_percent;
+            self.in_flight.insert(Reverse((at, self.sequence)), (1 - from, frame));
         }
     }
 

@@ -177,7 +177,7 @@ fn raw(opcode: u8, psn: u32, len: usize) -> Frame {
         ack_req: true,
         psn: Psn::new(psn),
     };
-    Frame { headers: Headers::new(bth), payload: vec![1; len] }
+    Frame { headers: Headers::new(bth), payload: vec![1; len], trimmed: false }
 }
 
 fn syndrome_of(frames: &[Frame]) -> Option<u8> {

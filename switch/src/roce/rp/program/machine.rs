@@ -245,6 +245,11 @@ impl RateControl for Machine {
         self.event(now, self.of.program.events.nack);
     }
 
+    fn on_trim(&mut self, now: Time) {
+        self.advance(now, false);
+        self.event(now, self.of.program.events.trim);
+    }
+
     fn on_timeout(&mut self, now: Time) {
         self.advance(now, false);
         self.event(now, self.of.program.events.timeout);

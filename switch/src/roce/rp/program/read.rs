@@ -99,6 +99,7 @@ static EVENTS: MapShape = MapShape {
         key("cnp", STATEMENTS, "A CNP came."),
         key("ack", STATEMENTS, "Packets were acknowledged."),
         key("nack", STATEMENTS, "A sequence error: packets go again."),
+        key("trim", STATEMENTS, "A packet was trimmed and goes again; as `nack` when absent."),
         key("timeout", STATEMENTS, "No acknowledgement came in time."),
     ],
 };
@@ -167,8 +168,8 @@ pub(super) struct Declared {
     pub(super) telemetry: bool,
     pub(super) parameters: Named<parameter::Declared>,
     pub(super) state: Named<State>,
-    /// `start`, `cnp`, `ack`, `nack`, `timeout`.
-    pub(super) events: [Option<Block>; 5],
+    /// `start`, `cnp`, `ack`, `nack`, `trim`, `timeout`.
+    pub(super) events: [Option<Block>; 6],
     pub(super) timers: Named<Block>,
     pub(super) counters: Named<Block>,
     pub(super) controls: Named<Block>,
@@ -189,7 +190,7 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<Declared> {
     let on = fields.get("on");
     let events = on.and_then(|node| decoder.map(node, &EVENTS));
     let events = events.map(|of| {
-        ["start", "cnp", "ack", "nack", "timeout"]
+        ["start", "cnp", "ack", "nack", "trim", "timeout"]
             .map(|name| of.get(name).map(|node| statements(decoder, node)))
     });
     let (mut marks, mut cnp_interval, mut ack_every, mut telemetry) = (None, None, None, None);

@@ -1,0 +1,309 @@
+//! Selective retransmission: which packets are under way, have arrived or are lost, and what is sent again.
+//!
+//! What IRN (SIGCOMM 2018, section 3) has, with two additions for fabrics that trim and spray. The receiver takes packets in any order
+//! and says which came ([`Syndrome::Sack`](super::super::aeth::Syndrome)); only what is lost is sent again. A packet is lost when the
+//! receiver saw it trimmed, when one that was *sent* more than `reordering` packets after it has arrived (IRN: 0, which takes every
+//! packet that was overtaken for lost; RFC 8985 counts in the order of sending too), or when nothing was heard for the timeout. How much may be
+//! under way is the queue pair's limit (IRN's BDP-FC, counted from the oldest packet that is missing) and the window of rate control
+//! (counted in packets that are under way). READ, ATOMIC and SEND are not sent this way: each packet of a WRITE says where it belongs.
+
+use std::collections::VecDeque;
+
+use wireyard_tables::time::Time;
+
+use super::super::aeth::Sack;
+use super::super::packet::OutPacket;
+use super::super::psn::Psn;
+use super::super::qp::{Ctx, QpState};
+use super::super::rp::AckSample;
+use super::super::verbs::Status;
+use super::{Failed, Requester, build};
+
+/// Most packets between the oldest that is missing and the newest: what a receiver remembers.
+pub const SELECTIVE_MAX: u32 = 1 << 14;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Arrived,
+    Lost,
+}
+
+/// A packet from the oldest that is missing on.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    /// Which of all packets sent, retransmissions too, the newest copy of it was.
+    number: u64,
+    at: Time,
+    state: State,
+    again: bool,
+}
+
+/// The packets of a queue pair that sends selectively.
+#[derive(Debug, Default)]
+pub(super) struct Selective {
+    reordering: u64,
+    /// From the oldest that is missing.
+    packets: VecDeque<Packet>,
+    /// Copies in the order of sending; those that arrived are dropped when they are in front.
+    order: VecDeque<(u64, Psn)>,
+    /// To be sent again, oldest loss first.
+    lost: VecDeque<Psn>,
+    numbers: u64,
+    newest_arrived: u64,
+    under_way: u32,
+    /// Packets sent, each once.
+    sent_once: u64,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    arrived: u32,
+    /// Number and departure of the newest that arrived and was sent once.
+    newest: Option<(u64, Time)>,
+    lost: u32,
+}
+
+impl Selective {
+    pub(super) fn new(reordering: u32) -> Selective {
+        Selective { reordering: reordering.into(), ..Selective::default() }
+    }
+
+    pub(super) fn reordering(&self) -> u32 {
+        u32::try_from(self.reordering).unwrap_or(u32::MAX)
+    }
+
+    fn place(una: Psn, psn: Psn) -> Option<usize> {
+        usize::try_from(psn.ahead_of(una)).ok()
+    }
+
+    /// A copy of a packet leaves.
+    fn sent(&mut self, now: Time, una: Psn, psn: Psn) {
+        self.numbers += 1;
+        let (number, at) = (self.numbers, now);
+        self.order.push_back((number, psn));
+        self.under_way += 1;
+        match Selective::place(una, psn).and_then(|place| self.packets.get_mut(place)) {
+            Some(packet) => *packet = Packet { number, at, state: State::UnderWay, again: true },
+            None => {
+                self.sent_once += 1;
+                let packet = Packet { number, at, state: State::UnderWay, again: false };
+                self.packets.push_back(packet);
+            }
+        }
+    }
+
+    fn arrives(&mut self, place: usize, change: &mut Change) {
+        let Some(packet) = self.packets.get_mut(place) else { return };
+        if packet.state == State::Arrived {
+            return;
+        }
+        self.under_way -= u32::from(packet.state == State::UnderWay);
+        packet.state = State::Arrived;
+        change.arrived += 1;
+        self.newest_arrived = self.newest_arrived.max(packet.number);
+        if !packet.again && change.newest.is_none_or(|(number, _)| number < packet.number) {
+            change.newest = Some((packet.number, packet.at));
+        }
+    }
+
+    fn is_lost(&mut self, una: Psn, psn: Psn, number: Option<u64>) -> bool {
+        let Some(place) = Selective::place(una, psn) else { return false };
+        let Some(packet) = self.packets.get_mut(place) else { return false };
+        let same = number.is_none_or(|number| packet.number == number);
+        if packet.state != State::UnderWay || !same {
+            return false;
+        }
+        packet.state = State::Lost;
+        self.under_way -= 1;
+        self.lost.push_back(psn);
+        true
+    }
+
+    /// Packets that were overtaken by more than may be, in the order of sending.
+    fn find_overtaken(&mut self, una: Psn, change: &mut Change) {
+        while let Some(&(number, psn)) = self.order.front() {
+            let place = Selective::place(una, psn);
+            let packet = place.and_then(|place| self.packets.get(place));
+            let waits = packet.is_some_and(|p| p.number == number && p.state == State::UnderWay);
+            if waits && number + self.reordering >= self.newest_arrived {
+                return;
+            }
+            self.order.pop_front();
+            change.lost += u32::from(waits && self.is_lost(una, psn, Some(number)));
+        }
+    }
+
+    /// The oldest loss that still is one.
+    fn next_lost(&mut self, una: Psn) -> Option<Psn> {
+        while let Some(psn) = self.lost.front().copied() {
+            let place = Selective::place(una, psn);
+            let packet = place.and_then(|place| self.packets.get(place));
+            if packet.is_some_and(|packet| packet.state == State::Lost) {
+                return Some(psn);
+            }
+            self.lost.pop_front();
+        }
+        None
+    }
+
+    fn has_lost(&self, una: Psn) -> bool {
+        self.lost.iter().any(|psn| {
+            let packet = Selective::place(una, *psn).and_then(|place| self.packets.get(place));
+            packet.is_some_and(|packet| packet.state == State::Lost)
+        })
+    }
+}
+
+impl Requester {
+    /// Sends selectively from the start of the connection.
+    pub(in super::super) fn select(&mut self, reordering: u32) {
+        self.selective = Some(Box::new(Selective::new(reordering)));
+    }
+
+    /// As [`Requester::has_request`].
+    pub(super) fn has_selective(
+        &self,
+        selective: &Selective,
+        state: QpState,
+        windowed: bool,
+    ) -> bool {
+        if state != QpState::Rts && state != QpState::Sqd {
+            return false;
+        }
+        // One packet at least may be under way, so that there is something to hear of.
+        let full = selective.under_way >= self.window.max(1);
+        if windowed && full {
+            return false;
+        }
+        if selective.has_lost(self.una) {
+            return true;
+        }
+        let Some(wqe) = self.sq.get(self.current) else { return false };
+        let started = self.current_packet > 0;
+        let psn = wqe.first.plus(self.current_packet);
+        (state == QpState::Rts || started)
+            && (psn.ahead_of(self.una).max(0) as u32) < self.limits.max_outstanding
+    }
+
+    /// As [`Requester::emit`].
+    pub(super) fn emit_selective(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Option<OutPacket> {
+        let selective = self.selective.as_mut()?;
+        let lost = selective.next_lost(self.una);
+        let (wqe, psn) = match lost {
+            Some(psn) => {
+                selective.lost.pop_front();
+                let holds =
+                    |wqe: &&super::Wqe| psn.ahead_of(wqe.first) >= 0 && psn.ahead_of(wqe.end()) < 0;
+                (*self.sq.iter().find(holds)?, psn)
+            }
+            None => {
+                let wqe = *self.sq.get(self.current)?;
+                (wqe, wqe.first.plus(self.current_packet))
+            }
+        };
+        let index = psn.ahead_of(wqe.first) as u32;
+        let ends = index + 1 >= wqe.packets;
+        selective.sent(now, self.una, psn);
+        let full = selective.under_way >= self.window.max(1);
+        self.since_ack_req += 1;
+        let ack_req = ends || lost.is_some() || full || self.since_ack_req >= self.limits.ack_every;
+        if ack_req {
+            self.since_ack_req = 0;
+        }
+        if lost.is_some() {
+            ctx.counters.retransmitted_packets += 1;
+        } else {
+            self.sent_end = psn.plus(1);
+            self.current_packet += 1;
+            if ends {
+                self.current += 1;
+                self.current_packet = 0;
+            }
+        }
+        if self.timer == Time::MAX {
+            self.arm_timer(now);
+        }
+        let opcode = wqe.opcodes[usize::from(ends)]?;
+        Some(build(ctx.link, &wqe, index, opcode, psn, ack_req, lost.is_some()))
+    }
+
+    /// Everything before `end` has arrived, and what the bits say.
+    pub(super) fn on_arrivals(
+        &mut self,
+        now: Time,
+        end: Psn,
+        sack: Option<Sack>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let (mut change, una) = (Change::default(), self.una);
+        let Some(selective) = self.selective.as_mut() else { return };
+        let passed = end.ahead_of(una).max(0) as usize;
+        for place in 0..passed {
+            selective.arrives(place, &mut change);
+        }
+        if let Some(Sack { base, bits }) = sack {
+            for bit in (0..64).filter(|bit| bits & 1 << bit != 0) {
+                if let Some(place) = Selective::place(una, base.plus(bit)) {
+                    selective.arrives(place, &mut change);
+                }
+            }
+        }
+        // The acknowledgement may be older than what others said: then the oldest that is missing stays.
+        selective.packets.drain(..passed.min(selective.packets.len()));
+        if passed > 0 {
+            self.una = end;
+        }
+        if change.arrived > 0 {
+            selective.find_overtaken(self.una, &mut change);
+            self.retries_left = self.limits.retry_count;
+            self.rnr_left = self.limits.rnr_retry;
+            self.acked += u64::from(change.arrived);
+        }
+        let (under_way, sent) = (selective.under_way, selective.sent_once);
+        if passed > 0 {
+            self.pop_done(ctx);
+        }
+        if change.arrived > 0 {
+            self.timer = Time::MAX;
+            if under_way > 0 {
+                self.arm_timer(now);
+            }
+            let sample = AckSample {
+                packets: change.arrived,
+                round_trip: change.newest.map(|(_, at)| now.since(at)),
+                becn: ctx.becn,
+                acked: self.acked,
+                sent,
+                telemetry: ctx.telemetry,
+            };
+            ctx.rate.on_ack(now, &sample);
+        }
+        if change.lost > 0 {
+            ctx.counters.overtaken_packets += u64::from(change.lost);
+            ctx.rate.on_nack(now);
+        }
+    }
+
+    /// The receiver saw this packet trimmed, or has no receive for it.
+    pub(super) fn on_named_loss(&mut self, psn: Psn) -> bool {
+        let una = self.una;
+        self.selective.as_mut().is_some_and(|selective| selective.is_lost(una, psn, None))
+    }
+
+    /// Nothing was heard for the timeout: all that is under way is lost.
+    pub(super) fn on_selective_timeout(&mut self) -> Result<(), Failed> {
+        self.retries_left =
+            self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
+        self.timer = Time::MAX;
+        let una = self.una;
+        if let Some(selective) = self.selective.as_mut() {
+            for place in 0..selective.packets.len() as u32 {
+                selective.is_lost(una, una.plus(place), None);
+            }
+            selective.order.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests in any order: WRITEs are placed when they come, and acknowledged one by one.
+//!
+//! Each packet of a WRITE is a message of its own here (RDMA WRITE Only, the last with the immediate data), so each says where it
+//! belongs; what needs an order, the completions of immediate data, waits until everything before it has come. A receiver that takes
+//! packets in any order is asked for it on both sides: others see sequence errors.
+
+use std::collections::VecDeque;
+
+use super::super::aeth::Sack;
+use super::super::memory::{Access, MemoryTable};
+use super::super::opcode::{Extra, Kind, Op, Position};
+use super::super::packet::InPacket;
+use super::super::psn::Psn;
+use super::super::qp::Ctx;
+use super::super::requester::SELECTIVE_MAX;
+use super::super::verbs::{Completion, CompletionOp, Status};
+use super::Responder;
+
+/// A packet behind the one that is expected.
+#[derive(Clone, Copy, Debug, Default)]
+enum Place {
+    #[default]
+    Missing,
+    Arrived,
+    /// Its immediate data, its length, and whether the event is solicited.
+    Immediate(u32, u32, bool),
+}
+
+/// What has come from the expected packet on, which itself has not.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    places: VecDeque<Place>,
+    /// Completions that wait, each with a receive that is kept for it.
+    pub(super) immediates: usize,
+}
+
+impl Arrivals {
+    fn has(&self, place: usize) -> bool {
+        self.places.get(place).is_some_and(|place| !matches!(place, Place::Missing))
+    }
+
+    /// The 64 packets from `base` on, where the expected one is `expected`.
+    pub(super) fn bits(&self, expected: Psn, base: Psn) -> Sack {
+        let mut bits = 0;
+        for bit in 0..64 {
+            let ahead = base.plus(bit).ahead_of(expected);
+            let came = usize::try_from(ahead).map_or(true, |place| self.has(place));
+            bits |= u64::from(came) << bit;
+        }
+        Sack { base, bits }
+    }
+}
+
+impl Responder {
+    /// A request ahead of the expected one.
+    pub(super) fn on_early(
+        &mut self,
+        packet: &InPacket<'_>,
+        op: Op,
+        memory: &mut MemoryTable,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let psn = packet.headers.bth.psn;
+        ctx.counters.out_of_sequence += 1;
+        let place = psn.ahead_of(self.expected).unsigned_abs() as usize;
+        if place >= SELECTIVE_MAX as usize {
+            ctx.counters.dropped_packets += 1;
+            return;
+        }
+        if self.arrivals.has(place) {
+            ctx.counters.duplicate_requests += 1;
+            return self.reply_sack(psn);
+        }
+        let is_write = op.kind == Kind::Write && op.position == Position::Only;
+        let immediate = op.extra == Extra::Imm;
+        // One without a receive of its own has to come again.
+        let checked = self.check(packet, op, memory, ctx);
+        let written = packet.headers.reth().filter(|_| is_write).is_some_and(|to| {
+            checked.is_ok()
+                && memory.write(to.rkey, to.va, packet.payload, Access::REMOTE_WRITE).is_ok()
+        });
+        if !written {
+            // What breaks a rule is answered when it is expected: nothing is lost by waiting.
+            ctx.counters.dropped_packets += 1;
+            return;
+        }
+        let len = packet.payload.len() as u32;
+        ctx.counters.accepted_payload_bytes += u64::from(len);
+        if self.arrivals.places.len() <= place {
+            self.arrivals.places.resize(place + 1, Place::Missing);
+        }
+        self.arrivals.places[place] = match packet.headers.imm().filter(|_| immediate) {
+            Some(imm) => {
+                self.arrivals.immediates += 1;
+                Place::Immediate(imm, len, packet.headers.bth.solicited)
+            }
+            None => Place::Arrived,
+        };
+        self.reply_sack(psn);
+    }
+
+    /// The expected packet has come: those that had come before it are in order now.
+    pub(super) fn close_gap(&mut self, ctx: &mut Ctx<'_>) {
+        if self.arrivals.places.pop_front().is_none() {
+            return;
+        }
+        while let Some(place) = self.arrivals.places.front().copied() {
+            match place {
+                Place::Missing => break,
+                Place::Arrived => {}
+                Place::Immediate(imm, len_bytes, solicited) => {
+                    // It was kept for this one.
+                    let Some(recv) = self.rq.pop_front() else { break };
+                    self.arrivals.immediates -= 1;
+                    ctx.cq.push_back(Completion {
+                        wr_id: recv.wr_id,
+                        qp: ctx.link.qpn,
+                        status: Status::Success,
+                        op: CompletionOp::RecvWriteImm,
+                        len_bytes,
+                        imm: Some(imm),
+                        invalidated: None,
+                        source: None,
+                        solicited,
+                    });
+                }
+            }
+            self.arrivals.places.pop_front();
+            self.expected = self.expected.plus(1);
+            self.count_message();
+        }
+        self.reply_ack();
+    }
+
+    /// A switch cut this request to its headers.
+    pub(in super::super) fn on_trimmed(&mut self, psn: Psn, ctx: &mut Ctx<'_>) {
+        ctx.counters.trimmed_packets += 1;
+        let ahead = psn.ahead_of(self.expected);
+        if ctx.link.selective {
+            let place = usize::try_from(ahead).ok();
+            if place
+                .is_some_and(|place| place < SELECTIVE_MAX as usize && !self.arrivals.has(place))
+            {
+                ctx.counters.trim_naks_sent += 1;
+                self.reply_trimmed(psn);
+            }
+            return;
+        }
+        if ahead < 0 {
+            return;
+        }
+        // What was cut takes another queue, and overtakes what came before it: the NAK waits for that, because it acknowledges it.
+        if self.trimmed.is_none_or(|known| psn.ahead_of(known) < 0) {
+            self.trimmed = Some(psn);
+        }
+        self.answer_trimmed(ctx);
+    }
+
+    /// Go-back-N: asks for a trimmed packet as soon as it is the expected one.
+    pub(super) fn answer_trimmed(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(psn) = self.trimmed else { return };
+        match psn.ahead_of(self.expected) {
+            1.. => {}
+            0 => {
+                self.trimmed = None;
+                self.nak_sent = true;
+                ctx.counters.trim_naks_sent += 1;
+                ctx.counters.sequence_naks_sent += 1;
+                self.reply_nak(psn, super::NakCode::PsnSequence);
+            }
+            _ => self.trimmed = None,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Packet trimming: what becomes of a packet that its queue refuses.
+//!
+//! Where the queue's profile says so, the packet is cut to its headers and offered to another queue of the same port, so that its
+//! receiver learns of the loss at once (SONiC Packet Trimming HLD, SAI `PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`; NDP, SIGCOMM'17).
+//! Only refusals of the queue itself count: its threshold, its pool, WRED at enqueue. An ingress group without room, a port that is
+//! down or a storm drops as ever: what is cut would find the same there. Nothing here cuts bytes, that is the caller's; a packet is
+//! trimmed once, and when the other queue has no room either it is dropped as `trim_refused`.
+//!
+//! A copy that shares its memory may be trimmed: its queue is charged what is left, its group what the memory takes.
+
+use wireyard_tables::time::Time;
+
+use super::Tm;
+use super::id::DropReason;
+use super::port::Trim;
+use super::queue::{Arrival, Charge, Offered, Release, Terms};
+
+impl<P: Default> Tm<P> {
+    /// Counts a refusal, or says how the packet is to be trimmed.
+    #[cold]
+    pub(super) fn refuse(&mut self, arrival: &Arrival, reason: DropReason) -> Offered {
+        let Some(trim) = self.trim_of(arrival, reason) else {
+            self.count_refusal(arrival, reason);
+            return Offered::Refused(reason);
+        };
+        let queue = &mut self.ports[arrival.egress.index()].queues[usize::from(arrival.queue)];
+        queue.counters.trimmed.add(arrival.bytes);
+        Offered::Trims(trim)
+    }
+
+    fn trim_of(&self, arrival: &Arrival, reason: DropReason) -> Option<Trim> {
+        let Terms { charge, release, .. } = arrival.terms;
+        let at_once = release == Release::Immediate && charge != Charge::Control;
+        let port = self.ports.get(arrival.egress.index()).filter(|_| at_once)?;
+        let trim = port.config.queues.get(usize::from(arrival.queue))?.trim?;
+        let by_queue = match reason {
+            DropReason::QueueThreshold | DropReason::Wred => true,
+            DropReason::PoolExhausted => {
+                // The ingress pool says the same word.
+                let account = &port.queues[usize::from(arrival.queue)].account;
+                let pool = self.pools.get(usize::from(account.config.pool.0))?;
+                account.admits(pool, self.charge_of(arrival.bytes).into(), reason).is_err()
+            }
+            _ => false,
+        };
+        by_queue.then_some(trim)
+    }
+
+    /// Offers what was left of a packet that `from` refused, after [`Offered::Trims`]. The answer is never [`Offered::Trims`].
+    pub fn offer_trimmed(&mut self, now: Time, from: u8, arrival: &Arrival) -> Offered {
+        self.admit(now, arrival).unwrap_or_else(|_| {
+            let reason = DropReason::TrimRefused;
+            self.count_refusal(arrival, reason);
+            let port = self.ports.get_mut(arrival.egress.index());
+            if let Some(queue) = port.and_then(|port| port.queues.get_mut(usize::from(from))) {
+                queue.counters.trim_dropped.add(arrival.bytes);
+            }
+            Offered::Refused(reason)
+        })
+    }
+}
