@@ -128,6 +128,23 @@ impl Decoder {
         Ok(Decoder { engine, program, state, worker, memory, buf })
     }
 
+    /// A decoder that parses as a program does and does nothing else of it: its tables, which may be large, have no part in that. Value sets are
+    /// as the program has them.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`].
+    pub fn of_parser(program: &Program) -> Result<Decoder, DecoderError> {
+        let mut parser = program.clone();
+        (parser.ingress, parser.egress) = Default::default();
+        for action in parser.actions.iter_mut() {
+            action.body.blocks = IdVec::default();
+        }
+        (parser.tables, parser.registers, parser.counters) = Default::default();
+        (parser.meters, parser.checksums, parser.crcs) = Default::default();
+        parser.linux.clear();
+        Decoder::new(Arc::new(parser))
+    }
+
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
@@ -193,6 +210,11 @@ impl<'d> Parsed<'d> {
     /// True if this header was found.
     pub fn is_valid(&self, instance: InstanceId) -> bool {
         self.phv.is_valid(instance)
+    }
+
+    /// The bytes of a header, if it was found.
+    pub fn bytes_of(&self, instance: InstanceId) -> Option<&'d [u8]> {
+        self.is_valid(instance).then(|| self.phv.header(instance))
     }
 
     /// The value of a field by its ids, if its header was found.

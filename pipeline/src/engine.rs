@@ -42,6 +42,9 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// Its name for people: `interp`, `jit`; `jit_baseline` is code of a lower level, until the best is there.
     fn name(&self) -> &'static str;
 
+    /// The program as it runs it: as the passes of its level left it.
+    fn program(&self) -> &Arc<Program>;
+
     /// Parser, ingress, deparser, over each packet with the intrinsic metadata of the same index.
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]);
 

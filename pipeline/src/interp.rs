@@ -135,6 +135,10 @@ impl Engine for Interp {
         "interp"
     }
 
+    fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         for (packet, meta) in packets.iter_mut().zip(meta) {
             self.pass(cx, packet, meta, false, false);

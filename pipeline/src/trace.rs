@@ -232,6 +232,10 @@ pub trait TraceSink {
     /// Something happened.
     fn event(&mut self, event: Event);
 
+    /// Ingress or egress enters a block of its control. Blocks are of the program as the engine runs it
+    /// ([`Engine::program`](crate::engine::Engine::program)), and no events: what they do is.
+    fn block(&mut self, _block: BlockId) {}
+
     /// A pass that was wanted is over; the packet is as it goes on.
     fn end(&mut self, _packet: &Descriptor) {}
 }
@@ -276,6 +280,10 @@ impl<S: TraceSink, P: FnMut(&Descriptor, &[u8], bool) -> bool> TraceSink for Fil
 
     fn event(&mut self, event: Event) {
         self.sink.event(event);
+    }
+
+    fn block(&mut self, block: BlockId) {
+        self.sink.block(block);
     }
 
     fn end(&mut self, packet: &Descriptor) {

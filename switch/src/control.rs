@@ -111,6 +111,7 @@ pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit};
 pub(crate) use plan::idle_entry;
 pub(crate) use ports::{NewPort, PortSource};
+pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
 pub(crate) use stream::Subscriber;
 pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};

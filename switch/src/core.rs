@@ -34,6 +34,7 @@ mod program_report;
 mod queues;
 mod receive;
 mod record;
+mod sampler;
 mod served;
 mod slot;
 mod statistics;
@@ -64,7 +65,7 @@ pub use generate::Generator;
 pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
 use idle::IdleWatch;
-use live_trace::LiveTrace;
+use live_trace::Look;
 pub use live_trace::{EventFilter, PassTrace, TraceOrder, TraceShared};
 use manager::Manager;
 use outcomes::Outcomes;
@@ -77,6 +78,7 @@ pub use queues::{
 };
 use receive::Ingress;
 use record::Recording;
+pub use sampler::Samples;
 pub use slot::{PortReport, PortState};
 pub use statistics::Statistics;
 pub use trim::StandIn;
@@ -145,8 +147,8 @@ pub struct Core {
     outcomes: Outcomes,
     /// Capture files.
     recording: Recording,
-    /// A trace of packets that pass, that control asked for.
-    live_trace: Option<Box<LiveTrace>>,
+    /// A trace or samples of packets that pass, that control asked for.
+    live_trace: Option<Box<Look>>,
     idle: IdleWatch,
 }
 

@@ -107,6 +107,7 @@ pub mod stf;
 pub mod terminal;
 pub mod tm;
 pub mod units;
+pub mod web;
 
 #[cfg(test)]
 #[allow(unreachable_pub, reason = "public where it is a part of the other package")]

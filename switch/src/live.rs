@@ -7,6 +7,7 @@
 pub mod assembly;
 pub mod clock;
 pub mod delay;
+pub mod http;
 pub mod metrics;
 pub mod port_file;
 pub mod private;

@@ -332,6 +332,11 @@ const FAULTS: &[Family<FaultCounters>] = &[
 const CAPTURE: &[Family<RecorderReport>] = &[
     family("capture_records", "Records made for the file.", Counter(|c| c.records)),
     family("capture_lost_records", "Records that found no room.", Counter(|c| c.lost)),
+    family(
+        "capture_left_out_records",
+        "Records that did not meet the filter.",
+        Counter(|c| c.left_out),
+    ),
     family("capture_failed", "1: it cannot be written.", Gauge(|c| Some(c.error.is_some().into()))),
 ];
 

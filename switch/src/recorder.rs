@@ -29,6 +29,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of a record beyond data and comment, at most: block, options, padding.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
+/// Decides whether a record is kept: its interface, the captured bytes, the bytes on the wire. The thread that writes asks it.
+pub type Keep = Box<dyn FnMut(u32, &[u8], u32) -> bool + Send>;
+
 /// A buffer on its way to the file.
 #[derive(Debug, Default)]
 struct Batch {
@@ -45,6 +48,8 @@ struct Outcome {
     lost: AtomicU64,
     /// Records in the file.
     written: AtomicU64,
+    /// Records that the file was not to have.
+    left_out: AtomicU64,
 }
 
 /// How far a capture file is.
@@ -56,6 +61,8 @@ pub struct RecorderReport {
     pub records: u64,
     /// Records that found no room, or could not be written.
     pub lost: u64,
+    /// Records that did not meet the filter of the capture.
+    pub left_out: u64,
     /// Why nothing more can be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -72,6 +79,7 @@ pub struct Recorder {
     origin_ns: u64,
     records: u64,
     lost: u64,
+    is_filtered: bool,
     full: Option<SyncSender<Batch>>,
     empty: Receiver<Vec<u8>>,
     outcome: Arc<Outcome>,
@@ -84,14 +92,14 @@ impl Recorder {
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Recorder, String> {
         let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Recorder::into_file(path, file)
+        Recorder::into_file(path, file, None)
     }
 
-    /// Begins to write to a file that is open, and begins a thread for it.
+    /// Begins to write to a file that is open, all records or those that are to be kept, and begins a thread for it.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn into_file(path: &Path, file: File) -> Result<Recorder, String> {
+    pub fn into_file(path: &Path, file: File, keep: Option<Keep>) -> Result<Recorder, String> {
         let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         // Both channels hold every buffer there is, so that neither end ever waits to give one away.
         let (full, arriving) = sync_channel(BUFFERS);
@@ -100,10 +108,10 @@ impl Recorder {
             let _ = returned.try_send(Vec::with_capacity(BUFFER_BYTES));
         }
         let outcome = Arc::<Outcome>::default();
-        let written = Arc::clone(&outcome);
+        let (written, is_filtered) = (Arc::clone(&outcome), keep.is_some());
         thread::Builder::new()
             .name("capture".into())
-            .spawn(move || write_all(file, &arriving, &returned, &written))
+            .spawn(move || write_all(file, keep, (&arriving, &returned), &written))
             .map_err(|error| refused(&error))?;
         let first = Vec::with_capacity(BUFFER_BYTES);
         Ok(Recorder {
@@ -113,6 +121,7 @@ impl Recorder {
             origin_ns: 0,
             records: 0,
             lost: 0,
+            is_filtered,
             full: Some(full),
             empty,
             outcome,
@@ -185,10 +194,16 @@ impl Recorder {
     /// How far it is.
     pub fn report(&self) -> RecorderReport {
         let lost = self.outcome.lost.load(Ordering::Relaxed);
+        let left_out = self.outcome.left_out.load(Ordering::Relaxed);
         RecorderReport {
             file: self.path.display().to_string(),
-            records: self.records - lost,
+            // What a filter may still leave out is none yet.
+            records: match self.is_filtered {
+                true => self.outcome.written.load(Ordering::Relaxed),
+                false => self.records - lost,
+            },
             lost: self.lost + lost,
+            left_out,
             error: self.outcome.failed.get().cloned(),
         }
     }
@@ -225,7 +240,9 @@ impl Recorder {
         let stuck = || "it takes nothing more: the end is missing".to_owned();
         self.outcome.failed.get_or_init(stuck);
         let known = self.outcome.written.load(Ordering::Relaxed);
-        let under_way = self.records - known - self.outcome.lost.load(Ordering::Relaxed);
+        let (lost, left_out) = (&self.outcome.lost, &self.outcome.left_out);
+        let gone = lost.load(Ordering::Relaxed) + left_out.load(Ordering::Relaxed);
+        let under_way = self.records - known - gone;
         (self.records, self.lost) = (self.records - under_way, self.lost + under_way);
     }
 }
@@ -238,12 +255,17 @@ impl Drop for Recorder {
 
 fn write_all(
     mut file: File,
-    full: &Receiver<Batch>,
-    returned: &SyncSender<Vec<u8>>,
+    mut keep: Option<Keep>,
+    (full, returned): (&Receiver<Batch>, &SyncSender<Vec<u8>>),
     outcome: &Outcome,
 ) {
     let mut whole = 0;
-    for Batch { mut bytes, records } in full {
+    for Batch { mut bytes, mut records } in full {
+        if let Some(keep) = &mut keep {
+            let left_out = leave_out(&mut bytes, keep);
+            records -= left_out;
+            outcome.left_out.fetch_add(left_out, Ordering::Relaxed);
+        }
         let mut written = 0;
         if outcome.failed.get().is_none() {
             let (taken, result) = write_most(&mut file, &bytes);
@@ -278,12 +300,43 @@ fn write_most(file: &mut impl Write, bytes: &[u8]) -> (usize, std::io::Result<()
     (taken, Ok(()))
 }
 
+/// A word of a block.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes)
+}
+
+/// Takes the records out of these whole blocks that are not to be kept; how many.
+fn leave_out(bytes: &mut Vec<u8>, keep: &mut Keep) -> u64 {
+    // Of an Enhanced Packet Block (pcapng, section 4.3): type, length, interface, two words of time, captured and original length, data.
+    const DATA: usize = 28;
+    let (mut at, mut kept, mut left_out) = (0, 0, 0);
+    while let (Some(kind), Some(len)) = (word(bytes, at), word(bytes, at + 4)) {
+        let end = at.saturating_add(len as usize).min(bytes.len());
+        if end <= at {
+            break;
+        }
+        let (interface, captured) = (word(bytes, at + 8), word(bytes, at + 20).unwrap_or(0));
+        let wire_len = word(bytes, at + 24).unwrap_or(0);
+        let data = bytes.get(at + DATA..at + DATA + captured as usize);
+        let goes = match (kind == ENHANCED_PACKET, interface, data) {
+            (true, Some(interface), Some(data)) => !keep(interface, data, wire_len),
+            _ => false,
+        };
+        if goes {
+            left_out += 1;
+        } else {
+            bytes.copy_within(at..end, kept);
+            kept += end - at;
+        }
+        at = end;
+    }
+    bytes.truncate(kept);
+    left_out
+}
+
 /// Bytes of the whole pcapng blocks at the beginning, and the records among them.
 fn whole_blocks(bytes: &[u8]) -> (usize, u64) {
-    let word = |at: usize| {
-        let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
-        word.map(u32::from_le_bytes)
-    };
+    let word = |at: usize| word(bytes, at);
     let (mut at, mut records) = (0, 0);
     while let (Some(kind), Some(len)) = (word(at), word(at + 4)) {
         let end = at.saturating_add(len as usize);
@@ -328,6 +381,15 @@ mod tests {
             ends.push(writer.sink().len());
         }
         let bytes = writer.into_inner().unwrap();
+        // Of five records those with an odd length are left out; the rest is as it was.
+        let mut odd = bytes.clone();
+        let mut keep: Keep = Box::new(|interface, data, wire_len| {
+            assert_eq!((interface, wire_len), (0, 60));
+            data.len() % 2 == 0
+        });
+        assert_eq!(leave_out(&mut odd, &mut keep), 2);
+        let part = |n: usize| &bytes[ends[n]..ends[n + 1]];
+        assert_eq!(odd, [&bytes[..ends[0]], part(0), part(2), part(4)].concat());
         for room in 0..=bytes.len() {
             let (taken, result) = write_most(&mut Disk(room), &bytes);
             assert_eq!((taken, result.is_ok()), (room, room == bytes.len()));

@@ -245,6 +245,17 @@ impl Tables {
         self.writer().entries(table)
     }
 
+    /// Entries in `slots` slots from one on, in the order of slots, and the slot to go on with; `None` at the end. So a large table is read in
+    /// parts, between which others write.
+    pub fn entries_from(
+        &self,
+        table: TableId,
+        from: Slot,
+        slots: u32,
+    ) -> Result<(Vec<(Slot, Entry)>, Option<Slot>), EntryError> {
+        self.writer().entries_from(table, from, slots)
+    }
+
     /// One entry, found by its matches and priority.
     pub fn entry(
         &self,

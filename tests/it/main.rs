@@ -90,4 +90,5 @@ mod through;
 mod tidy;
 mod tutorial;
 mod vectors;
+mod web;
 mod workers;

@@ -2,6 +2,7 @@
 //!
 //! On veth pairs in a private namespace; needs root and skips loudly otherwise.
 
+mod dashboard;
 mod numbers;
 
 use std::collections::BTreeMap;
@@ -215,8 +216,11 @@ const TABLE: [(&str, &str); 4] = [
     ("hit_bytes", "table_hit_bytes{L}"),
 ];
 
-const CAPTURE: [(&str, &str); 2] =
-    [("records", "capture_records_total{L}"), ("lost", "capture_lost_records_total{L}")];
+const CAPTURE: [(&str, &str); 3] = [
+    ("records", "capture_records_total{L}"),
+    ("lost", "capture_lost_records_total{L}"),
+    ("left_out", "capture_left_out_records_total{L}"),
+];
 
 /// Keys of the JSON form with the samples they are.
 type Names = &'static [(&'static str, &'static str)];

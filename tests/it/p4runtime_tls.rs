@@ -105,6 +105,42 @@ fn only_clients_with_a_certificate_of_the_authority_are_served() {
     rig.switch.end("TERM").expect(0, &[]);
 }
 
+/// Our own commands speak it too, and say which option is missing.
+#[test]
+fn commands_steer_a_switch_that_serves_tls() {
+    let test = "commands with TLS";
+    let Some(_network) = private_network(test) else { return };
+    let Some(keys) = Keys::make() else { return skip(test, "openssl is not there") };
+    let [cert, key, ca] = ["switch.pem", "switch.key", "ca.pem"].map(|name| keys.text(name));
+    let tls = ["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca];
+    let rig = rig(PROGRAM, &tls);
+    let list = |more: &[&str]| {
+        let words = ["port", "list", "--json", "--switch", &rig.address];
+        rig.switch.command(&[&words[..], more].concat())
+    };
+    let [other, own, own_key, stranger, stranger_key] =
+        ["other.pem", "client.pem", "client.key", "stranger.pem", "stranger.key"]
+            .map(|name| keys.text(name));
+    let by = |ca: &str, cert: &str, key: &str| {
+        list(&["--tls-ca", ca, "--tls-cert", cert, "--tls-key", key])
+    };
+    let ports = by(&ca, &own, &own_key);
+    assert_eq!(ports.expect(0, &[]).out.lines().count(), 2, "{ports:?}");
+    // Without TLS, without a certificate, with a stranger's, and a switch that is not trusted.
+    list(&[]).expect(2, &["a switch with --tls-cert wants --tls-ca"]);
+    list(&["--tls-ca", &ca]).expect(2, &[]);
+    by(&ca, &stranger, &stranger_key).expect(2, &[]);
+    by(&other, &own, &own_key).expect(2, &["no switch can be reached there"]);
+    list(&["--tls-ca", "/nowhere"]).expect(2, &["--tls-ca /nowhere: No such file"]);
+    list(&["--tls-ca", &ca, "--tls-cert", &own]).expect(2, &["--tls-key"]);
+    let on_socket = ["port", "list", "--tls-ca", &ca];
+    rig.switch.command(&on_socket).expect(2, &["has no TLS", "--switch ADDRESS:PORT"]);
+    let words = ["trace", "--live", "--seconds", "0.1", "--switch", &rig.address];
+    let more = ["--tls-ca", &ca, "--tls-cert", &own, "--tls-key", &own_key];
+    rig.switch.command(&[&words[..], &more].concat()).expect(0, &[]);
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 #[test]
 fn an_open_address_has_tls_or_is_meant_to_be_open() {
     let test = "P4Runtime on an address that is not loopback";

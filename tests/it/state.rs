@@ -429,3 +429,53 @@ fn refuses(switch: &Switch, name: &str) {
     assert_eq!(codes(&refused), [Code::Unavailable], "{name}");
     assert!(!everything(&mut controller).is_empty(), "{name}");
 }
+
+/// Settings of queues and ports that were made by command are in force after a kill; what the configuration does not allow any more is said.
+#[test]
+fn settings_of_queues_and_ports_come_back() {
+    let Some(_network) = private_network("state of settings") else { return };
+    cables();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("switch.yaml");
+    let ports = "ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }\n";
+    std::fs::write(&config, format!("{ports}qos: {{ preset: sonic_azure }}\n")).unwrap();
+    let [state, config_text] =
+        [folder.path().join("state"), config.clone()].map(|it| it.display().to_string());
+    let start = || {
+        let arguments = ["--config", &config_text, "--state", &state];
+        Switch::on(PROGRAM, &["1=raw:a1", "2=raw:b1"], &arguments)
+    };
+    let switch = start();
+    let does = |switch: &Switch, words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        switch.command(&words).expect(0, &[]);
+    };
+    does(&switch, "queue set 2 4 kmin=10KB kmax=20KB pmax=50% alpha=1/4");
+    does(&switch, "queue set 2 4 limit=100KB xon_at=50KB");
+    does(&switch, "queue set 2 port rate=100Mbit/s pfc=3");
+    does(&switch, "port down 1");
+    does(&switch, "port down 2");
+    does(&switch, "port up 2");
+    switch.command(&["queue", "set", "2", "4", "xon_at=200KB"]).expect(2, &["XON"]);
+    let list = |switch: &Switch| switch.objects(&["queue", "list", "2"]);
+    let before = list(&switch);
+    assert_eq!((&before[4]["kmin"], &before[4]["limit"]), (&"10 KB".into(), &"100 KB".into()));
+    switch.signal("KILL");
+    let mut switch = start();
+    switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
+    assert_eq!(list(&switch), before);
+    let shut: Vec<_> =
+        switch.objects(&["port", "list"]).iter().map(|port| port["shut"].clone()).collect();
+    assert_eq!(shut, [true, false]);
+    switch.end("TERM").expect(0, &[]);
+    // Without queues they mean nothing, and stay for a configuration that has some.
+    std::fs::write(&config, ports).unwrap();
+    let mut switch = start();
+    switch.await_text("--state: not set: port 2", Duration::from_secs(10));
+    switch.end("TERM").expect(0, &[]);
+    std::fs::write(&config, format!("{ports}qos: {{ preset: sonic_azure }}\n")).unwrap();
+    let mut switch = start();
+    switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
+    assert_eq!(list(&switch), before);
+    switch.end("TERM").expect(0, &[]);
+}

@@ -1,6 +1,7 @@
 //! Test harness shared by the integration tests.
 
 pub mod binary;
+pub mod browser;
 pub mod capture;
 pub mod differ;
 pub mod live;

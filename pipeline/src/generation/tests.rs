@@ -134,6 +134,10 @@ impl Engine for Entered {
         "entered"
     }
 
+    fn program(&self) -> &Arc<Program> {
+        self.interp.program()
+    }
+
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         self.interp.ingress(cx, packets, meta);
     }

@@ -42,7 +42,8 @@ pub fn write(graphs: &[Graph]) -> String {
     out
 }
 
-fn sizes(graph: &Graph) -> Vec<Size> {
+/// The size of each node as it is drawn, for [`layout`].
+pub fn sizes(graph: &Graph) -> Vec<Size> {
     graph.nodes.iter().map(size).collect()
 }
 

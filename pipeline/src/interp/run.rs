@@ -7,19 +7,22 @@ use crate::ir::{Body, Op, SourceSpan, Term};
 use crate::trace::Event;
 
 impl<'a> Pass<'a> {
-    /// Runs a body in a new frame of locals.
-    pub(super) fn run(&mut self, body: &'a Body) -> Result<(), End> {
+    /// Runs a control in a new frame of locals.
+    pub(super) fn run(&mut self, control: &'a Body) -> Result<(), End> {
         let base = self.scratch.phv.locals.len();
-        self.run_in(body, base)
+        self.run_in(control, base, true)
     }
 
-    /// Runs a body in the frame at `base`, which may hold arguments already.
-    fn run_in(&mut self, body: &'a Body, base: usize) -> Result<(), End> {
+    /// Runs a control, or an action, in the frame at `base`, which may hold arguments already.
+    fn run_in(&mut self, body: &'a Body, base: usize, is_control: bool) -> Result<(), End> {
         self.scratch.phv.locals.resize(base + body.locals.len(), 0);
         let caller = std::mem::replace(&mut self.base, base);
         let mut at = (!body.blocks.is_empty()).then_some(BlockId(0));
         while let Some(id) = at {
             let block = &body.blocks[id];
+            if is_control && let Some(sink) = &mut self.sink {
+                sink.block(id);
+            }
             for op in &block.ops {
                 self.op(&op.op, op.span)?;
             }
@@ -129,6 +132,6 @@ impl<'a> Pass<'a> {
 
     pub(super) fn run_action(&mut self, action: ActionId, base: usize) -> Result<(), End> {
         self.trace(|pass| Event::Action { action, args: pass.scratch.phv.locals[base..].to_vec() });
-        self.run_in(&self.program.actions[action].body, base)
+        self.run_in(&self.program.actions[action].body, base, false)
     }
 }

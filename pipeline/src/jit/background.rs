@@ -73,6 +73,10 @@ impl Engine for Background {
         }
     }
 
+    fn program(&self) -> &Arc<Program> {
+        self.interp.program()
+    }
+
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         self.engine().ingress(cx, packets, meta);
     }

@@ -346,6 +346,10 @@ impl Engine for Jit {
         "jit"
     }
 
+    fn program(&self) -> &Arc<Program> {
+        self.interp.program()
+    }
+
     fn ingress(&self, cx: &mut Context<'_>, packets: &mut [Descriptor], meta: &mut [Intrinsic]) {
         self.run(cx, packets, meta, INGRESS);
     }

@@ -35,7 +35,7 @@ fn description() -> Option<Value> {
     let (answer, answered) = channel();
     thread::spawn(move || {
         let found =
-            Remote::connect(named.as_deref()).ok().and_then(|remote| describe(&remote).ok());
+            Remote::connect(named.as_deref(), None).ok().and_then(|remote| describe(&remote).ok());
         let _ = answer.send(found);
     });
     answered.recv_timeout(WAIT_AT_MOST).ok()?

@@ -100,7 +100,11 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
     for capture in &statistics.captures {
         let error = capture.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
         let (file, records, lost) = (&capture.file, capture.records, capture.lost);
-        let _ = writeln!(out, "capture {file}: {records} records, {lost} lost{error}");
+        let left_out = match capture.left_out {
+            0 => String::new(),
+            count => format!(", {count} left out by its filter"),
+        };
+        let _ = writeln!(out, "capture {file}: {records} records, {lost} lost{left_out}{error}");
     }
     out
 }

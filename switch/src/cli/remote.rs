@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::args::{Command, SwitchArgs, TraceArgs};
+use super::args::{Command, PlaceArgs, SwitchArgs, TraceArgs};
 use super::{Status, complain, reader_is_gone};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
+use crate::p4runtime::tls;
 use wire::change::Kind;
 
 /// What went wrong, for people.
@@ -71,9 +72,22 @@ pub(super) fn trace(args: &TraceArgs) -> Status {
     }
 }
 
+/// Connects with the switch that is meant.
+fn connect(on: &SwitchArgs) -> Result<Remote, String> {
+    connect_at(&on.place)
+}
+
+fn connect_at(place: &PlaceArgs) -> Result<Remote, String> {
+    let tls = place.tls_ca.as_deref().map(|ca| {
+        let identity = place.tls_cert.as_deref().zip(place.tls_key.as_deref());
+        tls::ClientFiles { ca, identity }.read()
+    });
+    Remote::connect(place.switch.as_deref(), tls.transpose()?)
+}
+
 /// Shows something once, or again and again.
 fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let Some(seconds) = on.watch else { return once(&remote) };
     if !(0.05..=86_400.0).contains(&seconds) {
         return Err(format!("--watch={seconds}: give 0.05 to 86400 seconds"));
@@ -92,7 +106,7 @@ fn show(on: &SwitchArgs, mut once: impl FnMut(&Remote) -> Outcome) -> Outcome {
 
 /// Does one change, and says what was done.
 fn change(on: &SwitchArgs, change: wire::Change) -> Outcome {
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     change_on(&remote, on, change)
 }
 

@@ -15,6 +15,7 @@ use crate::core::{Core, Statistics};
 use crate::linux::Handle;
 use crate::live::assembly::Assembly;
 use crate::live::delay;
+use crate::live::http::Bound;
 use crate::live::metrics::Metrics;
 use crate::live::port_file::PortFile;
 use crate::live::{self, Event, Signals, Workers};
@@ -63,6 +64,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let namespace = steer::namespace(args, &loaded, confinement.clone())?;
     let mut refusals = confined::enter(confinement.as_ref())?;
     let mut metrics = args.metrics.map(Metrics::bind).transpose()?;
+    let page = args.http.map(|address| Bound::to("--http", address)).transpose()?;
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
     let workers = usize::from(args.workers);
     let holders = Holders {
@@ -94,7 +96,8 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let begun = steer::begin(args, &control, &loaded.parsed)?;
-    let socket = steer::serve(args, &loaded, (control, begun), (socket, controllers))?;
+    let page = steer::page(page, &control, &loaded.program.name)?;
+    let socket = steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
     let linux = steer::linux(&loaded, &mut cores, namespace)?;
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
@@ -106,7 +109,11 @@ fn start(args: &RunArgs) -> Result<Status, String> {
             .map_or(String::new(), |file| format!("; control: {}", file.path().display())),
     ));
     if let Some(metrics) = &metrics {
+        metrics.read_program_by(control.clone());
         say(&format!("metrics on http://{}/metrics", metrics.address()));
+    }
+    if let Some(address) = page {
+        say(&format!("page on http://{address}/"));
     }
     // For a service manager that waits for it (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
@@ -138,7 +145,10 @@ fn start(args: &RunArgs) -> Result<Status, String> {
                 None => {}
             }
             if let Some(metrics) = &mut metrics {
-                metrics.answer(|| all(workers, core));
+                metrics.answer(|| {
+                    let linux = linux.as_ref().map(Handle::report);
+                    Statistics { linux, ..workers.own_statistics(core) }
+                });
             }
         }
     };

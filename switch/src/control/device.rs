@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
-use crate::core::{Core, EntriesShown, PortState, TableEntries, entries_of};
+use crate::core::{
+    Core, EntriesShown, PortState, ProgramReport, Statistics, TableEntries, entries_of,
+};
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
 use crate::ports::{LinkState, Port};
-use crate::tm::{Limit, PortId, WredConfig};
+use crate::tm::{FlowControl, Limit, PortId, WredConfig, Xon};
 
 /// A port and what somebody outside needs to stand in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,16 +214,66 @@ impl Control {
         })?
     }
 
-    /// The counters of each worker, taken by it between two bursts, and merged: they are not of one instant where there are several.
+    /// Changes when a lossless priority group lets its peer go on.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: no such port or group.
+    pub fn set_group_xon(&self, port: u16, group: u8, xon: Xon) -> Result<()> {
+        self.ask_owner(port, move |core, now| {
+            let id = queue_of(core, port, group)?;
+            core.traffic_mut().set_group_xon(now, id, group, xon);
+            Ok(())
+        })?
+    }
+
+    /// Changes which priorities of a port that speaks PFC have it, bit n for priority n.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]: it speaks none, or the group of a priority is lossy.
+    pub fn set_pfc_enabled(&self, port: u16, enabled: u8) -> Result<()> {
+        self.ask_owner(port, move |core, now| {
+            let id = core.traffic_port(port).ok_or_else(|| no_port(port))?;
+            let traffic = core.traffic_mut();
+            let flow = traffic.flow_control(id).unwrap_or_default();
+            if flow.mode != FlowControl::Pfc {
+                let text = format!(
+                    "port {port} does not speak PFC: switch.yaml says so, as headroom is divided at the start"
+                );
+                return Err(ControlError::FailedPrecondition(text));
+            }
+            let lossless = traffic.lossless_groups(id);
+            for priority in (0..8u8).filter(|priority| enabled >> priority & 1 == 1) {
+                let group = flow.priority_to_group[usize::from(priority)];
+                if lossless >> group & 1 == 0 {
+                    let text = format!(
+                        "priority group {group} of port {port} is lossy: XOFF would never be sent for priority {priority}; switch.yaml gives \
+                         a group headroom"
+                    );
+                    return Err(ControlError::FailedPrecondition(text));
+                }
+            }
+            traffic.set_pfc_enabled(now, id, enabled);
+            Ok(())
+        })?
+    }
+
+    /// The counters of each worker, taken by it between two bursts, and merged: they are not of one instant where there are several. What the
+    /// program counted is read by the caller's thread.
     ///
     /// # Errors
     /// [`ControlError::Unavailable`].
-    pub fn statistics(&self) -> Result<crate::core::Statistics> {
-        let mut all = self.ask(0, |core, _| core.statistics())?;
+    pub fn statistics(&self) -> Result<Statistics> {
+        let mut all = self.ask(0, |core, _| core.own_statistics())?;
         for worker in 1..self.workers() {
-            all.merge(&self.ask(worker, |core, _| core.statistics())?);
+            all.merge(&self.ask(worker, |core, _| core.own_statistics())?);
         }
+        all.program = Some(self.program_report());
         Ok(all)
+    }
+
+    /// What the program counted; no worker is asked.
+    pub fn program_report(&self) -> ProgramReport {
+        ProgramReport::of(&self.shared.loader().current())
     }
 
     /// What the entries of tables with counters or meters counted; no worker is asked.

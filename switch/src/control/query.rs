@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, IdVec, RegisterId, TableId};
+use wireyard_pipeline::ir::Program;
 use wireyard_tables::time::Time;
 
 use super::error::of_entry;
 use super::plan::{self, Result};
-use super::{Control, ControlError, Entity, EntryKey, Query};
+use super::{Control, ControlError, Entity, EntryKey, Query, TableEntry, find};
 
 /// Entries of a register that a worker reads between two bursts.
 const REGISTERS_TOGETHER: u64 = 256;
@@ -97,6 +98,45 @@ impl Control {
             }
         }
         Ok(())
+    }
+}
+
+/// Some entries of a table.
+#[derive(Clone, Debug)]
+pub struct EntriesPart {
+    /// The program that they are of.
+    pub program: Arc<Program>,
+    /// Slots and entries, in their order.
+    pub entries: Vec<(u32, TableEntry)>,
+    /// The slot to go on with; `None` at the end.
+    pub next: Option<u32>,
+    /// Entries of the whole table.
+    pub all: u32,
+}
+
+impl Control {
+    /// Entries of a table in `slots` slots from one on, so that a large table is read in parts, between which others write: an entry has one slot
+    /// for its life.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn entries_from(&self, table: &str, from: u32, slots: u32) -> Result<EntriesPart> {
+        let generation = self.shared.loader().current();
+        let id = find(&generation.program.tables, "table", table, |table| &table.name)?;
+        let tables = generation.state.tables();
+        let (of_tables, from) = (plan::table_id(id), wireyard_tables::Slot(from));
+        let part = tables.entries_from(of_tables, from, slots);
+        let (found, next) = part.map_err(|error| of_entry(table, &error))?;
+        let snapshot = tables.snapshot();
+        let no_table = || ControlError::NotFound(format!("there is no table {table}"));
+        let view = snapshot.table(of_tables).ok_or_else(no_table)?;
+        let now = self.now();
+        let entry = |(slot, found): (wireyard_tables::Slot, _)| {
+            Ok((slot.0, plan::entry_of(&generation, id, view, (slot, found), now)?))
+        };
+        let entries = found.into_iter().map(entry).collect::<Result<_>>()?;
+        let (program, next) = (Arc::clone(&generation.program), next.map(|slot| slot.0));
+        Ok(EntriesPart { program, entries, next, all: view.len() })
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::device::no_port;
 use super::{Control, ControlError};
-use crate::core::Core;
-use crate::recorder::Recorder;
-use crate::tm::{CLASSES, Limit, WredConfig};
+use crate::core::{Core, PortState};
+use crate::recorder::{Keep, Recorder};
+use crate::tm::{CLASSES, FlowControlConfig, Limit, WredConfig, Xon};
 use crate::units::BitsPerSec;
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -28,6 +28,14 @@ pub struct QueueSettings {
     pub limit: Option<Limit>,
     /// The priority group is lossless.
     pub lossless: bool,
+    /// When it lets its peer go on.
+    pub xon: Option<Xon>,
+    /// Bytes of the group's own.
+    pub reserved_bytes: u64,
+    /// Shared bytes of its pool.
+    pub pool_bytes: u64,
+    /// Flow control of the port.
+    pub flow_control: FlowControlConfig,
 }
 
 /// A peer that was asked to stop, because of a port that cannot send.
@@ -50,13 +58,21 @@ fn settings(core: &Core) -> Vec<QueueSettings> {
     let of_port = |port: u16| {
         let id = core.traffic_port(port);
         id.into_iter().flat_map(move |id| {
-            (0..CLASSES as u8).map(move |queue| QueueSettings {
-                port,
-                queue,
-                rate: tm.rate(id),
-                wred: tm.wred(id, queue),
-                limit: tm.group_limit(id, queue),
-                lossless: tm.lossless_groups(id) >> queue & 1 == 1,
+            (0..CLASSES as u8).map(move |queue| {
+                let lossless = tm.group_lossless(id, queue);
+                let (account, pool) = tm.group_share(id, queue).unzip();
+                QueueSettings {
+                    port,
+                    queue,
+                    rate: tm.rate(id),
+                    wred: tm.wred(id, queue),
+                    limit: account.map(|account| account.limit),
+                    lossless: lossless.is_some(),
+                    xon: lossless.map(|lossless| lossless.xon),
+                    reserved_bytes: account.map_or(0, |account| account.reserved_bytes),
+                    pool_bytes: pool.map_or(0, |pool| pool.shared_bytes),
+                    flow_control: tm.flow_control(id).unwrap_or_default(),
+                }
             })
         })
     };
@@ -112,12 +128,13 @@ impl Control {
         set.map_err(ControlError::FailedPrecondition)
     }
 
-    /// Records a port, or all ports, into a new pcapng file.
+    /// Records a port, or all ports, into a new pcapng file: everything, or what is kept. Each port has three interfaces of the file: in, out and
+    /// dropped, in the order of [`Control::recorded_ports`].
     ///
     /// # Errors
     /// [`ControlError::AlreadyExists`]: the file is there; [`ControlError::NotFound`]: no such port; [`ControlError::FailedPrecondition`]:
     /// the ports belong to several workers, or the file cannot be made.
-    pub fn record(&self, port: Option<u16>, file: &Path) -> Result<()> {
+    pub fn record(&self, port: Option<u16>, file: &Path, keep: Option<Keep>) -> Result<()> {
         let (worker, numbers) = self.recorded(port)?;
         // The file is made here and not in the worker.
         let new = File::create_new(file).map_err(|error| match error.kind() {
@@ -127,7 +144,8 @@ impl Control {
             }
             _ => ControlError::FailedPrecondition(format!("{}: {error}", file.display())),
         })?;
-        let recorder = Recorder::into_file(file, new).map_err(ControlError::FailedPrecondition)?;
+        let recorder =
+            Recorder::into_file(file, new, keep).map_err(ControlError::FailedPrecondition)?;
         let done = self.ask(worker, move |core, _| core.record_into(&numbers, recorder))?;
         done.map_err(ControlError::FailedPrecondition)
     }
@@ -150,11 +168,19 @@ impl Control {
         Ok(stopped)
     }
 
+    /// The ports that a capture of a port, or of all, has, in their order.
+    ///
+    /// # Errors
+    /// [`ControlError::NotFound`].
+    pub fn recorded_ports(&self, port: Option<u16>) -> Result<Vec<PortState>> {
+        let mut ports = self.ports()?;
+        ports.retain(|state| port.is_none_or(|port| state.port == port));
+        Ok(ports)
+    }
+
     /// The worker that records a port, or all, and the ports.
     fn recorded(&self, port: Option<u16>) -> Result<(usize, Vec<u16>)> {
-        let ports = self.ports()?;
-        let wanted = ports.iter().filter(|state| port.is_none_or(|port| state.port == port));
-        let wanted: Vec<_> = wanted.collect();
+        let wanted = self.recorded_ports(port)?;
         let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };
         if let Some(state) = wanted.iter().find(|state| !state.also.is_empty()) {
             let text = format!(

@@ -1,4 +1,4 @@
-//! Traces of packets that pass.
+//! Traces and samples of packets that pass.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use wireyard_pipeline::trace::Scope;
 use wireyard_tables::time::Span;
 
 use super::{Control, ControlError};
-use crate::core::{EventFilter, PassTrace, TraceOrder, TraceShared};
+use crate::core::{EventFilter, PassTrace, Samples, TraceOrder, TraceShared};
 
 /// Passes that wait for the reader; more are lost.
 const WAITING_MAX: usize = 256;
@@ -84,5 +84,28 @@ impl Control {
             begun.map_err(ControlError::FailedPrecondition)?;
         }
         Ok(trace)
+    }
+
+    /// The program that new packets meet, as it was loaded and as the engine runs it.
+    pub fn program_forms(&self) -> (Arc<Program>, Arc<Program>) {
+        let current = self.shared.loader().current();
+        (Arc::clone(&current.program), Arc::clone(current.engine.program()))
+    }
+
+    /// Goes on sampling where packets go, for some seconds, into `known`, if these are of the program that runs; else into new ones. A trace
+    /// that begins ends it.
+    ///
+    /// # Errors
+    /// [`ControlError::FailedPrecondition`]: packets are traced, or the program was replaced meanwhile; [`ControlError::Unavailable`].
+    pub fn sample(&self, known: Option<Arc<Samples>>) -> Result<Arc<Samples>, ControlError> {
+        let (source, program) = self.program_forms();
+        let known = known.filter(|known| Arc::ptr_eq(known.source(), &source));
+        let samples = known.unwrap_or_else(|| Arc::new(Samples::new(source, program)));
+        for worker in 0..self.workers() {
+            let samples = Arc::clone(&samples);
+            let begun = self.ask(worker, move |core, now| core.sample(&samples, now))?;
+            begun.map_err(ControlError::FailedPrecondition)?;
+        }
+        Ok(samples)
     }
 }

@@ -16,6 +16,7 @@ use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
+use super::sampler::Sampler;
 use super::{Core, Progress};
 
 /// Bytes of a packet in which the fields of a filter are searched.
@@ -122,6 +123,31 @@ fn received(packet: &Descriptor) -> (u16, u64) {
 
 fn chunk(packet: &Descriptor) -> Option<u32> {
     packet.buf.as_ref().map(|buf| buf.index())
+}
+
+/// Who looks at packets that pass a worker.
+pub(super) enum Look {
+    /// Somebody who asked for a trace.
+    Trace(LiveTrace),
+    /// Somebody who asked for samples, until somebody asks for a trace.
+    Samples(Sampler),
+}
+
+impl Look {
+    /// Another poll begins; false if nobody looks any more.
+    fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
+        match self {
+            Look::Trace(trace) => trace.begin(now, generation),
+            Look::Samples(sampler) => sampler.begin(now, generation),
+        }
+    }
+
+    fn sink(&mut self) -> &mut dyn TraceSink {
+        match self {
+            Look::Trace(trace) => trace,
+            Look::Samples(sampler) => sampler,
+        }
+    }
 }
 
 /// A worker's part of a trace that is going on.
@@ -251,24 +277,33 @@ impl Core {
         else {
             return Err("the program was replaced meanwhile: begin again".into());
         };
-        if self.live_trace.as_mut().is_some_and(|trace| trace.begin(now, Some(id))) {
+        if self.is_traced(now) {
             return Err("packets are traced already: wait for its end".into());
         }
-        self.live_trace = Some(Box::new(LiveTrace::new(order, id, now)));
+        self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(order, id, now))));
         Ok(())
+    }
+
+    /// A trace is going on.
+    pub(super) fn is_traced(&mut self, now: Time) -> bool {
+        let id = self.generation().map(|current| current.id);
+        match self.live_trace.as_deref_mut() {
+            Some(Look::Trace(trace)) => trace.begin(now, id),
+            _ => false,
+        }
     }
 
     #[cold]
     pub(super) fn poll_traced(&mut self, now: Time, readable: &[u16]) -> Progress {
         self.refresh_program();
         let id = self.generation().map(|generation| generation.id);
-        let mut trace = self.live_trace.take();
-        if !trace.as_mut().is_some_and(|trace| trace.begin(now, id)) {
+        let mut look = self.live_trace.take();
+        if !look.as_mut().is_some_and(|look| look.begin(now, id)) {
             return self.poll_these(now, readable, None);
         }
-        let sink = trace.as_mut().map(|trace| &mut **trace as &mut dyn TraceSink);
+        let sink = look.as_mut().map(|look| look.sink());
         let progress = self.poll_these(now, readable, sink);
-        self.live_trace = trace;
+        self.live_trace = look;
         progress
     }
 }

@@ -74,8 +74,8 @@ pub struct TableReport {
 }
 
 impl ProgramReport {
-    /// What the program of a generation counted so far.
-    pub(super) fn of(generation: &Generation) -> ProgramReport {
+    /// What the program of a generation counted so far. No worker is asked.
+    pub(crate) fn of(generation: &Generation) -> ProgramReport {
         let (program, state) = (&generation.program, &generation.state);
         let (counters, more_cells) = cells(generation);
         let statistics = state.statistics();

@@ -45,8 +45,19 @@ pub struct Statistics {
 }
 
 impl Core {
-    /// All counters now. Walks the queues and asks the system; not for every packet.
+    /// All counters now. Walks the queues and tables and asks the system; not for every packet.
     pub fn statistics(&mut self) -> Statistics {
+        Statistics { program: self.program_report(), ..self.own_statistics() }
+    }
+
+    /// What the program counted.
+    pub(crate) fn program_report(&self) -> Option<ProgramReport> {
+        self.generation().map(|generation| ProgramReport::of(generation))
+    }
+
+    /// The same without what the program counted, which any thread can read while packets pass ([`ProgramReport::of`]): tables and counters
+    /// may be large.
+    pub(crate) fn own_statistics(&mut self) -> Statistics {
         self.sync(self.now);
         let ports = self.port_reports();
         let total = self.report();
@@ -59,7 +70,7 @@ impl Core {
             total,
             removed,
             ports,
-            program: self.generation().map(|generation| ProgramReport::of(generation)),
+            program: None,
             queueing: self.queueing_report(),
             notification: self.notification_report(),
             linux: None,

@@ -2,23 +2,25 @@
 //!
 //! The serving thread has no part of the device: it asks for a snapshot by a flag, the run loop looks at the flag once a turn
 //! and sends the snapshot over. The loop waits for nobody; without a request a turn costs one load. What a client may do is
-//! in `http`.
+//! in `live::http`.
 
-mod http;
 #[cfg(test)]
 mod tests;
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
 use hyper::body::Bytes;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::http::{Answer, Asked, Bound, Limits, Site, WaitsForSwitch, page, text};
+use crate::control::Control;
 use crate::core::Statistics;
 use crate::metrics;
-use http::Limits;
 
 /// A snapshot serves so long, that scraping without pause does not slow the switch.
 const FRESH_FOR: Duration = Duration::from_millis(50);
@@ -31,6 +33,7 @@ pub struct Metrics {
     address: SocketAddr,
     wanted: Arc<AtomicBool>,
     snapshots: Sender<Statistics>,
+    control: Arc<OnceLock<Control>>,
 }
 
 impl Metrics {
@@ -43,16 +46,21 @@ impl Metrics {
     }
 
     fn bind_with(address: SocketAddr, limits: Limits) -> Result<Metrics, String> {
-        let refused = |error: std::io::Error| {
-            format!("--metrics {address}: {error}: take another port, or 0 for any free one")
-        };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let bound = Bound::to("--metrics", address)?;
+        let address = bound.address();
         let (snapshots, arriving) = channel(1);
         let wanted = Arc::<AtomicBool>::default();
-        let source = Source { wanted: Arc::clone(&wanted), arriving, last: None };
-        http::start(listener, limits, source).map_err(refused)?;
-        Ok(Metrics { address, wanted, snapshots })
+        let control = Arc::<OnceLock<Control>>::default();
+        let of_program = Arc::clone(&control);
+        let source = Source { wanted: Arc::clone(&wanted), arriving, last: None, of_program };
+        let served = bound.serve("metrics", limits, Mutex::new(source));
+        served.map_err(|error| format!("--metrics {address}: {error}"))?;
+        Ok(Metrics { address, wanted, snapshots, control })
+    }
+
+    /// What the program counted is read by the serving thread from now on, and is no part of what the loop sends: tables and counters may be large.
+    pub fn read_program_by(&self, control: Control) {
+        let _ = self.control.set(control);
     }
 
     /// Where it listens.
@@ -74,6 +82,7 @@ impl Metrics {
 struct Source {
     wanted: Arc<AtomicBool>,
     arriving: Receiver<Statistics>,
+    of_program: Arc<OnceLock<Control>>,
     /// The last answer of the loop and when it came; `None` in it: there was none.
     last: Option<(Instant, Option<Bytes>)>,
 }
@@ -89,8 +98,28 @@ impl Source {
         while self.arriving.try_recv().is_ok() {}
         self.wanted.store(true, Ordering::Relaxed);
         let arrived = tokio::time::timeout(ANSWER_MOST, self.arriving.recv()).await;
-        let page = arrived.ok().flatten().map(|statistics| metrics::page(&statistics).into());
+        let page = arrived.ok().flatten().map(|mut statistics| {
+            if let Some(control) = self.of_program.get() {
+                statistics.program = Some(control.program_report());
+            }
+            metrics::page(&statistics).into()
+        });
         self.last = Some((Instant::now(), page.clone()));
         page
+    }
+}
+
+impl Site for Mutex<Source> {
+    async fn answer(&self, request: Asked<'_>, waits: &WaitsForSwitch) -> Answer {
+        if request.uri().path() != "/metrics" {
+            return text(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
+        }
+        let waiting = waits.hold();
+        let found = self.lock().await.page().await;
+        drop(waiting);
+        match found {
+            Some(found) => page(found, metrics::CONTENT_TYPE),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "the switch does not answer\n"),
+        }
     }
 }

@@ -106,13 +106,19 @@ impl Workers {
 
     /// What all workers counted together; `first` is the caller's device. They stand still meanwhile.
     pub fn statistics(&self, first: &mut Core) -> Statistics {
+        let all = self.own_statistics(first);
+        Statistics { program: first.program_report(), ..all }
+    }
+
+    /// The same without what the program counted, which needs nobody to stand still.
+    pub fn own_statistics(&self, first: &mut Core) -> Statistics {
         let is_asked = !self.threads.is_empty() && !self.shared.is_stopped();
         if !is_asked || !self.shared.ask() {
-            let mut all = first.statistics();
+            let mut all = first.own_statistics();
             self.last.iter().for_each(|statistics| all.merge(statistics));
             return all;
         }
-        let mut all = first.statistics();
+        let mut all = first.own_statistics();
         self.shared.answers().iter().for_each(|statistics| all.merge(statistics));
         all
     }
@@ -124,7 +130,7 @@ impl Workers {
     pub(super) fn finish(&mut self, first: &mut Core) -> Result<(), String> {
         let (mut others, failure) = self.stop();
         let lost = super::drain(first, &mut others, || self.shared.now());
-        self.last = others.iter_mut().map(Core::statistics).collect();
+        self.last = others.iter_mut().map(Core::own_statistics).collect();
         failure.or(lost).map_or(Ok(()), Err)
     }
 
@@ -281,7 +287,7 @@ impl Shared {
             return;
         }
         if let Some(slot) = self.slots.get(me) {
-            *lock(&slot.statistics) = Some(core.statistics());
+            *lock(&slot.statistics) = Some(core.own_statistics());
         }
         self.barrier.wait(self.slots.len());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Response, Status, Streaming};
 
 use super::service::REQUEST_BYTES_MAX;
@@ -56,7 +56,8 @@ fn find(switch: Option<&str>) -> Result<String, String> {
         let path = std::path::absolute(wanted).map_err(|error| format!("{wanted}: {error}"))?;
         return Ok(unix(&path));
     }
-    if wanted.parse::<std::net::SocketAddr>().is_ok() {
+    let is_port = |port: &str| port.parse::<u16>().is_ok();
+    if wanted.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port)) {
         return Ok(format!("http://{wanted}"));
     }
     let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
@@ -74,24 +75,44 @@ pub fn reason(status: &Status) -> String {
     }
 }
 
+/// The innermost reason, which is the one that names what is wrong.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(inner) = error.source() {
+        error = inner;
+    }
+    error.to_string()
+}
+
 impl Remote {
-    /// Connects with the switch that is meant.
+    /// Connects with the switch that is meant, by TLS where its files are given.
     ///
     /// # Errors
-    /// There is none, or it cannot be reached.
-    pub fn connect(switch: Option<&str>) -> Result<Remote, String> {
-        let target = find(switch)?;
+    /// There is none, it cannot be reached, or it is not trusted.
+    pub fn connect(switch: Option<&str>, tls: Option<ClientTlsConfig>) -> Result<Remote, String> {
+        let found = find(switch)?;
+        let is_address = found.starts_with("http://");
+        if tls.is_some() && !is_address {
+            return Err("--tls-ca: a socket of this machine has no TLS: name the switch by --switch ADDRESS:PORT".into());
+        }
+        let target = match &tls {
+            Some(_) => found.replacen("http://", "https://", 1),
+            None => found,
+        };
         let name = target.strip_prefix("unix:").unwrap_or(&target).to_owned();
         let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
         let endpoint = Endpoint::from_shared(target).map_err(|error| failed(&error))?;
-        let endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
+        let mut endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
+        let hint = match tls.is_none() && is_address {
+            true => "; a switch with --tls-cert wants --tls-ca",
+            false => "",
+        };
+        if let Some(tls) = tls {
+            endpoint = endpoint.tls_config(tls).map_err(|error| failed(&innermost(&error)))?;
+        }
         let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
-            let mut cause: &dyn std::error::Error = &error;
-            while let Some(next) = cause.source() {
-                cause = next;
-            }
-            failed(&format!("no switch can be reached there: {cause}"))
+            failed(&format!("no switch can be reached there: {}{hint}", innermost(&error)))
         })?;
         let calls = Calls::new(channel)
             .max_decoding_message_size(REQUEST_BYTES_MAX)

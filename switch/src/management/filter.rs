@@ -1,9 +1,11 @@
-//! Filters of packets: an expression of the language over the headers of a packet, decided from the events of its ingress pass.
+//! Filters of packets, for traces and captures: an expression of the language over the headers of a packet, decided from the events of its ingress
+//! pass, or by parsing a record.
 //!
 //! `std.ingress_port == 1 && ipv4.dst == 10.1.0.2 && !tcp.valid`. A comparison with a field of a header that the packet does not have is
 //! false. Which packets can be meant at all is known before anything is parsed: their port, and bytes that they must have.
 
 use wireyard_pipeline::ast::{Ast, AstBin, AstExpr, AstUn};
+use wireyard_pipeline::decode::{Decoder, Parsed};
 use wireyard_pipeline::diag::suggest;
 use wireyard_pipeline::ids::{FileId, Id, InstanceId};
 use wireyard_pipeline::ir::{FieldLayout, Program, SourceSpan};
@@ -11,6 +13,9 @@ use wireyard_pipeline::syntax::{Text, expression};
 use wireyard_pipeline::trace::{Event, Scope};
 
 use crate::control::ControlError;
+use crate::core::PortState;
+use crate::ports::LinkType;
+use crate::recorder::Keep;
 
 /// A checked filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +58,30 @@ impl Filter {
 
     /// Whether a packet with these events meets it.
     pub fn is_met(&self, events: &[Event]) -> bool {
-        self.node.as_ref().is_none_or(|node| value(node, events).is_some_and(|value| value != 0))
+        self.is_met_by(&Traced(events))
+    }
+
+    fn is_met_by(&self, packet: &dyn Packet) -> bool {
+        self.node.as_ref().is_none_or(|node| value(node, packet).is_some_and(|value| value != 0))
+    }
+
+    /// The same for records of a capture of these ports, of which each has three interfaces.
+    ///
+    /// # Errors
+    /// There is no memory for a parser.
+    pub fn keep(self, program: &Program, ports: Vec<PortState>) -> Result<Keep> {
+        let decoder = Decoder::of_parser(program);
+        let mut decoder = decoder.map_err(|error| ControlError::Internal(error.to_string()))?;
+        Ok(Box::new(move |interface, bytes, wire_len| {
+            let port = ports.get(interface as usize / 3);
+            // In the order of their codes for programs (`std.ingress_link`).
+            let link = LinkType::ALL
+                .iter()
+                .position(|link| port.is_some_and(|it| it.frames == link.name()));
+            let start = (port.map_or(0, |port| port.port), wire_len as usize);
+            let parsed = decoder.parse(bytes, link.unwrap_or(0) as u8);
+            parsed.is_some_and(|parsed| self.is_met_by(&Recorded { parsed, start }))
+        }))
     }
 
     /// The port that every packet came in by that meets it.
@@ -171,35 +199,68 @@ fn named(program: &Program, name: &str) -> Result<Node> {
     Ok(Node::Field { instance, layout: known.layout.clone() })
 }
 
-/// The value of a filter for a packet; `None` where it has no such header.
-fn value(node: &Node, events: &[Event]) -> Option<u128> {
-    let header = |wanted: InstanceId| {
-        events.iter().rev().find_map(|event| match event {
-            Event::Extract { instance, header, .. } if *instance == wanted => Some(header),
+/// What a filter asks about a packet.
+trait Packet {
+    /// The bytes of a header, if it has that.
+    fn header(&self, wanted: InstanceId) -> Option<&[u8]>;
+    /// The port that it came in by, and its length.
+    fn start(&self) -> Option<(u16, usize)>;
+}
+
+/// A packet whose ingress pass was traced.
+struct Traced<'a>(&'a [Event]);
+
+impl Packet for Traced<'_> {
+    fn header(&self, wanted: InstanceId) -> Option<&[u8]> {
+        self.0.iter().rev().find_map(|event| match event {
+            Event::Extract { instance, header, .. } if *instance == wanted => {
+                Some(header.as_slice())
+            }
             _ => None,
         })
-    };
-    let start = || {
-        events.iter().find_map(|event| match event {
+    }
+
+    fn start(&self) -> Option<(u16, usize)> {
+        self.0.iter().find_map(|event| match event {
             Event::Start { port, bytes, .. } => Some((*port, bytes.len())),
             _ => None,
         })
-    };
+    }
+}
+
+/// A record of a capture.
+struct Recorded<'a> {
+    parsed: Parsed<'a>,
+    start: (u16, usize),
+}
+
+impl Packet for Recorded<'_> {
+    fn header(&self, wanted: InstanceId) -> Option<&[u8]> {
+        self.parsed.bytes_of(wanted)
+    }
+
+    fn start(&self) -> Option<(u16, usize)> {
+        Some(self.start)
+    }
+}
+
+/// The value of a filter for a packet; `None` where it has no such header.
+fn value(node: &Node, packet: &dyn Packet) -> Option<u128> {
     Some(match node {
         Node::Number(value) => *value,
-        Node::Port => start()?.0.into(),
-        Node::Length => start()?.1 as u128,
-        Node::Valid(instance) => u128::from(header(*instance).is_some()),
-        Node::Field { instance, layout } => layout.read(header(*instance)?),
-        Node::Not(of) => u128::from(value(of, events).is_none_or(|value| value == 0)),
+        Node::Port => packet.start()?.0.into(),
+        Node::Length => packet.start()?.1 as u128,
+        Node::Valid(instance) => u128::from(packet.header(*instance).is_some()),
+        Node::Field { instance, layout } => layout.read(packet.header(*instance)?),
+        Node::Not(of) => u128::from(value(of, packet).is_none_or(|value| value == 0)),
         Node::Both(operator, one, other) => {
-            let is = |node: &Node| value(node, events).is_some_and(|value| value != 0);
+            let is = |node: &Node| value(node, packet).is_some_and(|value| value != 0);
             match operator {
                 AstBin::LogicalAnd => return Some(u128::from(is(one) && is(other))),
                 AstBin::LogicalOr => return Some(u128::from(is(one) || is(other))),
                 _ => {}
             }
-            let (one, other) = (value(one, events)?, value(other, events)?);
+            let (one, other) = (value(one, packet)?, value(other, packet)?);
             match operator {
                 AstBin::And => one & other,
                 AstBin::Eq => u128::from(one == other),

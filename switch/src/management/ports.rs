@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::filter::Filter;
 use crate::confine;
 use crate::control::{Control, ControlError};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -50,15 +51,28 @@ fn faults(text: &str) -> Result<FaultSetup, ControlError> {
 /// Nothing has changed.
 pub fn capture(control: &Control, request: &wire::CaptureRequest) -> Result<Value, ControlError> {
     let port = request.port.map(number).transpose()?;
+    if request.file.is_empty() && !request.filter.is_empty() {
+        return Err(invalid("a filter is of a capture that begins"));
+    }
     match request.file.as_str() {
         "" => Ok(json!([{ "stopped": control.stop_recording(port)? }])),
         file => {
-            control.record(port, std::path::Path::new(file)).map_err(|error| match error {
-                ControlError::FailedPrecondition(why) if why.contains("Permission denied") => {
-                    ControlError::FailedPrecondition(why + &confine::advice())
+            let keep = match request.filter.trim() {
+                "" => None,
+                filter => {
+                    let program = control.program();
+                    let filter = Filter::read(filter, &program)?;
+                    Some(filter.keep(&program, control.recorded_ports(port)?)?)
                 }
-                error => error,
-            })?;
+            };
+            control.record(port, std::path::Path::new(file), keep).map_err(
+                |error| match error {
+                    ControlError::FailedPrecondition(why) if why.contains("Permission denied") => {
+                        ControlError::FailedPrecondition(why + &confine::advice())
+                    }
+                    error => error,
+                },
+            )?;
             Ok(json!([{ "file": file }]))
         }
     }

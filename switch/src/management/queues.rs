@@ -1,18 +1,20 @@
-//! Rates, marking curves and thresholds at run time.
+//! Rates, marking curves, thresholds and PFC at run time.
 
 use serde_json::{Value, json};
 
 use super::ports::number;
 use crate::control::{Control, ControlError, QueueSettings};
+use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::tm::{Curve, Limit};
+use crate::tm::{CLASSES, Curve, FlowControl, Limit, Xon};
 use crate::units::{BitsPerSec, Bytes, PoolAlpha, Probability};
 use wireyard_pipeline::diag::suggest;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// What can be set, as in `qos:`.
-const NAMES: [&str; 6] = ["rate", "kmin", "kmax", "pmax", "alpha", "limit"];
+const NAMES: [&str; 9] =
+    ["rate", "pfc", "kmin", "kmax", "pmax", "alpha", "limit", "xon_at", "xon_below_xoff"];
 
 fn invalid(text: String) -> ControlError {
     ControlError::InvalidArgument(text)
@@ -26,6 +28,20 @@ struct Wanted {
     kmax: Option<Bytes>,
     pmax: Option<Probability>,
     limit: Option<Limit>,
+    xon: Option<Xon>,
+    /// Priorities with PFC, bit n for priority n.
+    pfc: Option<u8>,
+}
+
+/// `3,4` or `none`.
+fn priorities(text: &str) -> Result<u8> {
+    if text.trim() == "none" {
+        return Ok(0);
+    }
+    text.split(',').try_fold(0, |mask, one| match one.trim().parse::<u8>() {
+        Ok(priority) if usize::from(priority) < CLASSES => Ok(mask | 1 << priority),
+        _ => Err(invalid(format!("pfc: `{one}` is no priority from 0 to 7: write 3,4 or none"))),
+    })
 }
 
 fn parse(settings: &[String]) -> Result<Wanted> {
@@ -44,6 +60,11 @@ fn parse(settings: &[String]) -> Result<Wanted> {
             "pmax" => wanted.pmax = Some(read(name, value)?),
             "alpha" => wanted.limit = Some(Limit::Dynamic(read::<PoolAlpha>(name, value)?)),
             "limit" => wanted.limit = Some(Limit::Static(read::<Bytes>(name, value)?.get())),
+            "xon_at" => wanted.xon = Some(Xon::AtBytes(read::<Bytes>(name, value)?.get())),
+            "xon_below_xoff" => {
+                wanted.xon = Some(Xon::BelowXoff(read::<Bytes>(name, value)?.get()));
+            }
+            "pfc" => wanted.pfc = Some(priorities(value)?),
             other => {
                 let near = suggest(other, NAMES);
                 let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
@@ -64,6 +85,17 @@ pub fn shown(one: &QueueSettings) -> Value {
         Some(Limit::Static(bytes)) => value["limit"] = Bytes::new(bytes).to_string().into(),
         Some(Limit::Dynamic(alpha)) => value["alpha"] = alpha.to_string().into(),
         None => {}
+    }
+    match one.xon {
+        Some(Xon::AtBytes(bytes)) => value["xon_at"] = Bytes::new(bytes).to_string().into(),
+        Some(Xon::BelowXoff(bytes)) => {
+            value["xon_below_xoff"] = Bytes::new(bytes).to_string().into();
+        }
+        None => {}
+    }
+    if one.flow_control.mode == FlowControl::Pfc {
+        let enabled = one.flow_control.enabled;
+        value["pfc"] = (0..8u8).filter(|priority| enabled >> priority & 1 == 1).collect();
     }
     let curve = one.wred.and_then(|wred| wred.curves.into_iter().flatten().next());
     if let Some((kmin, kmax, pmax)) = curve.map(|curve| curve.parts()) {
@@ -99,6 +131,31 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     Ok(found()?.iter().map(shown).collect())
 }
 
+/// Makes settings that were kept, when the workers are polled; what is wrong with some comes back.
+pub fn restore(control: &Control, kept: &[(u16, Option<u8>, Vec<String>)]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (port, queue, settings) in kept {
+        let (shut, settings): (Vec<&String>, Vec<&String>) =
+            settings.iter().partition(|setting| setting.starts_with(SHUT));
+        let request = wire::QueueRequest {
+            port: Some(u32::from(*port)),
+            queue: queue.map(u32::from),
+            settings: settings.into_iter().cloned().collect(),
+        };
+        let done = match (shut.is_empty(), request.settings.is_empty()) {
+            (true, _) => change(control, &request).map(drop),
+            (false, true) => control.shut_port(*port, true),
+            (false, false) => {
+                control.shut_port(*port, true).and_then(|()| change(control, &request).map(drop))
+            }
+        };
+        if let Err(error) = done {
+            wrong.push(format!("port {port}: {}: {error}", request.settings.join(" ")));
+        }
+    }
+    wrong
+}
+
 /// Checks all, then sets all.
 fn set(
     control: &Control,
@@ -116,15 +173,26 @@ fn set(
     let is_of_queue = wanted.kmin.is_some()
         || wanted.kmax.is_some()
         || wanted.pmax.is_some()
-        || wanted.limit.is_some();
+        || wanted.limit.is_some()
+        || wanted.xon.is_some();
     if is_of_queue && queue.is_none() {
-        return Err(invalid("say which queue: only `rate` is of the whole port".into()));
+        let text = "say which queue: only `rate` and `pfc` are of the whole port";
+        return Err(invalid(text.into()));
     }
-    if wanted.rate.is_some() && queue.is_some() {
-        return Err(invalid("`rate` is of the whole port: leave the queue out".into()));
+    if (wanted.rate.is_some() || wanted.pfc.is_some()) && queue.is_some() {
+        return Err(invalid("`rate` and `pfc` are of the whole port: write `port`".into()));
     }
-    if let (Some(rate), None) = (wanted.rate, queue) {
-        control.set_rate(port, rate)?;
+    if let Some(enabled) = wanted.pfc {
+        control.set_pfc_enabled(port, enabled)?;
+    }
+    if let Some(rate) = wanted.rate
+        && let Err(error) = control.set_rate(port, rate)
+    {
+        // All or nothing.
+        if let (Some(_), Some(one)) = (wanted.pfc, before.first()) {
+            control.set_pfc_enabled(port, one.flow_control.enabled)?;
+        }
+        return Err(error);
     }
     let ([one], Some(queue)) = (before, queue) else { return Ok(()) };
     let mut wred = None;
@@ -144,11 +212,48 @@ fn set(
         }
         wred = Some(config);
     }
+    check_thresholds(one, wanted)?;
     if let Some(config) = wred {
         control.set_wred(port, queue, config)?;
     }
     if let Some(limit) = wanted.limit {
         control.set_group_limit(port, queue, limit)?;
     }
+    if let Some(xon) = wanted.xon {
+        control.set_group_xon(port, queue, xon)?;
+    }
     Ok(())
+}
+
+/// What `check` says of a configuration with these thresholds.
+fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
+    if wanted.xon.is_some() && !one.lossless {
+        let text = format!(
+            "priority group {} of port {} is lossy: it sends no XOFF, and so no XON",
+            one.queue, one.port
+        );
+        return Err(ControlError::FailedPrecondition(text));
+    }
+    let Some(limit) = wanted.limit.or(one.limit) else { return Ok(()) };
+    let shown = |bytes: u64| Bytes::new(bytes).to_string();
+    if let Limit::Static(bytes) = limit
+        && bytes > one.pool_bytes
+    {
+        let (limit, pool) = (shown(bytes), shown(one.pool_bytes));
+        return Err(invalid(format!("limit {limit} is above the {pool} that its pool shares")));
+    }
+    let xoff_at = one.reserved_bytes.saturating_add(limit.alone(one.pool_bytes));
+    let xon_at = match wanted.xon.or(one.xon) {
+        Some(Xon::AtBytes(bytes)) => bytes,
+        Some(Xon::BelowXoff(bytes)) => xoff_at.saturating_sub(bytes),
+        None => return Ok(()),
+    };
+    match xon_at < xoff_at {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "XON at {} is not below XOFF at {}: the peer would be let go where it is stopped",
+            shown(xon_at),
+            shown(xoff_at)
+        ))),
+    }
 }

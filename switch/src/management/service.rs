@@ -13,8 +13,9 @@ use tonic::{Request, Response, Status};
 use wireyard_pipeline::entries::Purpose;
 
 use super::{change, describe, ports, queues, restore, save, show, statistics, swap, trace, watch};
-use crate::control::{ControlError, Entity, Mode, Query};
+use crate::control::{ControlError, Entity, Mode, Query, Unit};
 use crate::p4runtime::device::Device;
+use crate::p4runtime::persist::settings::SHUT;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::p4runtime::status::status;
 use wire::device_server::{Device as DeviceService, DeviceServer};
@@ -97,6 +98,46 @@ impl Management {
         }
         control.write_of(&program, &updates, Mode::Atomic)?;
         Ok(json!({ "changed": updates.len() }))
+    }
+
+    /// Changes settings of queues, and keeps them where the state is kept.
+    fn change_queue(&self, request: &wire::QueueRequest) -> Result<Value> {
+        let control = &self.device.control;
+        if request.settings.is_empty() {
+            return queues::change(control, request);
+        }
+        let unit = control.unit()?;
+        let done = queues::change(control, request)?;
+        let port = request.port.map(ports::number).transpose()?.unwrap_or_default();
+        let queue = request.queue.and_then(|queue| u8::try_from(queue).ok());
+        self.keep(unit, port, queue, &request.settings)?;
+        Ok(done)
+    }
+
+    /// Changes a port, and keeps whether it is shut.
+    fn change_port(&self, request: &wire::PortRequest) -> Result<Value> {
+        use wire::port_request::Kind;
+        let control = &self.device.control;
+        let shut = match Kind::try_from(request.kind).unwrap_or_default() {
+            Kind::Down => format!("{SHUT}=true"),
+            Kind::Up => format!("{SHUT}="),
+            _ => return ports::change(control, request),
+        };
+        let unit = control.unit()?;
+        let done = ports::change(control, request)?;
+        self.keep(unit, ports::number(request.port)?, None, &[shut])?;
+        Ok(done)
+    }
+
+    fn keep(
+        &self,
+        mut unit: Unit<'_>,
+        port: u16,
+        queue: Option<u8>,
+        settings: &[String],
+    ) -> Result<()> {
+        unit.note(self.device.settings().set(port, queue, settings));
+        unit.end().wait()
     }
 
     /// The objects that a request asks for, with their program.
@@ -237,7 +278,7 @@ impl DeviceService for Management {
 
     async fn change_queue(&self, request: Request<wire::QueueRequest>) -> Answer<wire::Document> {
         let request = request.into_inner();
-        self.document(move |me| queues::change(&me.device.control, &request)).await
+        self.document(move |me| me.change_queue(&request)).await
     }
 
     async fn capture(&self, request: Request<wire::CaptureRequest>) -> Answer<wire::Document> {
@@ -296,6 +337,6 @@ impl DeviceService for Management {
 
     async fn change_port(&self, request: Request<wire::PortRequest>) -> Answer<wire::Document> {
         let request = request.into_inner();
-        self.document(move |me| ports::change(&me.device.control, &request)).await
+        self.document(move |me| me.change_port(&request)).await
     }
 }

@@ -7,6 +7,7 @@ use super::digests::Digests;
 use super::kept::Kept;
 use super::pack;
 use super::persist::Begun;
+use super::persist::settings::Settings;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::translate::{action, replication};
@@ -71,6 +72,7 @@ pub struct Device {
     digests: Mutex<Digests>,
     kept: Mutex<Kept>,
     watch: Mutex<Watch>,
+    settings: Mutex<Settings>,
     /// A program that was verified and waits for COMMIT.
     saved: Mutex<Option<Saved>>,
 }
@@ -92,6 +94,7 @@ impl Device {
             digests: Mutex::default(),
             kept,
             watch: Mutex::new(begun.watch),
+            settings: Mutex::new(begun.settings),
             saved: Mutex::default(),
         }
     }
@@ -109,6 +112,11 @@ impl Device {
     /// Groups and sessions that depend on links.
     pub fn watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Settings of queues and ports that were made at run time.
+    pub fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a verified program for COMMIT, in the place of the one before.

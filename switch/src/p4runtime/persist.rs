@@ -1,7 +1,7 @@
 //! State that survives the process (`run --state DIR`): what controllers wrote, and the program that they pushed.
 //!
 //! A store in DIR (`store`, redb) has one record for each object, as a P4Runtime message by the object's id, so a record means the
-//! same after a restart and with a program that was changed (`record`). Once there is a store, it is the truth about tables, members,
+//! same after a restart and with a program that was changed (`record`), and the settings of queues and ports (`settings`). Once there is a store, it is the truth about tables, members,
 //! groups and sessions, and the entries file is not read. It is filled and emptied by `restore`.
 //!
 //! A request is acknowledged when it is on the disk; requests that come meanwhile share the next commit. What packets do (learned and
@@ -10,6 +10,7 @@
 
 pub mod record;
 mod restore;
+pub mod settings;
 mod store;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use super::schema::Schema;
 use super::watch::Watch;
 use crate::control::{Control, Journal, KeptUnits};
 use record::{Record, Replaced};
+use settings::Settings;
 pub use store::make_folder;
 use store::{Store, StoreError};
 
@@ -35,6 +37,8 @@ pub struct Begun {
     pub metadata: Vec<(Vec<u8>, Vec<u8>)>,
     /// Groups and sessions that depend on links.
     pub watch: Watch,
+    /// Settings of queues and ports, which are made when the workers are polled.
+    pub settings: Settings,
     /// What is to be said.
     pub says: Vec<String>,
     /// What is to be complained about.

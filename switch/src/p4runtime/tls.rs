@@ -1,4 +1,4 @@
-//! TLS of the server for controllers: certificates and keys from PEM files (RFC 7468).
+//! TLS of the server for controllers, and of our own commands as its clients: certificates and keys from PEM files (RFC 7468).
 //!
 //! Not the protocol, which is rustls's (TLS 1.2, RFC 5246, and 1.3, RFC 8446). The files are read once, before the switch
 //! gives up its privileges, so a new certificate needs a restart.
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
 /// The longest file that is read; a chain of certificates has a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -36,6 +36,28 @@ impl Files<'_> {
         let config = ServerTlsConfig::new().identity(identity).timeout(HANDSHAKE);
         let Some(authorities) = self.client_ca else { return Ok(config) };
         Ok(config.client_ca_root(Certificate::from_pem(pem("--tls-client-ca", authorities)?)))
+    }
+}
+
+/// The files of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientFiles<'a> {
+    /// The authorities whose switches are trusted.
+    pub ca: &'a Path,
+    /// The client's certificate and private key, for a switch that asks for one.
+    pub identity: Option<(&'a Path, &'a Path)>,
+}
+
+impl ClientFiles<'_> {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// As [`Files::read`].
+    pub fn read(self) -> Result<ClientTlsConfig, String> {
+        let authorities = Certificate::from_pem(pem("--tls-ca", self.ca)?);
+        let config = ClientTlsConfig::new().ca_certificate(authorities);
+        let Some((cert, key)) = self.identity else { return Ok(config) };
+        Ok(config.identity(Identity::from_pem(pem("--tls-cert", cert)?, pem("--tls-key", key)?)))
     }
 }
 

@@ -4,9 +4,9 @@ use wireyard_tables::time::{Span, Time};
 
 use super::Tm;
 use super::admit::resume_group;
-use super::buffer::{AccountUse, Limit, PoolUse};
+use super::buffer::{AccountConfig, AccountUse, Limit, LosslessConfig, PoolConfig, PoolUse, Xon};
 use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
-use super::pfc::PauseCounters;
+use super::pfc::{FlowControlConfig, PauseCounters};
 use super::port::{GroupCounters, QueueCounters};
 use super::watchdog::WatchdogCounters;
 use super::wred::{MarkingHistogram, Wred, WredConfig, WredCounters};
@@ -232,6 +232,37 @@ impl<P: Default> Tm<P> {
         if resume_group(group, pool, false) {
             self.say_flow_control(now, port);
         }
+    }
+
+    /// What makes a priority group lossless, if it is.
+    pub fn group_lossless(&self, port: PortId, group: u8) -> Option<LosslessConfig> {
+        self.ports.get(port.index())?.groups.get(usize::from(group))?.lossless
+    }
+
+    /// The share of a priority group in its pool, and the sizes of that.
+    pub fn group_share(&self, port: PortId, group: u8) -> Option<(AccountConfig, PoolConfig)> {
+        let group = self.ports.get(port.index())?.groups.get(usize::from(group))?;
+        let account = group.account.config;
+        Some((account, self.pools.get(usize::from(account.pool.0))?.config))
+    }
+
+    /// Changes when a lossless priority group lets its peer go on; one that is low enough does so at once.
+    pub fn set_group_xon(&mut self, now: Time, port: PortId, group: u8, xon: Xon) {
+        self.flush(now);
+        self.deferred.invalidate();
+        let Some(entry) = self.ports.get_mut(port.index()) else { return };
+        let Some(group) = entry.groups.get_mut(usize::from(group)) else { return };
+        let Some(lossless) = &mut group.lossless else { return };
+        lossless.xon = xon;
+        let Some(pool) = self.pools.get(usize::from(group.account.config.pool.0)) else { return };
+        if resume_group(group, pool, false) {
+            self.say_flow_control(now, port);
+        }
+    }
+
+    /// The flow control of a port.
+    pub fn flow_control(&self, port: PortId) -> Option<FlowControlConfig> {
+        Some(self.ports.get(port.index())?.config.flow_control)
     }
 
     /// Counts a departure that carries the mark which was decided for it.

@@ -1,6 +1,6 @@
 //! Timers and outside events: pauses received and sent, watchdog, delayed packets, link state.
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use crate::units::Quanta;
 
@@ -128,6 +128,24 @@ impl<P: Default> Tm<P> {
         port.pause_rx.advance(now, rate, &mut port.pauses);
         port.pause_rx.receive(now, frame, response, rate, &mut port.pauses);
         self.pauses_changed(now, id);
+        self.arm_timer(id);
+    }
+
+    /// Changes which priorities of a port have PFC, bit n for priority n. Queues that a priority kept paused go on where it has none any more, and a
+    /// peer that was stopped for it is told to go on.
+    pub fn set_pfc_enabled(&mut self, now: Time, id: PortId, enabled: u8) {
+        self.flush(now);
+        self.deferred.invalidate();
+        let Some(port) = self.ports.get_mut(id.index()) else { return };
+        let gone = port.config.flow_control.enabled & !enabled;
+        port.config.flow_control.enabled = enabled;
+        if let Some(rate) = port.quantum_rate().filter(|_| gone != 0) {
+            let frame = PfcFrame { vector: gone, quanta: [Quanta::ZERO; CLASSES] };
+            port.pause_rx.advance(now, rate, &mut port.pauses);
+            port.pause_rx.receive(now, frame, Span::ZERO, rate, &mut port.pauses);
+            self.pauses_changed(now, id);
+        }
+        self.say_flow_control(now, id);
         self.arm_timer(id);
     }
 

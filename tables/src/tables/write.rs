@@ -516,6 +516,20 @@ impl Writer {
         Ok(slots.map(|slot| (Slot(slot), self.read(table, slot))).collect())
     }
 
+    pub(crate) fn entries_from(
+        &self,
+        id: TableId,
+        from: Slot,
+        slots: u32,
+    ) -> Result<(Vec<(Slot, Entry)>, Option<Slot>), EntryError> {
+        let table = self.table(id)?;
+        let used = table.store.used_slots();
+        let end = used.min(from.0.saturating_add(slots));
+        let live = (from.0..end).filter(|slot| table.store.is_live(*slot));
+        let found = live.map(|slot| (Slot(slot), self.read(table, slot))).collect();
+        Ok((found, (end < used).then_some(Slot(end))))
+    }
+
     pub(crate) fn entry(
         &self,
         id: TableId,

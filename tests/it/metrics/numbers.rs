@@ -82,7 +82,8 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         unbuildable: next(),
     };
     let file = "x.pcapng".to_owned();
-    let capture = RecorderReport { file, records: next(), lost: next(), error: None };
+    let capture =
+        RecorderReport { file, records: next(), lost: next(), left_out: next(), error: None };
     Statistics {
         total: ledger(next),
         cpu: ledger(next),

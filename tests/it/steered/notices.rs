@@ -10,6 +10,7 @@ use wireyard_tests::binary::wireyard;
 use wireyard_tests::workspace_root;
 
 use super::{A, B, PROGRAM, Rig, frame, rig};
+use crate::queues;
 use crate::rig::private_network;
 
 /// A command that listens, beside the test.
@@ -130,6 +131,63 @@ fn captures_begin_and_end_while_packets_pass() {
     assert_eq!((frames(&one), frames(&all)), (2u32, 2u32), "port 1 in twice; in and out once");
 }
 
+/// A filter takes records by their headers, their port and their length, in, out and dropped; what is wrong with one begins nothing.
+#[test]
+fn a_capture_has_what_meets_its_filter() {
+    let Some(_network) = private_network("captures with a filter") else { return };
+    let mut rig = rig(PROGRAM, &[]);
+    rig.does("table add fdb ethernet.dst=02:00:00:00:00:0a forward 2");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let start = |rig: &Rig, name: &str, filter: &str| {
+        let file = file(name);
+        let words = ["capture", "start", "all", file.to_str().unwrap(), "--filter", filter];
+        rig.switch.command(&words)
+    };
+    for (filter, why) in [
+        ("ethernet.dts == 1", "did you mean ethernet.dst?"),
+        ("ethernet.dst ==", "filter: "),
+        ("ethernet.dst + 1 == 2", "there are =="),
+    ] {
+        start(&rig, "wrong.pcapng", filter).expect(2, &[why]);
+    }
+    assert!(!file("wrong.pcapng").exists());
+    let (known, unknown) = (frame(A, B), frame(B, A));
+    let mut counts = Vec::new();
+    for (name, filter) in [
+        ("dst.pcapng", "ethernet.dst == 02:00:00:00:00:0a"),
+        ("port.pcapng", "std.ingress_port == 2 || ethernet.src == 02:00:00:00:00:0a"),
+        ("none.pcapng", "packet_out.valid || std.packet_length > 1000"),
+    ] {
+        start(&rig, name, filter).expect(0, &[]);
+        assert_eq!(rig.passes(&known), std::slice::from_ref(&known));
+        rig.stops(&unknown);
+        rig.does("capture stop all");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let ended = |rig: &Rig| {
+            let list = rig.switch.objects(&["capture", "list"]);
+            let found = list.into_iter().find(|one| one["file"].as_str().unwrap().ends_with(name));
+            let count = |one: &Value, name: &str| one[name].as_u64().unwrap_or(0);
+            found.map(|one| (count(&one, "records"), count(&one, "left_out")))
+        };
+        // In and out of the one, in and dropped of the other.
+        while ended(&rig).is_none_or(|(records, left_out)| records + left_out < 4) {
+            assert!(Instant::now() < deadline, "{:?}", ended(&rig));
+        }
+        let mut reader = PcapReader::new(std::fs::File::open(file(name)).unwrap()).unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            records.push(record.data.to_vec());
+        }
+        assert_eq!(ended(&rig), Some((records.len() as u64, 4 - records.len() as u64)));
+        counts.push(records);
+    }
+    assert_eq!(counts[0], [known.clone(), known.clone()]);
+    assert_eq!(counts[1], [known, unknown.clone(), unknown]);
+    assert!(counts[2].is_empty());
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
 const QUEUES: &str = "\
 ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }
 qos:
@@ -165,9 +223,23 @@ fn queues_change_at_run_time() {
         ("queue set 2 9 kmin=3KB", "no such queue"),
         ("queue set 2 port rate=2Gbit/s", "headroom is for 1 Gbit/s"),
         ("queue set 2 port kmin=3KB", "say which queue"),
+        ("queue set 2 4 limit=1GB", "limit 1 GB is above the"),
+        ("queue set 2 4 xon_at=200KB", "XON at 200 KB is not below XOFF at 100 KB"),
+        ("queue set 2 4 xon_at=50KB limit=40KB", "XON at 50 KB is not below XOFF at 40 KB"),
+        ("queue set 2 0 xon_at=1KB", "priority group 0 of port 2 is lossy"),
+        ("queue set 2 port pfc=3,4,5", "priority group 5 of port 2 is lossy"),
+        ("queue set 2 port pfc=8", "no priority from 0 to 7"),
+        ("queue set 2 4 pfc=4", "of the whole port"),
+        ("queue set 2 port pfc=4 rate=2Gbit/s", "headroom is for 1 Gbit/s"),
     ] {
         rig.refuses(words, reason);
     }
+    // What is refused changes nothing.
+    let now = rig.switch.objects(&["queue", "list", "2", "4"]).remove(0);
+    assert_eq!(now["pfc"], serde_json::json!([3, 4]), "{now}");
+    assert_eq!((&now["limit"], now.get("xon_at")), (&"100 KB".into(), None), "{now}");
+    let set = rig.switch.objects(&["queue", "set", "2", "4", "xon_at=50KB"]).remove(0);
+    assert_eq!((&set["xon_at"], set.get("xon_below_xoff")), (&"50 KB".into(), None), "{set}");
     // A port of 4 Mbit/s takes a fifth of a second for 100,000 B; the frames leave all.
     rig.does("queue set 2 port rate=4Mbit/s");
     let long = [frame(A, B), vec![0; 1186]].concat();
@@ -180,6 +252,47 @@ fn queues_change_at_run_time() {
     let top = rig.switch.objects(&["top", "--once", "--watch=0.1"]).remove(0);
     assert_eq!(top["ports"].as_array().map(Vec::len), Some(2), "{top}");
     assert_eq!(top["waits"].as_array().map(Vec::len), Some(0));
+    rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// A pause is obeyed while its priority has PFC, ends when it has none any more, and is ignored then.
+#[test]
+fn priorities_get_and_lose_pfc_at_run_time() {
+    let Some(_network) = private_network("PFC by command") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("switch.yaml");
+    let watchdog = "pfcwd: { detection_time: 60 s, action: alert }";
+    let text = format!("{QUEUES}  port_defaults: {{ default_tc: 4, {watchdog} }}\n");
+    std::fs::write(&config, text).unwrap();
+    let mut rig = rig(PROGRAM, &["--config", config.to_str().unwrap()]);
+    rig.does("table default fdb forward 2");
+    // A pause of 8 s at this rate.
+    rig.does("queue set 2 port rate=4Mbit/s");
+    let pause = queues::pfc(4, 65_535).to_vec();
+    let ignored = |rig: &Rig| {
+        let stats = rig.switch.objects(&["stats"]).remove(0);
+        let ports = stats["queueing"]["ports"].as_array().cloned().unwrap_or_default();
+        ports.iter().find(|port| port["port"] == 2).map(|port| port["pauses_ignored"].clone())
+    };
+    rig.wires[1].send(std::slice::from_ref(&pause));
+    std::thread::sleep(Duration::from_millis(50));
+    let packet = frame(A, B);
+    rig.stops(&packet);
+    let set = rig.switch.objects(&["queue", "set", "2", "port", "pfc=3"]).remove(0);
+    assert_eq!(set["pfc"], serde_json::json!([3]), "{set}");
+    assert_eq!(rig.wires[1].receive(1), [packet.clone()], "it waited for the pause");
+    rig.wires[1].send(std::slice::from_ref(&pause));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while ignored(&rig) != Some(1.into()) {
+        assert!(Instant::now() < deadline, "{:?}", ignored(&rig));
+    }
+    assert_eq!(rig.passes(&packet), [packet.clone()], "ignored");
+    rig.does("queue set 2 port pfc=4,3");
+    rig.wires[1].send(&[pause]);
+    std::thread::sleep(Duration::from_millis(50));
+    rig.stops(&packet);
+    rig.does("queue set 2 port pfc=none");
+    assert_eq!(rig.wires[1].receive(1), [packet]);
     rig.switch.end("TERM").expect(0, &[]);
 }
 

@@ -19,12 +19,29 @@ Examples:
 
 Values are written as in entries.yaml. An action has its arguments behind it, or in parentheses.";
 
+/// Which switch, and whom it trusts.
+#[derive(Clone, Debug, Args)]
+pub struct PlaceArgs {
+    /// The switch: its name, the path of its socket, or ADDRESS:PORT or NAME:PORT of --p4runtime; not needed where one switch runs.
+    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true, add = ArgValueCandidates::new(complete::switches))]
+    pub switch: Option<String>,
+    /// The switch serves TLS (--tls-cert of run): the authorities that its certificate is of, in PEM.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub tls_ca: Option<PathBuf>,
+    /// The certificate of this client, in PEM, for a switch that asks for one (--tls-client-ca of run).
+    #[arg(long, value_name = "FILE", global = true, requires_all = ["tls_ca", "tls_key"])]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of --tls-cert, in PEM.
+    #[arg(long, value_name = "FILE", global = true, requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
 /// Which switch, and how answers are written.
 #[derive(Clone, Debug, Args)]
 pub struct SwitchArgs {
-    /// The switch: its name, the path of its socket, or ADDRESS:PORT of --p4runtime; not needed where one switch runs.
-    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true, add = ArgValueCandidates::new(complete::switches))]
-    pub switch: Option<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub place: PlaceArgs,
     /// JSON, an object a line.
     #[arg(long, global = true)]
     pub json: bool,

@@ -47,6 +47,10 @@ pub struct RunArgs {
     /// --insecure.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub metrics: Option<SocketAddr>,
+    /// Serve a page for a browser on this address, as in 127.0.0.1:8080 (port 0: any free one): ports, queues, the program's graphs with hits,
+    /// tables. It reads only. One that other machines reach needs --insecure.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub http: Option<SocketAddr>,
     /// Serve P4Runtime on this address, as in 127.0.0.1:9559 (port 0: any free one): controllers read and write tables, counters,
     /// registers, groups and packets, and replace the program. One that other machines reach needs --tls-cert, or --insecure.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -136,12 +140,14 @@ impl RunArgs {
         let open = |address: &Option<SocketAddr>| {
             address.filter(|address| !address.ip().is_loopback() && !self.insecure)
         };
-        if let Some(address) = open(&self.metrics) {
-            return Err(format!(
-                "--metrics {address}: {} is no loopback address, and the page has no password: use 127.0.0.1:{} and a proxy, or --insecure",
-                address.ip(),
-                address.port()
-            ));
+        for (option, address) in [("--metrics", &self.metrics), ("--http", &self.http)] {
+            if let Some(address) = open(address) {
+                return Err(format!(
+                    "{option} {address}: {} is no loopback address, and the page has no password: use 127.0.0.1:{} and a proxy, or --insecure",
+                    address.ip(),
+                    address.port()
+                ));
+            }
         }
         match open(&self.p4runtime) {
             Some(address) if self.tls_cert.is_none() => Err(format!(

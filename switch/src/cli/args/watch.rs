@@ -7,7 +7,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::complete;
 
-use super::{ProgramArgs, SwitchArgs};
+use super::{PlaceArgs, ProgramArgs, SwitchArgs};
 
 /// `queue`.
 #[derive(Debug, Args)]
@@ -36,7 +36,8 @@ pub enum QueueCommand {
         port: u32,
         /// The queue and its priority group, 0 to 7; `port` for what belongs to the whole port.
         queue: String,
-        /// kmin=100KB, kmax=400KB, pmax=1%, alpha=1/8, limit=200KB; of a port rate=10Gbit/s.
+        /// kmin=100KB, kmax=400KB, pmax=1%, alpha=1/8, limit=200KB, xon_at=50KB, xon_below_xoff=20KB; of a port rate=10Gbit/s,
+        /// pfc=3,4 (priorities with PFC, or none).
         #[arg(value_name = "NAME=VALUE", required = true)]
         settings: Vec<String>,
     },
@@ -153,6 +154,9 @@ pub enum CaptureCommand {
         port: String,
         /// The file, which must not be there.
         file: PathBuf,
+        /// Only what meets this, as in 'ipv4.dst == 10.1.0.2 && udp.valid': the headers that the program's parser finds in a record.
+        #[arg(long, value_name = "EXPR", default_value = "", hide_default_value = true)]
+        filter: String,
     },
     /// Ends the capture of a port.
     Stop {
@@ -190,9 +194,9 @@ pub struct LiveTraceArgs {
     /// Packets that each worker looks at in a second, at most [default: 1000]: those that may meet the filter are done by the interpreter.
     #[arg(long, value_name = "N")]
     pub rate: Option<u32>,
-    /// The switch: its name, the path of its socket, or HOST:PORT of --p4runtime.
-    #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", add = ArgValueCandidates::new(complete::switches))]
-    pub switch: Option<String>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented on the type")]
+    pub place: PlaceArgs,
 }
 
 /// `save`.

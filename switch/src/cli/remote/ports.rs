@@ -1,9 +1,8 @@
 //! `port`: the ports of a running switch.
 
-use super::{Outcome, list, print};
+use super::{Outcome, connect, list, print};
 use crate::cli::args::{PortArgs, PortCommand, SwitchArgs};
 use crate::cli::say;
-use crate::management::client::Remote;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use wire::port_request::Kind;
 
@@ -22,7 +21,7 @@ pub(super) fn run(args: &PortArgs) -> Outcome {
 }
 
 fn change(on: &SwitchArgs, kind: Kind, port: u32, spec: &str) -> Outcome {
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let request = wire::PortRequest { kind: kind.into(), port, spec: spec.to_owned() };
     let done = remote.document(|mut calls| async move { calls.change_port(request).await })?;
     if on.json {

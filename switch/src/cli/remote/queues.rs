@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Outcome, print, show};
+use super::{Outcome, connect, print, show};
 use crate::cli::args::{CaptureArgs, CaptureCommand, QueueArgs, QueueCommand, SwitchArgs};
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -19,7 +19,7 @@ pub(super) fn queue(args: &QueueArgs) -> Outcome {
                 "port" => None,
                 number => Some(number.parse().map_err(wrong)?),
             };
-            let remote = Remote::connect(args.on.switch.as_deref())?;
+            let remote = connect(&args.on)?;
             let settings = settings.clone();
             ask(&remote, &args.on, wire::QueueRequest { port: Some(*port), queue, settings })
         }
@@ -48,14 +48,14 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
     };
     let request = match &args.command {
         CaptureCommand::List => None,
-        CaptureCommand::Start { port: of, file } => {
+        CaptureCommand::Start { port: of, file, filter } => {
             // The switch writes it: its folder is another one.
             let file = std::path::absolute(file).map_err(|error| error.to_string())?;
             let file = file.to_str().ok_or("the name of the file is no UTF-8")?.to_owned();
-            Some(wire::CaptureRequest { port: port(of)?, file })
+            Some(wire::CaptureRequest { port: port(of)?, file, filter: filter.clone() })
         }
         CaptureCommand::Stop { port: of } => {
-            Some(wire::CaptureRequest { port: port(of)?, file: String::new() })
+            Some(wire::CaptureRequest { port: port(of)?, ..Default::default() })
         }
     };
     let on = &args.on;
@@ -67,7 +67,7 @@ pub(super) fn capture(args: &CaptureArgs) -> Outcome {
             Ok(())
         });
     };
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let done = remote.document(|mut calls: Calls| async move { calls.capture(request).await })?;
     rows(on, &done);
     Ok(())

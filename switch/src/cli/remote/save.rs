@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Outcome, print};
+use super::{Outcome, connect, print};
 use crate::cli::args::{RestoreArgs, SaveArgs};
-use crate::management::client::{Calls, Remote};
+use crate::management::client::Calls;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
 pub(super) fn save(args: &SaveArgs) -> Outcome {
-    let remote = Remote::connect(args.on.switch.as_deref())?;
+    let remote = connect(&args.on)?;
     let call = |mut calls: Calls| async move { calls.save(wire::SaveRequest {}).await };
     let mut text = String::new();
     remote.list(call, &mut |line| writeln!(text, "{}", print::cell(&line)).is_ok())?;
@@ -24,7 +24,7 @@ pub(super) fn save(args: &SaveArgs) -> Outcome {
 pub(super) fn restore(args: &RestoreArgs) -> Outcome {
     let name = args.file.display().to_string();
     let entries = std::fs::read_to_string(&args.file).map_err(|e| format!("{name}: {e}"))?;
-    let remote = Remote::connect(args.on.switch.as_deref())?;
+    let remote = connect(&args.on)?;
     let request = wire::RestoreRequest { entries, name };
     let done = remote.document(|mut calls| async move { calls.restore(request).await })?;
     if args.on.json {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{Outcome, print};
+use super::{Outcome, connect, print};
 use crate::cli::args::{ProgramArgs, SwapArgs};
 use crate::cli::load::load;
 use crate::cli::say;
-use crate::management::client::{Calls, Remote};
+use crate::management::client::Calls;
 use crate::p4runtime::pack;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
@@ -24,7 +24,7 @@ pub(super) fn run(args: &SwapArgs) -> Outcome {
     let on = &args.on;
     // Errors of the program are shown here, with its lines.
     let loaded = load(&args.program).ok_or("the switch runs on as it was")?;
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let request = wire::SwapRequest {
         program: pack::pack(&loaded.parsed),
         entries: entries(&args.program)?,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, print, reader_is_gone};
+use super::{Outcome, connect, print, reader_is_gone};
 use crate::cli::args::TopArgs;
 use crate::management::client::{Calls, Remote};
 use crate::p4runtime::proto::wireyard::v1 as wire;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &TopArgs) -> Outcome {
     if !(0.05..=3600.0).contains(&seconds) {
         return Err(format!("--watch={seconds}: give 0.05 to 3600 seconds"));
     }
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let mut before = take(&remote)?;
     loop {
         sleep(Duration::from_secs_f64(seconds));
@@ -109,13 +109,17 @@ fn compare(before: &Value, now: &Value) -> Value {
         let old = Value::from(old.get(&pair[0].to_string()).copied().unwrap_or(0));
         json!({ "reason": pair[0], "dropped": pair[1], "dropped_s": rate(&pair[1], Some(&old)) })
     });
+    // What drops now stands first.
+    let mut drops: Vec<Value> = drops.collect();
+    let figure = |drop: &Value, name: &str| std::cmp::Reverse(count(&drop[name]));
+    drops.sort_by_key(|drop| (figure(drop, "dropped_s"), figure(drop, "dropped")));
     json!({
         "seconds": span_s,
         "program": now["program"]["name"],
         "ports": ports.collect::<Value>(),
         "queues": queues,
         "waits": now["waits"],
-        "drops": drops.collect::<Value>(),
+        "drops": drops,
         "entries": hottest(before, now, &rate),
     })
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Outcome, print, reader_is_gone};
+use super::{Outcome, connect, connect_at, print, reader_is_gone};
 use crate::cli::args::{
     DigestArgs, EventsArgs, LiveTraceArgs, PacketArgs, PacketCommand, SwitchArgs, UntilArgs,
 };
-use crate::management::client::{Calls, Remote};
+use crate::management::client::Calls;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::terminal;
 
@@ -24,7 +24,7 @@ fn watch(
         Some(seconds) => return Err(format!("--seconds {seconds}: give 0 to 1000000000")),
         None => None,
     };
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let mut left = until.count.unwrap_or(u64::MAX);
     let call = |mut calls: Calls| async move { calls.watch(request).await };
     remote.list_for(most, call, &mut |notice| {
@@ -60,7 +60,7 @@ pub(super) fn digest(args: &DigestArgs) -> Outcome {
 
 /// A name that the program does not have would never come.
 fn check_digest(on: &SwitchArgs, name: &str) -> Outcome {
-    let remote = Remote::connect(on.switch.as_deref())?;
+    let remote = connect(on)?;
     let all = super::describe(&remote)?;
     let digests = all["program"]["digests"].as_array().into_iter().flatten();
     let known: Vec<&str> = digests.filter_map(|one| one["name"].as_str()).collect();
@@ -89,7 +89,7 @@ pub(super) fn packet(args: &PacketArgs) -> Outcome {
                 port: out.or(*port),
                 out: out.is_some(),
             };
-            let remote = Remote::connect(args.on.switch.as_deref())?;
+            let remote = connect(&args.on)?;
             let call = |mut calls: Calls| async move { calls.send_packet(request).await };
             let done = remote.document(call)?;
             if args.on.json {
@@ -114,7 +114,7 @@ pub(super) fn trace(args: &LiveTraceArgs, as_json: bool) -> Outcome {
         milliseconds: (seconds * 1e3) as u32,
         rate,
     };
-    let remote = Remote::connect(args.switch.as_deref())?;
+    let remote = connect_at(&args.place)?;
     let call = |mut calls: Calls| async move { calls.trace(request).await };
     let mut packets = 0;
     remote.list(call, &mut |mut pass| {

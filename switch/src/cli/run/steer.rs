@@ -1,8 +1,11 @@
 //! Who steers the switch that `run` started: the unix socket and the address of controllers, what was kept, the kernel.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wireyard_pipeline::source::Parsed;
+use wireyard_tables::time::Time;
 
 use super::super::args::{RunArgs, Start};
 use super::super::{complain, say};
@@ -11,6 +14,8 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::gnmi;
 use crate::linux::{self, Handle, Namespace};
+use crate::live::http;
+use crate::management::queues;
 use crate::management::service::Management;
 use crate::management::socket::{self, Choice, Socket, SocketFile};
 use crate::p4runtime::device::Device;
@@ -19,6 +24,7 @@ use crate::p4runtime::proto::gnmi::g_nmi_server::GNmiServer;
 use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::p4runtime::tls;
 use crate::program::Loaded;
+use crate::web;
 
 /// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
 pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
@@ -54,6 +60,7 @@ pub(super) fn serve(
     (control, begun): (Control, Begun),
     (socket, address): (Option<Socket>, Option<Bound>),
 ) -> Result<Option<SocketFile>, String> {
+    make_settings(&control, &begun)?;
     if socket.is_none() && address.is_none() {
         return Ok(None);
     }
@@ -82,6 +89,40 @@ pub(super) fn serve(
         say(&format!("P4Runtime on {place}, device {}{gnmi}{tls}", args.device_id));
     }
     Ok(file)
+}
+
+/// Makes the settings of queues and ports that were kept, as soon as the workers are polled.
+fn make_settings(control: &Control, begun: &Begun) -> Result<(), String> {
+    let kept = begun.settings.all();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let control = control.clone();
+    let make = move || {
+        // A worker that is not polled yet does nothing; a minute is more than any start takes.
+        let looks = (0..6000).take_while(|_| control.now() == Time::ZERO);
+        looks.for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+        let wrong = queues::restore(&control, &kept);
+        wrong.iter().for_each(|why| complain(&format!("--state: not set: {why}")));
+        say(&format!(
+            "--state: settings of {} queues and ports are back",
+            kept.len() - wrong.len()
+        ));
+    };
+    let thread = std::thread::Builder::new().name("settings".into());
+    thread.spawn(make).map(drop).map_err(|error| format!("--state: {error}"))
+}
+
+/// Serves the page for browsers; where.
+pub(super) fn page(
+    bound: Option<http::Bound>,
+    control: &Control,
+    name: &str,
+) -> Result<Option<SocketAddr>, String> {
+    let Some(bound) = bound else { return Ok(None) };
+    let address = bound.address();
+    web::serve(bound, control.clone(), name)?;
+    Ok(Some(address))
 }
 
 /// What was kept when the switch ended last.

@@ -40,6 +40,8 @@ const METER: u8 = 9;
 const REGISTER: u8 = 10;
 const METADATA: u8 = 11;
 const WATCH: u8 = 12;
+/// No program has a part in these: none replaces them.
+const SETTINGS: u8 = u8::MAX;
 
 /// Records up to which kind a new state replaces.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,11 @@ pub(super) fn running(pipeline: &Pipeline) -> [Change; 2] {
 /// The record of the metadata of an entry or group.
 pub fn metadata(owner: Vec<u8>, metadata: Option<Vec<u8>>) -> Change {
     ([vec![METADATA], owner].concat(), metadata)
+}
+
+/// The record of settings of a port or queue.
+pub(super) fn settings(place: &[u8], settings: Option<Vec<u8>>) -> Change {
+    ([&[SETTINGS], place].concat(), settings)
 }
 
 /// The record of a group or session that depends on links.
@@ -267,6 +274,8 @@ pub(super) enum Found {
     Metadata(Vec<u8>, Vec<u8>),
     /// A group or session that depends on links.
     Watched(Box<p4::entity::Entity>),
+    /// Settings of a port or queue: which, and what.
+    Settings(Vec<u8>, Vec<u8>),
 }
 
 fn wrong<T>(text: impl Into<String>) -> Result<T> {
@@ -294,6 +303,7 @@ pub(super) fn of_any_program(key: &[u8], value: &[u8]) -> Option<Found> {
             let entity = p4::Entity::decode(value).ok()?.entity?;
             Some(Found::Watched(Box::new(entity)))
         }
+        ([SETTINGS, place @ ..], value) => Some(Found::Settings(place.to_vec(), value.to_vec())),
         ([METADATA, owner @ ..], value) => Some(Found::Metadata(owner.to_vec(), value.to_vec())),
         _ => None,
     }

@@ -39,6 +39,7 @@ pub(super) fn restore(
                     begun.watch.set(name, Some(*message));
                 }
             }
+            Some(Found::Settings(place, value)) => begun.settings.add(&place, &value),
             None => objects.push(stored),
         }
     }

@@ -1,0 +1,308 @@
+//! Samples of packets that pass a live device: which parser states and blocks of its controls they go through.
+//!
+//! Machine code counts nothing of this, so a few packets are done by the interpreter, which says where it goes; all others are done as ever. It is
+//! for pictures of a program, while somebody looks at one: it ends by itself a moment after the last call for it. Every pass has the same
+//! chance, whatever came before it: the number of passes between two samples is random, with a mean that follows the load. So shares are those of all
+//! packets, and while few packets pass, all are in the sample.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wireyard_pipeline::exec::Descriptor;
+use wireyard_pipeline::ids::{BlockId, ErrorId, Id, StateId, TableId};
+use wireyard_pipeline::ir::Program;
+use wireyard_pipeline::trace::{Event, TraceSink};
+use wireyard_tables::time::{Span, Time};
+
+use super::Core;
+use super::live_trace::Look;
+
+/// Samples of a worker in a second, of ingress and of egress, at most twice as many: each costs some microseconds.
+const RATE: u64 = 500;
+/// How often the mean follows the load.
+const WINDOW: Span = Span::from_ms(100);
+/// Windows in a second.
+const WINDOWS: u64 = 10;
+/// How long samples are taken after the last call for them.
+const LEASE: Span = Span::from_ms(3_000);
+
+/// What was sampled of a program, by all workers.
+#[derive(Debug)]
+pub struct Samples {
+    /// The program as it was loaded.
+    source: Arc<Program>,
+    /// The program as the engine runs it, whose states and blocks are counted.
+    program: Arc<Program>,
+    states: Counts,
+    errors: Counts,
+    accepted: AtomicU64,
+    blocks: [Counts; 2],
+    hits: Counts,
+    misses: Counts,
+    passes: [AtomicU64; 2],
+    sampled: [AtomicU64; 2],
+}
+
+type Counts = Box<[AtomicU64]>;
+
+fn counts(len: usize) -> Counts {
+    (0..len).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn add(counts: &Counts, at: usize) {
+    if let Some(count) = counts.get(at) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn read(counts: &Counts, at: usize) -> u64 {
+    counts.get(at).map_or(0, |count| count.load(Ordering::Relaxed))
+}
+
+impl Samples {
+    /// None yet, of a program as it was loaded and as its engine runs it.
+    pub(crate) fn new(source: Arc<Program>, program: Arc<Program>) -> Samples {
+        let tables = program.tables.len();
+        Samples {
+            states: counts(program.parser.states.len()),
+            errors: counts(program.errors.len()),
+            accepted: AtomicU64::new(0),
+            blocks: [counts(program.ingress.blocks.len()), counts(program.egress.blocks.len())],
+            hits: counts(tables),
+            misses: counts(tables),
+            passes: Default::default(),
+            sampled: Default::default(),
+            source,
+            program,
+        }
+    }
+
+    /// The program that was loaded.
+    pub fn source(&self) -> &Arc<Program> {
+        &self.source
+    }
+
+    /// The program as the engine runs it: states and blocks are its.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Passes through ingress, or egress, since sampling began.
+    pub fn passes(&self, egress: bool) -> u64 {
+        self.passes[usize::from(egress)].load(Ordering::Relaxed)
+    }
+
+    /// Of these, sampled.
+    pub fn sampled(&self, egress: bool) -> u64 {
+        self.sampled[usize::from(egress)].load(Ordering::Relaxed)
+    }
+
+    /// Sampled packets that the parser of ingress brought into a state.
+    pub fn state(&self, state: StateId) -> u64 {
+        read(&self.states, state.index())
+    }
+
+    /// Sampled packets that this parser accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Sampled packets that this parser refused for a reason.
+    pub fn refused(&self, error: ErrorId) -> u64 {
+        read(&self.errors, error.index())
+    }
+
+    /// Sampled packets that entered a block of a control.
+    pub fn block(&self, egress: bool, block: BlockId) -> u64 {
+        read(&self.blocks[usize::from(egress)], block.index())
+    }
+
+    /// Sampled packets that met an entry of a table, and that met none.
+    pub fn table(&self, table: TableId) -> (u64, u64) {
+        (read(&self.hits, table.index()), read(&self.misses, table.index()))
+    }
+}
+
+/// Passes of one direction.
+#[derive(Debug)]
+struct Way {
+    /// Passes until the next sample.
+    skip: u64,
+    /// The mean of that, and one.
+    mean: u64,
+    /// Passes of this window.
+    passes: u64,
+    /// Samples of this window.
+    samples: u64,
+}
+
+impl Way {
+    const NEW: Way = Way { skip: 0, mean: 1, passes: 0, samples: 0 };
+
+    /// Whether this pass is a sample; the draw is of 64 even bits.
+    fn takes(&mut self, draw: impl FnOnce() -> u64) -> bool {
+        self.passes += 1;
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        if self.samples >= 2 * RATE / WINDOWS {
+            // More load than the window before had: its share is made good by the next mean.
+            self.mean = (self.mean * 2).min(1 << 32);
+        }
+        self.skip = draw() % (2 * self.mean - 1);
+        self.samples += 1;
+        self.samples <= 4 * RATE / WINDOWS
+    }
+
+    fn end_window(&mut self) {
+        self.mean = (self.passes * WINDOWS).div_ceil(RATE).max(1);
+        self.skip = self.skip.min(2 * self.mean - 2);
+        (self.passes, self.samples) = (0, 0);
+    }
+}
+
+/// A worker's part.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    samples: Arc<Samples>,
+    /// The program's number in packets.
+    generation: u16,
+    until: Time,
+    since: Time,
+    ways: [Way; 2],
+    random: u64,
+    /// The pass that goes on.
+    egress: bool,
+    is_refused: bool,
+}
+
+impl Sampler {
+    fn new(samples: Arc<Samples>, generation: u16, now: Time) -> Sampler {
+        // Any seed that is not zero: no result depends on it.
+        let random = now.as_ns() | 1;
+        let (until, ways) = (now + LEASE, [Way::NEW, Way::NEW]);
+        let (egress, is_refused) = (false, false);
+        Sampler { samples, generation, until, since: now, ways, random, egress, is_refused }
+    }
+
+    /// Another poll begins; false if nothing is to be sampled any more.
+    pub(super) fn begin(&mut self, now: Time, generation: Option<u16>) -> bool {
+        if now.since(self.since) >= WINDOW {
+            self.since = now;
+            for (way, passes) in self.ways.iter_mut().zip(&self.samples.passes) {
+                passes.fetch_add(way.passes, Ordering::Relaxed);
+                way.end_window();
+            }
+        }
+        generation == Some(self.generation) && now < self.until
+    }
+}
+
+/// Marsaglia, "Xorshift RNGs" (2003).
+fn xorshift(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+impl TraceSink for Sampler {
+    fn wants(&mut self, packet: &Descriptor, _: &[u8], egress: bool) -> bool {
+        if packet.generation != self.generation {
+            return false;
+        }
+        let random = &mut self.random;
+        let takes = self.ways[usize::from(egress)].takes(|| xorshift(random));
+        if takes {
+            (self.egress, self.is_refused) = (egress, false);
+        }
+        takes
+    }
+
+    fn event(&mut self, event: Event) {
+        let samples = &*self.samples;
+        match event {
+            // Egress finds the headers of copies again; the picture is of how packets come in.
+            Event::State(state) if !self.egress => add(&samples.states, state.index()),
+            Event::ParserError(error) if !self.egress => {
+                self.is_refused = true;
+                add(&samples.errors, error.index());
+            }
+            Event::Apply { table, slot, .. } => {
+                let counts = if slot.is_some() { &samples.hits } else { &samples.misses };
+                add(counts, table.index());
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, block: BlockId) {
+        add(&self.samples.blocks[usize::from(self.egress)], block.index());
+    }
+
+    fn end(&mut self, _: &Descriptor) {
+        if !self.egress && !self.is_refused {
+            self.samples.accepted.fetch_add(1, Ordering::Relaxed);
+        }
+        self.samples.sampled[usize::from(self.egress)].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Takes samples for some seconds from now on, into these, or goes on doing so.
+    ///
+    /// # Errors
+    /// A trace is going on, or the program is another one.
+    pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), String> {
+        self.refresh_program();
+        let current = self.generation().map(|current| (current.id, &current.program));
+        let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, samples.source()))
+        else {
+            return Err("the program was replaced meanwhile: begin again".into());
+        };
+        if self.is_traced(now) {
+            return Err("packets are traced: no samples until that ends".into());
+        }
+        if let Some(Look::Samples(sampler)) = self.live_trace.as_deref_mut()
+            && Arc::ptr_eq(&sampler.samples, samples)
+        {
+            sampler.until = now + LEASE;
+            return Ok(());
+        }
+        let sampler = Sampler::new(Arc::clone(samples), id, now);
+        self.live_trace = Some(Box::new(Look::Samples(sampler)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_sampled_while_few_pass_and_an_even_share_of_many() {
+        let mut way = Way::NEW;
+        let mut random = 1;
+        let mut take = |way: &mut Way| way.takes(|| xorshift(&mut random));
+        for _ in 0..30 {
+            assert_eq!((0..40).filter(|_| take(&mut way)).count(), 40);
+            way.end_window();
+        }
+        // A million a second: 500 of them, and as many of the one half of a pattern as of the other.
+        let (mut halves, mut all) = ([0u64; 2], 0);
+        for window in 0..60 {
+            let before = halves;
+            for pass in 0..100_000usize {
+                halves[pass / 64 % 2] += u64::from(take(&mut way));
+            }
+            way.end_window();
+            all = halves[0] + halves[1];
+            let taken = all - before[0] - before[1];
+            assert!(taken <= 4 * RATE / WINDOWS, "window {window}: {taken}");
+        }
+        let expected = 60 * RATE / WINDOWS;
+        assert!(all.abs_diff(expected) < expected / 5, "{all} of {expected}");
+        assert!(halves[0].abs_diff(halves[1]) < all / 10, "{halves:?}");
+    }
+}

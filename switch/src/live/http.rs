@@ -1,0 +1,213 @@
+//! A web server of a running switch: a few pages, for clients of which none is trusted.
+//!
+//! One thread serves all clients, so that they cost the switch no more than that. A connection has one request without a
+//! body and ends with the answer; only GET and HEAD are served, so no request changes anything. Header bytes, the time for the header, the
+//! time in all and the number of connections have limits. Where all connections are taken, the oldest one that does not wait for the switch is
+//! closed for a new one: idle and slow clients keep nobody out. What is answered is a [`Site`]'s.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio::task::AbortHandle;
+
+/// Bytes of a request before its body; hyper's least.
+const HEADER_BYTES_MAX: usize = 8192;
+/// Header fields of a request.
+const FIELDS_MAX: usize = 64;
+/// How long to leave a system alone that has no more descriptors.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// From the connection to the end of the header.
+    pub header: Duration,
+    /// From the connection to the last byte of the answer.
+    pub total: Duration,
+}
+
+impl Limits {
+    /// For browsers, Prometheus and people with `curl`.
+    pub const DEFAULT: Limits =
+        Limits { connections: 64, header: Duration::from_secs(5), total: Duration::from_secs(15) };
+}
+
+/// A request of a client: it has no body.
+pub type Asked<'a> = &'a Request<Incoming>;
+/// What it gets.
+pub type Answer = Response<Full<Bytes>>;
+
+/// What a server answers.
+pub trait Site: Send + Sync + 'static {
+    /// The answer to GET, or HEAD. While `waits` holds it, the connection is not closed for another one.
+    fn answer(
+        &self,
+        request: Asked<'_>,
+        waits: &WaitsForSwitch,
+    ) -> impl Future<Output = Answer> + Send;
+}
+
+/// Whether a connection waits for the switch.
+#[derive(Clone, Debug, Default)]
+pub struct WaitsForSwitch(Arc<AtomicBool>);
+
+impl WaitsForSwitch {
+    /// It does while this is held.
+    pub fn hold(&self) -> Waiting {
+        self.0.store(true, Ordering::Relaxed);
+        Waiting(self.clone())
+    }
+}
+
+/// A connection waits for the switch while this is there.
+#[derive(Debug)]
+pub struct Waiting(WaitsForSwitch);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// An address that is taken, and not served yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    /// Takes the address that an option names.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub fn to(option: &str, address: SocketAddr) -> Result<Bound, String> {
+        let refused = |error: io::Error| {
+            format!("{option} {address}: {error}: take another port, or 0 for any free one")
+        };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok(Bound { listener, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves a site from a thread of this name until the process ends.
+    ///
+    /// # Errors
+    /// There can be no more threads or descriptors.
+    pub fn serve(self, thread: &str, limits: Limits, site: impl Site) -> io::Result<()> {
+        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener)?
+        };
+        let run = move || runtime.block_on(serve(&listener, limits, Arc::new(site)));
+        thread::Builder::new().name(thread.into()).spawn(run)?;
+        Ok(())
+    }
+}
+
+/// A connection that is open, or was a moment ago.
+struct Open {
+    task: AbortHandle,
+    waits: WaitsForSwitch,
+}
+
+async fn serve(listener: &tokio::net::TcpListener, limits: Limits, site: Arc<impl Site>) {
+    let mut all: VecDeque<Open> = VecDeque::with_capacity(limits.connections);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Aborted by the client, or no descriptors are left.
+            tokio::time::sleep(AFTER_FAILURE).await;
+            continue;
+        };
+        all.retain(|open| !open.task.is_finished());
+        if all.len() >= limits.connections {
+            let is_idle = |open: &Open| !open.waits.0.load(Ordering::Relaxed);
+            match all.iter().position(is_idle).and_then(|oldest| all.remove(oldest)) {
+                Some(oldest) => oldest.task.abort(),
+                // The new one is closed.
+                None => continue,
+            }
+        }
+        let waits = WaitsForSwitch::default();
+        let work = converse(stream, limits, Arc::clone(&site), waits.clone());
+        let task = tokio::spawn(work).abort_handle();
+        all.push_back(Open { task, waits });
+    }
+}
+
+/// One connection. A client that breaks the rules, is late or goes away needs no more than an end.
+async fn converse(stream: TcpStream, limits: Limits, site: Arc<impl Site>, waits: WaitsForSwitch) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let (site, waits) = (Arc::clone(&site), waits.clone());
+        async move {
+            Ok::<_, Infallible>(match refusal(&request) {
+                Some(refused) => refused,
+                None => site.answer(&request, &waits).await,
+            })
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .max_headers(FIELDS_MAX)
+        .keep_alive(false)
+        // `printf 'GET /metrics HTTP/1.0\r\n\r\n' | nc` has nothing more to say, and listens.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = tokio::time::timeout(limits.total, connection).await;
+}
+
+/// What no site answers: anything but GET and HEAD, and bodies.
+fn refusal(request: Asked<'_>) -> Option<Answer> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        return Some(with(refused, ALLOW, "GET, HEAD"));
+    }
+    let has_body =
+        !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+    has_body.then(|| text(StatusCode::PAYLOAD_TOO_LARGE, "a request has no body here\n"))
+}
+
+/// An answer of this type.
+pub fn page(body: impl Into<Bytes>, content_type: &'static str) -> Answer {
+    with(Response::new(Full::new(body.into())), CONTENT_TYPE, content_type)
+}
+
+/// An answer in plain text.
+pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    let mut response = page(text, "text/plain; charset=utf-8");
+    *response.status_mut() = status;
+    response
+}
+
+/// The answer with one more header field.
+pub fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
+    answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    answer
+}

@@ -1,0 +1,93 @@
+//! Settings of queues and ports that were made while the switch ran, as the store keeps them.
+//!
+//! Kept are the words of the request (`kmin=100KB`), by port and queue, and not what came of them: they mean the same with a configuration that
+//! was changed. What they mean is the business of [`crate::management::queues`].
+
+use std::collections::BTreeMap;
+
+use super::record;
+use crate::control::Change;
+
+/// In the place of a queue: the whole port.
+const PORT: u8 = u8::MAX;
+/// Names of which one replaces the other.
+const INSTEAD: [(&str, &str); 2] = [("alpha", "limit"), ("xon_at", "xon_below_xoff")];
+/// The name of a port that is shut by command.
+pub const SHUT: &str = "shut";
+
+/// Settings by port and queue, each by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<(u16, u8), BTreeMap<String, String>>);
+
+impl Settings {
+    /// One of a record; one that cannot be read is none.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+        let place = <[u8; 3]>::try_from(key).ok();
+        let names = serde_json::from_slice(value).ok();
+        if let Some(([high, low, queue], names)) = place.zip(names) {
+            self.0.insert((u16::from_be_bytes([high, low]), queue), names);
+        }
+    }
+
+    /// These settings, as `NAME=VALUE`, are in force for a queue, or for a port, from now on; an empty value ends one. What is to be kept.
+    pub fn set(&mut self, port: u16, queue: Option<u8>, settings: &[String]) -> Change {
+        let queue = queue.unwrap_or(PORT);
+        let names = self.0.entry((port, queue)).or_default();
+        for (name, value) in settings.iter().filter_map(|setting| setting.split_once('=')) {
+            let (name, value) = (name.trim(), value.trim());
+            for (one, other) in INSTEAD {
+                if name == one {
+                    names.remove(other);
+                } else if name == other {
+                    names.remove(one);
+                }
+            }
+            match value {
+                "" => _ = names.remove(name),
+                value => _ = names.insert(name.to_owned(), value.to_owned()),
+            }
+        }
+        let text = (!names.is_empty()).then(|| serde_json::to_vec(names).unwrap_or_default());
+        if text.is_none() {
+            self.0.remove(&(port, queue));
+        }
+        let [high, low] = port.to_be_bytes();
+        record::settings(&[high, low, queue], text)
+    }
+
+    /// All of them: port, queue, settings as they were written.
+    pub fn all(&self) -> Vec<(u16, Option<u8>, Vec<String>)> {
+        let text = |(name, value): (&String, &String)| format!("{name}={value}");
+        let all = self.0.iter();
+        all.map(|((port, queue), names)| {
+            (*port, (*queue != PORT).then_some(*queue), names.iter().map(text).collect())
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_those_of_the_last_request_for_each_name() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let mut settings = Settings::default();
+        settings.set(2, Some(3), &words("kmin=10KB alpha=1/8 xon_at=5KB"));
+        settings.set(2, Some(3), &words("limit=1MB xon_below_xoff=1KB"));
+        let (key, value) = settings.set(2, None, &words("rate=1Gbit/s"));
+        let all = settings.all();
+        let expected = words("kmin=10KB limit=1MB xon_below_xoff=1KB");
+        assert_eq!(all, [(2, Some(3), expected), (2, None, words("rate=1Gbit/s"))]);
+        let mut read = Settings::default();
+        read.add(&key[1..], &value.unwrap());
+        assert_eq!(read.all(), [(2, None, words("rate=1Gbit/s"))]);
+        settings.set(4, None, &words("shut=true"));
+        assert_eq!(settings.set(4, None, &words("shut=")).1, None);
+        assert_eq!(settings.all().len(), 2);
+        read.add(b"x", b"{}");
+        read.add(&[0, 1, 2], b"no");
+        assert_eq!(read.all().len(), 1);
+    }
+}

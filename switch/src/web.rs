@@ -1,0 +1,168 @@
+//! The page of a running switch (`run --http`): ports, queues, the program's graphs and tables in a browser.
+//!
+//! A page, its style and scripts, all inside the binary, and JSON below `/api/` that the scripts poll; `programs/web.md` lists it. It reads
+//! only, over the control handle: what belongs to workers is a question between two bursts, asked once for all clients in a while; the rest is
+//! read by this server's own threads, in parts that are bounded. Requests that a stranger's page makes a browser send are refused
+//! (`guard`). Limits on connections are those of [`crate::live::http`].
+
+mod api;
+mod files;
+mod graphs;
+mod guard;
+mod live;
+mod parameters;
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::control::{Control, ControlError};
+use crate::live::http::{Answer, Asked, Bound, Limits, Site, WaitsForSwitch, page, text};
+use parameters::Parameters;
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// What the workers were asked for serves so long, whoever asks.
+const FRESH_FOR: Duration = Duration::from_millis(100);
+
+/// The page of one switch.
+struct Web {
+    control: Control,
+    /// What the switch is called.
+    name: String,
+    /// The last document of what is counted, and until when it serves.
+    live: tokio::sync::Mutex<Option<(Instant, Bytes)>>,
+    graphs: Mutex<graphs::Graphs>,
+    /// One reader of tables at a time.
+    readers: Arc<Semaphore>,
+}
+
+/// Serves the page of a switch of this name from a thread of its own, until the process ends.
+///
+/// # Errors
+/// The thread cannot be made.
+pub fn serve(bound: Bound, control: Control, name: &str) -> std::result::Result<(), String> {
+    let address = bound.address();
+    let site = Web {
+        control,
+        name: name.to_owned(),
+        live: tokio::sync::Mutex::default(),
+        graphs: Mutex::default(),
+        readers: Arc::new(Semaphore::new(1)),
+    };
+    let served = bound.serve("page", Limits::DEFAULT, Shared(Arc::new(site)));
+    served.map_err(|error| format!("--http {address}: {error}"))
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Web>);
+
+impl Web {
+    fn graphs(&self) -> MutexGuard<'_, graphs::Graphs> {
+        self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// A document that is made by another thread, as it may wait for a worker.
+    async fn made(
+        &self,
+        make: impl FnOnce(&Web) -> Result<Value> + Send + 'static,
+    ) -> Result<Bytes> {
+        let web = Arc::clone(&self.0);
+        let made = tokio::task::spawn_blocking(move || make(&web)).await;
+        let value = made.map_err(|error| ControlError::Internal(error.to_string()))??;
+        Ok(value.to_string().into())
+    }
+
+    /// What was counted: made anew where the last is too old. That takes half of a processor's time at most.
+    async fn live(&self) -> Result<Bytes> {
+        let mut last = self.0.live.lock().await;
+        if let Some((until, document)) = &*last
+            && Instant::now() < *until
+        {
+            return Ok(document.clone());
+        }
+        let began = Instant::now();
+        let document = self.made(|web| live::document(&web.control)).await?;
+        let until = Instant::now() + began.elapsed().max(FRESH_FOR);
+        *last = Some((until, document.clone()));
+        Ok(document)
+    }
+
+    /// The same for what reads tables and arrays: of all clients one after the other, with half of a processor's time at most.
+    async fn read(
+        &self,
+        make: impl FnOnce(&Web) -> Result<Value> + Send + 'static,
+    ) -> Result<Bytes> {
+        let permit = Arc::clone(&self.0.readers).acquire_owned().await;
+        let permit = permit.map_err(|error| ControlError::Internal(error.to_string()))?;
+        let began = Instant::now();
+        let document = self.made(make).await;
+        let rest = began.elapsed();
+        tokio::spawn(async move {
+            tokio::time::sleep(rest).await;
+            drop(permit);
+        });
+        document
+    }
+
+    async fn document(&self, path: &str, parameters: Parameters) -> Option<Result<Bytes>> {
+        Some(match path {
+            "switch" => self.made(|web| api::switch(&web.control, &web.name)).await,
+            "live" => self.live().await,
+            "graph" => self.made(|web| web.graphs().drawn(&web.control)).await,
+            "hits" => self.made(|web| web.graphs().hits(&web.control)).await,
+            "entries" => match tables::Asked::read(&parameters) {
+                Ok(asked) => self.read(move |web| tables::entries(&web.control, &asked)).await,
+                Err(why) => Err(why),
+            },
+            "objects" => match api::Kind::read(&parameters) {
+                Ok(kind) => self.read(move |web| api::objects(&web.control, kind)).await,
+                Err(why) => Err(why),
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl Site for Shared {
+    async fn answer(&self, request: Asked<'_>, waits: &WaitsForSwitch) -> Answer {
+        if let Some(refused) = guard::refusal(request) {
+            return guard::hardened(refused);
+        }
+        let path = request.uri().path();
+        let Some(of_api) = path.strip_prefix("/api/") else {
+            return guard::hardened(files::answer(path));
+        };
+        let parameters = match Parameters::read(request.uri().query().unwrap_or_default()) {
+            Ok(parameters) => parameters,
+            Err(why) => return guard::hardened(failed(&why)),
+        };
+        let waiting = waits.hold();
+        let document = self.document(of_api, parameters).await;
+        drop(waiting);
+        guard::hardened(match document {
+            Some(Ok(document)) => page(document, "application/json"),
+            Some(Err(why)) => failed(&why),
+            None => text(StatusCode::NOT_FOUND, "programs/web.md lists what is below /api/\n"),
+        })
+    }
+}
+
+fn failed(why: &ControlError) -> Answer {
+    let mut answer = page(json!({ "error": why.to_string() }).to_string(), "application/json");
+    *answer.status_mut() = match why {
+        ControlError::NotFound(_) => StatusCode::NOT_FOUND,
+        ControlError::InvalidArgument(_) | ControlError::OutOfRange(_) => StatusCode::BAD_REQUEST,
+        ControlError::FailedPrecondition(_) => StatusCode::CONFLICT,
+        ControlError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    answer
+}

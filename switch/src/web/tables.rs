@@ -1,0 +1,147 @@
+//! Entries of a table in parts: a page of them, or those that a search finds.
+//!
+//! A request looks at entries for a bounded time and says how far it came, so that a table of a million entries is searched by
+//! several requests and nothing holds a lock, a worker or much memory meanwhile. Entries are in the order of their slots,
+//! which they keep for their life: a page does not move when others come and go.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use wireyard_pipeline::ir::{Program, Table};
+
+use super::Result;
+use super::parameters::Parameters;
+use crate::control::{Control, ControlError, Entity, TableEntry, Target};
+use crate::core::{EntriesShown, match_text};
+use crate::management::show;
+
+/// Entries of a page at most.
+const LIMIT_MAX: u32 = 200;
+/// The same where the request does not say.
+const LIMIT: u32 = 50;
+/// Slots that are read together, under one lock of the table.
+const SLOTS: u32 = 512;
+/// How long a request looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest search.
+const SEARCH_MAX: usize = 200;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    table: String,
+    from: u32,
+    limit: u32,
+    words: Vec<String>,
+    by_packets: bool,
+}
+
+impl Asked {
+    /// Reads `table=fib&from=0&limit=50&search=10.1&order=packets`.
+    ///
+    /// # Errors
+    /// A number is out of range, or the table is not named.
+    pub(super) fn read(parameters: &Parameters) -> Result<Asked> {
+        let invalid = |text: &str| ControlError::InvalidArgument(text.to_owned());
+        let (table, search) = (parameters.text("table"), parameters.text("search"));
+        if table.is_empty() {
+            return Err(invalid("table: the name of a table is expected"));
+        }
+        if search.len() > SEARCH_MAX {
+            return Err(invalid("search: at most 200 bytes"));
+        }
+        let by_packets = match parameters.text("order") {
+            "" | "slots" => false,
+            "packets" => true,
+            _ => return Err(invalid("order: slots or packets")),
+        };
+        Ok(Asked {
+            table: table.to_owned(),
+            from: parameters.number("from", 0, u32::MAX)?,
+            limit: parameters.number("limit", LIMIT, LIMIT_MAX)?.max(1),
+            words: search.split_whitespace().map(str::to_lowercase).collect(),
+            by_packets,
+        })
+    }
+}
+
+/// A part of the entries.
+///
+/// # Errors
+/// There is no such table.
+pub(super) fn entries(control: &Control, asked: &Asked) -> Result<Value> {
+    if asked.by_packets {
+        return busiest(control, asked);
+    }
+    let began = Instant::now();
+    let (mut found, mut from, mut looked_at) = (Vec::new(), Some(asked.from), 0u64);
+    let mut all = 0;
+    let mut text = String::new();
+    while let Some(slot) = from {
+        let part = control.entries_from(&asked.table, slot, SLOTS)?;
+        (all, from) = (part.all, part.next);
+        let program = &part.program;
+        for (at, entry) in part.entries {
+            looked_at += 1;
+            if !has_words(program, &entry, &asked.words, &mut text) {
+                continue;
+            }
+            found.extend(show::entity(program, &Entity::TableEntry(entry)));
+            if found.len() == asked.limit as usize {
+                from = Some(at + 1);
+                break;
+            }
+        }
+        if found.len() == asked.limit as usize || began.elapsed() >= LOOK {
+            break;
+        }
+    }
+    Ok(
+        json!({ "table": asked.table, "entries": found, "next": from, "looked_at": looked_at, "all": all }),
+    )
+}
+
+/// Those that most packets met, of tables that count them.
+fn busiest(control: &Control, asked: &Asked) -> Result<Value> {
+    control.table(&asked.table)?;
+    let shown = EntriesShown::Most(asked.limit as usize);
+    let all = control.entry_counters(shown);
+    let Some(found) = all.into_iter().find(|one| one.table == asked.table) else {
+        let why = format!("table {} does not count: it has no `counters: true`", asked.table);
+        return Err(ControlError::FailedPrecondition(why));
+    };
+    let count = found.entries.len() as u64;
+    let all = count + found.more;
+    Ok(
+        json!({ "table": asked.table, "entries": found.entries, "next": null, "looked_at": all, "all": all }),
+    )
+}
+
+/// Whether an entry, as it is shown, has every word of a search.
+fn has_words(program: &Program, entry: &TableEntry, words: &[String], text: &mut String) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let Some(table) = program.tables.get(entry.key.table) else { return false };
+    write_text(program, table, entry, text);
+    words.iter().all(|word| text.contains(word.as_str()))
+}
+
+/// `key=value key=value action(arguments)`, in lower case.
+fn write_text(program: &Program, table: &Table, entry: &TableEntry, text: &mut String) {
+    text.clear();
+    for (key, one) in table.keys.iter().zip(&entry.key.matches) {
+        if let Some(value) = match_text(key, one) {
+            text.push_str(&key.name);
+            text.push('=');
+            text.push_str(&value);
+            text.push(' ');
+        }
+    }
+    text.push_str(&match &entry.target {
+        Target::Action(call) => show::call(program, call),
+        Target::Member(member) => format!("member({member})"),
+        Target::Group(group) => format!("group({group})"),
+    });
+    text.make_ascii_lowercase();
+}
