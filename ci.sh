@@ -7,7 +7,14 @@
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/dist/wireyard, built with a profile of itself, and the laboratory's bench built alike
-#   ./ci.sh package  target/package/wireyard_*.deb: binary, manual, unit (installs cargo-deb: some minutes)
+#   ./ci.sh package  target/package/wireyard_*.deb: binary, manual, completion, unit, example
+#   ./ci.sh container  target/container/wireyard.tar: an image with nothing but the binary and its libraries (podman or buildah)
+#   ./ci.sh reproducible  two builds for packages, in two folders, and whether their bytes are the same
+#   ./ci.sh soak [SECONDS] [SEED]  two live switches and everything that may happen to them, for 600 seconds or as long as it is told
+#   ./ci.sh fuzz TARGET [SECONDS]  a target of tests/fuzz under libFuzzer (nightly toolchain; installs cargo-fuzz)
+#   ./ci.sh site     target/site/index.html: the pages as a book with search (installs mdbook: some minutes)
+#   ./ci.sh numbers [PART...]  target/numbers.md: the figures of programs/performance.md, measured on this machine (an hour)
+#   ./ci.sh sbom     target/sbom.json: the crates of the binary, with versions, licences and sums (CycloneDX)
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
@@ -20,6 +27,8 @@ export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 lint() {
   cargo fmt --all --check
   cargo clippy --workspace --all-targets --locked -- -D warnings
+  # The small switch, without the laboratory.
+  cargo clippy -p wireyard-switch --no-default-features --locked -- -D warnings
   RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 }
 
@@ -27,7 +36,7 @@ test_() { cargo test --workspace --locked; }
 
 tools() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet tcpdump tshark python3-scapy python3-venv qemu-system-x86 chromium util-linux procps debian-archive-keyring valgrind)
+  local packages=(iproute2 openssl iputils-ping traceroute frr ethtool mininet podman crun tcpdump tshark python3-scapy python3-venv qemu-system-x86 chromium util-linux procps debian-archive-keyring valgrind)
   if ! dpkg -s "${packages[@]}" > /dev/null 2>&1; then
     apt-get update -qq
     # Nothing that is installed is started.
@@ -82,12 +91,75 @@ guided() {
   cargo bench -p wireyard-switch --bench lab --locked
 }
 
-package() {
-  command -v cargo-deb > /dev/null || cargo install --quiet --locked cargo-deb
-  cargo build --profile dist -p wireyard-switch --locked
-  target/dist/wireyard man -o target/package/man
-  cargo deb -p wireyard-switch --no-build --no-strip --profile dist --output target/package/
+# The binary of packages. Paths of this machine are not in it, nor its time, so that who builds it elsewhere gets the same bytes.
+dist() {
+  local folder=$1 target=$2
+  (
+    cd "$folder"
+    export CARGO_TARGET_DIR=$target
+    export RUSTFLAGS="--remap-path-prefix=$PWD=/wireyard --remap-path-prefix=$target=/target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) cargo build --profile dist -p wireyard-switch --locked
+  )
 }
+
+package() {
+  dist "$PWD" "$PWD/target/packages"
+  python3 switch/packaging/sbom.py > target/package-sbom.json
+  SBOM=target/package-sbom.json switch/packaging/deb.sh target/packages/dist/wireyard target/package
+}
+
+container() {
+  local tool
+  tool=$(command -v buildah || command -v podman) || { echo "ci.sh: neither buildah nor podman (Debian has both)" >&2; exit 2; }
+  dist "$PWD" "$PWD/target/packages"
+  mkdir -p target/container
+  switch/packaging/rootfs.sh target/packages/dist/wireyard target/container/rootfs
+  "$tool" build --isolation chroot --layers=false --format oci -t localhost/wireyard:latest -f switch/packaging/Containerfile target/container
+  rm -f target/container/wireyard.tar
+  "$tool" push localhost/wireyard:latest oci-archive:target/container/wireyard.tar:localhost/wireyard:latest
+  ls -l target/container/wireyard.tar
+}
+
+reproducible() {
+  local work
+  work=$(mktemp -d)
+  for folder in one another/place; do
+    git clone --quiet . "$work/$folder"
+    dist "$work/$folder" "$work/$folder/target"
+  done
+  cmp "$work/one/target/dist/wireyard" "$work/another/place/target/dist/wireyard"
+  sha256sum "$work/one/target/dist/wireyard" "$work/another/place/target/dist/wireyard"
+  ls -l "$work/one/target/dist/wireyard"
+  rm -rf "$work"
+}
+
+soak() {
+  [ -x target/release/wireyard ] || cargo build --release --locked
+  python3 tests/soak/soak.py --seconds "${1:-600}" --seed "${2:-1}"
+}
+
+# libFuzzer wants a compiler with its instrumentation: nightly, or this one told that it may.
+fuzz() {
+  command -v cargo-fuzz > /dev/null || cargo install --quiet --locked cargo-fuzz
+  local toolchain=()
+  rustup toolchain list 2> /dev/null | grep -q nightly && toolchain=(+nightly) || export RUSTC_BOOTSTRAP=1
+  mkdir -p "tests/fuzz/corpus/$1"
+  cargo "${toolchain[@]}" fuzz run --fuzz-dir tests/fuzz --sanitizer none "$1" -- -max_total_time="${2:-60}" -rss_limit_mb=4096
+}
+
+site() {
+  command -v mdbook > /dev/null || cargo install --quiet --locked mdbook --version 0.5.4 --no-default-features --features search
+  python3 programs/site/make.py target/site-source
+  mdbook build target/site-source --dest-dir "$PWD/target/site"
+  python3 programs/site/make.py --check target/site
+}
+
+numbers() {
+  mkdir -p target
+  tests/numbers.sh "$@" | tee target/numbers.md
+}
+
+sbom() { python3 switch/packaging/sbom.py > target/sbom.json; ls -l target/sbom.json; }
 
 count() { pipeline/benches/count.sh; }
 
@@ -111,9 +183,16 @@ case ${1:-} in
   bench) bench ;;
   guided) guided ;;
   package) package ;;
+  container) container ;;
+  reproducible) reproducible ;;
+  soak) soak "${@:2}" ;;
+  fuzz) fuzz "${@:2}" ;;
+  site) site ;;
+  numbers) numbers "${@:2}" ;;
+  sbom) sbom ;;
   count) count ;;
   miri) miri ;;
   deny) deny ;;
   all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '4,23s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

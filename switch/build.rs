@@ -35,11 +35,19 @@ fn version() {
 
 /// The commit of the checkout, where there is one and git.
 fn commit() -> Option<String> {
-    println!("cargo::rerun-if-changed=../.git/HEAD");
-    println!("cargo::rerun-if-changed=../.git/logs/HEAD");
-    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
-    Some(text.trim().to_owned())
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+        Some(text.trim().to_owned())
+    };
+    // In a worktree they lie elsewhere; a file that is not there would run this again with every build.
+    for name in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", name])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
 }
 
 /// Writes `embedded.rs`: a list of names and texts, the libraries (`headers/`) by their plain names, the rest by path.

@@ -5,6 +5,7 @@
 //! (a layer is a handful of nodes), top to bottom, and the same program gives the same picture.
 
 pub mod dot;
+mod labels;
 pub mod layout;
 mod model;
 pub mod svg;

@@ -8,12 +8,14 @@ mod check;
 mod complete;
 mod counters;
 mod decode;
+#[cfg(feature = "lab")]
 mod demo;
 mod doctor;
 mod dump;
 mod explain;
 mod graph;
 mod host;
+#[cfg(feature = "lab")]
 mod lab;
 mod load;
 mod man;
@@ -55,6 +57,7 @@ static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
 /// Runs a command line.
 pub fn run(cli: Cli) -> ExitCode {
     exit(match cli.command {
+        #[cfg(feature = "lab")]
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::explain(&args),
@@ -74,6 +77,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Decode(args) => decode::run(&args),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => lab::run(&args),
         remote => remote::run(&remote),
     })

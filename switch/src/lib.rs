@@ -77,6 +77,7 @@ pub mod confine;
 pub mod control;
 pub mod core;
 pub mod decode;
+#[cfg(feature = "lab")]
 pub mod demo;
 pub mod device;
 pub mod doctor;
@@ -84,6 +85,7 @@ pub mod folder;
 pub mod frames;
 pub mod gnmi;
 pub mod host;
+#[cfg(feature = "lab")]
 pub mod lab;
 pub mod library;
 pub mod link_type;

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use wireyard_pipeline::source::EMBEDDED;
 
 /// Name and text of every file: a library by its name (`ethernet`), the rest by its path (`l2_switch/program.yaml`).
-pub const LIBRARIES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+///
+/// A static: a constant of this size would be in the binary once for each unit of code that names it.
+pub static LIBRARIES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Where the program `wanted` is: itself if the disk has it, else the folder inside the binary of that name.
 pub fn program_path(wanted: &Path) -> PathBuf {

@@ -25,6 +25,7 @@ use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
 use crate::core::{Core, Progress};
+use crate::ports::sys::heap;
 use crate::ports::sys::schedule::shorten_slices;
 use crate::ports::{self, Opened, PortError, PortSpec};
 use workers::Shared;
@@ -146,6 +147,11 @@ const SLICE: Duration = Duration::from_micros(100);
 pub fn ask_for_short_slices() {
     // Where the system refuses, all is as it is without.
     let _ = shorten_slices(SLICE);
+}
+
+/// Has memory that was freed go back to the system: for a process that replaces programs for a year.
+pub fn give_memory_back() {
+    heap::give_back();
 }
 
 /// When a loop looks at links, spins and sleeps.

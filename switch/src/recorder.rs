@@ -213,11 +213,12 @@ impl Recorder {
         self.full.is_none()
     }
 
-    /// Leaves the rest to the thread that writes, and does not wait for it.
+    /// Leaves the rest to the thread that writes, and does not wait for it. Its buffers are freed as they come back.
     pub fn end(&mut self) {
         if self.full.is_some() {
             self.send(Vec::new());
             self.full = None;
+            (_, self.empty) = sync_channel(0);
         }
     }
 
@@ -366,6 +367,17 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    /// A switch keeps what it says of captures that were stopped, and nothing more.
+    #[test]
+    fn a_capture_that_was_ended_holds_no_buffers() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recorder = Recorder::create(&folder.path().join("one.pcapng")).unwrap();
+        recorder.record(Time::ZERO, 0, &[7; 60], 60, None);
+        recorder.end();
+        assert!(recorder.empty.try_recv().is_err(), "a buffer is kept");
+        assert_eq!(recorder.report().records, 1);
     }
 
     #[test]

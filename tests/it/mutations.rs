@@ -6,11 +6,9 @@
 
 use std::path::Path;
 
-use wireyard_switch::ports::LinkType;
-use wireyard_switch::program::{DeviceOptions, EngineKind};
-use wireyard_switch::sandbox::Sandbox;
-use wireyard_tables::time::{Span, Time};
 use wireyard_tests::differ::random::Random;
+use wireyard_tests::fuzz::devices::Pair;
+use wireyard_tests::fuzz::packets::ports;
 use wireyard_tests::{scripts, shared, skip, workspace_root};
 
 use crate::packets::bytes;
@@ -53,95 +51,21 @@ fn set(packet: &mut [u8], at: usize, value: u8) {
     }
 }
 
-/// Says which packet it was when the device panics.
-struct Witness<'a>(&'a str, u16, &'a [u8]);
-
-impl Drop for Witness<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let hex: String = self.2.iter().map(|byte| format!("{byte:02x}")).collect();
-            eprintln!("{}: packet into port {}: {hex}", self.0, self.1);
-        }
-    }
+/// A device for each engine of this program.
+fn devices(program: &Path) -> Pair {
+    let loaded = scripts::loaded(program);
+    let name = program.file_name().unwrap().to_string_lossy();
+    Pair::new(&name, &loaded, &ports(&loaded)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One device for each engine, fed the same.
-struct Pair {
-    name: String,
-    ports: Vec<u16>,
-    devices: Vec<(EngineKind, Sandbox, u32)>,
-    now: Time,
-    sent: u64,
-}
-
-impl Pair {
-    fn new(program: &Path) -> Pair {
-        let loaded = scripts::loaded(program);
-        let mut ports = scripts::ports(&loaded);
-        for extra in 1..=4 {
-            if ports.iter().all(|(number, _)| *number != extra) {
-                ports.push((extra, LinkType::Ethernet));
-            }
-        }
-        let device = |engine| {
-            let options = DeviceOptions { engine, ..DeviceOptions::small() };
-            let core = loaded.device(options).unwrap_or_else(|error| panic!("{error}"));
-            let mut sandbox = Sandbox::new(core, &ports).unwrap();
-            sandbox.core.listen_to_punts();
-            let free = sandbox.core.memory().free_chunks();
-            (engine, sandbox, free)
-        };
-        let devices = EngineKind::ALL.map(device).into();
-        let numbers = ports.iter().map(|(number, _)| *number).collect();
-        let name = program.file_name().unwrap().to_string_lossy().into_owned();
-        Pair { name, ports: numbers, devices, now: Time::ZERO, sent: 0 }
+/// A packet as it is and mutated, into every port.
+fn hammer(pair: &mut Pair, packet: &[u8], dice: &mut Random, mutations: usize) {
+    for port in pair.ports().to_vec() {
+        pair.send(port, packet);
     }
-
-    fn send(&mut self, port: u16, packet: &[u8]) {
-        let _witness = Witness(&self.name, port, packet);
-        self.now += Span::from_us(1);
-        // What the traffic manager decides is not this test's matter; half of the packets are marked.
-        let mark = self.sent % 2 == 1;
-        self.sent += 1;
-        let mut outcomes = Vec::new();
-        for (_, device, _) in &mut self.devices {
-            device.core.stand_in.mark(mark);
-            device.core.stand_in.trim((self.sent % 5 == 0).then_some(64));
-            assert!(device.send(port, packet, self.now, None), "port {port} takes a packet");
-            let punted: Vec<_> =
-                device.core.take_punted().into_iter().map(|p| (p.reason, p.bytes)).collect();
-            outcomes.push((device.received(), punted));
-        }
-        assert_eq!(outcomes[0], outcomes[1], "the engines differ");
-    }
-
-    /// The account of every device is whole, and the engines' are equal.
-    fn finish(mut self) -> u64 {
-        // Whatever a program delays has left by then.
-        self.now += Span::from_us(10_000_000);
-        let mut reports = Vec::new();
-        for (engine, device, free) in &mut self.devices {
-            device.settle(self.now, None);
-            device.received();
-            let report = device.core.report();
-            let place = format!("{} on {}", self.name, engine.name());
-            assert!(report.balanced && report.queued == 0, "{place}: {report:?}");
-            assert_eq!(device.core.memory().free_chunks(), *free, "{place}: chunks are lost");
-            reports.push(format!("{report:?}"));
-        }
-        assert_eq!(reports[0], reports[1], "{}", self.name);
-        self.sent
-    }
-
-    /// A packet as it is and mutated, into every port.
-    fn hammer(&mut self, packet: &[u8], dice: &mut Random, mutations: usize) {
-        for port in self.ports.clone() {
-            self.send(port, packet);
-        }
-        for _ in 0..mutations {
-            let port = self.ports[dice.below(self.ports.len())];
-            self.send(port, &mutate(dice, packet));
-        }
+    for _ in 0..mutations {
+        let port = pair.ports()[dice.below(pair.ports().len())];
+        pair.send(port, &mutate(dice, packet));
     }
 }
 
@@ -165,10 +89,10 @@ fn vectors() -> Vec<Vec<u8>> {
 fn broken_packets_through_every_program() {
     let mut packets = 0;
     for program in scripts::programs() {
-        let mut pair = Pair::new(&program);
+        let mut pair = devices(&program);
         let mut dice = Random::new(1);
         for packet in own_packets(&program) {
-            pair.hammer(&packet, &mut dice, MUTATIONS);
+            hammer(&mut pair, &packet, &mut dice, MUTATIONS);
         }
         packets += pair.finish();
     }
@@ -183,10 +107,10 @@ fn every_vector_broken_through_every_program() {
     }
     let mut packets = 0;
     for program in scripts::programs() {
-        let mut pair = Pair::new(&program);
+        let mut pair = devices(&program);
         let mut dice = Random::new(2);
         for packet in &vectors {
-            pair.hammer(packet, &mut dice, MUTATIONS);
+            hammer(&mut pair, packet, &mut dice, MUTATIONS);
         }
         packets += pair.finish();
     }
@@ -197,10 +121,10 @@ fn every_vector_broken_through_every_program() {
 #[test]
 fn every_header_broken_many_times() {
     let program = workspace_root().join("programs/parse_all");
-    let mut pair = Pair::new(&program);
+    let mut pair = devices(&program);
     let mut dice = Random::new(3);
     for packet in own_packets(&program) {
-        pair.hammer(&packet, &mut dice, MANY_MUTATIONS);
+        hammer(&mut pair, &packet, &mut dice, MANY_MUTATIONS);
     }
     assert!(pair.finish() > 1_000);
 }

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod browser;
 pub mod capture;
 pub mod differ;
+pub mod fuzz;
 pub mod live;
 pub mod p4client;
 pub mod scripts;
@@ -16,6 +17,8 @@ pub mod wires;
 use std::path::PathBuf;
 
 pub use skip::skip;
+// The fuzz target `endpoints` has files of the switch's own tests by their path, which say `crate::roce`.
+use wireyard_switch::roce;
 
 /// The root of the workspace.
 pub fn workspace_root() -> PathBuf {

@@ -1,5 +1,6 @@
 //! A self-contained SVG file: graphs below each other, no script, no font of our own.
 
+use super::labels;
 use super::layout::{Layout, Size, layout};
 use super::{Graph, Node, NodeKind};
 use std::fmt::Write;
@@ -9,6 +10,22 @@ const CHAR_TENTHS: i32 = 73;
 const LINE: i32 = 16;
 const PAD: i32 = 10;
 const TITLE: i32 = 30;
+
+/// Colours, for a light and a dark page.
+const STYLE: &str = "\
+.page { fill: #fff; } text { fill: #111; }
+.box { fill: #fff; stroke: #345; } .table { fill: #e6f0fa; stroke: #345; }
+.branch { fill: #fff7e0; stroke: #345; } .terminal { fill: #eee; stroke: #345; }
+.edge { fill: none; stroke: #678; } .head { fill: #678; } .title { font-weight: bold; }
+.label { fill: #234; font-size: 11px; paint-order: stroke; stroke: #fff; stroke-width: 3px; }
+@media (prefers-color-scheme: dark) {
+.page { fill: #16191d; } text { fill: #e4e6e8; }
+.box { fill: #1f242a; stroke: #9ab; } .table { fill: #1d3047; stroke: #9ab; }
+.branch { fill: #3a3118; stroke: #9ab; } .terminal { fill: #2c3137; stroke: #9ab; }
+.edge { stroke: #89a; } .head { fill: #89a; }
+.label { fill: #cde; stroke: #16191d; }
+}
+";
 
 /// All graphs in one picture, from top to bottom.
 pub fn write(graphs: &[Graph]) -> String {
@@ -20,13 +37,10 @@ pub fn write(graphs: &[Graph]) -> String {
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"ui-monospace, Menlo, monospace\" \
-         font-size=\"12\">\n<style>\n.box {{ fill: #fff; stroke: #345; }} .table {{ fill: #e6f0fa; \
-         stroke: #345; }} .branch {{ fill: #fff7e0; stroke: #345; }} .terminal {{ fill: #eee; \
-         stroke: #345; }} .edge {{ fill: none; stroke: #678; }} .label {{ fill: #234; font-size: \
-         11px; paint-order: stroke; stroke: #fff; stroke-width: 3px; }} .title {{ font-weight: \
-         bold; }}\n</style>\n<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" \
-         markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" \
-         fill=\"#678\"/></marker></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
+         font-size=\"12\">\n<style>\n{STYLE}</style>\n<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" \
+         refX=\"8\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path \
+         d=\"M0 0L8 4L0 8z\" class=\"head\"/></marker></defs>\n<rect class=\"page\" width=\"100%\" \
+         height=\"100%\"/>"
     );
     let mut top = 0;
     for (graph, laid) in graphs.iter().zip(&laid) {
@@ -57,16 +71,30 @@ fn size(node: &Node) -> Size {
 }
 
 fn draw(graph: &Graph, laid: &Layout, out: &mut String) {
-    for (edge, points) in graph.edges.iter().zip(&laid.edges) {
-        draw_edge(points, &edge.label, out);
+    let labels: Vec<String> = graph.edges.iter().map(|edge| short(&edge.label, 40)).collect();
+    let area = |(node, &(x, y)): (&Node, &(i32, i32))| {
+        let Size { width, height } = size(node);
+        [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+    };
+    let nodes: Vec<_> = graph.nodes.iter().zip(&laid.nodes).map(area).collect();
+    for points in &laid.edges {
+        draw_edge(points, out);
     }
     for (node, &(x, y)) in graph.nodes.iter().zip(&laid.nodes) {
         draw_node(node, x, y, out);
     }
+    for (place, label) in labels::places(laid, &nodes, &labels).into_iter().zip(&labels) {
+        let Some((x, y)) = place else { continue };
+        let _ = writeln!(
+            out,
+            "<text class=\"label\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+            xml(label)
+        );
+    }
 }
 
-fn draw_edge(points: &[(i32, i32)], label: &str, out: &mut String) {
-    let [first, .., last] = points else { return };
+fn draw_edge(points: &[(i32, i32)], out: &mut String) {
+    let [first, .., _] = points else { return };
     let mut path = format!("M{} {}", first.0, first.1);
     for pair in points.windows(2) {
         let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
@@ -74,18 +102,6 @@ fn draw_edge(points: &[(i32, i32)], label: &str, out: &mut String) {
         let _ = write!(path, "C{x0} {middle} {x1} {middle} {x1} {y1}");
     }
     let _ = writeln!(out, "<path class=\"edge\" d=\"{path}\" marker-end=\"url(#arrow)\"/>");
-    if label.is_empty() {
-        return;
-    }
-    // Near the target: labels of the cases of one select are apart there.
-    let before = points[points.len() - 2];
-    let (x, y) = ((before.0 + 3 * last.0) / 4, (before.1 + 3 * last.1) / 4);
-    let _ = writeln!(
-        out,
-        "<text class=\"label\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-        y - 2,
-        xml(&short(label, 40))
-    );
 }
 
 fn draw_node(node: &Node, x: i32, y: i32, out: &mut String) {

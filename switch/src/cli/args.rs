@@ -1,5 +1,6 @@
 //! The command line: what can be asked, with an example for each command.
 
+#[cfg(feature = "lab")]
 mod lab;
 mod packets;
 mod program;
@@ -11,6 +12,7 @@ mod watch;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+#[cfg(feature = "lab")]
 pub use lab::{CompareArgs, LabArgs, LabCommand, MergeArgs, SweepArgs, TuneArgs};
 pub use packets::*;
 pub use program::*;
@@ -55,6 +57,7 @@ Commands are JSON objects, one a line, on standard input; each has one answer, a
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what it does: a DCQCN incast on real interfaces, measured and judged.
+    #[cfg(feature = "lab")]
     #[command(
         after_help = "Example: wireyard demo\n\nNeeds Linux with user namespaces, or root. Makes a \
         network namespace of its own with veth cables, which end with it; nothing of your network is \
@@ -229,6 +232,7 @@ pub enum Command {
         (programs/headers). A comparison is false where the header of a field is not there.")]
     Decode(DecodeArgs),
     /// Run a scenario of the laboratory: hosts, switches, congestion control, in virtual time or live.
+    #[cfg(feature = "lab")]
     #[command(
         after_help = "Examples:\n  wireyard lab programs/lab/incast.yaml -o out\n  wireyard lab \
         programs/lab/fixed_point_40g.yaml --seeds 8 --jobs 2\n  wireyard lab programs/lab/live.yaml --live --compare\n\nThe same build, seed and scenario give the same \
@@ -314,6 +318,7 @@ pub enum EngineChoice {
 }
 
 /// `demo`.
+#[cfg(feature = "lab")]
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// How long it takes, in seconds.

@@ -41,11 +41,13 @@ pub(super) fn schema(args: &SchemaArgs) -> Status {
     print_json(&match args.kind {
         SchemaKind::Program => schema::program(),
         SchemaKind::Entries => schema::entries(),
+        #[cfg(feature = "lab")]
         SchemaKind::Scenario => {
             schema::root(&crate::lab::scenario::SCENARIO, "Wireyard lab scenario")
         }
         SchemaKind::RateControl => schema::root(&RATE_CONTROL, "Wireyard rate control"),
         SchemaKind::Switch => schema::root(&crate::config::SWITCH, "Wireyard switch configuration"),
+        #[cfg(feature = "lab")]
         SchemaKind::Study => schema::root(&crate::lab::study::read::STUDY, "Wireyard lab study"),
     });
     Status::Success

@@ -35,6 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Status {
 
 fn start(args: &RunArgs) -> Result<Status, String> {
     args.check_addresses()?;
+    live::give_memory_back();
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(mut loaded) = first(args, &place)? else { return Ok(Status::Wrong) };
     if let Some(config) = &mut loaded.config {
@@ -48,7 +49,8 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         Some(file) => file.ports().to_vec(),
         None => port_specs(args, loaded.config.as_ref())?,
     };
-    if specs.is_empty() {
+    // With a file ports may come later, as they do in a container.
+    if specs.is_empty() && file.is_none() {
         return Err("no ports: give --port 1=veth0 --port 2=veth1, --ports FILE, or `ports:` in switch.yaml".into());
     }
     if file.is_none() {
@@ -102,7 +104,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     say(&format!(
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
-        names.join(" "),
+        if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") },
         args.engine.engine.kind().name(),
         socket
             .as_ref()

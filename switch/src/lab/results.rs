@@ -17,6 +17,8 @@ mod theory;
 mod topology;
 mod utilisation;
 
+use wireyard_pipeline::source::EMBEDDED;
+
 use super::engine::{Lab, Outcome};
 use super::sampler::QueueKey;
 use super::scenario::Scenario;
@@ -137,7 +139,16 @@ pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> 
 fn facts(report: &mut Report, lab: &Lab, about: &About) {
     let scenario = lab.scenario();
     let fabric = &scenario.fabric;
-    report.fact("scenario", scenario.path.display().to_string());
+    let (name, place) = match scenario.path.strip_prefix(EMBEDDED) {
+        Ok(inside) => {
+            let name = inside.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let place = format!("{name}, inside wireyard");
+            (name, place)
+        }
+        Err(_) => (scenario.path.display().to_string(), scenario.path.display().to_string()),
+    };
+    report.fact("scenario", place);
+    report.fact("command", format!("wireyard lab {name} --seed {}", lab.seed));
     report.fact("seed", lab.seed.to_string());
     report.fact("build", about.version.clone());
     report.fact("engine", about.engine.clone());

@@ -9,6 +9,7 @@ pub mod bpf;
 mod btf;
 pub mod claim;
 pub mod event_fd;
+pub mod heap;
 pub mod interface;
 pub mod netns;
 pub mod packet;

@@ -137,7 +137,11 @@ pub fn case(seed: u64) -> Case {
 
 /// Makes the case of a seed with so many packets. The program does not depend on their number.
 pub fn case_of(seed: u64, packets: Option<usize>) -> Case {
-    let mut random = Random::new(seed);
+    case_by(Random::new(seed), packets)
+}
+
+/// Makes the case of these decisions.
+pub fn case_by(mut random: Random, packets: Option<usize>) -> Case {
     let simple = random.chance(40);
     let mut generator = Gen {
         random,

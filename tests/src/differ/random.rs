@@ -1,21 +1,33 @@
-//! Decisions from a seed.
+//! Decisions from a seed, or from bytes.
 
 use wireyard_switch::tm::random::{GAMMA, mix};
 
-/// A source of decisions: splitmix64, so that a seed means the same everywhere.
+/// A source of decisions: splitmix64, so that a seed means the same everywhere. Behind bytes, if it has some: so a fuzzer that changes
+/// a byte changes a decision.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
+    bytes: std::vec::IntoIter<u8>,
 }
 
 impl Random {
     /// The decisions of a seed.
     pub fn new(seed: u64) -> Random {
-        Random { state: seed ^ GAMMA }
+        Random { state: seed ^ GAMMA, bytes: Vec::new().into_iter() }
+    }
+
+    /// The decisions of these bytes, one each; behind them those of a seed that they make.
+    pub fn of(bytes: &[u8]) -> Random {
+        let seed = bytes.iter().fold(0u64, |sum, byte| mix(sum ^ u64::from(*byte)));
+        Random { bytes: Vec::from(bytes).into_iter(), ..Random::new(seed) }
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
+        if let Some(byte) = self.bytes.next() {
+            // As it is, so that near bytes are near decisions.
+            return u64::from(byte);
+        }
         self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }

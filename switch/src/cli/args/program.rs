@@ -74,10 +74,12 @@ pub enum SchemaKind {
     /// A rate control.
     RateControl,
     /// A scenario of the laboratory.
+    #[cfg(feature = "lab")]
     Scenario,
     /// switch.yaml.
     Switch,
     /// Studies of the laboratory.
+    #[cfg(feature = "lab")]
     Study,
 }
 

@@ -32,6 +32,9 @@ pub(super) fn fill(report: &mut Report, live: &Live, left_out: &[Expect]) {
 
 fn facts(report: &mut Report, live: &Live) {
     let real = Unit::Seconds.show(live.stalls.real.as_secs_f64());
+    if let Some((_, command)) = report.facts.iter_mut().find(|(name, _)| name == "command") {
+        *command += &format!(" --live --dilate {}", live.dilation);
+    }
     report.fact(
         "live",
         format!(

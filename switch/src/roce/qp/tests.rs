@@ -3,5 +3,6 @@ mod channel;
 mod naks;
 mod random;
 mod reliable;
+mod requests;
 mod selective;
 mod unreliable;

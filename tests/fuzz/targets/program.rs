@@ -1,0 +1,4 @@
+//! Target `program` of libFuzzer: what it does is in `wireyard_tests::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wireyard_tests::fuzz::run("program", data));

@@ -1,0 +1,4 @@
+//! Target `tables` of libFuzzer: what it does is in `wireyard_tests::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wireyard_tests::fuzz::run("tables", data));

@@ -1,0 +1,226 @@
+//! Target `control`: requests of P4Runtime with random bytes in them; what is refused has changed nothing.
+//!
+//! In this process, without a network: messages are decoded as gRPC does and go to the service's own functions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use prost::Message as _;
+use wireyard_pipeline::source::{Loader, parse_program};
+use wireyard_switch::control::Mode;
+use wireyard_switch::library::LIBRARIES;
+use wireyard_switch::p4runtime::device::Device;
+use wireyard_switch::p4runtime::persist::Begun;
+use wireyard_switch::p4runtime::proto::p4::v1 as p4;
+use wireyard_switch::p4runtime::{read, write};
+use wireyard_switch::program::{DeviceOptions, without_entries};
+use wireyard_tables::time::Time;
+
+use crate::differ::random::Random;
+use p4::entity::Entity;
+use p4::packet_replication_engine_entry::Type as Replication;
+use p4::table_action::Type as Does;
+
+/// Requests of an input.
+const REQUESTS: usize = 40;
+
+/// How requests ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ended {
+    /// They were done.
+    pub done: usize,
+    /// They were refused, and changed nothing.
+    pub refused: usize,
+}
+
+fn bytes(random: &mut Random) -> Vec<u8> {
+    (0..random.below(20).min(2) + random.below(20) / 16).map(|_| random.bits() as u8).collect()
+}
+
+/// An entity that could be right, with ids of the program.
+fn entity(device: &Device, random: &mut Random) -> Entity {
+    let ids = device.pipeline().schema.ids.clone();
+    let mut pick = |ids: &[u32]| ids[random.below(ids.len())];
+    let (table, action) = (pick(&ids.tables), pick(&ids.actions));
+    let profile = ids.profiles.iter().copied().find(|id| *id != 0).unwrap_or(0);
+    let param = |value| p4::action::Param { param_id: 1, value };
+    let params = if random.below(2) == 0 { vec![param(bytes(random))] } else { vec![] };
+    let action = p4::Action { action_id: action, params };
+    let exact = |value| p4::FieldMatch {
+        field_id: 1,
+        field_match_type: Some(p4::field_match::FieldMatchType::Exact(p4::field_match::Exact {
+            value,
+        })),
+    };
+    let matches = if random.below(4) == 0 { vec![] } else { vec![exact(bytes(random))] };
+    let number = random.below(6) as u32;
+    let index = Some(p4::Index { index: random.below(10) as i64 });
+    let entry = |does| p4::TableEntry {
+        table_id: table,
+        r#match: matches.clone(),
+        action: Some(p4::TableAction { r#type: Some(does) }),
+        priority: number as i32,
+        ..Default::default()
+    };
+    match random.below(14) {
+        0..=3 => Entity::TableEntry(entry(Does::Action(action))),
+        4 => Entity::TableEntry(entry(Does::ActionProfileGroupId(number))),
+        5 => Entity::TableEntry(entry(Does::ActionProfileActionSet(p4::ActionProfileActionSet {
+            action_profile_actions: vec![p4::ActionProfileAction {
+                action: Some(action),
+                weight: number as i32,
+                watch_kind: None,
+            }],
+            ..Default::default()
+        }))),
+        6 => Entity::ActionProfileMember(p4::ActionProfileMember {
+            action_profile_id: profile,
+            member_id: number,
+            action: Some(action),
+        }),
+        7 => Entity::ActionProfileGroup(p4::ActionProfileGroup {
+            action_profile_id: profile,
+            group_id: number,
+            members: vec![p4::action_profile_group::Member {
+                member_id: number,
+                weight: 1,
+                watch_kind: None,
+            }],
+            max_size: 0,
+        }),
+        8 => Entity::CounterEntry(p4::CounterEntry {
+            counter_id: ids.counters[0],
+            index,
+            data: Some(p4::CounterData { byte_count: 1, packet_count: number.into() }),
+        }),
+        9 => Entity::MeterEntry(p4::MeterEntry {
+            meter_id: ids.meters[0],
+            index,
+            config: Some(p4::MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 }),
+            counter_data: None,
+        }),
+        10 => Entity::RegisterEntry(p4::RegisterEntry {
+            register_id: ids.registers[0],
+            index,
+            data: Some(p4::P4Data { data: Some(p4::p4_data::Data::Bitstring(bytes(random))) }),
+        }),
+        11 => Entity::DigestEntry(p4::DigestEntry {
+            digest_id: ids.digests[0],
+            config: Some(p4::digest_entry::Config::default()),
+        }),
+        12 => Entity::ValueSetEntry(p4::ValueSetEntry {
+            value_set_id: ids.value_sets[0],
+            members: vec![p4::ValueSetMember { r#match: vec![exact(bytes(random))] }],
+        }),
+        _ => {
+            let group = p4::MulticastGroupEntry {
+                multicast_group_id: number,
+                replicas: vec![p4::Replica {
+                    port_kind: Some(p4::replica::PortKind::Port(bytes(random))),
+                    instance: number,
+                    backup_replicas: vec![],
+                }],
+                metadata: vec![],
+            };
+            Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+                r#type: Some(Replication::MulticastGroupEntry(group)),
+            })
+        }
+    }
+}
+
+/// A request, with random bytes in it half of the time; `None` where it is no message any more.
+fn request(device: &Device, random: &mut Random) -> Option<p4::WriteRequest> {
+    let updates = (0..=random.below(8) / 6).map(|_| p4::Update {
+        r#type: 1 + random.below(3) as i32,
+        entity: Some(p4::Entity { entity: Some(entity(device, random)) }),
+    });
+    let request = p4::WriteRequest { updates: updates.collect(), ..Default::default() };
+    if random.below(2) == 0 {
+        return Some(request);
+    }
+    let mut bytes = request.encode_to_vec();
+    for _ in 0..=random.below(3) {
+        let at = random.below(bytes.len());
+        match random.below(3) {
+            0 => bytes[at] = random.bits() as u8,
+            1 => bytes.insert(at, random.bits() as u8),
+            _ => drop(bytes.remove(at)),
+        }
+    }
+    p4::WriteRequest::decode(bytes.as_slice()).ok()
+}
+
+/// Everything that can be read, as bytes.
+fn snapshot(device: &Device) -> Vec<u8> {
+    let replication = p4::PacketReplicationEngineEntry::default();
+    let everything = [
+        Entity::TableEntry(p4::TableEntry::default()),
+        Entity::TableEntry(p4::TableEntry { is_default_action: true, ..Default::default() }),
+        Entity::ActionProfileMember(p4::ActionProfileMember::default()),
+        Entity::ActionProfileGroup(p4::ActionProfileGroup::default()),
+        Entity::CounterEntry(p4::CounterEntry::default()),
+        Entity::MeterEntry(p4::MeterEntry::default()),
+        Entity::RegisterEntry(p4::RegisterEntry::default()),
+        Entity::ValueSetEntry(p4::ValueSetEntry::default()),
+        Entity::PacketReplicationEngineEntry(replication),
+        Entity::DigestEntry(p4::DigestEntry::default()),
+    ];
+    let wanted: Vec<p4::Entity> =
+        everything.into_iter().map(|entity| p4::Entity { entity: Some(entity) }).collect();
+    let pipeline = device.pipeline();
+    let answers = read::read(device, &pipeline.schema, &wanted).expect("everything can be read");
+    answers.iter().flat_map(|answer| answer.encode_to_vec()).collect()
+}
+
+/// Does an input: its bytes are the first decisions.
+///
+/// # Panics
+/// A request that was refused changed something.
+pub fn run(data: &[u8]) {
+    requests(Random::of(data), REQUESTS);
+}
+
+/// Writes so many requests to a device.
+///
+/// # Panics
+/// A request that was refused changed something.
+pub fn requests(mut random: Random, count: usize) -> Ended {
+    let path = crate::workspace_root().join("tests/data/p4runtime/program.yaml");
+    let parsed = parse_program(&path, &Loader::new(Vec::new(), LIBRARIES));
+    let parsed = parsed.unwrap_or_else(|why| panic!("{why}"));
+    let loaded = without_entries(parsed.clone()).unwrap_or_else(|why| panic!("{why}"));
+    let mut core = loaded.device(DeviceOptions::small()).unwrap_or_else(|why| panic!("{why}"));
+    let control = core.control().expect("a control handle").clone();
+    let device = Device::new(1, control, &parsed, Begun::default());
+    // Registers are the worker's: it is polled beside.
+    let ends = Arc::new(AtomicBool::new(false));
+    let (stop, started) = (Arc::clone(&ends), Instant::now());
+    let worker = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            core.poll(Time::from_ns(started.elapsed().as_nanos() as u64), None);
+            std::thread::yield_now();
+        }
+    });
+    let mut ended = Ended::default();
+    let mut before = snapshot(&device);
+    for number in 0..count {
+        let Some(request) = request(&device, &mut random) else { continue };
+        let schema = device.pipeline().schema;
+        match write::write(&device, &schema, &request.updates, Mode::Atomic).1 {
+            Ok(()) => {
+                ended.done += 1;
+                before = snapshot(&device);
+            }
+            Err(results) => {
+                ended.refused += 1;
+                assert!(results.iter().all(Result::is_err), "request {number}: {request:?}");
+                assert!(before == snapshot(&device), "request {number} changed: {request:?}");
+            }
+        }
+    }
+    ends.store(true, Ordering::Relaxed);
+    worker.join().expect("the worker lives");
+    ended
+}
