@@ -20,6 +20,8 @@ pub fn run(data: &[u8]) {
         loss_percent: u64::from(decisions.byte() % 30),
         copy_percent: u64::from(decisions.byte() % 60),
         jitter_us: u64::from(decisions.byte() % 16),
+        // Switches trim for selective retransmission alone.
+        trim_percent: 0,
     };
     // Near the wrap, half of the time.
     let near = u32::from(decisions.byte());
