@@ -4,6 +4,7 @@
 #   ./ci.sh lint     formatting, clippy with warnings as errors, docs
 #   ./ci.sh test     the README's test command; needs only Rust, skips loudly what needs more
 #   ./ci.sh tools    install what the tests with root and tools need (Debian)
+#   ./ci.sh models   small concurrent parts in every order of their steps (loom)
 #   ./ci.sh root     every test, none may skip: needs root and the tools
 #   ./ci.sh bench    all benches in a short form; where there is a rival, the ratio to it in the same run
 #   ./ci.sh guided   target/guided/dist/wireyard, built with a profile of itself, and the laboratory's bench built alike
@@ -18,7 +19,7 @@
 #   ./ci.sh count    instructions per packet of the compiled programs and of the laboratory, against their limits (valgrind)
 #   ./ci.sh miri     unit tests of tables under Miri (needs a nightly toolchain with it: rustup toolchain install nightly --component miri)
 #   ./ci.sh deny     licences, advisories and sources of all dependencies (installs cargo-deny: some minutes; needs the advisory database)
-#   ./ci.sh all      lint, tools, root (the test command once, with nothing skipped), count
+#   ./ci.sh all      lint, tools, models, root (the test command once, with nothing skipped), count
 set -euo pipefail
 cd "$(dirname "$0")"
 # One seed for all property tests: a run that fails can be run again. Fuzzing by hand sets another.
@@ -163,6 +164,9 @@ sbom() { python3 switch/packaging/sbom.py > target/sbom.json; ls -l target/sbom.
 
 count() { pipeline/benches/count.sh; }
 
+# A workspace of its own, with a lock of its own.
+models() { cargo test --manifest-path tests/models/Cargo.toml --locked; }
+
 # Not in `all`: it needs another toolchain. Threads of readers and writers run as they are, on an interpreter that sees data races.
 miri() {
   MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=${PROPTEST_CASES:-3} PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
@@ -179,6 +183,7 @@ case ${1:-} in
   lint) lint ;;
   test) test_ ;;
   tools) tools ;;
+  models) models ;;
   root) root ;;
   bench) bench ;;
   guided) guided ;;
@@ -193,6 +198,6 @@ case ${1:-} in
   count) count ;;
   miri) miri ;;
   deny) deny ;;
-  all) lint; tools; root; WIREYARD_SKIP=never count ;;
-  *) sed -n '4,23s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  all) lint; tools; models; root; WIREYARD_SKIP=never count ;;
+  *) sed -n '4,24s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -30,6 +30,11 @@ mod region;
 #[cfg(test)]
 mod tests;
 
+/// What the depot is made of: `tests/models` gives it others.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
+
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Range;

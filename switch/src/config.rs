@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use wireyard_pipeline::diag::{Diagnostics, Files, codes};
-use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_pipeline::source::decode::Decoder;
 use wireyard_pipeline::source::node::{Key, Map, Node, NodeKind};
 use wireyard_pipeline::source::shape::{MapShape, Shape, key};
 use wireyard_pipeline::source::{Loader, read_yaml};
 use wireyard_tables::time::Span;
 
+pub(crate) use crate::ports::spec::{PORT_MAX, is_port};
 use crate::ports::{LinkType, PortSpec};
 use generators::GeneratorSection;
 use linux::LinuxSection;
@@ -141,6 +141,11 @@ impl SwitchConfig {
         }
     }
 
+    /// What it says of the link of a port.
+    pub fn link_of(&self, number: u16) -> Option<LinkType> {
+        self.ports.get(&number)?.link
+    }
+
     /// The ports that `run` has when the command line names none; `None` where it has to.
     pub fn own_ports(&self) -> Option<Vec<u16>> {
         let own = self.ports.iter().filter(|(_, port)| port.interface.is_some());
@@ -213,14 +218,6 @@ pub(crate) fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Strin
 /// Reads a `qos:` section of another file; what is wrong goes to the diagnostics.
 pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig> {
     node::read(node, found)
-}
-
-/// The largest number that a port may have; those from the control plane's on mean other things.
-pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
-
-/// True for a number that a port may have.
-pub(crate) fn is_port(number: u16) -> bool {
-    number <= PORT_MAX
 }
 
 /// `of_queues` gets what each port says about its queues.

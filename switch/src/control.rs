@@ -104,21 +104,20 @@ use wireyard_pipeline::ir::{ActionCall, Program};
 use wireyard_tables::follow::{Contents, Follower};
 use wireyard_tables::time::Time;
 
-pub(crate) use command::{BETWEEN_BURSTS, WorkerLink};
-pub use device::PortPlace;
 pub use entity::{Entity, EntryKey, Mode, Query, TableEntry, Target, Update};
 pub use error::{ControlError, WriteError};
 pub use journal::{Change, Changes, Journal, Kept as KeptUnits, Record, Ticket, Unit};
-pub(crate) use plan::idle_entry;
 pub(crate) use ports::{NewPort, PortSource};
 pub use query::EntriesPart;
 pub use queues::{QueueSettings, Wait};
-pub(crate) use stream::Subscriber;
-pub use stream::{DeviceEvent, IdleNotice, Interest, Notice, Said, Stream};
+pub use stream::Stream;
 pub use swap::{Fate, Keep, ObjectFate, Swap};
 pub use trace::{LiveTrace, TraceWish};
 
 use crate::core::Core;
+pub use crate::core::PortPlace;
+pub use crate::core::said::{DeviceEvent, IdleNotice, Interest, Notice, Said};
+use crate::core::worker_link::{self, WorkerLink};
 use crate::replicate::SharedReplication;
 use command::WorkerEnd;
 
@@ -175,6 +174,13 @@ fn find<I: Id, T>(
     })
 }
 
+impl Core {
+    /// The handle on this device, which other threads may hold; `None` for a device that was made without one ([`Core::new`]).
+    pub fn control(&self) -> Option<&Control> {
+        self.control_handle()?.downcast_ref()
+    }
+}
+
 impl Control {
     /// A handle on the device of these workers, and the part of each worker.
     pub(crate) fn new(
@@ -182,12 +188,13 @@ impl Control {
         replication: SharedReplication,
         workers: usize,
     ) -> (Control, Vec<WorkerLink>) {
-        let (ends, rings): (Vec<_>, Vec<_>) = (0..workers).map(|_| command::ring()).unzip();
+        let (ends, rings): (Vec<_>, Vec<_>) = (0..workers).map(|_| worker_link::ring()).unzip();
         let (loader, replicating) = (RwLock::new(loader), Mutex::default());
         let journal = OnceLock::new();
+        let ends = ends.into_iter().map(WorkerEnd).collect();
         let shared = Arc::new(Shared { loader, replication, replicating, workers: ends, journal });
         let control = Control { shared };
-        let link = |(me, ring)| WorkerLink::new(control.clone(), me, ring);
+        let link = |(me, ring)| WorkerLink::new(Box::new(control.clone()), me, ring);
         let links = rings.into_iter().enumerate().map(link).collect();
         (control, links)
     }

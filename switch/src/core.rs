@@ -34,11 +34,20 @@ mod program_report;
 mod queues;
 mod receive;
 mod record;
+pub(crate) mod said;
 mod sampler;
 mod served;
+pub(crate) mod signal;
 mod slot;
 mod statistics;
 mod trim;
+pub(crate) mod worker_link;
+
+/// What `signal` is made of: `tests/models` gives it others.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
+    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +58,6 @@ use wireyard_pipeline::packet::PacketMemory;
 use wireyard_pipeline::trace::TraceSink;
 use wireyard_tables::time::Time;
 
-use crate::control::WorkerLink;
 use crate::device::DeviceState;
 use crate::frames::Frames;
 use crate::replicate::ReplicationReader;
@@ -57,6 +65,7 @@ use crate::tm::Due;
 
 pub use bounds::PASSES_MAX;
 use bounds::{BURSTS_AGAIN, Copies};
+pub use control::PortPlace;
 use dispatch::Pass;
 use egress::Egress;
 pub use entry_counters::{EntriesShown, EntryReport, TableEntries};
@@ -82,6 +91,7 @@ pub use sampler::Samples;
 pub use slot::{PortReport, PortState};
 pub use statistics::Statistics;
 pub use trim::StandIn;
+use worker_link::WorkerLink;
 
 /// The same sink for a shorter time.
 fn reborrow<'a>(trace: &'a mut Option<&mut dyn TraceSink>) -> Option<&'a mut dyn TraceSink> {

@@ -27,7 +27,7 @@ use wireyard_tables::time::{Span, Time};
 use crate::core::{Core, Progress};
 use crate::ports::sys::heap;
 use crate::ports::sys::schedule::shorten_slices;
-use crate::ports::{self, Opened, PortError, PortSpec};
+use crate::ports::{self, PortError, PortSpec};
 use workers::Shared;
 pub use workers::Workers;
 
@@ -118,25 +118,7 @@ impl Signals {
 /// The port or its capture file cannot be opened, or the number is taken.
 pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, String> {
     let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
-    attach_opened(core, number, spec, opened)
-}
-
-/// Begins the capture file of a port that the device has, if its specification names one.
-fn record(core: &mut Core, number: u16, spec: &PortSpec) -> Result<(), String> {
-    let Some(file) = &spec.capture else { return Ok(()) };
-    core.record(number, file).map_err(|why| format!("port {number}: capture {why}"))
-}
-
-pub(crate) fn attach_opened(
-    core: &mut Core,
-    number: u16,
-    spec: &PortSpec,
-    opened: Opened,
-) -> Result<Vec<String>, String> {
-    // Further queues are for other workers ([`crate::control`]).
-    core.add_port(number, opened.port)?;
-    record(core, number, spec)?;
-    Ok(opened.notices)
+    core.add_opened(number, spec, opened)
 }
 
 /// Slices of the processor that a switch with a lossless class asks for. With the usual ones of milliseconds it may not be run for tens of them on a busy

@@ -1,5 +1,7 @@
 //! A program on disk: the program file, its entries and its switch configuration, read together.
 
+mod swap;
+
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use crate::config::SwitchConfig;
 use crate::config::qos::{Part, Problem, Qos};
 use crate::config::room::{Holders, Room};
 use crate::control::Control;
-use crate::core::{Core, Mesh};
+use crate::core::{Core, Generator, Mesh};
 use crate::device::{self, notify::Notifier};
 use crate::library::{self, LIBRARIES, program_path};
 use crate::linux_words;
@@ -420,7 +422,7 @@ impl Loaded {
         config.check_generators(numbers)?;
         for section in &config.generators {
             if part.is_none_or(|part| (part.owns)(section.port)) {
-                core.add_generator(section.generator());
+                core.add_generator(Generator::from(section));
             }
         }
         Ok(())

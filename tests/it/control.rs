@@ -113,8 +113,8 @@ fn a_device_is_heard_from_all_workers() {
                 packets += 1;
             }
             Said::Idle(notice) => {
-                assert_eq!(notice.entry.key.matches, [Match::Exact(99)]);
-                assert!(!notice.removed);
+                assert_eq!(notice.entry().key.matches, [Match::Exact(99)]);
+                assert!(!notice.idle.removed);
                 idle += 1;
             }
             other => panic!("{other:?}"),

@@ -85,7 +85,14 @@ fn tshark_decodes_every_trimmed_frame() {
     lab(&[&path, "-o", &results.display().to_string()]).expect(0, &[]);
     let mut trimmed = 0;
     for file in capture::files(&results, &["pcapng"]) {
-        let columns = ["frame.len", "ip.len", "udp.length", "infiniband.bth.opcode", "infiniband.bth.psn", "_ws.malformed"];
+        let columns = [
+            "frame.len",
+            "ip.len",
+            "udp.length",
+            "infiniband.bth.opcode",
+            "infiniband.bth.psn",
+            "_ws.malformed",
+        ];
         for row in tshark(&file, "ip.dsfield.dscp == 48", &columns) {
             assert_eq!(row[..4], ["64", "50", "30", "10"], "{row:?}");
             assert!(!row[4].is_empty() && row[5].is_empty(), "{row:?}");
@@ -107,8 +114,14 @@ fn tshark_decodes_every_trimmed_frame() {
 fn a_sprayed_flow_takes_all_ways() {
     let text = |spray: &str| {
         incast(TRIM, &format!("{SELECTIVE}, {spray}"))
-            .replace("{ incast: { senders: 8 } }", "{ leaf_spine: { leaves: 2, spines: 4, hosts: 4, uplink: { rate: 25 Gbit/s } } }")
-            .replace("{ from: senders, to: sink, size: 300 KB }", "{ pattern: pairs, from: [h1, h2, h3, h4], to: [h5, h6, h7, h8], size: 1 MB }")
+            .replace(
+                "{ incast: { senders: 8 } }",
+                "{ leaf_spine: { leaves: 2, spines: 4, hosts: 4, uplink: { rate: 25 Gbit/s } } }",
+            )
+            .replace(
+                "{ from: senders, to: sink, size: 300 KB }",
+                "{ pattern: pairs, from: [h1, h2, h3, h4], to: [h5, h6, h7, h8], size: 1 MB }",
+            )
     };
     let (one, all) = (report(&text("spray: 1")), report(&text("spray: 16384")));
     // Four flows, four ways: by hash some meet, and take as long as two.

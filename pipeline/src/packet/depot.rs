@@ -1,9 +1,10 @@
 //! Free chunks that no worker holds: a lock-free stack of chains.
 //!
 //! Workers give and take whole chains (a batch of chunks), so one compare-and-swap is paid per batch
-//! and none per packet. The head carries a generation number against the ABA problem.
+//! and none per packet. The head carries a generation number against the ABA problem. `tests/models` runs this file through every
+//! order of two workers' steps.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The most chunks in a chain.
 pub(super) const BATCH_MAX: u32 = 64;

@@ -189,7 +189,8 @@ fn port_specs(
         true => configured.collect(),
         false => args.ports.clone(),
     };
-    PortSpec::list(&texts, config, args.capture.as_deref())
+    let link_of = |port| config.and_then(|config| config.link_of(port));
+    PortSpec::list(&texts, link_of, args.capture.as_deref())
 }
 
 fn duration(seconds: Option<f64>) -> Result<Option<Span>, String> {

@@ -1,9 +1,8 @@
 //! The `generators:` section: frames that the device feeds into its own ingress, by its clock.
 
 use serde::Deserialize;
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::Span;
 
-use crate::core::Generator;
 use crate::units::Interval;
 
 /// Shortest and longest frame, without FCS.
@@ -25,18 +24,17 @@ pub struct GeneratorSection {
     pub start: Option<Interval>,
 }
 
-impl GeneratorSection {
-    /// For the device.
-    pub fn generator(&self) -> Generator {
-        let first = Time::ZERO + self.start.map_or(Span::ZERO, Interval::span);
-        Generator::new(self.port, self.frame.0.clone(), first, self.period.0, self.count)
-    }
-}
-
 /// Bytes in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct FrameHex(Box<[u8]>);
+
+impl FrameHex {
+    /// The frame.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 impl TryFrom<String> for FrameHex {
     type Error = String;
@@ -65,6 +63,13 @@ impl TryFrom<String> for FrameHex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Interval")]
 pub struct Period(Span);
+
+impl Period {
+    /// The time.
+    pub fn span(self) -> Span {
+        self.0
+    }
+}
 
 impl TryFrom<Interval> for Period {
     type Error = String;

@@ -31,7 +31,6 @@ enum Later {
 }
 
 /// A batch that was checked as far as that goes without the tables.
-#[derive(Default)]
 struct Plan {
     tables: Vec<tables::Update>,
     /// Of each of these, its place in the batch.
@@ -201,7 +200,12 @@ impl Batch<'_> {
         let replicates = updates.iter().any(is_replication);
         let _replicating = replicates.then(|| lock(&self.control.shared.replicating));
         let mut replication = replicates.then(|| (*self.control.shared.replication.load()).clone());
-        let mut plan = Plan::default();
+        let of_each = updates.len();
+        let mut plan = Plan {
+            tables: Vec::with_capacity(of_each),
+            places: Vec::with_capacity(of_each),
+            later: Vec::new(),
+        };
         let inserted = Inserted::by(updates);
         for (at, update) in updates.iter().enumerate() {
             let planned = match &mut replication {

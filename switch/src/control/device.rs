@@ -6,28 +6,13 @@ use wireyard_pipeline::ir::CPU_PORT;
 
 use super::{Control, ControlError};
 use crate::core::{
-    Core, EntriesShown, PortState, ProgramReport, Statistics, TableEntries, entries_of,
+    Core, EntriesShown, PortPlace, PortState, ProgramReport, Statistics, TableEntries, entries_of,
 };
 use crate::ports::faults::FaultyPort;
 use crate::ports::faults::chance::FaultSetup;
 use crate::ports::shut::ShutPort;
 use crate::ports::{LinkState, Port};
 use crate::tm::{FlowControl, Limit, PortId, WredConfig, Xon};
-
-/// A port and what somebody outside needs to stand in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortPlace {
-    /// Its number.
-    pub number: u16,
-    /// Source address of its own frames.
-    pub mac: [u8; 6],
-    /// Bytes behind the Ethernet header, where that is known.
-    pub mtu_bytes: Option<u32>,
-    /// Its link is up.
-    pub up: bool,
-    /// The worker that has it.
-    pub worker: usize,
-}
 
 type Result<T> = std::result::Result<T, ControlError>;
 

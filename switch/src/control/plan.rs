@@ -68,7 +68,7 @@ pub(super) fn call(
         );
         return Err(ControlError::OutOfRange(text));
     }
-    let mut data = Vec::new();
+    let mut data = Vec::with_capacity(call.args.len());
     action_words(action, &call.args, &mut data);
     Ok(tables::ActionCall { action: place as u32, data })
 }
@@ -133,20 +133,16 @@ pub(super) fn entry_of(
 }
 
 /// An entry that is idle, without what is kept beside it.
-pub(crate) fn idle_entry(
-    program: &Program,
-    id: TableId,
-    entry: tables::Entry,
-) -> Option<TableEntry> {
-    let declared = program.tables.get(id)?;
-    Some(TableEntry {
+pub(super) fn idle_entry(program: &Program, id: TableId, entry: tables::Entry) -> TableEntry {
+    let declared = &program.tables[id];
+    TableEntry {
         key: EntryKey { table: id, matches: entry.matches, priority: entry.priority },
         target: target_of(program, declared, entry.target),
         idle_timeout: entry.idle_timeout,
         meter: None,
         counter: None,
         since_hit: None,
-    })
+    }
 }
 
 fn target_of(program: &Program, declared: &Table, target: tables::Target) -> Target {

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use super::device::no_port;
 use super::{Control, ControlError};
 use crate::core::Core;
-use crate::live;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortSpec, Spread};
 use wireyard_tables::time::Time;
@@ -70,7 +69,7 @@ impl OwnChange {
                 }
             };
             changes.places.insert(number, AbsentPort::like(opened.port.as_ref()));
-            let added = live::attach_opened(core, number, &spec, opened);
+            let added = core.add_opened(number, &spec, opened);
             changes.added.insert(number, added);
         }
         changes.closing.extend(gone.into_values());

@@ -5,176 +5,17 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use rtrb::{Consumer, Producer, RingBuffer};
-use wireyard_pipeline::ids::TableId;
-use wireyard_pipeline::ir::Program;
-use wireyard_tables::time::Time;
+use rtrb::Consumer;
 
-use super::{Control, ControlError, TableEntry, lock};
-use crate::core::PuntedPacket;
-use crate::device::DigestMessage;
-use crate::ports::LinkState;
-
-/// What a subscription is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interest {
-    /// Digests of the program.
-    pub digests: bool,
-    /// Packets to the CPU port.
-    pub packets: bool,
-    /// Entries that no packet hit for their idle timeout.
-    pub idle: bool,
-    /// Links, pause storms, programs.
-    pub events: bool,
-}
-
-impl Interest {
-    /// Everything.
-    pub const ALL: Interest = Interest { digests: true, packets: true, idle: true, events: true };
-
-    fn wants(self, said: &Said) -> bool {
-        match said {
-            Said::Digest(_) => self.digests,
-            Said::Packet(_) => self.packets,
-            Said::Idle(_) => self.idle,
-            Said::Event(_) => self.events,
-        }
-    }
-}
-
-/// An entry that no packet hit for its idle timeout.
-#[derive(Clone, Debug)]
-pub struct IdleNotice {
-    /// The program with the table.
-    pub program: Arc<Program>,
-    /// The table.
-    pub table: TableId,
-    /// The entry, without what is counted beside it.
-    pub entry: TableEntry,
-    /// The device has removed it (`on_idle: remove`); otherwise it is there.
-    pub removed: bool,
-}
-
-/// Something that happened to the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DeviceEvent {
-    /// A link changed.
-    Link {
-        /// Its port.
-        port: u16,
-        /// What it is now.
-        state: LinkState,
-    },
-    /// A peer keeps a queue paused for longer than its watchdog allows, or does so no more.
-    PauseStorm {
-        /// The port; `None` is the CPU port.
-        port: Option<u16>,
-        /// The queue.
-        queue: u8,
-        /// It is over.
-        over: bool,
-    },
-    /// New packets of this worker meet another program from now on.
-    Program {
-        /// Its name.
-        name: String,
-    },
-}
-
-/// What was said.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Said {
-    /// A digest, with the program that its id is of.
-    Digest(DigestMessage),
-    /// A packet to the CPU port, as egress left it: with the headers that the program put in front for control.
-    Packet(PuntedPacket),
-    /// An entry is idle.
-    Idle(IdleNotice),
-    /// Something happened.
-    Event(DeviceEvent),
-}
-
-/// What a worker said, and when.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    /// The worker.
-    pub worker: usize,
-    /// The device's time.
-    pub time: Time,
-    /// What it said.
-    pub said: Said,
-}
-
-/// Wakes a reader that waits.
-#[derive(Default)]
-struct Signal {
-    waits: AtomicBool,
-    waker: Mutex<Option<Waker>>,
-}
-
-impl Signal {
-    fn wait_by(&self, waker: &Waker) {
-        *lock(&self.waker) = Some(waker.clone());
-        self.waits.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either the reader sees what was pushed, or who pushed sees that it waits.
-        fence(Ordering::SeqCst);
-    }
-
-    fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.waits.load(Ordering::Relaxed) && self.waits.swap(false, Ordering::Relaxed) {
-            let waker = lock(&self.waker).take();
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
-/// A worker's end of a subscription.
-pub(crate) struct Subscriber {
-    interest: Interest,
-    ring: Producer<Notice>,
-    lost: Arc<AtomicU64>,
-    signal: Arc<Signal>,
-}
-
-impl Subscriber {
-    pub(super) fn interest(&self) -> Interest {
-        self.interest
-    }
-
-    pub(super) fn is_gone(&self) -> bool {
-        self.ring.is_abandoned()
-    }
-
-    /// Passes on what this subscription is about, and wakes its reader.
-    pub(super) fn deliver(&mut self, notices: &[Notice]) {
-        let interest = self.interest;
-        let mut wanted = notices.iter().filter(|notice| interest.wants(&notice.said)).peekable();
-        if wanted.peek().is_none() {
-            return;
-        }
-        for notice in wanted {
-            if self.ring.push(notice.clone()).is_err() {
-                self.lost.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.signal.wake();
-    }
-}
-
-impl Drop for Subscriber {
-    fn drop(&mut self) {
-        // The reader may wait for what never comes. The ring is abandoned when this is dropped: the reader looks again in a while.
-        self.signal.wake();
-    }
-}
+use super::{Control, ControlError, TableEntry, lock, plan};
+use crate::core::said::{IdleNotice, Interest, Notice};
+use crate::core::signal::Signal;
+use crate::core::worker_link::Subscriber;
 
 /// What a device says from now on, of all its workers. Read it with [`Stream::next`] in a thread, or with
 /// [`Stream::poll_next`] in a task.
@@ -275,6 +116,13 @@ impl Stream {
     }
 }
 
+impl IdleNotice {
+    /// The entry, without what is counted beside it.
+    pub fn entry(&self) -> TableEntry {
+        plan::idle_entry(&self.program, self.idle.table, self.idle.entry.clone())
+    }
+}
+
 impl Control {
     /// What the device says from now on, of which `capacity` of each worker wait at most. It begins when the workers are polled next.
     ///
@@ -284,9 +132,8 @@ impl Control {
         let (lost, signal) = (Arc::<AtomicU64>::default(), Arc::<Signal>::default());
         let mut rings = Vec::new();
         for worker in 0..self.workers() {
-            let (ring, consumer) = RingBuffer::new(capacity.max(1));
             let (lost, signal) = (Arc::clone(&lost), Arc::clone(&signal));
-            let subscriber = Subscriber { interest, ring, lost, signal };
+            let (subscriber, consumer) = Subscriber::new(interest, capacity, lost, signal);
             self.post(worker, move |core, _| core.subscribe_control(subscriber))?;
             rings.push(consumer);
         }

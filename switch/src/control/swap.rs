@@ -4,13 +4,13 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
+use wireyard_pipeline::entries::Resolved;
 use wireyard_pipeline::generation::Prepared;
 use wireyard_pipeline::ids::{Id, IdVec};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::TableId;
 
 use super::{Control, ControlError, lock};
-use crate::program::Loaded;
 use crate::replicate::Replication;
 
 /// What a program keeps of the state of the one that it replaces.
@@ -68,32 +68,30 @@ impl fmt::Debug for Swap {
 }
 
 impl Control {
-    /// Makes a program ready to replace the one that runs: checks what its state takes, compiles it, and fills its tables with its entries.
-    /// Nothing of the device changes; to drop it is a dry run. Its `qos:` and ports are not looked at: those of the device stay.
-    ///
-    /// # Errors
-    /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
-    /// takes too much memory.
-    pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
-        loaded.check_state(self.workers()).map_err(ControlError::ResourceExhausted)?;
+    /// Makes a program ready to replace the one that runs: compiles it, and fills its tables with these entries.
+    pub(crate) fn prepare_program(
+        &self,
+        program: &Arc<Program>,
+        entries: Option<&Resolved>,
+        keep: Keep,
+    ) -> Result<Swap, ControlError> {
         let loader = self.shared.loader();
         let old = loader.current();
-        let program = Arc::clone(&loaded.program);
         let prepared = match keep {
-            Keep::WhatFits => loader.prepare(program, self.now()),
-            Keep::Nothing => loader.prepare_anew(program, self.now()),
+            Keep::WhatFits => loader.prepare(Arc::clone(program), self.now()),
+            Keep::Nothing => loader.prepare_anew(Arc::clone(program), self.now()),
         };
         let invalid = |why: String| ControlError::InvalidArgument(why);
         let prepared = prepared.map_err(|error| invalid(error.to_string()))?;
         let mut replication = Replication::default();
-        if let Some(entries) = &loaded.entries {
+        if let Some(entries) = entries {
             entries
                 .apply_but(prepared.state(), &prepared.kept())
                 .map_err(|error| invalid(error.to_string()))?;
             replication.fill(entries).map_err(invalid)?;
         }
         let kept = prepared.kept();
-        let (new, was) = (&loaded.program, &old.program);
+        let (new, was) = (program, &old.program);
         let mut report = Vec::new();
         fates("table", &new.tables, &was.tables, |t| &t.name, &kept.tables, &mut report);
         let snapshot = old.state.tables().snapshot();
@@ -116,17 +114,6 @@ impl Control {
         fates("value set", sets.0, sets.1, |s| &s.name, &kept.value_sets, &mut report);
         let control = self.clone();
         Ok(Swap { control, prepared, replaces: old.id, keep, replication, report })
-    }
-
-    /// Replaces the program: [`Control::prepare`], then [`Swap::commit`].
-    ///
-    /// # Errors
-    /// As these; then nothing has changed.
-    pub fn swap(&self, loaded: &Loaded, keep: Keep) -> Result<Vec<ObjectFate>, ControlError> {
-        let swap = self.prepare(loaded, keep)?;
-        let report = swap.report.clone();
-        swap.commit()?;
-        Ok(report)
     }
 
     /// How many programs are loaded: the current one, and those whose packets are still inside or that a worker has not left. What is

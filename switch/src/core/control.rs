@@ -1,24 +1,39 @@
 //! The device's part of its control handle: commands between two bursts.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use wireyard_pipeline::exec::{Intrinsic, flags};
+use wireyard_pipeline::generation::Generation;
 use wireyard_tables::time::Time;
 
 use super::manager::slot_of;
+use super::said::{DeviceEvent, IdleNotice, Said};
 use super::slot::Slot;
+use super::worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
 use super::{Core, IdleEntry, Mesh};
-use crate::control::{
-    BETWEEN_BURSTS, Control, DeviceEvent, IdleNotice, PortPlace, Said, Subscriber, WorkerLink,
-    idle_entry,
-};
 use crate::ports::LinkState;
 use crate::tm::{PortId, Terms};
-use std::sync::Arc;
-use wireyard_pipeline::generation::Generation;
+
+/// A port and what somebody outside needs to stand in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPlace {
+    /// Its number.
+    pub number: u16,
+    /// Source address of its own frames.
+    pub mac: [u8; 6],
+    /// Bytes behind the Ethernet header, where that is known.
+    pub mtu_bytes: Option<u32>,
+    /// Its link is up.
+    pub up: bool,
+    /// The worker that has it.
+    pub worker: usize,
+}
 
 impl Core {
-    /// The handle on this device, which other threads may hold; `None` for a device that was made without one ([`Core::new`]).
-    pub fn control(&self) -> Option<&Control> {
-        self.control.as_ref().map(|link| link.control())
+    /// The handle on this device that [`control`](crate::control) made.
+    pub(crate) fn control_handle(&self) -> Option<&dyn Any> {
+        self.control.as_ref().map(|link| link.handle())
     }
 
     /// Makes this device one that `link` reaches.
@@ -101,12 +116,8 @@ impl Core {
     /// Tells the readers about idle entries.
     pub(super) fn say_idle(&mut self, generation: &Generation, found: &[IdleEntry]) {
         for one in found {
-            let Some(entry) = idle_entry(&generation.program, one.table, one.entry.clone()) else {
-                continue;
-            };
             let program = Arc::clone(&generation.program);
-            let (table, removed) = (one.table, one.removed);
-            self.say(Said::Idle(IdleNotice { program, table, entry, removed }));
+            self.say(Said::Idle(IdleNotice { program, idle: one.clone() }));
         }
     }
 

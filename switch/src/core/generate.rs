@@ -6,6 +6,9 @@
 
 use wireyard_tables::time::{Span, Time};
 
+use crate::config::generators::GeneratorSection;
+use crate::units::Interval;
+
 /// A frame, and when it comes.
 #[derive(Clone, Debug)]
 pub struct Generator {
@@ -31,6 +34,14 @@ impl Generator {
 
     fn due(&self) -> Option<Time> {
         (self.left != Some(0)).then_some(self.next)
+    }
+}
+
+impl From<&GeneratorSection> for Generator {
+    fn from(section: &GeneratorSection) -> Generator {
+        let first = Time::ZERO + section.start.map_or(Span::ZERO, Interval::span);
+        let (frame, period) = (section.frame.bytes().into(), section.period.span());
+        Generator::new(section.port, frame, first, period, section.count)
     }
 }
 

@@ -9,12 +9,12 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
+use super::said::DeviceEvent;
 use super::slot::Slot;
 use super::{Core, PASSES_MAX};
 use crate::config::qos::Qos;
-use crate::control::DeviceEvent;
 use crate::ports::absent::AbsentPort;
-use crate::ports::{Port, PortError};
+use crate::ports::{Opened, Port, PortError, PortSpec};
 use crate::recorder::Recorder;
 use crate::stats::DeviceReason;
 
@@ -32,6 +32,28 @@ impl Core {
         let slot = self.ports.add(number, port, self.mem.kept() as usize);
         self.report_link(slot);
         Ok(())
+    }
+
+    /// Adds a port that was opened by this specification, and begins its capture file if it has one; what the user should know about it
+    /// comes back.
+    ///
+    /// # Errors
+    /// The number is taken, or the capture file cannot be written.
+    pub(crate) fn add_opened(
+        &mut self,
+        number: u16,
+        spec: &PortSpec,
+        opened: Opened,
+    ) -> Result<Vec<String>, String> {
+        self.add_port(number, opened.port)?;
+        self.record_as(number, spec)?;
+        Ok(opened.notices)
+    }
+
+    /// Begins the capture file of a port that the device has, if its specification names one.
+    pub(crate) fn record_as(&mut self, number: u16, spec: &PortSpec) -> Result<(), String> {
+        let Some(file) = &spec.capture else { return Ok(()) };
+        self.record(number, file).map_err(|why| format!("port {number}: capture {why}"))
     }
 
     /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by

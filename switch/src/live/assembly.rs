@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use wireyard_tables::time::Time;
 
-use super::record;
 use crate::config::qos::Part;
 use crate::core::Core;
 use crate::ports::absent::AbsentPort;
@@ -66,7 +65,7 @@ impl<'a> Assembly<'a> {
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
         for (place, (number, spec)) in self.specs.iter().enumerate() {
-            record(&mut cores[self.owner(place)], *number, spec)?;
+            cores[self.owner(place)].record_as(*number, spec)?;
         }
         Ok(())
     }

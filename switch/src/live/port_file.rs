@@ -134,7 +134,8 @@ fn read(text: &PortText) -> Result<Vec<(u16, PortSpec)>, String> {
         };
         texts.push(format!("{number}={interface}"));
     }
-    let ports = PortSpec::list(&texts, Some(&config), text.capture.as_deref()).map_err(wrong)?;
+    let ports = PortSpec::list(&texts, |port| config.link_of(port), text.capture.as_deref());
+    let ports = ports.map_err(wrong)?;
     ports::files::check(&ports, &text.sources).map_err(wrong)?;
     Ok(ports)
 }

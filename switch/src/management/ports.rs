@@ -105,7 +105,7 @@ pub fn change(control: &Control, request: &wire::PortRequest) -> Result<Value, C
     match Kind::try_from(request.kind).unwrap_or_default() {
         Kind::Unspecified => return Err(invalid("the request does not say what to do")),
         Kind::Add => {
-            let spec = PortSpec::list(&[format!("{port}={}", request.spec)], None, None);
+            let spec = PortSpec::list(&[format!("{port}={}", request.spec)], |_| None, None);
             let spec = spec.map_err(invalid)?.pop();
             let (_, spec) = spec.ok_or_else(|| invalid("the request has no port"))?;
             notices = control.add_port(port, &spec)?;

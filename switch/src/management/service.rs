@@ -140,8 +140,8 @@ impl Management {
         unit.end().wait()
     }
 
-    /// The objects that a request asks for, with their program.
-    fn read_all(&self, request: &wire::ReadRequest) -> Result<Vec<Value>> {
+    /// The objects that a request asks for, with their program, each as the text that is sent, which is smaller than a tree of values.
+    fn read_all(&self, request: &wire::ReadRequest) -> Result<Vec<String>> {
         let control = &self.device.control;
         loop {
             let program = control.program();
@@ -149,7 +149,8 @@ impl Management {
             for query in self.queries(request)? {
                 control.visit(&query, &mut |entity: Entity| {
                     if request.all || !show::is_blank(&entity) || request.index.is_some() {
-                        all.extend(show::entity(&program, &entity));
+                        let shown = show::entity(&program, &entity);
+                        all.extend(shown.map(|shown| shown.to_string()));
                     }
                 })?;
             }
@@ -221,9 +222,10 @@ impl Management {
 }
 
 /// Sends a list in pieces, as fast as the client takes them; one that takes nothing is given up.
-async fn send(all: Vec<Value>, to: mpsc::Sender<std::result::Result<wire::Documents, Status>>) {
-    for some in all.chunks(TOGETHER) {
-        let json = some.iter().map(Value::to_string).collect();
+async fn send(all: Vec<String>, to: mpsc::Sender<std::result::Result<wire::Documents, Status>>) {
+    let mut all = all.into_iter().peekable();
+    while all.peek().is_some() {
+        let json = all.by_ref().take(TOGETHER).collect();
         let sent = tokio::time::timeout(PATIENCE, to.send(Ok(wire::Documents { json }))).await;
         if !matches!(sent, Ok(Ok(()))) {
             return;
@@ -317,7 +319,8 @@ impl DeviceService for Management {
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
         let all = self.do_it(|me| save::lines(&me.device.control)).await?;
         let (sender, list) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(send(all.into_iter().map(Value::from).collect(), sender));
+        let json = |line: String| Value::from(line).to_string();
+        tokio::spawn(send(all.into_iter().map(json).collect(), sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(list))))
     }
 

@@ -49,9 +49,9 @@ fn document(notice: &Notice) -> Value {
             shown["bytes"] = hex(&packet.bytes).into();
         }
         Said::Idle(idle) => {
-            let entry = Entity::TableEntry(idle.entry.clone());
+            let entry = Entity::TableEntry(idle.entry());
             shown["idle"] = show::entity(&idle.program, &entry).into();
-            shown["removed"] = idle.removed.into();
+            shown["removed"] = idle.idle.removed.into();
         }
         Said::Event(event) => self::event(&mut shown, event),
     }

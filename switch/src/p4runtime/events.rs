@@ -78,13 +78,14 @@ impl Service {
 
     fn idle(&self, idle: &IdleNotice, timestamp: i64) {
         let schema = self.device.pipeline().schema;
-        let is_known = schema.program.tables.get(idle.table).is_some_and(|table| {
-            idle.program.tables.get(idle.table).is_some_and(|other| other.name == table.name)
+        let table = idle.idle.table;
+        let is_known = schema.program.tables.get(table).is_some_and(|known| {
+            idle.program.tables.get(table).is_some_and(|other| other.name == known.name)
         });
-        if is_known && idle.removed {
-            self.device.kept().removed(&entry::key_message(&schema, &idle.entry.key));
+        if is_known && idle.idle.removed {
+            self.device.kept().removed(&entry::key_message(&schema, &idle.entry().key));
         } else if is_known {
-            let table_entry = vec![entry::key_message(&schema, &idle.entry.key)];
+            let table_entry = vec![entry::key_message(&schema, &idle.entry().key)];
             let message = p4::IdleTimeoutNotification { table_entry, timestamp };
             self.to_primaries(&Update::IdleTimeoutNotification(message));
         }

@@ -21,6 +21,8 @@ use super::service::Service;
 const REQUEST_BYTES_MAX: usize = 128 << 20;
 /// Calls of one connection that are served at once.
 const CALLS_MAX: u32 = 256;
+/// Bytes that a client may send before they are read: a batch of thousands of entries comes in one piece. The default of HTTP/2 is 64 KiB.
+const WINDOW_BYTES: u32 = 1 << 20;
 /// A connection that says nothing for so long is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
@@ -97,6 +99,8 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
 fn server() -> Server {
     Server::builder()
         .max_concurrent_streams(CALLS_MAX)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .tcp_nodelay(true)
 }

@@ -27,6 +27,8 @@ const CELLS_MAX: u32 = 1 << 20;
 
 /// One update of a request, translated: what is done at once.
 enum Step {
+    /// One change of the device, as nearly always.
+    One(Update),
     /// Changes of the device, done together.
     Updates(Vec<Update>),
     /// A cell of every index.
@@ -136,7 +138,8 @@ fn atomic(
     pending: &mut Pending<'_>,
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let control = &device.control;
-    let (mut all, mut places) = (Vec::new(), Vec::new());
+    let (mut all, mut places) =
+        (Vec::with_capacity(updates.len()), Vec::with_capacity(updates.len()));
     // Tried on a copy, which takes the place of the original when the device has done the rest.
     let mut digests = device.digests();
     let mut tried = updates.iter().any(|one| digest(one).is_some()).then(|| digests.clone());
@@ -149,6 +152,10 @@ fn atomic(
         }
         pending.at = at;
         match step(control, schema, update, pending) {
+            Ok(Step::One(step)) => {
+                places.push(at);
+                all.push(step);
+            }
             Ok(Step::Updates(steps) | Step::Wildcard(steps)) => {
                 places.extend(steps.iter().map(|_| at));
                 all.extend(steps);
@@ -217,7 +224,8 @@ fn each(
 ) -> std::result::Result<(), Vec<Result<()>>> {
     let control = &device.control;
     let mut results = vec![Ok(()); updates.len()];
-    let (mut waiting, mut places) = (Vec::with_capacity(updates.len()), Vec::new());
+    let (mut waiting, mut places) =
+        (Vec::with_capacity(updates.len()), Vec::with_capacity(updates.len()));
     let flush = |unit: &mut Unit<'_>,
                  waiting: &mut Vec<Update>,
                  places: &mut Vec<usize>,
@@ -241,6 +249,10 @@ fn each(
         }
         (pending.at, pending.taken) = (at, 0);
         match step(control, schema, update, pending) {
+            Ok(Step::One(step)) => {
+                waiting.push(step);
+                places.push(at);
+            }
             Ok(Step::Updates(mut steps)) if steps.len() == 1 => {
                 waiting.append(&mut steps);
                 places.push(at);
@@ -285,7 +297,7 @@ fn step(
         }
     };
     let deleted = update.r#type == Type::Delete as i32;
-    let one = |entity: Entity| Ok(Step::Updates(vec![kind(entity)]));
+    let one = |entity: Entity| Ok(Step::One(kind(entity)));
     let message = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
     match message {
         Some(Message::TableEntry(message)) => match entry::wanted(schema, message, deleted)? {
@@ -377,7 +389,7 @@ fn not_own(id: u32) -> Result<()> {
 /// One cell of an array, or all of them.
 fn cells(index: Option<&p4::Index>, size: u32, update: impl Fn(u64) -> Update) -> Result<Step> {
     match objects::index(index)? {
-        Some(index) => Ok(Step::Updates(vec![update(index)])),
+        Some(index) => Ok(Step::One(update(index))),
         None if size > CELLS_MAX => Err(ControlError::ResourceExhausted(format!(
             "the array has {size} cells; a write without an index is for arrays of at most {CELLS_MAX}"
         ))),

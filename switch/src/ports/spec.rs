@@ -5,13 +5,21 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use wireyard_pipeline::ir::CPU_PORT;
 use wireyard_tables::time::Span;
 
 use super::LinkType;
 use super::faults::chance::FaultSetup;
 use super::xdp::rings::{RECEIVE_MAX, RING_MIN};
-use crate::config::{PORT_MAX, SwitchConfig, is_port};
 use crate::units::{Interval, Probability};
+
+/// The largest number that a port may have; those from the control plane's on mean other things.
+pub(crate) const PORT_MAX: u16 = CPU_PORT - 1;
+
+/// True for a number that a port may have.
+pub(crate) fn is_port(number: u16) -> bool {
+    number <= PORT_MAX
+}
 
 /// How a port reaches its medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,14 +165,14 @@ impl PortSpec {
 }
 
 impl PortSpec {
-    /// Parses the ports of a switch; one without a number gets its place in the list. What they do not say of their link, `config` may.
+    /// Parses the ports of a switch; one without a number gets its place in the list. What they do not say of their link, `link_of` may.
     /// Ports that do not say where they are recorded are recorded into `capture`, if there is one.
     ///
     /// # Errors
     /// A number, an interface or a file that is taken, and those of [`PortSpec::parse`].
     pub fn list(
         texts: &[String],
-        config: Option<&SwitchConfig>,
+        link_of: impl Fn(u16) -> Option<LinkType>,
         capture: Option<&Path>,
     ) -> Result<Vec<(u16, PortSpec)>, String> {
         let mut ports: Vec<(u16, PortSpec)> = Vec::new();
@@ -183,8 +191,7 @@ impl PortSpec {
             if let Some((known, _)) = ports.iter().find(|(_, known)| spec.shares_interface(known)) {
                 return Err(format!("port `{text}`: its interface is port {known} already"));
             }
-            let port = config.and_then(|config| config.ports.get(&number));
-            spec.link = spec.link.or(port.and_then(|port| port.link));
+            spec.link = spec.link.or_else(|| link_of(number));
             spec.capture = spec.capture.take().or(capture.map(Path::to_owned));
             spec.check_capture()?;
             ports.push((number, spec));

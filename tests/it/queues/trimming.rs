@@ -48,7 +48,10 @@ fn psn(frame: &Passing) -> u8 {
 
 #[test]
 fn what_a_queue_refuses_leaves_cut_and_first() {
-    let trims = config("static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6", "static_th: 1 MB");
+    let trims = config(
+        "static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6",
+        "static_th: 1 MB",
+    );
     for engine in [EngineKind::Interpreter, EngineKind::Jit] {
         let (frames, fabric) = sent(PROGRAM, &trims, engine);
         let (cut, whole): (Vec<_>, Vec<_>) = frames.iter().partition(|f| f.bytes.len() == 100);
@@ -70,7 +73,10 @@ fn what_a_queue_refuses_leaves_cut_and_first() {
 /// The queue for trimmed packets has room for three.
 #[test]
 fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
-    let trims = config("static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6", "static_th: 300 B");
+    let trims = config(
+        "static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6",
+        "static_th: 300 B",
+    );
     let (frames, fabric) = sent(PROGRAM, &trims, EngineKind::Jit);
     assert_eq!(frames.len(), 5);
     let status = fabric.cores[0].port_status(2).unwrap();
@@ -87,7 +93,10 @@ fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
 /// A frame that is no longer than what is left takes the other queue as it is, and no program is told.
 #[test]
 fn a_short_frame_goes_whole() {
-    let trims = config("static_th: 1000 B, discard: trim, trim_size: 400 B, trim_queue: 6", "static_th: 1 MB");
+    let trims = config(
+        "static_th: 1000 B, discard: trim, trim_size: 400 B, trim_queue: 6",
+        "static_th: 1 MB",
+    );
     let (frames, _) = sent(PROGRAM, &trims, EngineKind::Jit);
     assert_eq!(frames.len(), 20);
     assert!(frames.iter().all(|f| f.bytes.len() == 400 && f.bytes[6..12] == [2, 0, 0, 0, 0, 1]));
@@ -126,7 +135,8 @@ fn what_cannot_be_trimmed_is_refused_where_it_is_written() {
     let said = format!("{}{}", said.out, said.err);
     assert!(said.contains("priority group 3 is lossless"), "{said}");
     // A program that does not look gets a warning.
-    std::fs::write(&program, PROGRAM.replace("std.trimmed == 1", "std.congestion_mark == 1")).unwrap();
+    std::fs::write(&program, PROGRAM.replace("std.trimmed == 1", "std.congestion_mark == 1"))
+        .unwrap();
     let ended = with("static_th: 10 KB, discard: trim, trim_queue: 6");
     assert!(ended.out.contains("never reads std.trimmed"), "{}", ended.out);
 }

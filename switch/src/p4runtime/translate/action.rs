@@ -15,8 +15,8 @@ pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<Acti
     let id = schema.action_of(table, action.action_id)?;
     let fields = &schema.forms.params[id.index()];
     let declared = &schema.program.actions[id];
-    let mut args: Vec<Option<u128>> = vec![None; declared.params.len()];
-    for param in &action.params {
+    let mut args = vec![0; declared.params.len()];
+    for (position, param) in action.params.iter().enumerate() {
         let index = forms::find(fields, param.param_id);
         let slot = index.and_then(|at| Some((args.get_mut(at)?, &declared.params[at], fields[at])));
         let Some((slot, known, field)) = slot else {
@@ -27,15 +27,20 @@ pub fn call(schema: &Schema, table: TableId, action: &p4::Action) -> Result<Acti
             ));
         };
         let what = || format!("parameter {} of action {}", known.name, declared.name);
-        if slot.replace(field.read(&param.value, known.bits, what)?).is_some() {
+        *slot = field.read(&param.value, known.bits, what)?;
+        // All before are different, so there are no more than the action has.
+        if action.params[..position].iter().any(|other| other.param_id == param.param_id) {
             return invalid(format!("{} is given twice", what()));
         }
     }
-    let missing = args.iter().position(Option::is_none).map(|at| &declared.params[at].name);
-    if let Some(missing) = missing {
+    let is_given = |field: &Field| action.params.iter().any(|param| param.param_id == field.id);
+    if action.params.len() < args.len()
+        && let Some(at) = fields.iter().position(|field| !is_given(field))
+    {
+        let missing = &declared.params[at].name;
         return invalid(format!("parameter {missing} of action {} is missing", declared.name));
     }
-    Ok(ActionCall { action: id, args: args.into_iter().flatten().collect() })
+    Ok(ActionCall { action: id, args })
 }
 
 /// The message of an action.

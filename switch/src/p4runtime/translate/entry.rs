@@ -1,7 +1,7 @@
 //! Table entries.
 
 use wireyard_pipeline::ids::{Id, TableId};
-use wireyard_pipeline::ir::{Key, Table, layout};
+use wireyard_pipeline::ir::{ActionCall, Key, Table, layout};
 use wireyard_tables::counter::Count;
 use wireyard_tables::time::Span;
 use wireyard_tables::{Match, MatchKind};
@@ -51,7 +51,8 @@ fn dont_care(key: &Key) -> Option<Match> {
 pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<EntryKey> {
     let declared = schema.declared(table);
     let fields = &schema.forms.keys[table.index()];
-    let mut matches: Vec<Option<Match>> = vec![None; declared.keys.len()];
+    // No field is written as `Any`: it stands for a field that was not given.
+    let mut matches = vec![Match::Any; declared.keys.len()];
     for field in &entry.r#match {
         let index = forms::find(fields, field.field_id);
         let Some(index) = index else {
@@ -62,29 +63,24 @@ pub fn key(schema: &Schema, table: TableId, entry: &p4::TableEntry) -> Result<En
             ));
         };
         let found = one_match(declared, (&declared.keys[index], fields[index]), field)?;
-        if matches[index].replace(found).is_some() {
+        if std::mem::replace(&mut matches[index], found) != Match::Any {
             let name = &declared.keys[index].name;
             return invalid(format!("table {}: match field {name} is given twice", declared.name));
         }
     }
-    let mut all = Vec::with_capacity(matches.len());
-    for (found, key) in matches.into_iter().zip(&declared.keys) {
-        match found.or_else(|| dont_care(key)) {
-            Some(found) => all.push(found),
-            None => {
-                let name = &key.name;
-                return invalid(format!(
-                    "table {}: exact match field {name} is missing",
-                    declared.name
-                ));
-            }
-        }
+    let absent = matches.iter_mut().zip(&declared.keys).filter(|(found, _)| **found == Match::Any);
+    for (found, key) in absent {
+        let Some(all) = dont_care(key) else {
+            let (table, name) = (&declared.name, &key.name);
+            return invalid(format!("table {table}: exact match field {name} is missing"));
+        };
+        *found = all;
     }
     let priority = match u32::try_from(entry.priority) {
         Ok(priority) => priority,
         Err(_) => return invalid(format!("priority is {}; it cannot be negative", entry.priority)),
     };
-    Ok(EntryKey { table, matches: all, priority })
+    Ok(EntryKey { table, matches, priority })
 }
 
 fn one_match(
@@ -162,7 +158,9 @@ pub fn wanted(schema: &Schema, entry: &p4::TableEntry, deleted: bool) -> Result<
     if entry.is_default_action {
         return default_action(schema, table, entry).map(Wanted::Entity);
     }
-    let mut found = TableEntry::new(table, Vec::new(), declared.default.clone());
+    // What it does follows; of an entry that is deleted nobody asks.
+    let nothing = ActionCall { action: declared.default.action, args: Vec::new() };
+    let mut found = TableEntry::new(table, Vec::new(), nothing);
     found.key = key(schema, table, entry)?;
     if deleted {
         return Ok(Wanted::Entity(Entity::TableEntry(found)));

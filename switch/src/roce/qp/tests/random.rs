@@ -36,7 +36,8 @@ fn a_channel_that_copies_and_reorders_executes_nothing_twice() {
 #[test]
 fn everything_at_once_across_the_wrap_of_the_psn() {
     for seed in 0..60 {
-        let faults = Faults { loss_percent: 5, copy_percent: 10, jitter_us: 4, ..Faults::default() };
+        let faults =
+            Faults { loss_percent: 5, copy_percent: 10, jitter_us: 4, ..Faults::default() };
         run(seed, faults, 0x00ff_fff0);
     }
 }
@@ -47,7 +48,12 @@ fn many_seeds() {
     let wanted = std::env::var("WIREYARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 1000..1000 + wanted {
         let loss_percent = seed % 12;
-        let faults = Faults { loss_percent, copy_percent: seed % 31, jitter_us: seed % 9, ..Faults::default() };
+        let faults = Faults {
+            loss_percent,
+            copy_percent: seed % 31,
+            jitter_us: seed % 9,
+            ..Faults::default()
+        };
         run(seed, faults, 0x00ff_ff00 + (seed as u32 % 256));
     }
 }

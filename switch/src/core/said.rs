@@ -1,0 +1,109 @@
+//! What a worker says to those who listen: digests, punted packets, idle entries and events. How it is read is in
+//! [`control`](crate::control::Stream).
+
+use std::sync::Arc;
+
+use wireyard_pipeline::ir::Program;
+use wireyard_tables::time::Time;
+
+use super::{IdleEntry, PuntedPacket};
+use crate::device::DigestMessage;
+use crate::ports::LinkState;
+
+/// What a subscription is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Digests of the program.
+    pub digests: bool,
+    /// Packets to the CPU port.
+    pub packets: bool,
+    /// Entries that no packet hit for their idle timeout.
+    pub idle: bool,
+    /// Links, pause storms, programs.
+    pub events: bool,
+}
+
+impl Interest {
+    /// Everything.
+    pub const ALL: Interest = Interest { digests: true, packets: true, idle: true, events: true };
+
+    /// What one or the other is about.
+    pub(super) fn or(self, other: Interest) -> Interest {
+        Interest {
+            digests: self.digests || other.digests,
+            packets: self.packets || other.packets,
+            idle: self.idle || other.idle,
+            events: self.events || other.events,
+        }
+    }
+
+    pub(super) fn wants(self, said: &Said) -> bool {
+        match said {
+            Said::Digest(_) => self.digests,
+            Said::Packet(_) => self.packets,
+            Said::Idle(_) => self.idle,
+            Said::Event(_) => self.events,
+        }
+    }
+}
+
+/// An entry that no packet hit for its idle timeout.
+#[derive(Clone, Debug)]
+pub struct IdleNotice {
+    /// The program with the table.
+    pub program: Arc<Program>,
+    /// The entry as its table has it, and whether the device has removed it (`on_idle: remove`).
+    pub idle: IdleEntry,
+}
+
+/// Something that happened to the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeviceEvent {
+    /// A link changed.
+    Link {
+        /// Its port.
+        port: u16,
+        /// What it is now.
+        state: LinkState,
+    },
+    /// A peer keeps a queue paused for longer than its watchdog allows, or does so no more.
+    PauseStorm {
+        /// The port; `None` is the CPU port.
+        port: Option<u16>,
+        /// The queue.
+        queue: u8,
+        /// It is over.
+        over: bool,
+    },
+    /// New packets of this worker meet another program from now on.
+    Program {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What was said.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Said {
+    /// A digest, with the program that its id is of.
+    Digest(DigestMessage),
+    /// A packet to the CPU port, as egress left it: with the headers that the program put in front for control.
+    Packet(PuntedPacket),
+    /// An entry is idle.
+    Idle(IdleNotice),
+    /// Something happened.
+    Event(DeviceEvent),
+}
+
+/// What a worker said, and when.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// The worker.
+    pub worker: usize,
+    /// The device's time.
+    pub time: Time,
+    /// What it said.
+    pub said: Said,
+}

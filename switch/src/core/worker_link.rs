@@ -1,0 +1,201 @@
+//! A worker's part of the control of its device: commands come in by a bounded ring, which the worker empties between two bursts, and
+//! what it says goes out by one ring for each reader.
+//!
+//! The other ends are in [`control`](crate::control). The worker knows nothing of it: it keeps the handle for who asks for it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use wireyard_tables::time::Time;
+
+use super::Core;
+use super::said::{Interest, Notice, Said};
+use super::signal::Signal;
+
+/// Commands that wait for a worker at most.
+pub(crate) const RING: usize = 64;
+/// Commands that a worker does between two bursts.
+pub(super) const BETWEEN_BURSTS: usize = 4;
+
+/// What a worker does between two bursts.
+pub(crate) type Command = Box<dyn FnOnce(&mut Core, Time) + Send>;
+type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// The worker's end of its ring.
+pub(crate) struct Ring {
+    commands: Consumer<Command>,
+    /// The device's time when the worker was polled last, in picoseconds.
+    polled_ps: Arc<AtomicU64>,
+    wake: Arc<OnceLock<Wake>>,
+}
+
+/// The other end.
+pub(crate) struct Sender {
+    pub(crate) commands: Mutex<Producer<Command>>,
+    polled_ps: Arc<AtomicU64>,
+    /// Wakes the worker, where it sleeps.
+    wake: Arc<OnceLock<Wake>>,
+}
+
+/// A ring of commands.
+pub(crate) fn ring() -> (Sender, Ring) {
+    let (producer, commands) = RingBuffer::new(RING);
+    let (polled_ps, wake) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Wake>>::default());
+    let sender = Sender {
+        commands: Mutex::new(producer),
+        polled_ps: Arc::clone(&polled_ps),
+        wake: Arc::clone(&wake),
+    };
+    (sender, Ring { commands, polled_ps, wake })
+}
+
+impl Sender {
+    /// The time of the device when the worker was polled last.
+    pub(crate) fn now(&self) -> Time {
+        Time::from_ps(self.polled_ps.load(Ordering::Relaxed))
+    }
+
+    /// Lets the worker look.
+    pub(crate) fn wake(&self) {
+        if let Some(wake) = self.wake.get() {
+            wake();
+        }
+    }
+}
+
+/// A worker's end of a subscription.
+pub(crate) struct Subscriber {
+    interest: Interest,
+    ring: Producer<Notice>,
+    lost: Arc<AtomicU64>,
+    signal: Arc<Signal>,
+}
+
+impl Subscriber {
+    /// One that is about this, with room for so many notices, and the other end of its ring. What is lost is counted in `lost`.
+    pub(crate) fn new(
+        interest: Interest,
+        capacity: usize,
+        lost: Arc<AtomicU64>,
+        signal: Arc<Signal>,
+    ) -> (Subscriber, Consumer<Notice>) {
+        let (ring, consumer) = RingBuffer::new(capacity.max(1));
+        (Subscriber { interest, ring, lost, signal }, consumer)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.ring.is_abandoned()
+    }
+
+    /// Passes on what this subscription is about, and wakes its reader.
+    fn deliver(&mut self, notices: &[Notice]) {
+        let interest = self.interest;
+        let mut wanted = notices.iter().filter(|notice| interest.wants(&notice.said)).peekable();
+        if wanted.peek().is_none() {
+            return;
+        }
+        for notice in wanted {
+            if self.ring.push(notice.clone()).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.signal.wake();
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        // The reader may wait for what never comes. The ring is abandoned when this is dropped: the reader looks again in a while.
+        self.signal.wake();
+    }
+}
+
+/// A worker's part of the control of its device.
+pub(crate) struct WorkerLink {
+    /// The handle on the device, for who asks the device for it.
+    handle: Box<dyn Any + Send + Sync>,
+    me: usize,
+    ring: Ring,
+    subscribers: Vec<Subscriber>,
+    /// What is to be sent to them.
+    notices: Vec<Notice>,
+}
+
+impl fmt::Debug for WorkerLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerLink").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl WorkerLink {
+    pub(crate) fn new(handle: Box<dyn Any + Send + Sync>, me: usize, ring: Ring) -> WorkerLink {
+        WorkerLink { handle, me, ring, subscribers: Vec::new(), notices: Vec::new() }
+    }
+
+    /// The handle.
+    pub(super) fn handle(&self) -> &dyn Any {
+        &*self.handle
+    }
+
+    /// What wakes this worker from now on.
+    pub(super) fn wake_by(&self, wake: Wake) {
+        // A worker begins once.
+        let _ = self.ring.wake.set(wake);
+    }
+
+    /// Notes the time, and returns whether there is something to do.
+    #[inline]
+    pub(super) fn polled(&self, now: Time) -> bool {
+        self.ring.polled_ps.store(now.as_ps(), Ordering::Relaxed);
+        self.has_commands()
+    }
+
+    /// True while commands wait.
+    #[inline]
+    pub(super) fn has_commands(&self) -> bool {
+        !self.ring.commands.is_empty()
+    }
+
+    /// The next command.
+    pub(super) fn next(&mut self) -> Option<Command> {
+        self.ring.commands.pop().ok()
+    }
+
+    /// One more reader of what this worker says.
+    pub(super) fn subscribe(&mut self, subscriber: Subscriber) {
+        self.subscribers.push(subscriber);
+    }
+
+    /// True if anybody reads what this worker says.
+    #[inline]
+    pub(super) fn is_heard(&self) -> bool {
+        !self.subscribers.is_empty()
+    }
+
+    /// What readers want, all of them together.
+    pub(super) fn interest(&self) -> Interest {
+        let all = self.subscribers.iter().map(|subscriber| subscriber.interest);
+        all.fold(Interest::default(), Interest::or)
+    }
+
+    /// Says something, if anybody reads it.
+    pub(super) fn say(&mut self, time: Time, said: Said) {
+        if self.is_heard() {
+            self.notices.push(Notice { worker: self.me, time, said });
+        }
+    }
+
+    /// Passes on what was said; true if a reader has gone.
+    pub(super) fn pass_on(&mut self) -> bool {
+        if !self.notices.is_empty() {
+            self.subscribers.iter_mut().for_each(|subscriber| subscriber.deliver(&self.notices));
+            self.notices.clear();
+        }
+        let before = self.subscribers.len();
+        self.subscribers.retain(|subscriber| !subscriber.is_gone());
+        self.subscribers.len() != before
+    }
+}

@@ -1,0 +1,29 @@
+//! A program that was read takes the place of the one that runs. What that means for the device is in
+//! [`control`](crate::control::Swap), which knows no files.
+
+use super::Loaded;
+use crate::control::{Control, ControlError, Keep, ObjectFate, Swap};
+
+impl Control {
+    /// Makes a program ready to replace the one that runs: checks what its state takes, compiles it, and fills its tables with its entries.
+    /// Nothing of the device changes; to drop it is a dry run. Its `qos:` and ports are not looked at: those of the device stay.
+    ///
+    /// # Errors
+    /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
+    /// takes too much memory.
+    pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
+        loaded.check_state(self.workers()).map_err(ControlError::ResourceExhausted)?;
+        self.prepare_program(&loaded.program, loaded.entries.as_ref(), keep)
+    }
+
+    /// Replaces the program: [`Control::prepare`], then [`Swap::commit`].
+    ///
+    /// # Errors
+    /// As these; then nothing has changed.
+    pub fn swap(&self, loaded: &Loaded, keep: Keep) -> Result<Vec<ObjectFate>, ControlError> {
+        let swap = self.prepare(loaded, keep)?;
+        let report = swap.report().to_vec();
+        swap.commit()?;
+        Ok(report)
+    }
+}
