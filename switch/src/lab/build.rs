@@ -44,7 +44,6 @@ pub struct Options {
 pub(super) struct Devices {
     pub(super) mem: PacketMemory,
     /// By node.
-    #[expect(clippy::vec_box, reason = "they are handed to a partition and back at every sample")]
     pub(super) cores: Vec<Box<Core>>,
     /// By flow.
     pub(super) flows: Vec<Connection>,

@@ -75,7 +75,6 @@ pub struct Lab {
     pub(super) seed: u64,
     pub(super) mem: PacketMemory,
     /// By node; during a phase their partitions have them.
-    #[expect(clippy::vec_box, reason = "they are handed to a partition and back at every sample")]
     pub(super) cores: Vec<Box<Core>>,
     pub(super) flows: Vec<Connection>,
     pub(super) gates: Vec<GateId>,

@@ -73,11 +73,7 @@ pub(super) struct Part {
     pub(super) number: usize,
     /// Its nodes, as the lab knows them.
     pub(super) nodes: Vec<usize>,
-    /// Their devices, while it runs; else the lab has them.
-    #[expect(
-        clippy::vec_box,
-        reason = "they are handed from the lab to a partition and back at every sample"
-    )]
+    /// Their devices, while it runs; else the lab has them. Boxed: they are handed over at every sample.
     pub(super) cores: Vec<Box<Core>>,
     /// What is known of a node between two polls.
     pub(super) node_states: Vec<NodeState>,

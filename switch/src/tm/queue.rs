@@ -225,7 +225,7 @@ impl Slot {
 }
 
 /// Slots for which room is reserved at once.
-const RESERVED_MAX: usize = 1 << 16;
+const RESERVED_MAX: usize = 1 << 15;
 /// Slots for which a device with more of them reserves room first.
 const RESERVED_FIRST: usize = 1 << 10;
 
