@@ -1,26 +1,42 @@
 //! Programs with more metadata between ingress and egress than a descriptor holds: one of our own, and the large ones of `../shared/p4`.
 
 use std::fs;
-use std::process::Command;
+use std::path::Path;
 
 use wireyard_pipeline::passes::LEVEL_MAX;
 use wireyard_switch::program::EngineKind;
 use wireyard_switch::stf::run::{Outcome, run_file};
-use wireyard_tests::binary::wireyard;
 use wireyard_tests::{shared, skip};
 
-/// Queues, clones of both controls, groups, both ways to enter again: every engine and level.
-#[test]
-fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
-    let output = Command::new(wireyard())
-        .args(["test", "data/carried", "--every-level"])
-        .output()
-        .expect("wireyard starts");
-    let text = [output.stdout.as_slice(), &output.stderr].concat();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+/// Runs a script on every engine and level.
+fn passes_everywhere(script: &Path) {
+    for engine in [EngineKind::Interpreter, EngineKind::Jit] {
+        for level in 0..=LEVEL_MAX {
+            match run_file(script, engine, level, &[]) {
+                Outcome::Passed { .. } => {}
+                Outcome::Failed(text) | Outcome::Malformed(text) => {
+                    panic!("{}, {} at level {level}: {text}", script.display(), engine.name())
+                }
+            }
+        }
+    }
 }
 
-/// A program of the collection passes a script of ours on every engine and level.
+/// Queues, clones of both controls, groups, both ways to enter again.
+#[test]
+fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
+    passes_everywhere("data/carried/carried.stf".as_ref());
+}
+
+/// What goes beside a packet of PSA, its externs, loops.
+#[test]
+fn p4_programs_of_ours_pass_on_every_engine_and_level() {
+    for script in ["data/p4/psa_more.stf", "data/p4/turns.stf"] {
+        passes_everywhere(script.as_ref());
+    }
+}
+
+/// A program of the collection passes a script of ours.
 fn passes(program: &str, script: &str) {
     let Some(folder) = shared().map(|shared| shared.join("p4")).filter(|p4| p4.is_dir()) else {
         return skip(script, "no p4c collection in ../shared/p4");
@@ -30,16 +46,7 @@ fn passes(program: &str, script: &str) {
     let text = fs::read_to_string(format!("data/p4/{script}")).expect("the script");
     let program = folder.join("large").join(program);
     fs::write(&path, format!("program {}\n{text}", program.display())).expect("writes");
-    for engine in [EngineKind::Interpreter, EngineKind::Jit] {
-        for level in 0..=LEVEL_MAX {
-            match run_file(&path, engine, level, &[]) {
-                Outcome::Passed { .. } => {}
-                Outcome::Failed(text) | Outcome::Malformed(text) => {
-                    panic!("{script}, {} at level {level}: {text}", engine.name())
-                }
-            }
-        }
-    }
+    passes_everywhere(&path);
 }
 
 #[test]

@@ -107,6 +107,8 @@ struct Lower<'a> {
     lists: again::Lists,
     /// Headers for values that are not numbers: a varbit, or more than 128 bits.
     hidden: Vec<String>,
+    /// Headers in what goes beside a packet of PSA.
+    beside_headers: Vec<ast::Name>,
     /// Checksums that were updated and cannot be updated again.
     updated: BTreeSet<String>,
     /// How many elements of each stack of unions the parser has extracted.
@@ -180,6 +182,7 @@ fn round(
         listed: Vec::new(),
         lists: again::Lists::default(),
         hidden: Vec::new(),
+        beside_headers: Vec::new(),
         updated: BTreeSet::new(),
         counters: HashMap::new(),
         stored,

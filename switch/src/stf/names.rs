@@ -14,8 +14,8 @@ pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement 
     match &mut statement {
         Statement::Add(entry) | Statement::Remove(entry) => in_entry(entry, program),
         Statement::SetDefault(table, action) | Statement::Member(table, _, action) => {
-            in_table(table, program);
-            in_action(action, program);
+            let table = in_table(table, program);
+            in_action(action, table, program);
         }
         Statement::Group(table, ..) | Statement::CheckEntries(table, _) => {
             in_table(table, program);
@@ -58,19 +58,38 @@ fn in_table<'p>(name: &mut String, program: &'p Program) -> Option<&'p Table> {
 }
 
 fn in_entry(entry: &mut EntryText, program: &Program) {
-    if let Some(table) = in_table(&mut entry.table, program) {
-        for (key, _) in &mut entry.keys {
-            replace(key, table.keys.iter().map(|key| key.name.as_str()));
-        }
+    let table = in_table(&mut entry.table, program);
+    for (key, _) in entry.keys.iter_mut().filter(|_| table.is_some()) {
+        let keys = table.iter().flat_map(|table| &table.keys);
+        replace(key, keys.map(|key| key.name.as_str()));
     }
-    in_action(&mut entry.action, program);
+    in_action(&mut entry.action, table, program);
 }
 
-fn in_action(call: &mut String, program: &Program) {
+fn in_action(call: &mut String, table: Option<&Table>, program: &Program) {
     let end = call.find('(').unwrap_or(call.len());
     let mut name = call[..end].trim().to_owned();
-    replace(&mut name, program.actions.iter().map(|action| action.name.as_str()));
+    match table.and_then(|table| listed(&name, table, program)) {
+        Some(listed) => name = listed,
+        None => replace(&mut name, program.actions.iter().map(|action| action.name.as_str())),
+    }
     call.replace_range(..end, &name);
+}
+
+/// The action of a table that control calls so, where the program has another name for it: P4 has several actions of one name.
+fn listed(name: &str, table: &Table, program: &Program) -> Option<String> {
+    let actions = table.actions.iter().chain([&table.default.action]);
+    let of_table: Vec<&str> =
+        actions.filter_map(|id| Some(program.actions.get(*id)?.name.as_str())).collect();
+    if of_table.contains(&name) {
+        return None;
+    }
+    let full = |known: &str| program.origin.as_ref()?.actions.get(known).cloned();
+    let names: Vec<String> = of_table.iter().filter_map(|known| full(known)).collect();
+    let mut wanted = name.to_owned();
+    replace(&mut wanted, names.iter().map(String::as_str));
+    let mut found = of_table.into_iter().filter(|known| full(known).as_deref() == Some(&*wanted));
+    found.next().map(str::to_owned)
 }
 
 /// Puts the known name in the place of one that means it, if there is exactly one.

@@ -124,6 +124,10 @@ impl Cx<'_> {
         }
     }
 
+    fn has_checksums(&self) -> bool {
+        self.units.iter().any(|unit| !unit.checksums.is_empty() || !unit.crcs.is_empty())
+    }
+
     fn parser_assign(
         &mut self,
         ops: &mut Ops,
@@ -135,14 +139,19 @@ impl Cx<'_> {
         let (to, bits) = match self.resolve(&path.value, path.span) {
             Some(Target::Meta(meta, bits)) => (LValue::Meta(meta), bits),
             Some(Target::Local(local, bits)) => (LValue::Local(local), bits),
+            // A checksum that follows changes looks at the header behind the parser.
+            Some(Target::Field(instance, field, bits)) if !self.has_checksums() => {
+                (LValue::Field(instance, field), bits)
+            }
             None => {
                 self.value(value);
                 return;
             }
             Some(_) => {
-                let text = "the parser assigns to metadata and locals only";
+                let text = "the parser assigns to metadata, locals and fields of headers only";
                 self.report
                     .error(codes::WRONG_PLACE, path.span, text)
+                    .note("to fields only in a program that declares no checksums and no CRCs")
                     .help("keep it in `meta.` here, and assign the rest in ingress");
                 return;
             }

@@ -74,6 +74,12 @@ impl Lower<'_> {
     /// Headers for values that are no numbers are valid while a control runs. None of them crosses the queue.
     fn validate_hidden(&mut self, ingress: &Mentions, egress: &Mentions) {
         let span = self.span;
+        for name in std::mem::take(&mut self.beside_headers) {
+            if [ingress, egress].iter().any(|seen| seen.first.contains(&name.value)) {
+                self.unsupported(name.span, "a header in the metadata beside a packet")
+                    .help("give its fields as numbers");
+            }
+        }
         for name in std::mem::take(&mut self.hidden) {
             let field = format!("{name}.value");
             if egress.fields_read.contains(&field) && ingress.fields_written.contains(&field) {

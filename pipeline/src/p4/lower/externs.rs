@@ -139,7 +139,14 @@ impl Lower<'_> {
             ("counter" | "Counter", "count") => {
                 let Some(arg) = args.first() else { return Val::Nothing };
                 let index = self.index_value(&arg.value);
-                self.run("count", vec![named(&[&object.name], span), index], span);
+                let size = match object.args.first() {
+                    Some(Val::Scalar(size)) => known(size),
+                    _ => None,
+                };
+                // An index outside counts nothing.
+                if known(&index).zip(size).is_none_or(|(index, size)| index < size) {
+                    self.run("count", vec![named(&[&object.name], span), index], span);
+                }
                 Val::Nothing
             }
             ("direct_counter" | "DirectCounter", "count") => Val::Nothing,

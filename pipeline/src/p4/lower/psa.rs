@@ -103,9 +103,10 @@ impl Lower<'_> {
         let span = params.first()?.name.span;
         let mut place = |ty: &Type, name: &str| {
             let value = self.storage(ty, name, span);
-            if !self.headers_in(&value).is_empty() {
-                self.unsupported(span, format!("a header in the {name} metadata beside a packet"))
-                    .help("give its fields as numbers");
+            for header in self.headers_in(&value) {
+                if let Some(ast::PathPart::Name(name)) = header.path.parts.first() {
+                    self.beside_headers.push(name.clone());
+                }
             }
             value
         };

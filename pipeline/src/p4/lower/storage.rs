@@ -122,6 +122,7 @@ impl Lower<'_> {
             .iter()
             .filter_map(|arg| match &*arg.value.kind {
                 ExprKind::Number(value, _) => u128::try_from(value).ok(),
+                ExprKind::Member(of, name) => self.member_of_enum(of, &name.value),
                 _ => None,
             })
             .collect();
@@ -137,6 +138,19 @@ impl Lower<'_> {
             {
                 self.listed.push((name.value.clone(), numbers.clone()));
             }
+        }
+    }
+
+    /// The number of a member of an enum, in an annotation, which nobody has checked.
+    fn member_of_enum(&self, of: &Expr, member: &str) -> Option<u128> {
+        let ExprKind::Name(name, _) = &*of.kind else { return None };
+        let mut decls = self.checked.decls.iter();
+        let found = decls.find(|decl| decl.name.value == name.value)?;
+        let DeclKind::Enum(_, members) = &found.kind else { return None };
+        let (_, value) = members.iter().find(|(known, _)| *known.value == *member)?;
+        match self.checked.consts.get(&value.as_ref()?.id)? {
+            super::super::types::Const::Int(value) => u128::try_from(value).ok(),
+            _ => None,
         }
     }
 

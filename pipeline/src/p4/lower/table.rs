@@ -84,6 +84,10 @@ impl Lower<'_> {
         }
         self.default_action(table, env, &name, &mut made);
         self.table_properties(table, &name, &mut made);
+        if made.selector.is_none() {
+            // Nothing is selected by them.
+            made.key.retain(|key| key.kind.value != "selector");
+        }
         if let Some(entries) = &table.entries {
             self.table_entries(table, entries, env, &name, &mut made);
         }
