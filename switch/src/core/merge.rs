@@ -17,6 +17,11 @@ impl Statistics {
                 None => self.ports.push(theirs.clone()),
             }
         }
+        match (&mut self.removed, &other.removed) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => mine.clone_from(theirs),
+            (Some(_), None) => {}
+        }
         if let (Some(mine), Some(theirs)) = (&mut self.queueing, &other.queueing) {
             mine.merge(theirs);
         }
