@@ -71,8 +71,7 @@ fn json_of_bmv2_passes_the_scripts_that_its_source_passes() {
 fn outputs(name: &str, language: &str, frames: &[Vec<u8>]) -> Vec<Vec<(u16, Vec<u8>)>> {
     let options = DeviceOptions { engine: EngineKind::Interpreter, ..DeviceOptions::small() };
     let core = loaded(&program(name, language)).device(options).expect("a device");
-    let ports: Vec<_> =
-        (0..512).step_by(1).take(12).map(|port| (port, LinkType::Ethernet)).collect();
+    let ports: Vec<_> = (0..12).map(|port| (port, LinkType::Ethernet)).collect();
     let mut sandbox = Sandbox::new(core, &ports).expect("ports");
     let one = |frame: &Vec<u8>| {
         assert!(sandbox.send(1, frame, Time::ZERO, None));
@@ -210,14 +209,16 @@ fn commands_take_json_of_bmv2_where_they_take_a_program() {
     // What it is packed as is what a controller of bmv2 pushes.
     run(&["pack", json, "-o", &path("blob")]).expect(0, &[]);
     assert_eq!(fs::read(path("blob")).ok(), fs::read(json).ok());
-    run(&["p4info", json]).expect(0, &["name: \"MyIngress.ipv4_lpm\""]);
+    let info = run(&["p4info", json]);
+    info.expect(0, &[]);
+    assert!(info.out.contains("name: \"MyIngress.ipv4_lpm\""), "{}", info.out);
 }
 
 /// No panic and no endless work for any change of a program: bytes removed, doubled, exchanged.
 #[test]
 fn mutants_of_json_of_bmv2_end() {
     let count = std::env::var("WIREYARD_P4_MUTANTS").ok().and_then(|n| n.parse().ok());
-    let (mut numbers, count) = (Numbers(0x2545_f491_4f6c_dd1d), count.unwrap_or(300_usize));
+    let (mut numbers, count) = (Numbers(0x2545_f491_4f6c_dd1d), count.unwrap_or(200_usize));
     let texts: Vec<String> =
         PROGRAMS.map(|name| fs::read_to_string(program(name, "json")).expect("a program")).into();
     let (mut accepted, mut refused) = (0, 0);

@@ -203,7 +203,7 @@ fn json_of_bmv2_is_pushed_with_the_p4info_that_p4c_made_and_both_come_back() {
     for (config, why) in [
         (config(&other, &json), "other keys of the table MyIngress.ipv4_lpm"),
         (config(&info, wrong.as_bytes()), "device_config.json:"),
-        (config(&info, &json[..json.len() / 2]), "the JSON ends too early"),
+        (config(&info, &json[..json.len() - 9]), "the JSON ends too early"),
     ] {
         let error = controller.push(SetAction::VerifyAndCommit, Some(config)).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument);
@@ -225,7 +225,7 @@ fn json_of_bmv2_is_pushed_with_the_p4info_that_p4c_made_and_both_come_back() {
         [mac, &head[12..], &ip, &[0; 26]].concat()
     };
     let (sent, wanted) =
-        (packet(&head[..12], 64, [0x63, 0xd4]), packet(&[B, A].concat(), 63, [0x64, 0xd4]));
+        (packet(&head[..12], 64, [0x64, 0xd4]), packet(&[B, A].concat(), 63, [0x65, 0xd4]));
     let passes = |mut rig: Rig| {
         assert_eq!(rig.passes(&sent), std::slice::from_ref(&wanted));
         rig.switch

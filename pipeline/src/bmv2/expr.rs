@@ -440,9 +440,11 @@ pub(super) fn literal(number: &BigInt, bits: u32) -> String {
 
 /// `bit<from>` as `bit<to>`.
 fn resized(text: &str, from: u32, signed: bool, to: u32) -> String {
-    match () {
-        () if from == to => text.to_owned(),
-        () if signed && to > from => format!("((bit<{to}>)((int<{to}>)((int<{from}>)({text}))))"),
-        () => format!("((bit<{to}>)({text}))"),
+    if from == to {
+        text.to_owned()
+    } else if signed && to > from {
+        format!("((bit<{to}>)((int<{to}>)((int<{from}>)({text}))))")
+    } else {
+        format!("((bit<{to}>)({text}))")
     }
 }

@@ -299,10 +299,12 @@ impl<'j> Import<'j, '_> {
             let part = |of: &BigInt| (of >> shift) & &ones;
             let mask = mask.as_ref().map_or(ones.clone(), part);
             let value = part(&value) & &mask;
-            sets.push(match () {
-                () if mask == BigInt::ZERO => "_".to_owned(),
-                () if mask == ones => format!("{bits}w{value}"),
-                () => format!("{bits}w{value} &&& {bits}w{mask}"),
+            sets.push(if mask == BigInt::ZERO {
+                "_".to_owned()
+            } else if mask == ones {
+                format!("{bits}w{value}")
+            } else {
+                format!("{bits}w{value} &&& {bits}w{mask}")
             });
             shift = shift.saturating_add(bits.next_multiple_of(8));
         }
