@@ -4,7 +4,8 @@
 //! * lossless: nothing of a lossless class is dropped while the sender honours its pause;
 //! * pauses: XOFF and XON alternate;
 //! * rates: no link carries more than its rate, no reaction point leaves its bounds;
-//! * order: where no link reorders, no way changes and no flow sprays or sends selectively, no packet of a flow comes before one that was sent earlier; a gap is none;
+//! * order: where no link reorders, no way changes and no flow sprays or sends selectively, no packet of a flow comes before one that
+//!   was sent earlier; a gap is none;
 //! * marking: nothing is marked that did not say it can be;
 //! * liveness: as long as there is something to send, something arrives; a deadlock is shown as the circle it is.
 

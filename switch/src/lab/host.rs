@@ -367,6 +367,25 @@ pub fn rate_program(
     Instance::new(program, &sender, &given).map_err(|error| error.to_string())
 }
 
+/// Both queue pairs of a flow.
+fn queue_pair(
+    setup: &HostSetup,
+    spec: &FlowSpec,
+    frame_overhead_bytes: u32,
+    algorithm: RateAlgorithm,
+) -> QpConfig {
+    let usual = QpConfig::new(algorithm);
+    let outstanding = setup.outstanding_packets();
+    QpConfig {
+        ack_every: setup.acks_every(),
+        sq_depth: (spec.window as usize).max(128),
+        frame_overhead_bytes,
+        retransmission: setup.retransmission,
+        max_outstanding_packets: outstanding.unwrap_or(usual.max_outstanding_packets),
+        ..usual
+    }
+}
+
 /// Connects the two hosts of a flow and gives the sender its work.
 pub(super) fn connect(
     scenario: &Scenario,
@@ -382,17 +401,7 @@ pub(super) fn connect(
     let there = address(fabric, (spec.from, spec.to), scenario.host.transport);
     let back = address(fabric, (spec.to, spec.from), scenario.host.transport);
     let telemetry = algorithm.telemetry();
-    let queue_pair = QpConfig {
-        ack_every: setup.acks_every(),
-        sq_depth: (spec.window as usize).max(128),
-        frame_overhead_bytes: overhead(&there, telemetry),
-        retransmission: setup.retransmission,
-        ..QpConfig::new(algorithm)
-    };
-    let queue_pair = match setup.outstanding_packets() {
-        Some(packets) => QpConfig { max_outstanding_packets: packets, ..queue_pair },
-        None => queue_pair,
-    };
+    let queue_pair = queue_pair(&setup, spec, overhead(&there, telemetry), algorithm);
     let options =
         ConnectOptions { path_mtu: mtu, timeout: setup.ack_timeout, ..ConnectOptions::default() };
     let (messages, length) = messages(spec);

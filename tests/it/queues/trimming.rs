@@ -77,7 +77,7 @@ fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
         "static_th: 1000 B, discard: trim, trim_size: 100 B, trim_queue: 6",
         "static_th: 300 B",
     );
-    let (frames, fabric) = sent(PROGRAM, &trims, EngineKind::Jit);
+    let (frames, mut fabric) = sent(PROGRAM, &trims, EngineKind::Jit);
     assert_eq!(frames.len(), 5);
     let status = fabric.cores[0].port_status(2).unwrap();
     let data = status.queues[0].counters;

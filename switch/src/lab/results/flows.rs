@@ -135,6 +135,17 @@ fn state(flow: &FlowStatus) -> &'static str {
     }
 }
 
+/// How losses were noticed, where hosts are made for them.
+fn losses(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
+    if !window.lab.scenario.host_setups().any(HostSetup::is_for_lossy_fabrics) {
+        return;
+    }
+    let sum = |of: &dyn Fn(&FlowStatus) -> u64| flows.iter().map(|f| of(&f.now)).sum::<u64>();
+    report.figure("flows.timeouts", sum(&|flow| flow.timeouts) as f64, Unit::Count);
+    report.figure("flows.trimmed", sum(&|flow| flow.trimmed) as f64, Unit::Count);
+    report.figure("flows.overtaken", sum(&|flow| flow.overtaken) as f64, Unit::Count);
+}
+
 fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     let each =
         |value: &dyn Fn(&Measured<'_>) -> f64| -> Vec<f64> { flows.iter().map(value).collect() };
@@ -158,11 +169,7 @@ fn figures(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
         sum(&each(&|f| (f.now.retransmitted - f.base.retransmitted) as f64)),
         Unit::Count,
     );
-    if window.lab.scenario.host_setups().any(HostSetup::is_for_lossy_fabrics) {
-        report.figure("flows.timeouts", sum(&each(&|f| f.now.timeouts as f64)), Unit::Count);
-        report.figure("flows.trimmed", sum(&each(&|f| f.now.trimmed as f64)), Unit::Count);
-        report.figure("flows.overtaken", sum(&each(&|f| f.now.overtaken as f64)), Unit::Count);
-    }
+    losses(report, window, flows);
     report.figure("flows.out_of_order", sum(&each(&|f| f.now.out_of_order as f64)), Unit::Count);
     report.figure(
         "flows.finished",

@@ -97,22 +97,7 @@ fn fill(
         let found = bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))?;
         setup.ack_every = Some(found as u32);
     }
-    if let Some(found) = retransmission(decoder, fields)? {
-        setup.retransmission = found;
-    }
-    if let Some(node) = fields.get("outstanding") {
-        setup.outstanding = Some(quantity::<Bytes>(decoder, node)?.value);
-    }
-    if let Some(node) = fields.get("spray") {
-        setup.spray = spray(decoder, node)?;
-    }
-    if let Some(node) = fields.get("trimmed_dscp") {
-        let items = decoder.one_or_more(node, "trimmed_dscp");
-        setup.trimmed_dscps = 0;
-        for item in items {
-            setup.trimmed_dscps |= 1 << bounded(decoder, item, "a DSCP", (0, 63))?;
-        }
-    }
+    fill_losses(decoder, fields, &mut setup)?;
     if let Some(node) = fields.get("qos") {
         setup.qos = Some(crate::config::read_qos(node, decoder.diagnostics)?);
         setup.qos_span = fields.place("qos");
@@ -163,6 +148,30 @@ fn fill(
         setup.ecn = decoder.flag(node)?;
     }
     Some(setup)
+}
+
+/// What a host does about losses, and about ways.
+fn fill_losses(
+    decoder: &mut Decoder<'_>,
+    fields: &Fields<'_>,
+    setup: &mut HostSetup,
+) -> Option<()> {
+    if let Some(found) = retransmission(decoder, fields)? {
+        setup.retransmission = found;
+    }
+    if let Some(node) = fields.get("outstanding") {
+        setup.outstanding = Some(quantity::<Bytes>(decoder, node)?.value);
+    }
+    if let Some(node) = fields.get("spray") {
+        setup.spray = spray(decoder, node)?;
+    }
+    if let Some(node) = fields.get("trimmed_dscp") {
+        setup.trimmed_dscps = 0;
+        for item in decoder.one_or_more(node, "trimmed_dscp") {
+            setup.trimmed_dscps |= 1 << bounded(decoder, item, "a DSCP", (0, 63))?;
+        }
+    }
+    Some(())
 }
 
 /// `retransmission` with `reordering`; `Some(None)` says nothing.
