@@ -397,7 +397,7 @@ mod tests {
         let mut odd = bytes.clone();
         let mut keep: Keep = Box::new(|interface, data, wire_len| {
             assert_eq!((interface, wire_len), (0, 60));
-            data.len() % 2 == 0
+            data.len().is_multiple_of(2)
         });
         assert_eq!(leave_out(&mut odd, &mut keep), 2);
         let part = |n: usize| &bytes[ends[n]..ends[n + 1]];

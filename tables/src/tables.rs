@@ -21,6 +21,9 @@ use crate::time::Time;
 use crate::view::TableView;
 use write::{Publish, Writer};
 
+/// Some entries of a table, and the slot to go on with.
+pub type EntriesPart = (Vec<(Slot, Entry)>, Option<Slot>);
+
 /// How a set of tables is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -252,7 +255,7 @@ impl Tables {
         table: TableId,
         from: Slot,
         slots: u32,
-    ) -> Result<(Vec<(Slot, Entry)>, Option<Slot>), EntryError> {
+    ) -> Result<EntriesPart, EntryError> {
         self.writer().entries_from(table, from, slots)
     }
 

@@ -72,7 +72,7 @@ impl Filter {
     pub fn keep(self, program: &Program, ports: Vec<PortState>) -> Result<Keep> {
         let decoder = Decoder::of_parser(program);
         let mut decoder = decoder.map_err(|error| ControlError::Internal(error.to_string()))?;
-        Ok(Box::new(move |interface, bytes, wire_len| {
+        Ok(Box::new(move |interface: u32, bytes: &[u8], wire_len: u32| {
             let port = ports.get(interface as usize / 3);
             // In the order of their codes for programs (`std.ingress_link`).
             let link = LinkType::ALL

@@ -38,7 +38,8 @@ pub(super) fn refusal(request: Asked<'_>) -> Option<Answer> {
     let is_of_page = matches!(site, None | Some(b"same-origin" | b"none"));
     let is_opened = request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
     let is_page = !request.uri().path().starts_with("/api/");
-    if !is_of_page && !(is_opened && is_page) {
+    let is_asked_by_it = is_of_page || is_opened && is_page;
+    if !is_asked_by_it {
         let why = "another site asks for this, which it may not\n";
         return Some(text(StatusCode::FORBIDDEN, why));
     }

@@ -20,7 +20,7 @@ use crate::replica::{Length, Replay, Replica};
 use crate::selector::{ProfileUndo, ProfileWriter};
 use crate::shape::TableShape;
 use crate::store::{Inserted, Removed, Store};
-use crate::tables::{Options, Snapshot};
+use crate::tables::{EntriesPart, Options, Snapshot};
 use crate::time::{Span, Time};
 use crate::view::{Side, TableView};
 
@@ -521,7 +521,7 @@ impl Writer {
         id: TableId,
         from: Slot,
         slots: u32,
-    ) -> Result<(Vec<(Slot, Entry)>, Option<Slot>), EntryError> {
+    ) -> Result<EntriesPart, EntryError> {
         let table = self.table(id)?;
         let used = table.store.used_slots();
         let end = used.min(from.0.saturating_add(slots));
