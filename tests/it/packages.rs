@@ -227,8 +227,9 @@ fn a_container_forwards_between_two_cables() {
         ip(&format!("link set host{n} up"));
         ip(&format!("link set eth{n} netns {process}"));
         let target = format!("/proc/{process}/ns/net");
-        let up = ["ip", "link", "set", &format!("eth{n}"), "up"];
-        succeed(Command::new("nsenter").arg(format!("--net={target}")).args(up));
+        let mut up = Command::new("nsenter");
+        up.args([format!("--net={target}"), "ip".into(), "link".into(), "set".into()]);
+        succeed(up.args([format!("eth{n}"), "up".into()]));
     }
     for command in of_switch(&lab, "exec") {
         let mut arguments = vec!["exec", "switch"];
