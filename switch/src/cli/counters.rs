@@ -8,6 +8,7 @@ use super::{print, print_json};
 use crate::core::{
     Core, EntriesShown, PortReport, ProgramReport, QueueingReport, Statistics, TableEntries,
 };
+use crate::recorder::RecorderReport;
 use crate::stats::LedgerReport;
 
 /// Everything, with what was asked for on top.
@@ -97,7 +98,12 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
             l.routes4, l.routes6, l.next_hops, l.groups, l.routes_of_kernel, l.routes_missing
         );
     }
-    for capture in &statistics.captures {
+    captures(&mut out, &statistics.captures);
+    out
+}
+
+fn captures(out: &mut String, captures: &[RecorderReport]) {
+    for capture in captures {
         let error = capture.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
         let (file, records, lost) = (&capture.file, capture.records, capture.lost);
         let left_out = match capture.left_out {
@@ -106,7 +112,6 @@ fn table(statistics: &Statistics, entries: &[TableEntries]) -> String {
         };
         let _ = writeln!(out, "capture {file}: {records} records, {lost} lost{left_out}{error}");
     }
-    out
 }
 
 /// Cells of a counter that the table shows; JSON has more.
