@@ -28,7 +28,9 @@ fn read(folder: &Path, keep: impl Fn(&Path, &str) -> bool, least: usize) -> Vec<
     let mut paths: Vec<PathBuf> = files(folder, &["yaml", "p4", "stf"]);
     paths.sort();
     let text = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("a text");
+        let bytes = fs::read(&path).expect("a file");
+        // One program of the collection has a byte that is no UTF-8.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         keep(&path, &text).then_some(text)
     };
     let found: Vec<String> = paths.into_iter().filter_map(text).collect();
