@@ -37,7 +37,6 @@ use expr::Translator;
 use externs::Objects;
 use json::{Json, Value};
 use model::Model;
-use names::Names;
 use read::Reader;
 
 /// Widest parameter of an action, and cell of a register.
@@ -114,8 +113,6 @@ struct Import<'j, 'r> {
     model: Model,
     actions: Vec<Action<'j>>,
     objects: Objects,
-    /// Names of everything that is declared beside types and headers.
-    names: Names,
     value_set_names: HashMap<String, String>,
     /// Structs of digests, by the number of their list.
     digests: HashMap<u32, String>,
@@ -141,7 +138,6 @@ impl<'j, 'r> Import<'j, 'r> {
             model,
             actions: Vec::new(),
             objects: Objects::default(),
-            names: Names::default(),
             value_set_names: HashMap::new(),
             digests: HashMap::new(),
             types: Code::default(),
@@ -156,20 +152,19 @@ impl<'j, 'r> Import<'j, 'r> {
 
     /// The whole program as P4.
     fn program(mut self) -> Code {
+        let (ingress, egress) = (self.control_name("ingress"), self.control_name("egress"));
         self.actions();
         self.objects();
         let mut blocks = Code::default();
         self.parser(&mut blocks);
         self.checksums("verify", "VerifyImpl", &mut blocks);
-        self.pipeline("ingress", "IngressImpl", &mut blocks);
-        self.pipeline("egress", "EgressImpl", &mut blocks);
+        self.pipeline("ingress", &ingress, &mut blocks);
+        self.pipeline("egress", &egress, &mut blocks);
         self.checksums("update", "ComputeImpl", &mut blocks);
         self.deparser(&mut blocks);
         let span = self.json.span;
-        blocks.put(
-            "V1Switch(ParserImpl(), VerifyImpl(), IngressImpl(), EgressImpl(), ComputeImpl(), DeparserImpl()) main;",
-            span,
-        );
+        let controls = format!("VerifyImpl(), {ingress}(), {egress}(), ComputeImpl()");
+        blocks.put(&format!("V1Switch(ParserImpl(), {controls}, DeparserImpl()) main;"), span);
         let mut code = Code::default();
         for name in self.model.errors.values().filter(|name| !CORE_ERRORS.contains(&name.as_str()))
         {

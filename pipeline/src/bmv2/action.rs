@@ -61,7 +61,7 @@ impl<'j> Import<'j, '_> {
             let ident = match same {
                 Some(same) => self.actions[same].ident.clone(),
                 None if name == "NoAction" && is_empty => "NoAction".to_owned(),
-                None => self.names.fresh(name),
+                None => self.model.names.fresh(name),
             };
             let id = json.get("id").and_then(|id| self.reader.count(id));
             let name = name.to_owned();

@@ -44,6 +44,17 @@ struct Graph<'j> {
 }
 
 impl<'j> Import<'j, '_> {
+    /// The name of a pipeline's control: what stands in front of the names of its tables, so that a name that is taken gets what it has
+    /// in the source.
+    pub(super) fn control_name(&mut self, name: &str) -> String {
+        let all = self.reader.list(self.json, "pipelines");
+        let found = all.iter().find(|one| one.text_of("name") == Some(name));
+        let tables = found.map(|found| self.reader.list(found, "tables")).unwrap_or_default();
+        let mut blocks = tables.iter().filter_map(|table| table.text_of("name")?.split_once('.'));
+        let block = blocks.next().map_or(name, |(block, _)| block);
+        self.model.names.fresh(block)
+    }
+
     /// A pipeline: what it declares, and its statements.
     pub(super) fn pipeline(&mut self, name: &str, ident: &str, code: &mut Code) {
         let all = self.reader.list(self.json, "pipelines");

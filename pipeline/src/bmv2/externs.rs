@@ -40,7 +40,7 @@ impl<'j> Import<'j, '_> {
     pub(super) fn objects(&mut self) {
         for one in self.reader.list(self.json, "counter_arrays") {
             let Some(name) = self.reader.text_at(one, "name") else { continue };
-            let (ident, span) = (self.names.fresh(name), one.place("name"));
+            let (ident, span) = (self.model.names.fresh(name), one.place("name"));
             if one.is("is_direct") {
                 let Some(table) = self.reader.text_at(one, "binding") else { continue };
                 self.direct_counter(name, &ident, span);
@@ -66,7 +66,7 @@ impl<'j> Import<'j, '_> {
                 self.reader.error(one.place("bitwidth"), format!("a register of {bits} bits"));
                 continue;
             }
-            let (ident, span) = (self.names.fresh(name), one.place("name"));
+            let (ident, span) = (self.model.names.fresh(name), one.place("name"));
             let text = format!("@name({}) register<bit<{bits}>>({size}) {ident};", quoted(name));
             self.top.put(&text, span);
             self.objects.registers.insert(name.to_owned(), (ident, bits));
@@ -93,7 +93,7 @@ impl<'j> Import<'j, '_> {
             self.reader.error(one.place("type"), "a meter counts `bytes` or `packets`");
             return;
         }
-        let (ident, span) = (self.names.fresh(name), one.place("name"));
+        let (ident, span) = (self.model.names.fresh(name), one.place("name"));
         if !one.is("is_direct") {
             let Some(size) = self.reader.count_at(one, "size") else { return };
             let text = format!("@name({}) meter({size}, MeterType.{kind}) {ident};", quoted(name));
@@ -308,7 +308,7 @@ impl<'j> Import<'j, '_> {
         let ident = match self.digests.get(&number) {
             Some(ident) => ident.clone(),
             None => {
-                let ident = self.names.fresh(name);
+                let ident = self.model.names.fresh(name);
                 let text = format!("@name({}) struct {ident} {{ {fields}}}", quoted(name));
                 self.types.put(&text, list.place("name"));
                 self.digests.insert(number, ident.clone());

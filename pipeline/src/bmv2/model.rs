@@ -573,6 +573,12 @@ pub(super) fn unknown<'n>(
 ) {
     let mut known: Vec<&str> = known.collect();
     known.sort_unstable();
+    // Inside of the quotes.
+    let quoted = span.end as usize == span.start as usize + name.len() + 2;
+    let span = match quoted {
+        true => SourceSpan { start: span.start + 1, end: span.end - 1, ..span },
+        false => span,
+    };
     let text = format!("there is no {what} `{}`", crate::syntax::shown(name));
     reader.report.error(codes::UNKNOWN, span, text).did_you_mean(name, known);
 }

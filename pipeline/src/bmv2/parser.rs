@@ -31,7 +31,7 @@ impl<'j> Import<'j, '_> {
             let Some(name) = self.reader.text_at(state, "name") else { continue };
             let ident = match name == "start" && first == "start" {
                 true => "start".to_owned(),
-                false => self.names.fresh(name),
+                false => self.model.names.fresh(name),
             };
             if idents.insert(name, ident).is_some() {
                 let text = format!("the state `{}` is here twice", crate::syntax::shown(name));
@@ -77,7 +77,7 @@ impl<'j> Import<'j, '_> {
         for one in self.reader.list(self.json, "parse_vsets") {
             let Some(name) = self.reader.text_at(one, "name") else { continue };
             let Some(bits) = self.reader.count_at(one, "compressed_bitwidth") else { continue };
-            let (ident, span) = (self.names.fresh(name), one.place("name"));
+            let (ident, span) = (self.model.names.fresh(name), one.place("name"));
             let sets = self.described.iter().flat_map(|info| &info.value_sets);
             let mut sets = sets.filter(|one| one.preamble.name == name);
             let size = sets.next().map_or(VALUE_SET_SIZE, |one| one.size.max(1));

@@ -45,7 +45,7 @@ impl<'j> Import<'j, '_> {
         for one in self.reader.list(pipeline, "action_profiles") {
             let Some(name) = self.reader.text_at(one, "name") else { continue };
             let size = one.get("max_size").and_then(|size| self.reader.count(size)).unwrap_or(1024);
-            let (ident, span) = (self.names.fresh(name), one.place("name"));
+            let (ident, span) = (self.model.names.fresh(name), one.place("name"));
             let full = quoted(&format!(".{name}"));
             let mut selects = Vec::new();
             match one.get("selector") {
@@ -84,7 +84,7 @@ impl<'j> Import<'j, '_> {
         code: &mut Code,
     ) -> Option<String> {
         let name = self.reader.text_at(json, "name")?;
-        let (ident, span) = (self.names.fresh(name), json.place("name"));
+        let (ident, span) = (self.model.names.fresh(name), json.place("name"));
         code.put(&format!("@name({}) table {ident} {{", quoted(&format!(".{name}"))), span);
         let profile = match json.text_of("action_profile") {
             Some(wanted) => {
@@ -140,7 +140,7 @@ impl<'j> Import<'j, '_> {
                 Some(counter) => counter.clone(),
                 None => {
                     let own = format!("{name}.counter");
-                    let counter = self.names.fresh(&own);
+                    let counter = self.model.names.fresh(&own);
                     self.direct_counter(&own, &counter, span);
                     counter
                 }

@@ -15,6 +15,15 @@ const KNOWN: &str = "packet, expect, no_packet, wait, expect_drop, expect_punt, 
 
 type Parsed<T> = Result<T, String>;
 
+/// `NAME`, or `NAME=VALUE`.
+fn define(rest: &str) -> Parsed<Statement> {
+    let (name, value) = rest.split_once('=').unwrap_or((rest, "1"));
+    if !is_macro_name(name.trim()) {
+        return Err(format!("define: `{}` is no name of a macro", name.trim()));
+    }
+    Ok(Statement::Define(name.trim().to_owned(), value.trim().to_owned()))
+}
+
 /// Reads one statement; the error says what was expected.
 pub(super) fn statement(code: &str) -> Parsed<Statement> {
     let (keyword, rest) = split_word(code);
@@ -41,13 +50,7 @@ pub(super) fn statement(code: &str) -> Parsed<Statement> {
         "trim" => Ok(Statement::Trim(Some(number(rest, "bytes or `off`")?))),
         "config" => Ok(Statement::Config(one_word(rest, "a file")?)),
         "program" => Ok(Statement::Program(one_word(rest, "a file")?)),
-        "define" => {
-            let (name, value) = rest.split_once('=').unwrap_or((rest, "1"));
-            if !is_macro_name(name.trim()) {
-                return Err(format!("define: `{}` is no name of a macro", name.trim()));
-            }
-            Ok(Statement::Define(name.trim().to_owned(), value.trim().to_owned()))
-        }
+        "define" => define(rest),
         "entries" => {
             let file = one_word(rest, "a file or `none`")?;
             Ok(Statement::Entries((file != "none").then_some(file)))

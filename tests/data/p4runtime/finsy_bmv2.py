@@ -30,7 +30,7 @@ async def session(switch):
         +fy.P4DigestEntry("learned_t", max_list_size=2, max_timeout_ns=1000, ack_timeout_ns=2000),
     ])
     [found] = await read(switch, fy.P4TableEntry("kinds"))
-    assert found.action == counted and found.match["hdr.mark.kind"] == 1, found
+    assert found.action == counted and found.match["kind"] == 1, found
     [register] = await read(switch, fy.P4RegisterEntry("last", index=4))
     assert register.data == 77, register
     [meter] = await read(switch, fy.P4MeterEntry("rates", index=1))
