@@ -140,7 +140,7 @@ impl Program {
     /// Headers behind the body, bit by instance, as [`crate::exec::Descriptor::valid`] has them.
     pub fn trailers(&self) -> u64 {
         let headers = self.deparser.after.iter().map(|item| match item {
-            AfterBody::Header(instance) => crate::phv::bit(*instance),
+            AfterBody::Header(instance) => validity::bit(*instance),
             AfterBody::Pad { .. } => 0,
         });
         headers.fold(0, |all, one| all | one)

@@ -5,6 +5,7 @@
 
 use crate::ids::*;
 use crate::ir::layout::ones;
+pub(crate) use crate::ir::validity::bit;
 use crate::ir::{Field, FieldLayout, Program};
 
 /// The headers and metadata of the packet under way.
@@ -100,11 +101,6 @@ pub(crate) fn quick_fields(program: &Program) -> Box<[Box<[Option<QuickField>]>]
         start += header.max_bytes as usize;
     }
     fields.into()
-}
-
-/// The bit of an instance in a validity mask.
-pub(crate) fn bit(instance: InstanceId) -> u64 {
-    1u64.checked_shl(instance.0).unwrap_or(0)
 }
 
 impl Phv {

@@ -341,6 +341,7 @@ fn no_source_file_is_dead() {
             "tests/src/lib.rs",
             "tests/it/main.rs",
             "tests/skipped.rs",
+            "tests/models/src/lib.rs",
         ]);
     for root in roots {
         reach(root, &mut reached);

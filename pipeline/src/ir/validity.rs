@@ -49,7 +49,8 @@ impl Validity {
     }
 }
 
-fn bit(id: InstanceId) -> u64 {
+/// The bit of an instance in a validity mask.
+pub(crate) fn bit(id: InstanceId) -> u64 {
     1u64.checked_shl(id.0).unwrap_or(0)
 }
 
