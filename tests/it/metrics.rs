@@ -314,6 +314,13 @@ fn page_of(report: &Value) -> Samples {
             for item in list(&port[part]) {
                 let labels = format!("{labels},{number}=\"{}\"", item[number]);
                 expect(&mut out, &item, &labels, names, &[number]);
+                // The report leaves out what a queue that does not trim never counts.
+                if part == "queues" {
+                    for name in ["queue_trimmed", "queue_trim_dropped"] {
+                        let name = format!("{name}_packets_total{{{labels}}}");
+                        out.entry(name).or_insert(0.0);
+                    }
+                }
             }
         }
     }

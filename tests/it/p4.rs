@@ -259,21 +259,38 @@ fn the_yaml_of_programs_of_the_collection_behaves_the_same() {
         let ports: Vec<String> = (0..PORTS_OF_P4).map(|port| port.to_string()).collect();
         let text = fs::read_to_string(path.with_extension("stf")).expect("a script");
         let script = made.path().join("script.stf");
-        let run = |program: &Path| {
+        let run = |program: &Path, text: &str| {
             let head = format!("program {}\nports {}\n", program.display(), ports.join(" "));
             fs::write(&script, format!("{head}{text}")).expect("writes");
             run_file(&script, EngineKind::Interpreter, 0, &[])
         };
-        let Outcome::Passed { packets } = run(path) else {
+        let Outcome::Passed { packets } = run(path, &text) else {
             return Err("does not pass in P4".into());
         };
         let yaml = made.path().join("made.yaml");
         fs::write(&yaml, units_with_places(&parsed.units, &parsed.files)).expect("writes");
-        match run(&yaml) {
+        match run(&yaml, &with_higher_priorities(&text)) {
             Outcome::Passed { packets: again } if again == packets => Ok(()),
             other => panic!("{}: in YAML {other:?}", path.display()),
         }
     });
+}
+
+/// The script with every entry's priority one higher: those of bmv2 begin at 0, those of a YAML program at 1.
+fn with_higher_priorities(script: &str) -> String {
+    let mut lines = String::new();
+    for line in script.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let priority = words.get(2).and_then(|word| word.parse::<u32>().ok());
+        match (words[0], priority) {
+            ("add", Some(priority)) => {
+                let rest = words[3..].join(" ");
+                lines += &format!("add {} {} {rest}\n", words[1], priority + 1);
+            }
+            _ => lines += &format!("{line}\n"),
+        }
+    }
+    lines
 }
 
 /// The YAML of a program's tree is read again and gives the same tree.

@@ -38,7 +38,8 @@ impl<'a> Assembly<'a> {
             None if spec.kind.takes_queues() => workers,
             None => 1,
         };
-        let all = specs.iter().map(most).sum::<usize>();
+        // A switch may start without ports, which `--ports` adds later.
+        let all = specs.iter().map(most).sum::<usize>().max(1);
         if workers > all {
             let ports = specs.len();
             return Err(format!(

@@ -26,6 +26,8 @@ pub struct Remote {
     runtime: Runtime,
     calls: Calls,
     name: String,
+    /// What may be missing where the connection fails.
+    hint: &'static str,
 }
 
 /// The socket, or the address, of the switch that is meant: its name, its path or ADDRESS:PORT; without one, the only one that runs.
@@ -67,11 +69,13 @@ fn find(switch: Option<&str>) -> Result<String, String> {
     Err(format!("no switch {wanted} runs here ({all}){near}"))
 }
 
-/// What a status says, for people.
-pub fn reason(status: &Status) -> String {
-    match status.message() {
-        "" => format!("the switch answers {:?}", status.code()),
-        text => text.to_owned(),
+/// What a status says, for people; of a connection that failed, why.
+fn reason(status: &Status) -> String {
+    let why = std::error::Error::source(status).map(innermost);
+    match (status.message(), why) {
+        ("", _) => format!("the switch answers {:?}", status.code()),
+        (text, Some(why)) => format!("{text}: {why}"),
+        (text, None) => text.to_owned(),
     }
 }
 
@@ -117,7 +121,14 @@ impl Remote {
         let calls = Calls::new(channel)
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(REQUEST_BYTES_MAX);
-        Ok(Remote { runtime, calls, name })
+        Ok(Remote { runtime, calls, name, hint })
+    }
+
+    /// What a status says; where the connection failed, with the option that may be missing. A switch that wants TLS takes the connection
+    /// and ends it with the first request.
+    fn reason(&self, status: &Status) -> String {
+        let hint = std::error::Error::source(status).map_or("", |_| self.hint);
+        format!("{}{hint}", reason(status))
     }
 
     /// Where the switch was found.
@@ -134,7 +145,7 @@ impl Remote {
         F: Future<Output = Result<Response<wire::Document>, Status>>,
     {
         let answer = self.runtime.block_on(call(self.calls.clone()));
-        let document = answer.map_err(|status| reason(&status))?.into_inner();
+        let document = answer.map_err(|status| self.reason(&status))?.into_inner();
         serde_json::from_str(&document.json).map_err(|error| format!("{}: {error}", self.name))
     }
 
@@ -167,9 +178,11 @@ impl Remote {
         F: Future<Output = Result<Response<Streaming<wire::Documents>>, Status>>,
     {
         let listed = async {
-            let answer = call(self.calls.clone()).await.map_err(|status| reason(&status))?;
+            let answer = call(self.calls.clone()).await.map_err(|status| self.reason(&status))?;
             let mut documents = answer.into_inner();
-            while let Some(some) = documents.message().await.map_err(|status| reason(&status))? {
+            while let Some(some) =
+                documents.message().await.map_err(|status| self.reason(&status))?
+            {
                 for json in some.json {
                     let value = serde_json::from_str(&json);
                     if !each(value.map_err(|error| format!("{}: {error}", self.name))?) {
