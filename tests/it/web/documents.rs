@@ -108,7 +108,7 @@ fn a_large_table_is_paged_and_searched_by_the_switch() {
     let count = std::env::var("WIREYARD_ENTRIES").map_or(20_000, |n| n.parse::<u32>().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("entries.yaml");
-    let mut text = String::from("tables:\n  fdb:\n");
+    let mut text = String::from("entries:\n  fdb:\n");
     for n in 0..count {
         let [_, a, b, c] = n.to_be_bytes();
         let _ = writeln!(
