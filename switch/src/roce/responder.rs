@@ -158,11 +158,11 @@ impl Responder {
             self.on_duplicate(packet, op, ctx);
             return None;
         }
-        let was_stopped = std::mem::take(&mut self.nak_sent);
+        self.nak_sent = false;
         let checked = self.check(packet, op, memory, ctx);
         match checked.and_then(|()| self.execute(packet, op, memory, ctx)) {
             Ok(()) => {
-                if was_stopped && ctx.link.selective {
+                if ctx.link.selective {
                     self.close_gap(ctx);
                 } else if self.trimmed.is_some() {
                     self.answer_trimmed(ctx);

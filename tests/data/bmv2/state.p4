@@ -17,16 +17,16 @@ parser ParserImpl(packet_in packet, out headers hdr, inout metadata meta, inout 
 }
 control nothing(inout headers hdr, inout metadata meta) { apply { } }
 control ingress(inout headers hdr, inout metadata meta, inout standard_metadata_t standard_metadata) {
-    register<bit<32>>(256) last;
+    register<bit<32>>(256) latest;
     meter(16, MeterType.bytes) rates;
     direct_meter<bit<2>>(MeterType.packets) entry_rate;
     action counted(bit<9> port) {
         bit<32> tmp;
-        last.read(tmp, (bit<32>)hdr.mark.kind);
+        latest.read(tmp, (bit<32>)hdr.mark.kind);
         tmp = tmp + 1;
-        last.write((bit<32>)hdr.mark.kind, tmp);
+        latest.write((bit<32>)hdr.mark.kind, tmp);
         bit<32> again;
-        last.read(again, (bit<32>)hdr.mark.kind);
+        latest.read(again, (bit<32>)hdr.mark.kind);
         meta.seen = (bit<8>)again;
         hdr.mark.count = tmp;
         standard_metadata.egress_spec = port;
