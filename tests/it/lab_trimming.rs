@@ -44,7 +44,7 @@ host: { rate_control: fixed, HOST, trimmed_dscp: 48, ack_timeout: 8 }
 flows: { from: senders, to: sink, size: 300 KB }
 ";
 
-const TRIM: &str = "trim, trim_size: 64 B, trim_queue: 6";
+const TRIM: &str = "trim, trim_size: 80 B, trim_queue: 6";
 const SELECTIVE: &str = "retransmission: selective, reordering: 256, outstanding: 16 KB";
 
 fn incast(discard: &str, host: &str) -> String {
@@ -94,7 +94,7 @@ fn tshark_decodes_every_trimmed_frame() {
             "_ws.malformed",
         ];
         for row in tshark(&file, "ip.dsfield.dscp == 48", &columns) {
-            assert_eq!(row[..4], ["64", "50", "30", "10"], "{row:?}");
+            assert_eq!(row[..4], ["80", "66", "46", "10"], "{row:?}");
             assert!(!row[4].is_empty() && row[5].is_empty(), "{row:?}");
             trimmed += 1;
         }
@@ -146,7 +146,7 @@ fn a_lossy_fabric_keeps_its_goodput_when_a_link_is_cut() {
         .replace("warm_up: 1 ms", "warm_up: 100 us")
         .replace("until: 4 ms", "until: 1200 us")
         .replace("at: 2 ms", "at: 600 us");
-    let at = small.find("faults:").expect("faults");
+    let at = small.find("\nfaults:").expect("faults") + 1;
     let whole = report(&small[..at]);
     let first = small[at..].lines().take(2).collect::<Vec<_>>().join("\n");
     let cut = report(&format!("{}{first}\n", &small[..at]));

@@ -111,7 +111,7 @@ impl<'j> Import<'j, '_> {
             ("shift", [bytes]) => {
                 let bytes = self.reader.count(bytes);
                 bytes.map(|bytes| {
-                    format!("packet.advance(32w{});", u64::from(bytes) * 8 & 0xffff_ffff)
+                    format!("packet.advance(32w{});", (u64::from(bytes) * 8) & 0xffff_ffff)
                 })
             }
             (

@@ -24,14 +24,14 @@ async def session(switch):
     await switch.write([
         +fy.P4TableEntry("kinds", match=match, action=counted),
         +fy.P4TableEntry("own", match=fy.P4TableMatch({"hdr.mark.value": 9}), action=fy.P4TableAction("colored")),
-        fy.P4RegisterEntry("last", index=4, data=77),
+        fy.P4RegisterEntry("latest", index=4, data=77),
         fy.P4MeterEntry("rates", index=1, config=fy.P4MeterConfig(cir=1000, cburst=2000, pir=3000, pburst=4000)),
         +fy.P4CloneSessionEntry(5, replicas=[2]),
         +fy.P4DigestEntry("learned_t", max_list_size=2, max_timeout_ns=1000, ack_timeout_ns=2000),
     ])
     [found] = await read(switch, fy.P4TableEntry("kinds"))
     assert found.action == counted and found.match["kind"] == 1, found
-    [register] = await read(switch, fy.P4RegisterEntry("last", index=4))
+    [register] = await read(switch, fy.P4RegisterEntry("latest", index=4))
     assert register.data == 77, register
     [meter] = await read(switch, fy.P4MeterEntry("rates", index=1))
     assert meter.config.pburst == 4000, meter
