@@ -105,7 +105,8 @@ impl<'a> Assembly<'a> {
                 }
             }
         }
-        match has_queue.iter().filter(|has| **has).count() {
+        // The first worker waits for ports where there is none yet.
+        match has_queue.iter().filter(|has| **has).count().max(1) {
             all if all == workers => Ok(()),
             all => Err(format!(
                 "--workers {workers}: the ports have queues for {all}: use --workers {all}, or interfaces with more queues (ethtool -L, ethtool -l)"
