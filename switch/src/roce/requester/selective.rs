@@ -206,7 +206,10 @@ impl Requester {
         let index = psn.ahead_of(wqe.first) as u32;
         let ends = index + 1 >= wqe.packets;
         selective.sent(now, self.una, psn);
-        let full = selective.under_way >= self.window.max(1);
+        // Whatever stops the sender, it asks for an acknowledgement before.
+        let ahead = psn.plus(1).ahead_of(self.una).max(0) as u32;
+        let full =
+            ahead >= self.limits.max_outstanding || selective.under_way >= self.window.max(1);
         self.since_ack_req += 1;
         let ack_req = ends || lost.is_some() || full || self.since_ack_req >= self.limits.ack_every;
         if ack_req {
