@@ -126,6 +126,7 @@ impl Core {
     }
 
     /// Nothing is received unless there is room for a burst ([`Mesh::is_crowded`]).
+    #[expect(clippy::result_large_err, reason = "a frame that finds no room comes back")]
     fn push_served(&mut self, owner: u8, served: Served) -> Result<(), Served> {
         let Some(mesh) = &mut self.mesh else { return Err(served) };
         let Some(peer) = mesh.peer(owner) else { return Err(served) };

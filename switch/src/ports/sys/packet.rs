@@ -56,7 +56,7 @@ pub fn fanout_socket(
     // Until it is one of the group it would get every frame: it takes none.
     let nothing = libc::sock_filter { code: FILTER_RETURN, jt: 0, jf: 0, k: 0 };
     let fd = rx_socket_behind(index, options, &[nothing])?;
-    let kind = libc::PACKET_FANOUT_HASH as u32 | FLAG_IGNORE_OUTGOING;
+    let kind = libc::PACKET_FANOUT_HASH | FLAG_IGNORE_OUTGOING;
     let (id, flags) = group.map_or((0, FLAG_UNIQUE_ID), |group| (u32::from(group), 0));
     set_option(&fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &(id | (kind | flags) << 16))?;
     let group = get_option::<u32>(&fd, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16;
