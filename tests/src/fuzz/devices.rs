@@ -64,7 +64,7 @@ impl Pair {
         let mut outcomes = Vec::new();
         for (_, device, _) in &mut self.devices {
             device.core.stand_in.mark(mark);
-            device.core.stand_in.trim((self.sent % 5 == 0).then_some(64));
+            device.core.stand_in.trim(self.sent.is_multiple_of(5).then_some(64));
             assert!(device.send(port, packet, self.now, None), "port {port} takes a packet");
             let punted: Vec<_> =
                 device.core.take_punted().into_iter().map(|p| (p.reason, p.bytes)).collect();
