@@ -216,6 +216,7 @@ pub(crate) fn read_defines(decoder: &mut Decoder<'_>, node: &Node) -> Vec<(Strin
 }
 
 /// Reads a `qos:` section of another file; what is wrong goes to the diagnostics.
+#[cfg(feature = "lab")]
 pub(crate) fn read_qos(node: &Node, found: &mut Diagnostics) -> Option<QosConfig> {
     node::read(node, found)
 }
