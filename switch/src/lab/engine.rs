@@ -1,9 +1,9 @@
 //! Virtual time: who is next, until the end.
 //!
 //! Sources of events, in the order in which equal instants are served: faults, nodes, samples. What nodes do is the affair of
-//! partitions ([`part`](super::part)): here is what concerns them all. A run is a row of phases. In a phase every partition does what is
+//! partitions (`part`): here is what concerns them all. A run is a row of phases. In a phase every partition does what is
 //! due before the next fault, and up to the next sample; between two phases no partition runs, the lab has all devices, and applies a
-//! fault or takes a sample. One partition is run here, several by a [`crew`](super::crew), with the same results.
+//! fault or takes a sample. One partition is run here, several by a `crew`, with the same results.
 //!
 //! What looks at every event (a live run, the search for the packet that broke a check) has one partition, and a phase for each event.
 

@@ -7,7 +7,7 @@
 //!
 //! A direction belongs to the partition that it leads to. One that leads from one partition to another has two halves: what happens
 //! to frames when they leave is drawn and counted in the partition of the sender, where they wait until they are carried over
-//! ([`Direction::take_leaving`], [`Direction::arrive`]). Chance has a stream for each direction, so who runs the two ends, and when, changes nothing.
+//! (`Direction::take_leaving`, `Direction::arrive`). Chance has a stream for each direction, so who runs the two ends, and when, changes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
