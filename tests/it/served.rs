@@ -288,7 +288,8 @@ fn a_pause_on_any_queue_stops_the_port() {
     links("xdp");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("switch.yaml");
-    let config = "ports: { 1: { rate: 100Mbps }, 2: { rate: 100Mbps } }\nqos: { preset: onyx_roce }\n";
+    let config =
+        "ports: { 1: { rate: 100Mbps }, 2: { rate: 100Mbps } }\nqos: { preset: onyx_roce }\n";
     std::fs::write(&file, config).expect("a file");
     let ports = ["1=xdp:sw1,queues=2", "2=xdp:sw2,queues=2"];
     let more = ["--workers", "2", "--json", "--config", file.to_str().expect("a path")];
