@@ -53,6 +53,12 @@ pub fn rate_control(name: &str) -> Option<&'static str> {
     LIBRARIES.iter().find(|(known, _)| *known == file).map(|(_, text)| *text)
 }
 
+/// The text of a file inside the binary, by the path that [`program_path`] gives.
+pub fn text_at(path: &Path) -> Option<&'static str> {
+    let name = path.strip_prefix(EMBEDDED).ok()?.to_str()?;
+    LIBRARIES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
 fn names(before: &str, behind: &str) -> Vec<&'static str> {
     let all =
         LIBRARIES.iter().filter_map(|(name, _)| name.strip_prefix(before)?.strip_suffix(behind));

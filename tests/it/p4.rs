@@ -210,6 +210,8 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/psa.stf",
         "data/p4/psa_more.stf",
         "data/p4/turns.stf",
+        "data/p4/counted.stf",
+        "data/p4/parsed.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])

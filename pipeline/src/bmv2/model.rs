@@ -155,6 +155,12 @@ impl Model {
     fn header_types(&mut self, json: &Json, reader: &mut Reader<'_>) {
         for one in reader.list(json, "header_types") {
             let Some(name) = reader.text_at(one, "name") else { continue };
+            if let Some(length) =
+                one.get("length_exp").filter(|found| !matches!(found.value, Value::Null))
+            {
+                let text = "a `length_exp`, which P4-14 has for fields of variable length";
+                reader.unsupported(length.span, text);
+            }
             let (mut fields, mut names) = (Vec::new(), Names::default());
             let mut fixed = 0_u32;
             for field in reader.list(one, "fields") {

@@ -87,7 +87,10 @@ impl Cx<'_> {
                     | ParserOp::BodyEnd(expr)
                     | ParserOp::Set(_, expr)
                     | ParserOp::Verify(expr, _) => self.add_expr(*expr, reach),
-                    ParserOp::Extract(_) | ParserOp::ExtractNext(_) | ParserOp::SetInvalid(_) => {}
+                    ParserOp::Extract(_)
+                    | ParserOp::ExtractNext(_)
+                    | ParserOp::SetValid(_)
+                    | ParserOp::SetInvalid(_) => {}
                 }
             }
             if let Transition::Select { keys, .. } = &state.next {

@@ -62,7 +62,7 @@ fn parser_line(program: &Program, op: &ParserOp) -> Option<String> {
             Some(short(&format!("verify {condition}"), LINE_CHARS))
         }
         ParserOp::Advance(_) => Some("advance".into()),
-        ParserOp::Set(..) | ParserOp::SetInvalid(_) => None,
+        ParserOp::Set(..) | ParserOp::SetValid(_) | ParserOp::SetInvalid(_) => None,
     }
 }
 

@@ -65,6 +65,14 @@ impl<'a> Pass<'a> {
                 let at = self.eval(*offset)? as usize;
                 self.extract(*instance, at, self.packet.len as usize).map(|_| ())
             }
+            ParserOp::SetValid(instance) => {
+                if !self.scratch.phv.is_valid(*instance) {
+                    let header = &self.program.headers[self.program.instances[*instance].header];
+                    self.scratch.phv.set_zero(*instance, header.fixed_bytes);
+                }
+                self.trace(|pass| Event::Headers { valid: pass.scratch.phv.valid });
+                Ok(())
+            }
             ParserOp::SetInvalid(instance) => {
                 self.scratch.phv.clear(*instance);
                 self.trace(|pass| Event::Headers { valid: pass.scratch.phv.valid });

@@ -62,6 +62,8 @@ pub enum ParserOp {
     /// Read a header at a byte offset from the start of the packet (a trailer); the cursor stays.
     /// Outside the packet is the error `packet_too_short`.
     ExtractAt(InstanceId, ExprId),
+    /// Make a header valid, with zeros, unless it is.
+    SetValid(InstanceId),
     /// Make a header invalid.
     SetInvalid(InstanceId),
     /// Move the cursor by so many bits; they must be whole bytes at the end of the state.

@@ -132,7 +132,7 @@ fn walk_states(program: &Program, first: StateId, found: &mut ParserValidity) {
 /// The effect of one parser operation that succeeds.
 pub fn parser_op(program: &Program, op: &ParserOp, now: &mut Validity) {
     match op {
-        ParserOp::Extract(id) | ParserOp::ExtractAt(id, _) => now.set(*id),
+        ParserOp::Extract(id) | ParserOp::ExtractAt(id, _) | ParserOp::SetValid(id) => now.set(*id),
         ParserOp::SetInvalid(id) => now.clear(*id),
         ParserOp::ExtractNext(stack) => {
             let elements = stack_bits(program, *stack);

@@ -27,6 +27,7 @@ mod stmt;
 mod storage;
 mod sum;
 mod table;
+mod turns;
 mod unions;
 mod v1model;
 
@@ -81,6 +82,10 @@ struct Lower<'a> {
     returns: Vec<Return>,
     /// Loops around, innermost last.
     turns: Vec<loops::Turn>,
+    /// What the calls around copy back when they end, innermost last: `exit` does it too.
+    leaving: Vec<Vec<call::CopyOut>>,
+    /// How many `exit` there are.
+    exits: usize,
     /// Statements before an `exit`, which ends the pass.
     epilogue: Vec<ast::Stmt>,
     /// Types in place of type parameters.
@@ -166,6 +171,8 @@ fn round(
         place: Place::Control,
         returns: vec![Return::Native],
         turns: Vec::new(),
+        leaving: Vec::new(),
+        exits: 0,
         epilogue: Vec::new(),
         types: Vec::new(),
         headers: HashMap::new(),

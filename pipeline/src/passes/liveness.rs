@@ -120,7 +120,10 @@ fn roots(program: &Program) -> Vec<ExprId> {
 /// The expressions that an operation of the parser evaluates.
 fn parser_op_exprs(op: &ParserOp) -> Vec<ExprId> {
     match op {
-        ParserOp::Extract(_) | ParserOp::ExtractNext(_) | ParserOp::SetInvalid(_) => Vec::new(),
+        ParserOp::Extract(_)
+        | ParserOp::ExtractNext(_)
+        | ParserOp::SetValid(_)
+        | ParserOp::SetInvalid(_) => Vec::new(),
         ParserOp::ExtractAt(_, value)
         | ParserOp::Advance(value)
         | ParserOp::BodyEnd(value)

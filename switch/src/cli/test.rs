@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::TestArgs;
 use super::{Status, complain, print, print_json};
+use crate::library;
 use crate::program::{EngineKind, Place};
 use crate::stf::run::{Outcome, run_file_at};
 use wireyard_pipeline::passes::LEVEL_MAX;
@@ -78,8 +79,16 @@ fn ways(args: &TestArgs) -> Vec<(EngineKind, u8)> {
         .collect()
 }
 
-/// A script, or every script below a folder, in the order of their names.
+/// A script, or every script below a folder, in the order of their names, or those of a program inside the binary.
 fn collect(path: &Path, scripts: &mut Vec<PathBuf>) -> Result<(), String> {
+    let inside = library::program_path(path);
+    if inside != path {
+        let program = path.to_string_lossy();
+        let names = library::files_of(&program).into_iter().map(|(name, _)| name);
+        let tests = names.filter(|name| name.ends_with(".stf"));
+        scripts.extend(tests.map(|name| inside.join(name)));
+        return Ok(());
+    }
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     if path.is_file() {
         scripts.push(path.to_owned());

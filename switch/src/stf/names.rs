@@ -22,16 +22,16 @@ pub(super) fn of_program(statement: &Statement, program: &Program) -> Statement 
         }
         Statement::CheckCounter(CounterName::Direct(entry), ..) => in_entry(entry, program),
         Statement::CheckCounter(CounterName::Indexed(name, _), ..) => {
-            replace(name, program.counters.iter().map(|counter| counter.name.as_str()));
+            in_state(name, program, program.counters.iter().map(|one| one.name.as_str()));
         }
         Statement::Register(name, ..)
         | Statement::CheckRegister(name, ..)
         | Statement::RegisterReset(name)
         | Statement::RegisterRead(name, _) => {
-            replace(name, program.registers.iter().map(|register| register.name.as_str()));
+            in_state(name, program, program.registers.iter().map(|one| one.name.as_str()));
         }
         Statement::MeterRates(name, ..) | Statement::MeterRead(name, _) => {
-            replace(name, program.meters.iter().map(|meter| meter.name.as_str()));
+            in_state(name, program, program.meters.iter().map(|one| one.name.as_str()));
         }
         Statement::ValueSet(name, _) => {
             replace(name, program.value_sets.iter().map(|set| set.name.as_str()));
@@ -90,6 +90,28 @@ fn listed(name: &str, table: &Table, program: &Program) -> Option<String> {
     replace(&mut wanted, names.iter().map(String::as_str));
     let mut found = of_table.into_iter().filter(|known| full(known).as_deref() == Some(&*wanted));
     found.next().map(str::to_owned)
+}
+
+/// A register, counter or meter: by the name that control has for it, where a word of the language gave it another one here.
+fn in_state<'n>(
+    name: &mut String,
+    program: &Program,
+    known: impl Iterator<Item = &'n str> + Clone,
+) {
+    if let Some(origin) = &program.origin
+        && !known.clone().any(|one| one == name.as_str())
+    {
+        let behind_block = format!(".{name}");
+        let mut found = known.clone().filter(|one| {
+            let full = origin.objects.get(*one);
+            full.is_some_and(|full| full == name || full.ends_with(&behind_block))
+        });
+        if let (Some(only), None) = (found.next(), found.next()) {
+            *name = only.to_owned();
+            return;
+        }
+    }
+    replace(name, known);
 }
 
 /// Puts the known name in the place of one that means it, if there is exactly one.

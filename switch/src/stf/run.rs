@@ -78,7 +78,8 @@ pub fn run_file(path: &Path, engine: EngineKind, level: u8, include: &[PathBuf])
 /// The same with the folders, macros and limits of a place; the script names the program.
 pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Outcome {
     let shown = path.display();
-    let text = match read_text(path, SCRIPT_BYTES_MAX) {
+    let inside = crate::library::text_at(path).map(str::to_owned);
+    let text = match inside.map_or_else(|| read_text(path, SCRIPT_BYTES_MAX), Ok) {
         Ok(text) => text,
         Err(error) => return Outcome::Malformed(format!("{shown}: {error}")),
     };
@@ -106,7 +107,30 @@ pub fn run_file_at(path: &Path, engine: EngineKind, level: u8, place: &Place) ->
     }
 }
 
+/// What a script that passes leaves: its program with the entries, and its packets with line and port, to be run again and again.
+pub type Left = (Arc<Generation>, Vec<(usize, u16, Vec<u8>)>);
+
+/// Runs a script and hands over what it [leaves](Left); an error is its report.
+pub fn left_by(path: &Path, engine: EngineKind, level: u8, place: &Place) -> Result<Left, String> {
+    let text = read_text(path, SCRIPT_BYTES_MAX).map_err(|error| error.to_string())?;
+    let lines = parse(&text).map_err(|error| error.to_string())?;
+    let source = &Arc::new(SourceFile { name: path.display().to_string(), text });
+    let how = How { engine, level, place, source, traced: false };
+    let script = script_ended(path, &lines, how).map_err(|(line, stop)| match stop {
+        Stop::Failed(why) | Stop::Malformed(why) => format!("{}:{line}: {why}", path.display()),
+    })?;
+    let packets = lines.iter().filter_map(|line| match &line.statement {
+        Statement::Packet(TestPort::Port(port), bytes) => Some((line.number, *port, bytes.clone())),
+        _ => None,
+    });
+    Ok((script.generation, packets.collect()))
+}
+
 fn run_lines(path: &Path, lines: &[Line], how: How<'_>) -> Result<u64, (usize, Stop)> {
+    script_ended(path, lines, how).map(|script| script.packets)
+}
+
+fn script_ended(path: &Path, lines: &[Line], how: How<'_>) -> Result<Script, (usize, Stop)> {
     let first = lines.first().map_or(1, |line| line.number);
     let mut script = Script::start(path, lines, how).map_err(|stop| (first, stop))?;
     for line in lines {
@@ -115,7 +139,7 @@ fn run_lines(path: &Path, lines: &[Line], how: How<'_>) -> Result<u64, (usize, S
     }
     let last = lines.last().map_or(1, |line| line.number);
     script.compare().and_then(|()| script.check_ledger()).map_err(|stop| (last, stop))?;
-    Ok(script.packets)
+    Ok(script)
 }
 
 /// The first byte of each line.
@@ -172,7 +196,8 @@ impl Script {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut place = Place {
             program: folder.join("program.yaml"),
-            entries: Some(folder.join("entries.yaml")).filter(|file| file.is_file()),
+            entries: Some(folder.join("entries.yaml"))
+                .filter(|file| file.is_file() || crate::library::text_at(file).is_some()),
             ..place.clone()
         };
         let mut ports: Vec<u16> = (1..=PORTS).collect();

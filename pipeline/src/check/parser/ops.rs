@@ -118,7 +118,7 @@ impl Cx<'_> {
             _ => {
                 let text = "this statement does not belong to the parser";
                 let help = "a state has assignments to metadata, `let`, `extract`, `extract_at`, \
-                            `set_invalid`, `advance`, `body_end` and `verify`; it branches by `select`";
+                            `set_valid`, `set_invalid`, `advance`, `body_end` and `verify`; it branches by `select`";
                 self.report.error(codes::WRONG_PLACE, statement.span, text).help(help);
             }
         }
@@ -178,6 +178,14 @@ impl Cx<'_> {
                     self.extract_with_length(ops, &header, bits);
                 }
             }
+            ("set_valid", [header]) => {
+                if let Some(id) = self.header_named(header) {
+                    ops.push(ParserOp::SetValid(id), span);
+                    for rival in self.rivals.get(&id).into_iter().flatten() {
+                        ops.push(ParserOp::SetInvalid(*rival), span);
+                    }
+                }
+            }
             ("set_invalid", [header]) => {
                 if let Some(id) = self.header_named(header) {
                     ops.push(ParserOp::SetInvalid(id), span);
@@ -204,9 +212,14 @@ impl Cx<'_> {
                     self.verify(ops, cond, &error);
                 }
             }
-            ("extract" | "extract_at" | "set_invalid" | "advance" | "body_end" | "verify", _) => {
+            (
+                "extract" | "extract_at" | "set_valid" | "set_invalid" | "advance" | "body_end"
+                | "verify",
+                _,
+            ) => {
                 let usage = match name.value.as_str() {
                     "extract" => "extract(header) or extract(header, bits)",
+                    "set_valid" => "set_valid(header)",
                     "set_invalid" => "set_invalid(header)",
                     "extract_at" => "extract_at(header, byte)",
                     "advance" => "advance(bits)",
@@ -217,8 +230,15 @@ impl Cx<'_> {
             }
             _ => {
                 let text = format!("`{}` is no procedure of the parser", name.value);
-                let names =
-                    ["extract", "extract_at", "set_invalid", "advance", "body_end", "verify"];
+                let names = [
+                    "extract",
+                    "extract_at",
+                    "set_valid",
+                    "set_invalid",
+                    "advance",
+                    "body_end",
+                    "verify",
+                ];
                 self.report
                     .error(codes::WRONG_PLACE, name.span, text)
                     .did_you_mean(&name.value, names);

@@ -49,6 +49,7 @@ impl Printer<'_> {
             ParserOp::ExtractAt(id, at) => {
                 format!("extract {} at {}", self.instance(*id), self.expr(*at, locals))
             }
+            ParserOp::SetValid(id) => format!("set_valid {}", self.instance(*id)),
             ParserOp::SetInvalid(id) => format!("set_invalid {}", self.instance(*id)),
             ParserOp::Advance(bits) => format!("advance {}", self.expr(*bits, locals)),
             ParserOp::BodyEnd(at) => format!("body_end {}", self.expr(*at, locals)),

@@ -245,7 +245,10 @@ impl Verifier<'_> {
     fn parser_op(&mut self, op: &ParserOp, place: &str) {
         let program = self.program;
         let exprs = match op {
-            ParserOp::Extract(_) | ParserOp::ExtractNext(_) | ParserOp::SetInvalid(_) => Vec::new(),
+            ParserOp::Extract(_)
+            | ParserOp::ExtractNext(_)
+            | ParserOp::SetValid(_)
+            | ParserOp::SetInvalid(_) => Vec::new(),
             ParserOp::ExtractAt(_, expr)
             | ParserOp::Advance(expr)
             | ParserOp::BodyEnd(expr)
@@ -256,7 +259,7 @@ impl Verifier<'_> {
             self.locals_of(expr, &program.parser.locals, true, place);
         }
         match op {
-            ParserOp::Extract(id) | ParserOp::SetInvalid(id) => {
+            ParserOp::Extract(id) | ParserOp::SetValid(id) | ParserOp::SetInvalid(id) => {
                 let known = program.instances.get(*id).is_some();
                 self.ensure(known, || format!("{place}: there is no {id}"));
             }

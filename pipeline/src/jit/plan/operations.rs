@@ -122,6 +122,7 @@ pub(super) fn interpreted(program: &Program, facts: &Facts, egress: bool) -> Vec
             ParserOp::ExtractNext(_) => Some("extract of a stack element"),
             ParserOp::ExtractAt(..) => Some("extract of a trailer"),
             ParserOp::SetInvalid(_) => None,
+            ParserOp::SetValid(_) => Some("set_valid in the parser"),
             ParserOp::Advance(_) => Some("advance"),
             ParserOp::BodyEnd(_) => Some("the end of the body"),
         });

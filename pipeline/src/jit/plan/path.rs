@@ -313,7 +313,9 @@ impl Control<'_> {
                 self.can_evaluate(*value)?;
                 Step::Set(to.clone(), *value)
             }
-            ParserOp::Set(..) => return Err(NotSupported::ParserAssignment.into()),
+            ParserOp::Set(..) | ParserOp::SetValid(_) => {
+                return Err(NotSupported::ParserAssignment.into());
+            }
             ParserOp::Verify(condition, _) => {
                 self.can_evaluate(*condition)?;
                 self.learn_condition(path, *condition);

@@ -163,6 +163,7 @@ impl Walk<'_> {
                     return Err(NotSupported::ExtractedTwice(name).into());
                 }
                 ParserOp::Extract(instance) => valid |= bit(*instance),
+                ParserOp::SetValid(_) => return Err(NotSupported::ParserAssignment.into()),
                 // Parsing goes on behind a header that is in the packet and is not there any more.
                 ParserOp::SetInvalid(instance) if valid & bit(*instance) != 0 => {
                     let name = program.instances[*instance].name.clone();

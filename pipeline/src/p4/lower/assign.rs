@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::super::types::Type;
-use super::Lower;
 use super::build::{known, number};
 use super::env::{Header, Val};
 use super::storage::part;
+use super::{Lower, Place};
 use crate::ast::{Ast, AstExpr, Path, PathPart, Sp, StmtKind};
 use crate::ir::SourceSpan;
 
@@ -80,7 +80,9 @@ impl Lower<'_> {
                 self.assign_parts(fields, values, ty, span);
             }
             (Val::Header(header), Val::Header(other)) => {
-                if header.path != other.path {
+                if header.path != other.path && self.place == Place::Parser {
+                    self.copy_in_parser(header, other, ty, span);
+                } else if header.path != other.path {
                     let to = Sp::new(header.path.clone(), span);
                     let value = Sp::new(Ast::Path(other.path.clone()), span);
                     self.push(StmtKind::Assign(to, None, value), span);
@@ -122,7 +124,7 @@ impl Lower<'_> {
     }
 
     /// Fields by their names, or else in their order.
-    fn assign_parts(
+    pub(super) fn assign_parts(
         &mut self,
         fields: &[(Rc<str>, Val)],
         values: &[(Rc<str>, Val)],

@@ -15,7 +15,7 @@ use crate::ir::SourceSpan;
 pub(super) const RESULT: u32 = u32::MAX;
 
 /// A value to be copied back behind a call.
-type CopyOut = (Val, Val, Type);
+pub(super) type CopyOut = (Val, Val, Type);
 
 impl Lower<'_> {
     pub(super) fn call(&mut self, expr: &Expr, callee: &Expr, args: &[Arg]) -> Val {
@@ -179,7 +179,9 @@ impl Lower<'_> {
         };
         let scope = env.inner("");
         let copies = self.bind_arguments(&scope, params, info, args, Vec::new());
+        self.leaving.push(copies.clone());
         self.with_flag(body, scope, span);
+        self.leaving.pop();
         self.copy_out(copies, span);
     }
 

@@ -17,6 +17,8 @@ use crate::ir::SourceSpan;
 /// A control that was applied: its block, and where its parameters are.
 pub(super) struct Applied {
     block: String,
+    /// It, or an action of its tables, has an `exit`.
+    exits: bool,
     places: Vec<Option<(Val, Type)>>,
 }
 
@@ -67,8 +69,24 @@ impl Lower<'_> {
             .any(|local| matches!(local.kind, DeclKind::Table(_) | DeclKind::Instance { .. }));
         let values = self.argument_values(&control.params, info, args, &[]);
         if has_state && let Some(applied) = self.controls.get(&key) {
-            let (name, places) = (applied.block.clone(), applied.places.clone());
+            let (name, places, exits) =
+                (applied.block.clone(), applied.places.clone(), applied.exits);
             self.apply_again(block, control, &name, &places, &values, span);
+            let writes =
+                |param: &Param| matches!(param.direction, Direction::Out | Direction::InOut);
+            let moved =
+                control.params.iter().zip(&places).zip(&values).any(|((param, place), value)| {
+                    let pair = place.as_ref().zip(value.as_ref());
+                    writes(param)
+                        && pair.is_some_and(|((place, _), (value, _))| !same(place, value))
+                });
+            if exits && moved {
+                self.unsupported(
+                    span,
+                    "a control that exits is applied again with other arguments that it writes",
+                )
+                .help("declare an instance for each application");
+            }
             return;
         }
         let scope = self.block_scope(block, &control.constructor);
@@ -83,10 +101,17 @@ impl Lower<'_> {
         for (param, place) in control.params.iter().zip(&places) {
             scope.bind(param.id, place.as_ref().map_or(Val::Nothing, |(value, _)| value.clone()));
         }
-        self.controls.insert(key, Applied { block: name.clone(), places });
+        let applied = Applied { block: name.clone(), places, exits: false };
+        self.controls.insert(key.clone(), applied);
+        self.leaving.push(copies.clone());
+        let exits = self.exits;
         let outer = std::mem::replace(&mut self.env, scope);
         let returns = std::mem::replace(&mut self.returns, vec![Return::Native]);
         let made = self.inlined(span, |lower| lower.apart(|lower| lower.control_body(control)).1);
+        self.leaving.pop();
+        if let Some(applied) = self.controls.get_mut(&key) {
+            applied.exits = self.exits > exits;
+        }
         self.returns = returns;
         self.env = outer;
         let Some(made) = made else { return };

@@ -1,4 +1,4 @@
-//! Loops: turn by turn, as every turn is known when the program is compiled. `break` and `continue` are bits that say that the rest of
+//! Loops: turn by turn, where every turn is known when the program is compiled (else see `turns`). `break` and `continue` are bits that say that the rest of
 //! the loop or of the turn is not run.
 
 use std::rc::Rc;
@@ -21,9 +21,11 @@ pub(super) struct Turn {
     /// The rest of this turn is not run; where something leaves it.
     pub(super) skip: Option<AstExpr>,
     /// No further turn is.
-    broken: Option<AstExpr>,
+    pub(super) broken: Option<AstExpr>,
     /// The same, because the function has returned.
     returned: Option<AstExpr>,
+    /// Its turns are counted when a packet runs.
+    pub(super) is_counted_later: bool,
 }
 
 /// The variable of a loop.
@@ -44,10 +46,7 @@ impl Lower<'_> {
             ExprKind::Range(low, high) => {
                 let (low, high) = (self.scalar(low), self.scalar(high));
                 let (Some(low), Some(high)) = (known(&low), known(&high)) else {
-                    self.unsupported(
-                        span,
-                        "the limits of a loop must be known when the program is compiled",
-                    );
+                    self.for_range_later(decl, (low, high), body, span);
                     return;
                 };
                 if high >= low && high - low >= TURNS_MAX {
@@ -89,59 +88,108 @@ impl Lower<'_> {
         body: &Stmt,
         span: SourceSpan,
     ) {
-        let Some(mut counted) = self.counted(init, update, body) else {
-            self.unsupported(span, "a loop whose turns are counted when a packet runs")
-                .note("a loop runs turn by turn if one variable has a known first value, and only the loop's head changes it");
+        let Some(mut counters) = self.counters(init, update, body) else {
+            self.for_counted_later(init, condition, update, body, span);
             return;
         };
-        let marks = self.begin_loop(body, span);
+        let mut marks = self.begin_loop(body, span);
+        let mut later = 0;
         for turns in 0.. {
-            self.bind(counted.id, Val::Scalar(number(counted.value, counted.bits, span)));
-            let holds = self.scalar(condition);
-            let Some(holds) = known(&holds) else {
-                self.unsupported(
-                    condition.span,
-                    "whether the loop goes on must be known when the program is compiled",
-                );
-                return;
-            };
-            if turns >= TURNS_MAX && holds != 0 {
+            for one in &counters {
+                self.bind(one.id, Val::Scalar(number(one.value, one.bits, span)));
+            }
+            let (holds, does) = self.apart(|lower| lower.scalar(condition));
+            let holds_now = known(&holds).filter(|_| does.is_empty());
+            if turns >= TURNS_MAX && holds_now.is_some_and(|holds| holds != 0) {
                 self.unsupported(span, format!("a loop has at most {TURNS_MAX} turns"));
                 return;
             }
-            let at = number(counted.value, counted.bits, span);
-            let (place, ty) = (counted.place.clone(), counted.ty.clone());
-            if holds == 0 {
-                self.unless_broken(&marks, span, |lower| {
-                    if let Some(place) = &place {
-                        lower.assign(place, &Val::Scalar(at), &ty, span);
-                    }
-                });
+            if holds_now == Some(0) {
+                self.unless_broken(&marks, span, |lower| lower.store(&counters, span));
                 break;
             }
-            self.turn(&marks, body, span, |lower| {
-                if let Some(place) = &place {
-                    lower.assign(place, &Val::Scalar(at), &ty, span);
+            if holds_now.is_none() {
+                if !self.may_count_later(condition.span) {
+                    return;
                 }
-            });
-            let next = self.counted_on(&counted, update);
-            let Some(next) = next else {
+                self.count_later(&mut marks, span);
+                let is_last = later >= self.turns_max(body);
+                later += 1;
+                self.unless_broken(&marks, span, |lower| {
+                    lower.out.extend(does);
+                    if is_last {
+                        return lower.drop_if_more(holds, span);
+                    }
+                    lower.break_unless(&marks, holds, span, |lower| lower.store(&counters, span));
+                });
+                if is_last {
+                    break;
+                }
+            }
+            self.turn(&marks, body, span, |lower| lower.store(&counters, span));
+            if !self.count_on(&mut counters, update) {
                 self.unsupported(
                     span,
                     "what the loop counts must be known when the program is compiled",
                 );
                 return;
-            };
-            counted.value = next;
+            }
         }
-        if let Some(place) = counted.place {
-            self.bind(counted.id, place);
+        for one in counters {
+            if let Some(place) = one.place {
+                self.bind(one.id, place);
+            }
         }
     }
 
-    /// The variable of a loop: its declaration, where it is if it is one of the block around, and its first value.
-    fn counted(&mut self, init: &[Stmt], update: &[Stmt], body: &Stmt) -> Option<Counted> {
-        let [first] = init else { return None };
+    /// Variables of the block around that a loop counts with, as they are now.
+    fn store(&mut self, counters: &[Counted], span: SourceSpan) {
+        for one in counters {
+            if let Some(place) = &one.place {
+                let at = Val::Scalar(number(one.value, one.bits, span));
+                self.assign(place, &at, &one.ty, span);
+            }
+        }
+    }
+
+    /// The variables of a loop, if their values are known in every turn: those that it begins with, which only its head changes.
+    fn counters(&mut self, init: &[Stmt], update: &[Stmt], body: &Stmt) -> Option<Vec<Counted>> {
+        let names: Vec<Rc<str>> = init.iter().map(begun).collect::<Option<_>>()?;
+        let is_counter = |statement: &Stmt| match &statement.kind {
+            StmtKind::Assign(target, _, value) => {
+                let is_one =
+                    matches!(&*target.kind, ExprKind::Name(name, _) if names.contains(&name.value));
+                is_one && self.counts(value, &names)
+            }
+            _ => false,
+        };
+        let fits = !init.is_empty()
+            && update.iter().all(is_counter)
+            && !names.iter().any(|name| writes_to(body, name));
+        if !fits {
+            return None;
+        }
+        let begins: Option<Vec<Counted>> = init.iter().map(|one| self.counted(one)).collect();
+        begins
+    }
+
+    /// Whether a value is made of constants and these variables.
+    fn counts(&self, value: &Expr, names: &[Rc<str>]) -> bool {
+        if self.checked.consts.contains_key(&value.id) {
+            return true;
+        }
+        match &*value.kind {
+            ExprKind::Name(name, _) => names.contains(&name.value),
+            ExprKind::Binary(_, left, right) => {
+                self.counts(left, names) && self.counts(right, names)
+            }
+            ExprKind::Unary(_, operand) | ExprKind::Cast(_, operand) => self.counts(operand, names),
+            _ => false,
+        }
+    }
+
+    /// A variable of a loop: its declaration, where it is if it is one of the block around, and its first value.
+    fn counted(&mut self, first: &Stmt) -> Option<Counted> {
         let (decl, value, is_own) = match &first.kind {
             StmtKind::Declare(decl) => match &decl.kind {
                 DeclKind::Variable(_, Some(value)) => (decl.clone(), value.clone(), true),
@@ -155,15 +203,13 @@ impl Lower<'_> {
             },
             _ => return None,
         };
-        let [Stmt { kind: StmtKind::Assign(target, ..), .. }] = update else { return None };
-        let is_it =
-            matches!(&*target.kind, ExprKind::Name(name, _) if name.value == decl.name.value);
-        if !is_it || writes_to(body, &decl.name.value) {
+        let ty = self.declared(decl.id);
+        if !matches!(ty.base(), Type::Bit(_) | Type::Int(_)) {
             return None;
         }
-        let ty = self.declared(decl.id);
-        let value = match self.eval_as(&value, &ty) {
-            Val::Scalar(value) => known(&value)?,
+        let (value, does) = self.apart(|lower| lower.eval_as(&value, &ty));
+        let value = match value {
+            Val::Scalar(value) => known(&value).filter(|_| does.is_empty())?,
             _ => return None,
         };
         let place = if is_own { None } else { Some(self.env.find(decl.id)?) };
@@ -171,37 +217,63 @@ impl Lower<'_> {
         Some(Counted { id: decl.id, place, ty, bits, value })
     }
 
-    /// The value in the next turn.
-    fn counted_on(&mut self, counted: &Counted, update: &[Stmt]) -> Option<u128> {
-        let [Stmt { kind: StmtKind::Assign(_, operator, value), span }] = update else {
-            return None;
-        };
+    /// The values in the next turn; whether they are known.
+    fn count_on(&mut self, counters: &mut [Counted], update: &[Stmt]) -> bool {
+        for statement in update {
+            let StmtKind::Assign(target, operator, value) = &statement.kind else { return false };
+            let Some(Def::Decl(decl)) = self.checked.defs.get(&target.id).cloned() else {
+                return false;
+            };
+            let Some(one) = counters.iter_mut().find(|one| one.id == decl.id) else { return false };
+            let Some(next) = self.counted_on(one, *operator, value, statement.span) else {
+                return false;
+            };
+            one.value = next;
+            self.bind(one.id, Val::Scalar(number(one.value, one.bits, statement.span)));
+        }
+        true
+    }
+
+    /// The value of one of them in the next turn.
+    fn counted_on(
+        &mut self,
+        counted: &Counted,
+        operator: Option<Binary>,
+        value: &Expr,
+        span: SourceSpan,
+    ) -> Option<u128> {
         let (value, does) = self.apart(|lower| lower.eval_as(value, &counted.ty));
         let Val::Scalar(mut value) = value else { return None };
         if let Some(operator) = operator {
-            let now = number(counted.value, counted.bits, *span);
-            value = self.operate(*operator, now, value, &counted.ty, *span);
+            let now = number(counted.value, counted.bits, span);
+            value = self.operate(operator, now, value, &counted.ty, span);
         }
         let ones = if counted.bits >= 128 { u128::MAX } else { (1 << counted.bits) - 1 };
         known(&value).filter(|_| does.is_empty()).map(|value| value & ones)
     }
 
     /// Marks for `break`, `continue` and `return`, where the body has one.
-    fn begin_loop(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
+    pub(super) fn begin_loop(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
         let returned = match self.returns.last() {
             Some(Return::Flag(flag)) if returns(std::slice::from_ref(body)) => Some(flag.clone()),
             _ => None,
         };
         if !may_leave_turn(body) {
-            return Turn { skip: None, broken: None, returned };
+            return Turn { skip: None, broken: None, returned, is_counted_later: false };
         }
         let (skip, broken) = (self.new_meta("skips", 1, span), self.new_meta("broken", 1, span));
         self.set(&broken, number(0, 1, span), span);
-        Turn { skip: Some(skip), broken: Some(broken), returned }
+        Turn { skip: Some(skip), broken: Some(broken), returned, is_counted_later: false }
     }
 
     /// A turn, which begins with what `first` does.
-    fn turn(&mut self, marks: &Turn, body: &Stmt, span: SourceSpan, first: impl FnOnce(&mut Self)) {
+    pub(super) fn turn(
+        &mut self,
+        marks: &Turn,
+        body: &Stmt,
+        span: SourceSpan,
+        first: impl FnOnce(&mut Self),
+    ) {
         self.unless_broken(marks, span, |lower| {
             first(lower);
             if let Some(skip) = &marks.skip {
@@ -213,7 +285,12 @@ impl Lower<'_> {
         });
     }
 
-    fn unless_broken(&mut self, marks: &Turn, span: SourceSpan, inner: impl FnOnce(&mut Self)) {
+    pub(super) fn unless_broken(
+        &mut self,
+        marks: &Turn,
+        span: SourceSpan,
+        inner: impl FnOnce(&mut Self),
+    ) {
         let ((), made) = self.apart(inner);
         let ended = [&marks.broken, &marks.returned].into_iter().flatten();
         let goes_on = ended.map(|mark| not(mark.clone()));
@@ -234,6 +311,18 @@ impl Lower<'_> {
     }
 }
 
+/// The variable that a statement of a loop's head gives a first value.
+fn begun(statement: &Stmt) -> Option<Rc<str>> {
+    match &statement.kind {
+        StmtKind::Declare(decl) => Some(decl.name.value.clone()),
+        StmtKind::Assign(target, None, _) => match &*target.kind {
+            ExprKind::Name(name, _) => Some(name.value.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// A `break` or `continue` that belongs to the loop around this statement.
 pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
     let all = |statements: &[Stmt]| statements.iter().any(may_leave_turn);
@@ -251,7 +340,7 @@ pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
 }
 
 /// Whether a statement may write the variable of this name.
-fn writes_to(statement: &Stmt, name: &str) -> bool {
+pub(super) fn writes_to(statement: &Stmt, name: &str) -> bool {
     let is =
         |target: &Expr| matches!(&*target.kind, ExprKind::Name(known, _) if *known.value == *name);
     match &statement.kind {

@@ -6,12 +6,14 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::Type;
 use super::build::{binary, known, number, slice};
-use super::env::{BlockVal, Env, Val};
+use super::env::{BlockVal, Env, Header, Val};
 use super::names::plain;
 use super::{Lower, Place};
 use crate::ast::{self, CaseDecl, NextDecl, PatternDecl, Sp, StateDecl};
 use crate::ir::SourceSpan;
 
+/// Most bits of a key of `select`.
+const KEY_BITS_MAX: u32 = 128;
 /// Most states.
 const STATES_MAX: usize = 1024;
 
@@ -138,16 +140,15 @@ impl Lower<'_> {
     fn value_set(&mut self, decl: &Rc<Decl>, size: &Expr) {
         let ty = self.declared(decl.id);
         let span = decl.name.span;
-        let one = match &ty {
-            Type::Tuple(parts) if parts.len() == 1 => parts[0].clone(),
-            Type::Struct(of) if of.fields.len() == 1 => of.fields[0].1.clone(),
-            other => other.clone(),
-        };
-        if matches!(one, Type::Struct(_) | Type::Tuple(_)) {
-            self.unsupported(span, "a value set of several keys is not supported");
+        // Several keys are one: their values in a row.
+        let mut keys = Vec::new();
+        set_keys(&ty, &mut keys);
+        let bits: u32 = keys.iter().map(|key| self.bits(key, span)).sum();
+        if bits > KEY_BITS_MAX {
+            let text = format!("the keys of a value set have at most {KEY_BITS_MAX} bits together");
+            self.unsupported(span, text);
             return;
         }
-        let bits = self.bits(&one, span);
         let size = self.known_number(size) as u64;
         let name = self.names.fresh(&decl.name.value, "");
         let full = self.env.full(&decl.annotations, &decl.name.value);
@@ -184,8 +185,66 @@ impl Lower<'_> {
                     };
                     cases.push(CaseDecl { patterns, to: target(to), span: set.span });
                 }
+                if select.cases.iter().any(|(set, _)| self.is_set_of_several(set)) {
+                    self.join_keys(&mut keys, &mut cases, &types);
+                }
                 NextDecl::Select { keys, cases, default }
             }
+        }
+    }
+
+    /// Whether a case is a value set whose members are values of several keys.
+    fn is_set_of_several(&self, set: &Expr) -> bool {
+        let (ExprKind::Name(..), Type::Set(of)) = (&*set.kind, self.type_of(set)) else {
+            return false;
+        };
+        let mut keys = Vec::new();
+        set_keys(&of, &mut keys);
+        keys.len() > 1
+    }
+
+    /// Makes one key of several, and one pattern of several in each case: a member of a value set is one number.
+    fn join_keys(&mut self, keys: &mut Vec<ast::AstExpr>, cases: &mut [CaseDecl], types: &[Type]) {
+        let widths: Vec<u32> = types.iter().map(|ty| self.bits(ty, self.span)).collect();
+        let total: u32 = widths.iter().sum();
+        if total > KEY_BITS_MAX {
+            let text =
+                format!("beside a value set, keys have at most {KEY_BITS_MAX} bits together");
+            self.unsupported(self.span, text);
+            return;
+        }
+        let all = std::mem::take(keys).into_iter();
+        let joined = all.reduce(|a, b| {
+            let span = a.span;
+            binary(ast::AstBin::Concat, a, b, span)
+        });
+        keys.extend(joined);
+        for case in cases {
+            if matches!(case.patterns.as_slice(), [Sp { value: PatternDecl::Set(_), .. }]) {
+                continue;
+            }
+            let (mut value, mut mask) = (0_u128, 0_u128);
+            for (pattern, bits) in case.patterns.iter().zip(&widths) {
+                let ones = u128::MAX.checked_shr(128 - bits).unwrap_or(0);
+                let (v, m) = match &pattern.value {
+                    PatternDecl::Any => (Some(0), Some(0)),
+                    PatternDecl::Value(value) => (known(value), Some(ones)),
+                    PatternDecl::Mask(value, mask) => (known(value), known(mask)),
+                    _ => (None, None),
+                };
+                let (Some(v), Some(m)) = (v, m) else {
+                    self.unsupported(
+                        pattern.span,
+                        "beside a value set of several keys, a case has values and masks only",
+                    );
+                    return;
+                };
+                value = value.checked_shl(*bits).unwrap_or(0) | v & m & ones;
+                mask = mask.checked_shl(*bits).unwrap_or(0) | m & ones;
+            }
+            let number = |of: u128| number(of, total, case.span);
+            let pattern = PatternDecl::Mask(number(value), number(mask));
+            case.patterns = vec![Sp::new(pattern, case.span)];
         }
     }
 
@@ -278,6 +337,16 @@ impl Lower<'_> {
             self.scoped(if value != 0 { then } else { other });
             return;
         }
+        self.branches(value, |lower, is_so| lower.scoped(if is_so { then } else { other }), span);
+    }
+
+    /// States for what is done where a value is 1, for what is done where it is 0, and for what follows.
+    fn branches(
+        &mut self,
+        value: ast::AstExpr,
+        mut branch: impl FnMut(&mut Self, bool),
+        span: SourceSpan,
+    ) {
         let prefix = self.state.name.clone();
         let yes = self.state_name("then", &prefix);
         let no = self.state_name("else", &prefix);
@@ -286,12 +355,35 @@ impl Lower<'_> {
         let case = CaseDecl { patterns: vec![one], to: Sp::new(yes.clone(), span), span };
         let default = Some(Sp::new(no.clone(), span));
         self.end_state(NextDecl::Select { keys: vec![value], cases: vec![case], default });
-        for (name, branch) in [(yes, then), (no, other)] {
-            self.begin_state(name, branch.span);
-            self.scoped(branch);
+        for (name, is_so) in [(yes, true), (no, false)] {
+            self.begin_state(name, span);
+            branch(self, is_so);
             self.end_state(NextDecl::To(Some(Sp::new(join.clone(), span))));
         }
         self.begin_state(join, span);
+    }
+
+    /// A header that becomes what another one is: as valid, with the same fields.
+    pub(super) fn copy_in_parser(
+        &mut self,
+        to: &Rc<Header>,
+        from: &Rc<Header>,
+        ty: &Type,
+        span: SourceSpan,
+    ) {
+        let is_valid = self.is_valid(from, span);
+        let fields = (self.header_fields(to, span), self.header_fields(from, span));
+        self.branches(
+            is_valid,
+            |lower, is_so| {
+                if !is_so {
+                    return lower.procedure("set_invalid", to, span);
+                }
+                lower.procedure("set_valid", to, span);
+                lower.assign_parts(&fields.0, &fields.1, ty, span);
+            },
+            span,
+        );
     }
 
     /// Methods of `packet_in`.
@@ -369,6 +461,15 @@ impl Lower<'_> {
         let whole = binary(ast::AstBin::Eq, low, number(0, 3, span), span);
         let error = self.error_value(&"ParserInvalidArgument".into(), span);
         self.run("verify", vec![whole, error], span);
+    }
+}
+
+/// The keys of a value set, each a number.
+fn set_keys(ty: &Type, keys: &mut Vec<Type>) {
+    match ty {
+        Type::Tuple(parts) => parts.iter().for_each(|part| set_keys(part, keys)),
+        Type::Struct(of) => of.fields.iter().for_each(|(_, part)| set_keys(part, keys)),
+        other => keys.push(other.clone()),
     }
 }
 

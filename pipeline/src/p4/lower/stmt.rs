@@ -74,7 +74,7 @@ impl Lower<'_> {
         }
     }
 
-    fn statement(&mut self, statement: &Stmt) {
+    pub(super) fn statement(&mut self, statement: &Stmt) {
         let span = statement.span;
         match &statement.kind {
             StmtKind::Block(block) => self.block(&block.statements),
@@ -90,6 +90,10 @@ impl Lower<'_> {
             StmtKind::Switch(value, cases) => self.switch(value, cases, span),
             StmtKind::Return(value) => self.return_statement(value.as_ref(), span),
             StmtKind::Exit => {
+                self.exits += 1;
+                for copies in self.leaving.clone().into_iter().rev() {
+                    self.copy_out(copies, span);
+                }
                 let epilogue = self.epilogue.clone();
                 self.out.extend(epilogue);
                 self.push(ast::StmtKind::Exit, span);

@@ -43,6 +43,8 @@ pub(super) struct Checker<'r> {
     pub(super) vars: u32,
     pub(super) place: Place,
     pub(super) loops: usize,
+    /// The range that is looked at says how often a loop runs.
+    pub(super) is_loop_range: bool,
     /// Inside the local declarations of a parser or control: the number of it.
     pub(super) inside: Vec<u32>,
     /// Inside a parser.
@@ -67,6 +69,7 @@ pub(in crate::p4) fn check(tree: Tree, report: &mut Diagnostics) -> Checked {
         vars: 0,
         place: Place::Top,
         loops: 0,
+        is_loop_range: false,
         inside: Vec::new(),
         in_parser: false,
         constructor_params: Vec::new(),

@@ -124,6 +124,14 @@ impl Checker<'_> {
         self.bind(&decl.name, Name::Decl(decl.clone()));
     }
 
+    /// A number without a width that is a member's value is not cut to the type of the enum (P4-16 7.2.4).
+    fn must_be_held(&mut self, value: &Expr, below: &Type) {
+        let ExprKind::Number(number, None) = &*value.kind else { return };
+        if !below.is_any() && super::wrapped(number, below.unwrapped()) != *number {
+            self.type_error(value.span, format!("{number} is no value of {below}"));
+        }
+    }
+
     fn enumeration(
         &mut self,
         decl: &Rc<Decl>,
@@ -151,6 +159,7 @@ impl Checker<'_> {
             match (value, &below) {
                 (Some(value), Some(below)) => {
                     let below = (**below).clone();
+                    self.must_be_held(value, &below);
                     if self.value_as(value, &below) && !self.consts.contains_key(&value.id) {
                         let text =
                             "the value of a member must be known when the program is compiled";

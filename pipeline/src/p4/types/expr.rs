@@ -369,6 +369,7 @@ impl Checker<'_> {
             && let (Some(Const::Int(low)), Some(Const::Int(high))) =
                 (self.consts.get(&left.id), self.consts.get(&right.id))
             && low > high
+            && !self.is_loop_range
         {
             let text = format!("the range {low}..{high} is empty");
             self.type_error(expr.span, text).help("the lower end comes first");

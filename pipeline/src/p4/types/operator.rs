@@ -168,7 +168,8 @@ impl Checker<'_> {
     }
 
     fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
-        let by = matches!(under(b), Type::Bit(_) | Type::Int(_) | Type::Integer);
+        // By how much has no sign (P4-16 8.7); `int` is known, and not negative.
+        let by = matches!(under(b), Type::Bit(_) | Type::Integer);
         let of = matches!(under(a), Type::Bit(_) | Type::Int(_) | Type::Integer);
         if let Some(Const::Int(value)) = self.consts.get(&right.id)
             && value.sign() == Sign::Minus

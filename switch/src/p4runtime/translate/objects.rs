@@ -114,12 +114,28 @@ pub fn value_set(
     use p4::field_match::FieldMatchType;
     let declared = &schema.program.value_sets[set];
     let what = || format!("value set {}", declared.name);
-    let member = |member: &p4::ValueSetMember| match member.r#match.as_slice() {
-        [one] if one.field_id == 1 => match &one.field_match_type {
-            Some(FieldMatchType::Exact(exact)) => bits(&exact.value, declared.bits, what),
-            _ => invalid(format!("{}: a member is an exact match", what())),
-        },
-        _ => invalid(format!("{}: a member is one match, of field 1", what())),
+    let fields = &schema.forms.members[set.index()];
+    let member = |member: &p4::ValueSetMember| {
+        let given = &member.r#match;
+        if given.len() != fields.len() {
+            let (want, have) = (fields.len(), given.len());
+            return invalid(format!(
+                "{}: a member has a match for each field: {want}, not {have}",
+                what()
+            ));
+        }
+        fields.iter().try_fold(0_u128, |value, (field, width)| {
+            let Some(one) = given.iter().find(|one| one.field_id == field.id) else {
+                return invalid(format!("{}: a member has no match of field {}", what(), field.id));
+            };
+            match &one.field_match_type {
+                Some(FieldMatchType::Exact(exact)) => {
+                    let part = field.read(&exact.value, *width, what)?;
+                    Ok(value.checked_shl(*width).unwrap_or(0) | part)
+                }
+                _ => invalid(format!("{}: a member is an exact match", what())),
+            }
+        })
     };
     let members = members.iter().map(member).collect::<Result<Vec<u128>>>()?;
     Ok(Entity::ValueSet { set, members })
@@ -129,9 +145,17 @@ pub fn value_set(
 pub fn value_set_message(schema: &Schema, set: ValueSetId, members: &[u128]) -> p4::ValueSetEntry {
     use p4::field_match::{Exact, FieldMatchType};
     let member = |value: &u128| {
-        let exact = FieldMatchType::Exact(Exact { value: shortest(*value) });
-        let field = p4::FieldMatch { field_id: 1, field_match_type: Some(exact) };
-        p4::ValueSetMember { r#match: vec![field] }
+        let mut rest = *value;
+        let fields = schema.forms.members[set.index()].iter().rev();
+        let matches = fields.map(|(field, width)| {
+            let part = rest & u128::MAX.checked_shr(128 - width).unwrap_or(0);
+            rest = rest.checked_shr(*width).unwrap_or(0);
+            let exact = FieldMatchType::Exact(Exact { value: field.write(part) });
+            p4::FieldMatch { field_id: field.id, field_match_type: Some(exact) }
+        });
+        let mut r#match: Vec<_> = matches.collect();
+        r#match.reverse();
+        p4::ValueSetMember { r#match }
     };
     p4::ValueSetEntry {
         value_set_id: schema.ids.value_sets[set.index()],

@@ -1,0 +1,201 @@
+//! Loops whose turns are counted when a packet runs.
+//!
+//! The language has no loops, so the body is there as often as it may run, each behind the question whether the loop goes on. A packet
+//! for which a loop would go on behind its last turn is dropped for the reason `loop_turns`, so nothing near to the loop is done in its place.
+
+use std::rc::Rc;
+
+use super::super::tree::*;
+use super::build::{known, not, number};
+use super::env::Val;
+use super::loops::Turn;
+use super::{Lower, Place};
+use crate::ast::{self, AstExpr, Sp};
+use crate::ir::SourceSpan;
+
+/// Most turns of a loop that is counted when a packet runs: those of a counter of 8 bits.
+const TURNS_MAX: usize = 256;
+/// The same of such a loop in another one, and of the other one.
+const NESTED_TURNS_MAX: usize = 32;
+/// Why a packet is dropped for which a loop goes on.
+const REASON: &str = "loop_turns";
+
+impl Lower<'_> {
+    /// Most turns of a loop with this body.
+    pub(super) fn turns_max(&self, body: &Stmt) -> usize {
+        let is_inner = self.turns.iter().any(|turn| turn.is_counted_later);
+        if is_inner || has_loop(body) { NESTED_TURNS_MAX } else { TURNS_MAX }
+    }
+
+    /// Whether turns can be counted here at all; an error where not.
+    pub(super) fn may_count_later(&mut self, span: SourceSpan) -> bool {
+        if self.place == Place::Parser {
+            self.unsupported(
+                span,
+                "the turns of a loop in a parser must be known when the program is compiled",
+            );
+            return false;
+        }
+        true
+    }
+
+    /// The packet is dropped if the loop goes on still.
+    pub(super) fn drop_if_more(&mut self, goes_on: AstExpr, span: SourceSpan) {
+        let reason = Some(Sp::new(REASON.to_owned(), span));
+        let drop = ast::Stmt { kind: ast::StmtKind::Drop(reason), span };
+        match known(&goes_on) {
+            Some(0) => {}
+            Some(_) => self.out.push(drop),
+            None => self.push(ast::StmtKind::If(goes_on, vec![drop], Vec::new()), span),
+        }
+    }
+
+    /// Marks of a loop that is counted when a packet runs.
+    fn begin_counting(&mut self, body: &Stmt, span: SourceSpan) -> Turn {
+        let mut marks = self.begin_loop(body, span);
+        self.count_later(&mut marks, span);
+        marks
+    }
+
+    /// From here on the loop is counted when a packet runs.
+    pub(super) fn count_later(&mut self, marks: &mut Turn, span: SourceSpan) {
+        if marks.broken.is_none() {
+            let broken = self.new_meta("broken", 1, span);
+            self.set(&broken, number(0, 1, span), span);
+            marks.broken = Some(broken);
+        }
+        marks.is_counted_later = true;
+    }
+
+    /// No further turn, if the condition does not hold.
+    pub(super) fn break_unless(
+        &mut self,
+        marks: &Turn,
+        holds: AstExpr,
+        span: SourceSpan,
+        then: impl FnOnce(&mut Self),
+    ) {
+        let ((), ended) = self.apart(|lower| {
+            then(lower);
+            if let Some(broken) = &marks.broken {
+                lower.set(broken, number(1, 1, span), span);
+            }
+        });
+        match known(&holds) {
+            Some(0) => self.out.extend(ended),
+            Some(_) => {}
+            None => self.push(ast::StmtKind::If(not(holds), ended, Vec::new()), span),
+        }
+    }
+
+    /// A loop of which nothing is known.
+    pub(super) fn for_counted_later(
+        &mut self,
+        init: &[Stmt],
+        condition: &Expr,
+        update: &[Stmt],
+        body: &Stmt,
+        span: SourceSpan,
+    ) {
+        if !self.may_count_later(span) {
+            return;
+        }
+        init.iter().for_each(|one| self.statement(one));
+        let marks = self.begin_counting(body, span);
+        for _ in 0..self.turns_max(body) {
+            self.unless_broken(&marks, span, |lower| {
+                let holds = lower.scalar(condition);
+                lower.break_unless(&marks, holds, span, |_| {});
+            });
+            self.turn(&marks, body, span, |_| {});
+            self.unless_broken(&marks, span, |lower| {
+                update.iter().for_each(|one| lower.statement(one));
+            });
+        }
+        self.unless_broken(&marks, span, |lower| {
+            let holds = lower.scalar(condition);
+            lower.drop_if_more(holds, span);
+        });
+    }
+
+    /// A loop over a range whose limits are not known.
+    pub(super) fn for_range_later(
+        &mut self,
+        decl: &Rc<Decl>,
+        (low, high): (AstExpr, AstExpr),
+        body: &Stmt,
+        span: SourceSpan,
+    ) {
+        if !self.may_count_later(span) {
+            return;
+        }
+        let ty = self.declared(decl.id);
+        let bits = self.bits(&ty, span);
+        let high = self.stored_as(&Val::Scalar(high), &ty, "last", span);
+        let starts_known = known(&low);
+        let mut at = match starts_known {
+            Some(low) => number(low, bits, span),
+            None => self.stored_as(&Val::Scalar(low), &ty, "at", span),
+        };
+        let writes = super::loops::writes_to(body, &decl.name.value);
+        let marks = self.begin_counting(body, span);
+        let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
+        self.break_unless(&marks, within, span, |_| {});
+        for _ in 0..self.turns_max(body) {
+            self.turn(&marks, body, span, |lower| {
+                let value = Val::Scalar(at.clone());
+                let value = if writes {
+                    let place = lower.storage(&ty, &decl.name.value, span);
+                    lower.assign(&place, &value, &ty, span);
+                    place
+                } else {
+                    value
+                };
+                lower.bind(decl.id, value);
+            });
+            let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
+            self.unless_broken(&marks, span, |lower| {
+                let more = lower.operate(Binary::Ne, at.clone(), high.clone(), &ty, span);
+                lower.break_unless(&marks, more, span, |_| {});
+            });
+            if starts_known.is_some() {
+                at = next;
+            } else {
+                self.unless_broken(&marks, span, |lower| lower.set(&at, next, span));
+            }
+        }
+        self.unless_broken(&marks, span, |lower| lower.drop_if_more(number(1, 1, span), span));
+    }
+
+    /// Storage with a value of now.
+    fn stored_as(
+        &mut self,
+        value: &Val,
+        ty: &super::Type,
+        name: &str,
+        span: SourceSpan,
+    ) -> AstExpr {
+        let place = self.storage(ty, name, span);
+        self.assign(&place, value, ty, span);
+        match place {
+            Val::Scalar(place) => place,
+            _ => number(0, 1, span),
+        }
+    }
+}
+
+/// A loop somewhere in this statement.
+fn has_loop(statement: &Stmt) -> bool {
+    let all = |statements: &[Stmt]| statements.iter().any(has_loop);
+    match &statement.kind {
+        StmtKind::For { .. } | StmtKind::ForIn(..) => true,
+        StmtKind::Block(block) => all(&block.statements),
+        StmtKind::If(_, then, other) => {
+            has_loop(then) || other.as_ref().is_some_and(|other| has_loop(other))
+        }
+        StmtKind::Switch(_, cases) => {
+            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| all(&body.statements))
+        }
+        _ => false,
+    }
+}
