@@ -271,3 +271,17 @@ fn mutants_of_json_of_bmv2_end() {
     }
     assert!(accepted > count / 50 && refused > count / 3, "{accepted} accepted, {refused} refused");
 }
+
+/// P4-14's length of a header in its type is not followed, so it is refused at its place, as the page says.
+#[test]
+fn a_length_in_a_header_type_is_refused() {
+    let text = fs::read_to_string(program("stacks", "json")).expect("a program");
+    let length = "\"length_exp\": {\"type\": \"expression\", \"value\": null}, \"max_length\": 9";
+    for (length, refused) in [(length, true), ("\"length_exp\": null, \"max_length\": 9", false)] {
+        let text = text.replacen("\"max_length\": 9", length, 1);
+        let loader = Loader::in_memory([("m.json", text.as_str())], &[]);
+        let said = parse_program("m.json".as_ref(), &loader).err().map(|why| why.to_string());
+        assert_eq!(said.is_some(), refused, "{said:?}");
+        assert!(said.is_none_or(|said| said.contains("length_exp")));
+    }
+}

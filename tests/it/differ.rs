@@ -46,6 +46,8 @@ fn random_programs_have_all_there_is() {
         "\"extract_at(",
         "\"body_end(",
         "\"verify(",
+        "set_valid(",
+        "resubmit_received()",
         "\"word\":{\"bits\":8,",
         "\"word\":{\"bits\":16,",
         "\"word\":{\"bits\":32,",

@@ -63,6 +63,7 @@ mod p4_controlled;
 mod p4_doors;
 mod p4_info;
 mod p4_large;
+mod p4_wrong;
 mod p4runtime;
 mod p4runtime_fuzz;
 mod p4runtime_more;

@@ -377,3 +377,44 @@ fn packets_and_digests_have_the_metadata_and_types_of_p4() {
 fn p4runtime_shell_steers_a_p4_program() {
     session("shell", "shell_p4_session", PROGRAM, &CPU);
 }
+
+#[test]
+fn members_of_a_value_set_of_several_keys_have_a_match_for_each() {
+    let Some(_network) = private_network("a value set of several keys") else { return };
+    let mut rig = rig("tests/data/p4/parsed.p4", &[]);
+    let mut controller = rig.primary();
+    let member = |matches: &[(u32, &[u8])]| p4::ValueSetMember {
+        r#match: matches
+            .iter()
+            .map(|(field_id, value)| p4::FieldMatch {
+                field_id: *field_id,
+                field_match_type: Some(exact(value)),
+            })
+            .collect(),
+    };
+    let value_set_id = controller.id("Parse.known");
+    let set = |members| Message::ValueSetEntry(p4::ValueSetEntry { value_set_id, members });
+    // The program adds 0x13 to what it finds in the fourth byte, and 0xaa is there where the set has the first three.
+    let packet = frame([0x0a, 0x12, 0x34, 0, 0, 1], B, 0x0801);
+    let with = |byte: u8| {
+        let mut changed = packet.clone();
+        changed[3] = byte;
+        changed
+    };
+    assert_eq!(rig.passes(&packet), [with(0x13)]);
+    let members = vec![member(&[(1, &[0x0a]), (2, &[0x12, 0x34])]), member(&[(1, &[1]), (2, &[2])])];
+    controller.write(vec![update(Modify, set(members.clone()))]).unwrap();
+    assert_eq!(rig.passes(&packet), [with(0xbd)]);
+    let read = controller.read(vec![set(Vec::new())]).unwrap();
+    assert_eq!(read, [set(members)]);
+    for (wrong, code) in [
+        (member(&[(1, &[1])]), Code::InvalidArgument),
+        (member(&[(1, &[1]), (3, &[2])]), Code::InvalidArgument),
+        (member(&[(1, &[1, 0]), (2, &[2])]), Code::OutOfRange),
+    ] {
+        let refused = controller.write(vec![update(Modify, set(vec![wrong]))]).unwrap_err();
+        assert_eq!(codes(&refused), [code]);
+    }
+    assert_eq!(rig.passes(&packet), [with(0xbd)]);
+    rig.switch.end("TERM").expect(0, &[]);
+}

@@ -31,7 +31,12 @@ fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
 /// What goes beside a packet of PSA, its externs, loops.
 #[test]
 fn p4_programs_of_ours_pass_on_every_engine_and_level() {
-    for script in ["data/p4/psa_more.stf", "data/p4/turns.stf"] {
+    for script in [
+        "data/p4/psa_more.stf",
+        "data/p4/turns.stf",
+        "data/p4/counted.stf",
+        "data/p4/parsed.stf",
+    ] {
         passes_everywhere(script.as_ref());
     }
 }

@@ -85,7 +85,8 @@ impl Gen {
         }
         if !self.simple && self.random.chance(4) {
             let other = self.random.pick(&self.headers.clone()).name;
-            statements.push(json!(format!("set_invalid({other})")));
+            let does = self.random.pick(&["set_invalid", "set_valid"]);
+            statements.push(json!(format!("{does}({other})")));
         }
         if self.random.chance(20) {
             let (condition, error) = (self.expr(&scope, 1, 2), self.random.pick(&["odd", "bad"]));

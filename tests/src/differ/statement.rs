@@ -161,7 +161,9 @@ impl Gen {
             },
             9 => format!("clone({})", 1 + self.random.below(5)),
             10 => "digest(dig)".into(),
-            11 if scope.place == Place::Ingress && self.random.chance(30) => "resubmit()".into(),
+            11 if scope.place == Place::Ingress && self.random.chance(30) => {
+                self.random.pick(&["resubmit()", "resubmit_received()"]).into()
+            }
             12 if self.random.chance(30) => "recirculate()".into(),
             13 => {
                 let known = (!self.crcs.is_empty()).then(|| self.random.pick(&self.crcs.clone()));

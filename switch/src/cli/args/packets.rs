@@ -82,7 +82,7 @@ pub struct TraceArgs {
 /// `test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// Scripts, or folders with scripts below them.
+    /// Scripts, folders with scripts below them, or names of programs that are inside wireyard (l2_switch).
     #[arg(required = true)]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -9,7 +9,6 @@ use super::{Result, bits, entry, invalid, unsigned};
 use crate::control::Entity;
 use crate::p4runtime::proto::p4::v1 as p4;
 use crate::p4runtime::schema::Schema;
-use crate::p4runtime::value::shortest;
 
 /// Packets and bytes.
 pub fn count(data: &p4::CounterData) -> Result<Count> {
