@@ -211,6 +211,7 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/psa_more.stf",
         "data/p4/turns.stf",
         "data/p4/counted.stf",
+        "data/p4/ranged.stf",
         "data/p4/parsed.stf",
     ] {
         let output = Command::new(wireyard())

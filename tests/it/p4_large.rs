@@ -35,6 +35,7 @@ fn p4_programs_of_ours_pass_on_every_engine_and_level() {
         "data/p4/psa_more.stf",
         "data/p4/turns.stf",
         "data/p4/counted.stf",
+        "data/p4/ranged.stf",
         "data/p4/parsed.stf",
     ] {
         passes_everywhere(script.as_ref());

@@ -5,11 +5,8 @@
 header numbers_t {
     bit<8>  n;
     bit<8>  sum;
-    bit<8>  product;
     bit<8>  bits;
-    bit<8>  steps;
     bit<16> wide;
-    bit<8>  range;
     bit<8>  last;
 }
 struct headers_t { numbers_t h; }
@@ -34,19 +31,6 @@ bit<8> power(in bit<8> x) {
 }
 
 control In(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std) {
-    bit<8> k = 2;
-    action multiplied() {
-        for (bit<8> i = 0; i < hdr.h.n; i = i + 1) {
-            for (bit<8> j = 0; j < hdr.h.n; j = j + 1) {
-                hdr.h.product = hdr.h.product + 1;
-            }
-        }
-    }
-    table product {
-        key = { hdr.h.n[7:4]: exact; }
-        actions = { multiplied; NoAction; }
-        const entries = { 0: multiplied(); }
-    }
     apply {
         std.egress_spec = 2;
         for (bit<8> i = 1; i <= hdr.h.n && i < 200; i = i + 1) {
@@ -58,21 +42,9 @@ control In(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std
             }
             hdr.h.sum = hdr.h.sum + i;
         }
-        product.apply();
         bit<16> left = hdr.h.wide;
         for (; left != 0; left = left & (left - 1)) {
             hdr.h.bits = hdr.h.bits + 1;
-        }
-        // The body moves on too.
-        for (bit<8> i = 0; i < 8; i = i + 1) {
-            i = i + 1;
-            hdr.h.steps = hdr.h.steps + 1;
-        }
-        for (bit<8> i in k..hdr.h.n) {
-            hdr.h.range = hdr.h.range + 1;
-        }
-        for (bit<8> i in 3..1) {
-            hdr.h.range = 0xff;
         }
         bit<8> i;
         bit<8> j;

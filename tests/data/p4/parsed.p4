@@ -1,4 +1,4 @@
-// What a parser does to headers without reading them, value sets of several keys, and what `exit` leaves.
+// What a parser does to headers without reading them, value sets of several keys, what `exit` leaves, and loops in loops.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -82,6 +82,13 @@ control In(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std
         std.egress_spec = 2;
         counts.apply(hdr.kind.seen, hdr.kind.a);
         twice(hdr.kind.seen);
+        if (hdr.kind.a == 7) {
+            for (bit<8> i = 0; i < hdr.kind.b[7:0]; i = i + 1) {
+                for (bit<8> j = 0; j < hdr.kind.b[7:0]; j = j + 1) {
+                    hdr.kind.seen = hdr.kind.seen + 1;
+                }
+            }
+        }
     }
 }
 control Eg(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std) { apply { } }

@@ -168,8 +168,12 @@ impl Checker<'_> {
     }
 
     fn shift(&mut self, right: &Expr, a: &Type, b: &Type) -> Option<Type> {
-        // By how much has no sign (P4-16 8.7); `int` is known, and not negative.
-        let by = matches!(under(b), Type::Bit(_) | Type::Integer);
+        // By how much has no sign, unless it is known (P4-16 8.7).
+        let is_known = self.consts.contains_key(&right.id);
+        let by = match under(b) {
+            Type::Int(_) => is_known,
+            other => matches!(other, Type::Bit(_) | Type::Integer),
+        };
         let of = matches!(under(a), Type::Bit(_) | Type::Int(_) | Type::Integer);
         if let Some(Const::Int(value)) = self.consts.get(&right.id)
             && value.sign() == Sign::Minus
