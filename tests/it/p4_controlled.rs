@@ -403,7 +403,7 @@ fn members_of_a_value_set_of_several_keys_have_a_match_for_each() {
     };
     assert_eq!(rig.passes(&packet), [with(0x13)]);
     let members =
-        vec![member(&[(1, &[0x0a]), (2, &[0x12, 0x34])]), member(&[(1, &[1]), (2, &[2])])];
+        vec![member(&[(1, &[1]), (2, &[2])]), member(&[(1, &[0x0a]), (2, &[0x12, 0x34])])];
     controller.write(vec![update(Modify, set(members.clone()))]).unwrap();
     assert_eq!(rig.passes(&packet), [with(0xbd)]);
     let read = controller.read(vec![set(Vec::new())]).unwrap();

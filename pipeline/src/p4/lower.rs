@@ -30,6 +30,7 @@ mod table;
 mod turns;
 mod unions;
 mod v1model;
+mod value_sets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

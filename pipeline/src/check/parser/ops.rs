@@ -178,18 +178,8 @@ impl Cx<'_> {
                     self.extract_with_length(ops, &header, bits);
                 }
             }
-            ("set_valid", [header]) => {
-                if let Some(id) = self.header_named(header) {
-                    ops.push(ParserOp::SetValid(id), span);
-                    for rival in self.rivals.get(&id).into_iter().flatten() {
-                        ops.push(ParserOp::SetInvalid(*rival), span);
-                    }
-                }
-            }
-            ("set_invalid", [header]) => {
-                if let Some(id) = self.header_named(header) {
-                    ops.push(ParserOp::SetInvalid(id), span);
-                }
+            (change @ ("set_valid" | "set_invalid"), [header]) => {
+                self.change_validity_here(ops, change == "set_valid", header, span);
             }
             ("extract_at", [header, offset]) => {
                 if let Some(header) = self.plain_name(header) {
@@ -212,21 +202,8 @@ impl Cx<'_> {
                     self.verify(ops, cond, &error);
                 }
             }
-            (
-                "extract" | "extract_at" | "set_valid" | "set_invalid" | "advance" | "body_end"
-                | "verify",
-                _,
-            ) => {
-                let usage = match name.value.as_str() {
-                    "extract" => "extract(header) or extract(header, bits)",
-                    "set_valid" => "set_valid(header)",
-                    "set_invalid" => "set_invalid(header)",
-                    "extract_at" => "extract_at(header, byte)",
-                    "advance" => "advance(bits)",
-                    "body_end" => "body_end(byte)",
-                    _ => "verify(condition, error)",
-                };
-                self.wrong_call(usage, span);
+            (known, _) if usage_of(known).is_some() => {
+                self.wrong_call(usage_of(known).unwrap_or_default(), span);
             }
             _ => {
                 let text = format!("`{}` is no procedure of the parser", name.value);
@@ -243,6 +220,24 @@ impl Cx<'_> {
                     .error(codes::WRONG_PLACE, name.span, text)
                     .did_you_mean(&name.value, names);
             }
+        }
+    }
+
+    /// `set_valid(h)`, which makes the other members of a union invalid, or `set_invalid(h)`.
+    fn change_validity_here(
+        &mut self,
+        ops: &mut Ops,
+        is_valid: bool,
+        header: &AstExpr,
+        span: SourceSpan,
+    ) {
+        let Some(id) = self.header_named(header) else { return };
+        if !is_valid {
+            return ops.push(ParserOp::SetInvalid(id), span);
+        }
+        ops.push(ParserOp::SetValid(id), span);
+        for rival in self.rivals.get(&id).into_iter().flatten() {
+            ops.push(ParserOp::SetInvalid(*rival), span);
         }
     }
 
@@ -275,4 +270,18 @@ impl Cx<'_> {
         self.report.error(codes::ARGUMENTS, arg.span, "a name is wanted here");
         None
     }
+}
+
+/// How a procedure of the parser is called.
+fn usage_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "extract" => "extract(header) or extract(header, bits)",
+        "set_valid" => "set_valid(header)",
+        "set_invalid" => "set_invalid(header)",
+        "extract_at" => "extract_at(header, byte)",
+        "advance" => "advance(bits)",
+        "body_end" => "body_end(byte)",
+        "verify" => "verify(condition, error)",
+        _ => return None,
+    })
 }
