@@ -109,5 +109,5 @@ pub use error::{BatchError, BuildError, EntryError, FieldError, SpecError};
 pub use key::{FieldSpec, KeyLayout, Match, MatchKind, Place};
 pub use shape::{EngineKind, TableShape};
 pub use tables::follow;
-pub use tables::{EntriesPart, Options, Reader, Snapshot, Tables};
+pub use tables::{CopiedEntries, EntriesPart, Options, Reader, Snapshot, Tables};
 pub use view::TableView;

@@ -1,9 +1,11 @@
 //! The set of tables of a program: one writer, many readers, one version at a time.
 
+mod copied;
 pub mod follow;
 mod reader;
 mod write;
 
+pub use copied::CopiedEntries;
 pub use reader::Reader;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -245,7 +247,15 @@ impl Tables {
 
     /// All entries of a table, oldest first.
     pub fn entries(&self, table: TableId) -> Result<Vec<(Slot, Entry)>, EntryError> {
-        self.writer().entries(table)
+        Ok(self.copied(table)?.collect())
+    }
+
+    /// The same one by one, as they are now: others may write before all are read.
+    ///
+    /// # Errors
+    /// There is no such table, or it has moved.
+    pub fn copied(&self, table: TableId) -> Result<CopiedEntries, EntryError> {
+        self.writer().copied(table)
     }
 
     /// Entries in `slots` slots from one on, in the order of slots, and the slot to go on with; `None` at the end. So a large table is read in

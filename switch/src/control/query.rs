@@ -211,7 +211,7 @@ impl Reading<'_> {
     fn entries(&self, table: TableId, each: &mut dyn FnMut(Entity)) -> Result<()> {
         let declared = plan::table(&self.generation.program, table)?;
         let (tables, id) = (self.generation.state.tables(), plan::table_id(table));
-        let all = tables.entries(id).map_err(|error| of_entry(&declared.name, &error))?;
+        let all = tables.copied(id).map_err(|error| of_entry(&declared.name, &error))?;
         let snapshot = tables.snapshot();
         let Some(view) = snapshot.table(id) else { return Ok(()) };
         for found in all {

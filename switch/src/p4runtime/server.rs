@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::wrappers::UnixListenerStream;
 use tonic::service::Routes;
+use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Server, ServerTlsConfig};
 
 use super::device::Device;
@@ -86,7 +87,9 @@ pub fn serve(listeners: Listeners, device: Arc<Device>, more: Routes) -> Result<
             tokio::spawn(server().add_routes(routes.clone()).serve_with_incoming(listener));
         }
         let Some(mut bound) = listeners.address else { return std::future::pending().await };
-        let listener = TcpListenerStream::new(tokio::net::TcpListener::from_std(bound.listener)?);
+        // An answer behind an update of the window would wait for the client's acknowledgement, 40 ms long.
+        let listener = TcpIncoming::from(tokio::net::TcpListener::from_std(bound.listener)?)
+            .with_nodelay(Some(true));
         let served = bound.server.add_routes(routes).serve_with_incoming(listener).await;
         served.map_err(std::io::Error::other)
     };
@@ -102,7 +105,6 @@ fn server() -> Server {
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .tcp_nodelay(true)
 }
 
 /// The innermost reason, which is the one that names what is wrong.

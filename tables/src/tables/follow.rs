@@ -143,7 +143,7 @@ impl Writer {
         for (id, view) in (0..).map(TableId).zip(snapshot.tables()) {
             let spec = view.shape().spec();
             if !spec.const_entries {
-                let entries = self.entries(id).unwrap_or_default().into_iter();
+                let entries = self.copied(id).into_iter().flatten();
                 updates.extend(entries.map(|(slot, mut entry)| {
                     entry.meter = view.meters().and_then(|all| all.config(slot.0 as usize));
                     Update::Insert(id, entry)

@@ -20,6 +20,7 @@ use crate::replica::{Length, Replay, Replica};
 use crate::selector::{ProfileUndo, ProfileWriter};
 use crate::shape::TableShape;
 use crate::store::{Inserted, Removed, Store};
+use crate::tables::copied::{CopiedEntries, entry_of};
 use crate::tables::{EntriesPart, Options, Snapshot};
 use crate::time::{Span, Time};
 use crate::view::{Side, TableView};
@@ -492,17 +493,17 @@ impl Writer {
     }
 
     fn read(&self, table: &TableWriter, slot: u32) -> Entry {
+        let (row, call) = (table.store.row(slot), table.store.call(slot));
+        let target = self.target_of(table, call);
+        entry_of(&table.store.shape, &table.side, slot, (row, table.store.timeout_ps(slot)), target)
+    }
+
+    fn target_of(&self, table: &TableWriter, call: &[u64]) -> Target {
         let shape = table.shape();
-        let (matches, priority) = shape.matches(table.store.row(slot));
-        let call = table.store.call(slot);
-        let target = match shape.spec.profile {
+        match shape.spec.profile {
             Some(id) => self.profiles[id.0 as usize].target_of(call[1]),
             None => Target::Action(shape.call_from(call)),
-        };
-        let timeout_ps = table.store.timeout_ps(slot);
-        let idle_timeout = (timeout_ps > 0).then_some(Span::from_ps(timeout_ps));
-        let meter = table.side.meters.as_ref().and_then(|meters| meters.config(slot as usize));
-        Entry { matches, priority, target, idle_timeout, meter }
+        }
     }
 
     pub(crate) fn impatient_clones(&self) -> u64 {
@@ -510,10 +511,17 @@ impl Writer {
         tables.chain(self.profiles.iter().map(|p| p.replica.impatient_clones)).sum()
     }
 
-    pub(crate) fn entries(&self, id: TableId) -> Result<Vec<(Slot, Entry)>, EntryError> {
+    pub(crate) fn copied(&self, id: TableId) -> Result<CopiedEntries, EntryError> {
         let table = self.table(id)?;
-        let slots = table.store.slots().into_iter();
-        Ok(slots.map(|slot| (Slot(slot), self.read(table, slot))).collect())
+        let (store, slots) = (&table.store, table.store.slots());
+        let of_profile = table.shape().spec.profile.is_some();
+        let mut copied = CopiedEntries::of(store.shape.clone(), table.side.clone(), slots.len());
+        for slot in slots {
+            let call = store.call(slot);
+            let target = of_profile.then(|| self.target_of(table, call));
+            copied.push(slot, (store.row(slot), store.timeout_ps(slot)), call, target);
+        }
+        Ok(copied)
     }
 
     pub(crate) fn entries_from(
