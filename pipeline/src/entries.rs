@@ -13,7 +13,9 @@ use crate::source::chunks::{self, Sizes};
 use std::path::Path;
 
 pub use crate::check::{Purpose, resolve_entries as resolve};
-pub use crate::state::entries::{ApplyError, MirrorSession, MulticastGroup, Replica, Resolved};
+pub use crate::state::entries::{
+    ApplyError, MirrorSession, MulticastGroup, Replica, Resolved, Setting,
+};
 
 /// Reads an entries file and resolves it. Its text is added to `files`, those of the program, as far as errors show it. `None`: the
 /// errors are in `diagnostics`.

@@ -105,6 +105,8 @@ pub struct Statistics {
     pub crc_errors: CounterArray,
     /// Counts at an index that does not exist, by [`CounterId`].
     pub out_of_range_counts: CounterArray,
+    /// Entries that packets made or changed, by [`TableId`].
+    pub learned: CounterArray,
     /// Entries that could not be learned (table full, or not learnable), by [`TableId`].
     pub learn_failures: CounterArray,
     /// Entries that became idle and stay, each once until it is hit again, by [`TableId`].
@@ -240,6 +242,7 @@ impl State {
                 checksum_errors: tally(program.checksums.len()),
                 crc_errors: tally(program.crcs.len()),
                 out_of_range_counts: tally(program.counters.len()),
+                learned: tally(program.tables.len()),
                 learn_failures: tally(program.tables.len()),
                 idle_notices: tally(program.tables.len()),
                 idle_removals: tally(program.tables.len()),

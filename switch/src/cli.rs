@@ -18,6 +18,7 @@ mod host;
 #[cfg(feature = "lab")]
 mod lab;
 mod load;
+mod log;
 mod man;
 mod new;
 mod p4info;

@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use wireyard_tables::time::{Span, Time};
 
-use crate::core::{Core, Progress};
+use crate::core::{Core, Message, Progress};
 use crate::ports::sys::heap;
 use crate::ports::sys::schedule::shorten_slices;
 use crate::ports::{self, PortError, PortSpec};
@@ -48,8 +48,8 @@ const CHECK_EVERY: Span = Span::from_ms(200);
 /// What the loop reports to its caller.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A message about a port.
-    Message(String),
+    /// A message of the device.
+    Message(Message),
     /// SIGUSR1: the user wants the counters.
     Counters(&'a mut Core),
     /// SIGHUP: the user changed something that is read again.

@@ -4,6 +4,8 @@
 //! computed here; a table, JSON and this page say the same numbers. Names follow the conventions of
 //! Prometheus: base units, counters in `_total`, a label for each thing that there are several of.
 
+mod steered;
+
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -176,6 +178,11 @@ const PROGRAM: &[Family<ProgramReport>] = &[
         "program_stray_counts",
         "Counts at an index that a counter does not have.",
         Reasons(|p| pairs(&p.stray_counts)),
+    ),
+    family(
+        "program_learned",
+        "Entries that packets made or changed.",
+        Reasons(|p| pairs(&p.learned)),
     ),
     family(
         "program_learn_failures",
@@ -402,6 +409,7 @@ impl Collector for Snapshot {
         }
         let linux = statistics.linux.iter().map(|l| (Labels::new(), l));
         families(out, LINUX, &linux.collect::<Vec<_>>())?;
+        steered::encode(out, statistics)?;
         let notification = statistics.notification.iter().map(|n| (Labels::new(), n));
         families(out, NOTIFICATION, &notification.collect::<Vec<_>>())?;
         let captures = statistics.captures.iter().map(|c| (vec![("file", c.file.clone())], c));

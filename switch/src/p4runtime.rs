@@ -4,6 +4,7 @@
 //! decided here, what it does is done by the control handle of the device ([`crate::control`]): nothing here touches a packet.
 
 pub mod arbitration;
+pub mod counts;
 mod described;
 pub mod device;
 pub mod digests;

@@ -6,7 +6,11 @@
 //! queues themselves, so that the identity is a check and not a definition. Copies (multicast,
 //! mirror) and frames the device originates are `generated`.
 
+mod steered;
+
 use serde::Serialize;
+
+pub use steered::{ControllersReport, DigestReport, RequestReport, StorageReport};
 
 /// Index of a reason in [`Reasons`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

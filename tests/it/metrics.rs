@@ -4,6 +4,7 @@
 
 mod dashboard;
 mod numbers;
+mod steered;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -195,8 +196,9 @@ const LINUX: [(&str, &str); 15] = [
     ("routes_missing", "linux_routes_missing"),
 ];
 
-const PROGRAM_COUNTS: [(&str, &str); 8] = [
+const PROGRAM_COUNTS: [(&str, &str); 9] = [
     ("stray_counts", "program_stray_counts_total{reason=\"R\"}"),
+    ("learned", "program_learned_total{reason=\"R\"}"),
     ("learn_failures", "program_learn_failures_total{reason=\"R\"}"),
     ("idle_notices", "program_idle_notices_total{reason=\"R\"}"),
     ("idle_removals", "program_idle_removals_total{reason=\"R\"}"),
@@ -295,6 +297,7 @@ fn page_of(report: &Value) -> Samples {
     if let Some(linux) = report.get("linux") {
         expect(&mut out, linux, "", &LINUX, &[]);
     }
+    steered::page_of(&mut out, report);
     for capture in list(&report["captures"]) {
         let labels = format!("file={}", capture["file"]);
         expect(&mut out, &capture, &labels, &CAPTURE, &["file", "error"]);

@@ -471,7 +471,7 @@ fn settings_of_queues_and_ports_come_back() {
     // Without queues they mean nothing, and stay for a configuration that has some.
     std::fs::write(&config, ports).unwrap();
     let mut switch = start();
-    switch.await_text("--state: not set: port 2", Duration::from_secs(10));
+    switch.await_text("settings: not made: port 2", Duration::from_secs(10));
     switch.end("TERM").expect(0, &[]);
     std::fs::write(&config, format!("{ports}qos: {{ preset: sonic_azure }}\n")).unwrap();
     let mut switch = start();

@@ -24,13 +24,14 @@ const UNSAFE_PLACES: [&str; 6] = [
 ];
 
 /// Places that may read a clock.
-const CLOCK_PLACES: [&str; 7] = [
+const CLOCK_PLACES: [&str; 8] = [
     "switch/src/main.rs",
     "switch/src/linux/mirror.rs",
     "switch/src/ports/",
     "switch/src/gnmi/",
     "switch/src/live",
     "switch/src/p4runtime/events.rs",
+    "switch/src/p4runtime/persist/store.rs",
     "switch/src/web",
 ];
 /// Dependencies that only code made by `build.rs` names.

@@ -1,6 +1,6 @@
 //! An entries file as it is written: what fills the tables and the device at the start.
 
-use super::{AstExpr, EntryDecl, MeterRates, Named, PatternDecl, Sp};
+use super::{AstExpr, EntryDecl, MeterRates, Name, Named, PatternDecl, Sp};
 
 /// Things by number, in the order written.
 pub type Numbered<T> = Vec<(Sp<u64>, T)>;
@@ -22,10 +22,34 @@ pub struct EntriesFile {
     pub registers: Named<Numbered<Named<AstExpr>>>,
     /// `meters:` rates by index, by meter.
     pub meters: Named<Numbered<MeterRates>>,
+    /// `counters:` counts by index, by counter.
+    pub counters: Named<Numbered<CountDecl>>,
     /// `multicast_groups:` by number.
     pub multicast_groups: Numbered<MulticastDecl>,
     /// `mirror_sessions:` by number.
     pub mirror_sessions: Numbered<MirrorDecl>,
+    /// `settings:` of ports and queues.
+    pub settings: Vec<SettingDecl>,
+}
+
+/// What a cell of a counter has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountDecl {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Settings of a port, or of one of its queues: what they mean is the device's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingDecl {
+    /// The port.
+    pub port: Sp<u64>,
+    /// The queue; `None`: the whole port.
+    pub queue: Option<Sp<u64>>,
+    /// `NAME=VALUE`.
+    pub set: Vec<Name>,
 }
 
 /// A member of a group.

@@ -71,8 +71,10 @@ pub(crate) fn resolve_chunks(
     resolver.value_sets(file);
     resolver.registers(file);
     resolver.meters(file);
+    resolver.counters(file);
     resolver.groups(file);
     resolver.sessions(file);
+    resolver.settings(file);
     let Resolver { cx, found, .. } = resolver;
     let good = !cx.report.has_errors();
     diagnostics.append(cx.report);

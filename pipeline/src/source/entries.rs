@@ -5,7 +5,8 @@ use super::node::{Node, NodeKind};
 use super::program::table;
 use super::shape::{MapShape, Shape, key, needed};
 use crate::ast::entries::{
-    EntriesFile, GroupMember, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
+    CountDecl, EntriesFile, GroupMember, MirrorDecl, MulticastDecl, Numbered, ReplicaDecl,
+    SettingDecl,
 };
 use crate::ast::{AstExpr, Named, Sp};
 use crate::syntax;
@@ -45,11 +46,21 @@ pub(crate) static ENTRIES: MapShape = MapShape {
             "Rates by index, by meter.",
         ),
         key(
+            "counters",
+            Shape::MapOf(&Shape::MapOf(&Shape::Map(&COUNT))),
+            "Counts by index, by counter.",
+        ),
+        key(
             "multicast_groups",
             Shape::MapOf(&Shape::Either(&[REPLICAS, Shape::Map(&MULTICAST)])),
             "Copies by number of the group.",
         ),
         key("mirror_sessions", Shape::MapOf(&Shape::Map(&MIRROR)), "Sessions by number."),
+        key(
+            "settings",
+            Shape::List(&Shape::Map(&SETTING)),
+            "Settings of ports and queues, as `wireyard queue set` takes them.",
+        ),
     ],
 };
 const REPLICAS: Shape = Shape::List(&Shape::Either(&[Shape::Expression, Shape::Map(&REPLICA)]));
@@ -73,6 +84,25 @@ pub(crate) static REPLICA: MapShape = MapShape {
     keys: &[
         needed("port", Shape::Expression, "Egress port."),
         key("instance", Shape::Count, "`std.instance` of the copy; 0 when absent."),
+    ],
+};
+/// What a cell of a counter has counted.
+pub(crate) static COUNT: MapShape = MapShape {
+    name: "count",
+    what: "a count",
+    keys: &[
+        key("packets", Shape::Count, "Packets; 0 when absent."),
+        key("bytes", Shape::Count, "Bytes; 0 when absent."),
+    ],
+};
+/// Settings of a port, or of one of its queues.
+pub(crate) static SETTING: MapShape = MapShape {
+    name: "setting",
+    what: "settings",
+    keys: &[
+        needed("port", Shape::Count, "Number of the port."),
+        key("queue", Shape::Count, "The queue; absent: the whole port."),
+        needed("set", Shape::OneOrMore(&Shape::Text), "What is set: `kmin=100KB`."),
     ],
 };
 /// A mirror session.
@@ -124,6 +154,14 @@ pub(super) fn file(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntriesFile
             Some(numbered(decoder, node, table::rates))
         });
     }
+    if let Some(node) = fields.get("counters") {
+        found.counters = decoder
+            .named(node, "the counters", |decoder, _, node| Some(numbered(decoder, node, count)));
+    }
+    if let Some(node) = fields.get("settings") {
+        let items = decoder.items(node, "a list of settings").unwrap_or_default();
+        found.settings = items.iter().filter_map(|item| setting(decoder, item)).collect();
+    }
     if let Some(node) = fields.get("multicast_groups") {
         found.multicast_groups = numbered(decoder, node, multicast);
     }
@@ -170,6 +208,24 @@ fn cells(decoder: &mut Decoder<'_>, node: &Node) -> Option<Named<AstExpr>> {
     }
     let value = decoder.expression(node)?;
     Some(vec![(Sp::new("value".to_owned(), value.span), value)])
+}
+
+/// `{ packets: 3, bytes: 300 }`.
+fn count(decoder: &mut Decoder<'_>, node: &Node) -> Option<CountDecl> {
+    let fields = decoder.map(node, &COUNT)?;
+    let [packets, bytes] =
+        ["packets", "bytes"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    let number = |found: Option<Sp<u64>>| found.map_or(0, |found| found.value);
+    Some(CountDecl { packets: number(packets), bytes: number(bytes) })
+}
+
+/// `{ port: 2, queue: 3, set: [kmin=100KB] }`.
+fn setting(decoder: &mut Decoder<'_>, node: &Node) -> Option<SettingDecl> {
+    let fields = decoder.map(node, &SETTING)?;
+    let [port, queue] =
+        ["port", "queue"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));
+    let set = decoder.each(fields.get("set")?, "a text", Decoder::word);
+    Some(SettingDecl { port: port?, queue, set })
 }
 
 /// `[1, 2]`, `{ ports: [1, 2], prune_ingress: true }` or `{ ports: all }`.

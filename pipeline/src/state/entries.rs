@@ -3,6 +3,7 @@
 use super::{Kept, State, ValueSetError};
 use crate::ids::*;
 use thiserror::Error;
+use wireyard_tables::counter::Count;
 use wireyard_tables::meter::{MeterConfig, MeterError};
 use wireyard_tables::time::Time;
 use wireyard_tables::{BatchError, Update};
@@ -39,6 +40,17 @@ pub struct MirrorSession {
     pub truncate_bytes: u32,
 }
 
+/// Settings of a port, or of one of its queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The port.
+    pub port: u16,
+    /// The queue; `None`: the whole port.
+    pub queue: Option<u8>,
+    /// `NAME=VALUE`.
+    pub set: Vec<String>,
+}
+
 /// A checked entries file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
@@ -50,10 +62,14 @@ pub struct Resolved {
     pub registers: Vec<(RegisterId, u32, u32, u64)>,
     /// Meter, index and rates.
     pub meters: Vec<(MeterId, u32, MeterConfig)>,
+    /// Counter, index and what it has counted.
+    pub counters: Vec<(CounterId, u32, Count)>,
     /// Multicast groups by number, which is not 0.
     pub groups: Vec<(u16, MulticastGroup)>,
     /// Mirror sessions by number.
     pub sessions: Vec<(u16, MirrorSession)>,
+    /// Settings of ports and queues, which a state has no part in.
+    pub settings: Vec<Setting>,
 }
 
 /// What a state does not take.
@@ -77,13 +93,16 @@ pub enum ApplyError {
     /// There is no such meter.
     #[error("there is no {0}")]
     NoSuchMeter(MeterId),
+    /// There is no such counter, or cell of it.
+    #[error("there is no {0} with a cell {1}")]
+    NoSuchCounter(CounterId, u32),
     /// The rates of a meter.
     #[error(transparent)]
     Meter(#[from] MeterError),
 }
 
 impl Resolved {
-    /// Fills tables, value sets, registers and meters of a state that forwards nothing yet. When it is refused, a part may
+    /// Fills tables, value sets, registers, meters and counters of a state that forwards nothing yet. When it is refused, a part may
     /// have been done.
     ///
     /// # Errors
@@ -124,6 +143,14 @@ impl Resolved {
             }
             let array = state.meter_array(*meter).ok_or(ApplyError::NoSuchMeter(*meter))?;
             array.configure(*index as usize, Some(*config), Time::ZERO)?;
+        }
+        for (counter, index, count) in &self.counters {
+            if kept.counters.contains(counter) {
+                continue;
+            }
+            let array = state.counter(*counter).filter(|array| (*index as usize) < array.size());
+            let array = array.ok_or(ApplyError::NoSuchCounter(*counter, *index))?;
+            array.set(*index as usize, *count);
         }
         Ok(())
     }

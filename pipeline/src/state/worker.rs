@@ -94,10 +94,13 @@ impl Worker {
             let table = wireyard_tables::TableId(learn.table.0);
             let learned =
                 self.reader.learn(table, &learn.key, &learn.call, learn.idle_timeout, now);
-            if matches!(learned, Err(_) | Ok(Learned::Full)) {
-                let failures = &state.statistics().learn_failures;
-                failures.add(self.scratch.lane, learn.table.index(), 0);
-            }
+            let statistics = state.statistics();
+            let tally = match learned {
+                Ok(Learned::New(_) | Learned::Moved(_)) => &statistics.learned,
+                Ok(Learned::Refreshed(_)) => continue,
+                Ok(Learned::Full) | Err(_) => &statistics.learn_failures,
+            };
+            tally.add(self.scratch.lane, learn.table.index(), 0);
         }
     }
 

@@ -3,7 +3,7 @@
 use wireyard_pipeline::diag::{Diagnostics, Files, Rejected, render};
 
 use super::args::{EngineArgs, EngineChoice, MacControl, ProgramArgs};
-use super::{colours, complain};
+use super::{colours, log};
 use crate::core::{Core, MacControlPolicy};
 use crate::program::{self, DeviceOptions, EngineKind, Loaded, Place};
 use crate::terminal;
@@ -27,6 +27,11 @@ pub(super) fn load(args: &ProgramArgs) -> Option<Loaded> {
 
 /// Like [`load`], from any place.
 pub(super) fn load_from(place: &Place) -> Option<Loaded> {
+    load_shown(place, show)
+}
+
+/// Like [`load_from`], with warnings and errors shown in another way.
+pub(super) fn load_shown(place: &Place, show: impl Fn(&Diagnostics, &Files)) -> Option<Loaded> {
     match program::load(place) {
         Ok(loaded) => {
             show(&loaded.warnings, &loaded.files);
@@ -34,7 +39,7 @@ pub(super) fn load_from(place: &Place) -> Option<Loaded> {
         }
         Err(Rejected { diagnostics, files }) => {
             show(&diagnostics, &files);
-            complain(&format!("{}: nothing was loaded", diagnostics.summary()));
+            log::wrong(&format!("{}: nothing was loaded", diagnostics.summary()));
             None
         }
     }

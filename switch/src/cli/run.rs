@@ -6,9 +6,9 @@ mod steer;
 use wireyard_pipeline::diag::Rejected;
 use wireyard_tables::time::Span;
 
-use super::args::{RunArgs, Start};
-use super::load::{devices, load_from, place};
-use super::{Status, complain, counters, say};
+use super::args::{LogLevel, RunArgs, Start};
+use super::load::{devices, load_from, load_shown, place, show};
+use super::{Status, counters, log};
 use crate::config::SwitchConfig;
 use crate::config::room::Holders;
 use crate::core::{Core, Statistics};
@@ -27,13 +27,14 @@ pub(super) fn run(args: &RunArgs) -> Status {
     match start(args) {
         Ok(status) => status,
         Err(message) => {
-            complain(&message);
+            log::wrong(&message);
             Status::Wrong
         }
     }
 }
 
 fn start(args: &RunArgs) -> Result<Status, String> {
+    log::start(args.log, args.log_json);
     args.check_addresses()?;
     live::give_memory_back();
     let place = Place { config: args.config.clone(), ..place(&args.program) };
@@ -79,7 +80,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let options = DeviceOptions { background: true, memory, large_chunks, ..DeviceOptions::live() };
     let specs = room.with_rings(&specs);
     for warning in loaded.queue_warnings(&numbers) {
-        say(&format!("warning: {warning}"));
+        tracing::warn!("{warning}");
     }
     let assembly = Assembly::new(&specs, workers)?;
     let mut cores = devices(&loaded, Some(&args.engine), args.mac_control, options, workers)?;
@@ -92,16 +93,20 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     if let Some(core) = cores.first_mut() {
         core.memory().divide(room.kept, room.later);
     }
-    assembly.build(&loaded, &mut cores, &mut say)?;
+    assembly.build(&loaded, &mut cores, &mut log::note)?;
     let mut name =
         |number: &u16| cores[0].port(*number).map(|port| format!("{number}={}", port.name()));
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let begun = steer::begin(args, &control, &loaded.parsed)?;
     let page = steer::page(page, &control, &loaded.program.name)?;
-    let socket = steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
+    let (socket, device) =
+        steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
     let linux = steer::linux(&loaded, &mut cores, namespace)?;
-    say(&format!(
+    tracing::info!(
+        event = "start",
+        program = loaded.program.name,
+        engine = args.engine.engine.kind().name(),
         "{} runs on {} ({} engine); SIGUSR1 prints counters, Ctrl-C ends{}",
         loaded.program.name,
         if names.is_empty() { "no port yet".to_owned() } else { names.join(" ") },
@@ -109,13 +114,18 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         socket
             .as_ref()
             .map_or(String::new(), |file| format!("; control: {}", file.path().display())),
-    ));
+    );
     if let Some(metrics) = &metrics {
-        metrics.read_program_by(control.clone());
-        say(&format!("metrics on http://{}/metrics", metrics.address()));
+        let (control, device) = (control.clone(), device.clone());
+        metrics.add_by(move |statistics| {
+            statistics.program = Some(control.program_report());
+            steer::report(device.as_deref(), statistics);
+        });
+        let address = metrics.address();
+        tracing::info!(event = "metrics", %address, "metrics on http://{address}/metrics");
     }
     if let Some(address) = page {
-        say(&format!("page on http://{address}/"));
+        tracing::info!(event = "page", %address, "page on http://{address}/");
     }
     // For a service manager that waits for it (sd_notify(3)).
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
@@ -126,14 +136,19 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let mut workers = Workers::start(cores)?;
     let all = |workers: &Workers, core: &mut Core| {
         let linux = linux.as_ref().map(Handle::report);
-        Statistics { linux, ..workers.statistics(core) }
+        let mut all = Statistics { linux, ..workers.statistics(core) };
+        steer::report(device.as_deref(), &mut all);
+        all
     };
     let mut handle = |event: Event<'_>, workers: &Workers| match event {
-        Event::Message(message) => say(&message),
+        Event::Message(message) => log::message(&message),
         Event::Reload { core, .. } => match file.as_mut().map(|file| file.reload(core)) {
             Some(Ok(())) => {}
-            Some(Err(why)) => complain(&why),
-            None => say("SIGHUP: there is no --ports FILE to read again: nothing changed"),
+            Some(Err(why)) => tracing::error!(event = "reload", "{why}"),
+            None => tracing::info!(
+                event = "reload",
+                "SIGHUP: there is no --ports FILE to read again: nothing changed"
+            ),
         },
         Event::Counters(core) => {
             let statistics = all(workers, core);
@@ -142,8 +157,10 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         Event::Turn { core, .. } => {
             confined::report(&mut refusals);
             match file.as_mut().and_then(|file| file.poll(core)) {
-                Some(Ok(changes)) => changes.iter().for_each(|text| say(text)),
-                Some(Err(why)) => complain(&why),
+                Some(Ok(changes)) => {
+                    changes.iter().for_each(|text| tracing::info!(event = "ports", "{text}"));
+                }
+                Some(Err(why)) => tracing::error!(event = "ports", "{why}"),
                 None => {}
             }
             if let Some(metrics) = &mut metrics {
@@ -165,6 +182,12 @@ fn start(args: &RunArgs) -> Result<Status, String> {
 fn first(args: &RunArgs, place: &Place) -> Result<Option<Loaded>, String> {
     let rejected = |why: Rejected| format!("the program is rejected:\n{why}");
     match &args.start {
+        Start::Program if args.log_json => Ok(load_shown(place, log::diagnostics)),
+        Start::Program if args.log == LogLevel::Error => Ok(load_shown(place, |found, files| {
+            if found.has_errors() {
+                show(found, files);
+            }
+        })),
         Start::Program => Ok(load_from(place)),
         Start::Nothing => {
             let text = "pipeline: no_program\ningress: [ drop ]\n";

@@ -147,6 +147,8 @@ impl Swap {
             let text = "another program was loaded since this one was prepared: prepare it again";
             return Err(ControlError::FailedPrecondition(text.to_owned()));
         }
+        let before = loader.current().program.name.clone();
+        let program = prepared.program().name.clone();
         {
             let _replicating = lock(&control.shared.replicating);
             let mut all = match keep {
@@ -158,6 +160,12 @@ impl Swap {
             control.shared.replication.publish(all);
         }
         drop(loader);
+        tracing::info!(
+            event = "program",
+            program,
+            before,
+            "{program} runs in the place of {before}"
+        );
         for worker in 0..control.workers() {
             // One that is not polled goes over with its next packet.
             let _ = control.post(worker, |core, _| core.refresh_program());

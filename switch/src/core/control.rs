@@ -8,6 +8,7 @@ use wireyard_pipeline::generation::Generation;
 use wireyard_tables::time::Time;
 
 use super::manager::slot_of;
+use super::message::{Message, Topic};
 use super::said::{DeviceEvent, IdleNotice, Said};
 use super::slot::Slot;
 use super::worker_link::{BETWEEN_BURSTS, Subscriber, WorkerLink};
@@ -107,9 +108,10 @@ impl Core {
         self.say(Said::Event(event));
     }
 
-    /// Tells the readers about a pause storm; `None` is the CPU port.
-    pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool) {
+    /// Tells people and the readers about a pause storm; `None` is the CPU port.
+    pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool, text: String) {
         let port = slot_of(port).map(|slot| self.ports[slot].number);
+        self.ports.messages.push(Message::new(Topic::Storm { port, queue, over }, text));
         self.say_event(DeviceEvent::PauseStorm { port, queue, over });
     }
 

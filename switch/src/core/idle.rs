@@ -3,6 +3,7 @@
 //! An entry is idle when no packet hit it for its idle timeout. As PSA has it, the entry stays and the control plane gets a
 //! notification, which may remove it; with `on_idle: remove` the device does so itself, as a bridge forgets addresses.
 
+use super::message::{Message, Topic};
 use wireyard_pipeline::generation::Generation;
 use wireyard_pipeline::ids::{Id, TableId};
 use wireyard_tables::Entry;
@@ -37,7 +38,7 @@ impl IdleWatch {
         &mut self,
         generation: &Generation,
         now: Time,
-        messages: &mut Vec<String>,
+        messages: &mut Vec<Message>,
     ) -> Vec<IdleEntry> {
         let mut all = Vec::new();
         for (table, declared) in generation.program.tables.entries() {
@@ -63,7 +64,7 @@ impl IdleWatch {
         generation: &Generation,
         table: TableId,
         entries: usize,
-        messages: &mut Vec<String>,
+        messages: &mut Vec<Message>,
     ) {
         let statistics = generation.state.statistics();
         let declared = &generation.program.tables[table];
@@ -76,11 +77,12 @@ impl IdleWatch {
         let known = (generation.id, table);
         if entries > 0 && !declared.removes_idle && !self.reported.contains(&known) {
             self.reported.push(known);
-            messages.push(format!(
+            let text = format!(
                 "table {}: an entry was not hit for its idle timeout; it stays, and such entries are counted \
                  (`on_idle: remove` in the table removes them)",
                 declared.name
-            ));
+            );
+            messages.push(Message::new(Topic::IdleEntries, text));
         }
     }
 }

@@ -87,18 +87,16 @@ impl Core {
                 }
                 Event::StormDetected { port, queue, action } => {
                     let (name, action) = (self.ports.name(slot_of(port)), action.name());
-                    self.ports.messages.push(format!(
+                    let text = format!(
                         "{name}: queue {queue} is kept paused by its peer (PFC storm): {action}"
-                    ));
-                    self.say_storm(port, queue, false);
+                    );
+                    self.say_storm(port, queue, false, text);
                 }
                 Event::Returned { worker, charge } => self.give_back(worker, charge),
                 Event::StormRestored { port, queue } => {
                     let name = self.ports.name(slot_of(port));
-                    self.ports
-                        .messages
-                        .push(format!("{name}: the PFC storm on queue {queue} is over"));
-                    self.say_storm(port, queue, true);
+                    let text = format!("{name}: the PFC storm on queue {queue} is over");
+                    self.say_storm(port, queue, true, text);
                 }
             }
         }

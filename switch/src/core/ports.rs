@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use wireyard_tables::time::Time;
 
+use super::message::{Message, Topic};
 use super::slot::{Slot, SlotSet};
 use crate::config::{PORT_MAX, is_port};
 use crate::ports::{LinkState, Port, PortError};
@@ -40,7 +41,7 @@ pub(super) struct Ports {
     /// Source addresses of ports' own frames, where they were given.
     macs: BTreeMap<u16, [u8; 6]>,
     /// Messages for people.
-    pub(super) messages: Vec<String>,
+    pub(super) messages: Vec<Message>,
 }
 
 impl Default for Ports {
@@ -271,12 +272,13 @@ impl Ports {
     pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<LinkState> {
         let place = &mut self.slots[slot];
         // Of a link that several workers serve, its owner tells.
-        let message = place.check_link(now).filter(|_| place.worker.is_none());
-        let state = message.is_some().then(|| place.last_state());
-        self.messages.extend(message);
-        let number = place.number;
+        let text = place.check_link(now).filter(|_| place.worker.is_none());
+        let state = text.is_some().then(|| place.last_state());
+        let (number, topic) = (place.number, |state| Topic::Link { port: place.number, state });
+        self.messages.extend(text.zip(state).map(|(text, state)| Message::new(topic(state), text)));
         let notices = place.port.notices().into_iter();
-        self.messages.extend(notices.map(|notice| format!("port {number}: {notice}")));
+        let message = |text| Message::new(Topic::Port(number), format!("port {number}: {text}"));
+        self.messages.extend(notices.map(message));
         state
     }
 
@@ -285,7 +287,8 @@ impl Ports {
     pub(super) fn complain(&mut self, slot: usize, error: &PortError) {
         let is_of_link = matches!(error, PortError::Gone { .. } | PortError::Down { .. });
         if !is_of_link || self.slots[slot].worker.is_none() {
-            self.messages.push(error.to_string());
+            let topic = Topic::PortError(self.slots[slot].number);
+            self.messages.push(Message::new(topic, error.to_string()));
         }
     }
 

@@ -27,6 +27,8 @@ pub struct ProgramReport {
     pub stray_counts: Vec<(String, u64)>,
     /// Its tables.
     pub tables: Vec<TableReport>,
+    /// Entries that packets made or changed, by table.
+    pub learned: Vec<(String, u64)>,
     /// Entries that could not be learned, by table.
     pub learn_failures: Vec<(String, u64)>,
     /// Entries that became idle and stay, by table.
@@ -90,6 +92,7 @@ impl ProgramReport {
             more_cells,
             stray_counts: named(&statistics.out_of_range_counts, counter_names),
             tables: tables(generation),
+            learned: named(&statistics.learned, table_names.clone()),
             learn_failures: named(&statistics.learn_failures, table_names.clone()),
             idle_notices: named(&statistics.idle_notices, table_names.clone()),
             idle_removals: named(&statistics.idle_removals, table_names),

@@ -11,6 +11,7 @@ use wireyard_pipeline::exec::Descriptor;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
+use super::message::{Message, Topic};
 use super::ports::Ports;
 use super::slot::Slot;
 use crate::pcap::PcapError;
@@ -129,12 +130,13 @@ impl Recording {
     }
 
     /// Says once which files cannot be written any more.
-    pub(super) fn check(&mut self, messages: &mut Vec<String>) {
+    pub(super) fn check(&mut self, messages: &mut Vec<Message>) {
         for (recorder, reported) in self.files.iter().zip(&mut self.reported) {
             let report = recorder.report();
             if let Some(error) = report.error.filter(|_| !*reported) {
                 *reported = true;
-                messages.push(format!("capture {}: {error}: nothing more is written", report.file));
+                let text = format!("capture {}: {error}: nothing more is written", report.file);
+                messages.push(Message::new(Topic::Capture, text));
             }
         }
     }

@@ -7,11 +7,11 @@ use wireyard_tables::time::Time;
 
 use super::manager::{port_id, slot_of};
 use super::{
-    Core, DroppedPacket, EntriesShown, Mesh, NotificationReport, PortReport, PortState,
+    Core, DroppedPacket, EntriesShown, Mesh, Message, NotificationReport, PortReport, PortState,
     ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
 use crate::recorder::RecorderReport;
-use crate::stats::{Ledger, LedgerReport, LinuxReport};
+use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
 use crate::tm::{PortId, PortStatus, Tm};
 use crate::units::BitsPerSec;
 
@@ -39,6 +39,12 @@ pub struct Statistics {
     /// The kernel on top of it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<LinuxReport>,
+    /// Those who steer it, where it listens to them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<ControllersReport>,
+    /// The store of what they wrote, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageReport>,
     /// Capture files, where there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub captures: Vec<RecorderReport>,
@@ -74,6 +80,8 @@ impl Core {
             queueing: self.queueing_report(),
             notification: self.notification_report(),
             linux: None,
+            controllers: None,
+            storage: None,
             captures: self.recording.reports(),
         }
     }
@@ -245,7 +253,7 @@ impl Core {
     }
 
     /// Messages about ports since the last call: an interface went down, vanished, came back.
-    pub fn take_messages(&mut self) -> Vec<String> {
+    pub fn take_messages(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.ports.messages)
     }
 

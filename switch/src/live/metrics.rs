@@ -18,7 +18,6 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::http::{Answer, Asked, Bound, Limits, Site, WaitsForSwitch, page, text};
-use crate::control::Control;
 use crate::core::Statistics;
 use crate::metrics;
 
@@ -27,13 +26,22 @@ const FRESH_FOR: Duration = Duration::from_millis(50);
 /// The loop answers after its longest sleep at the latest, where it has a processor to run on.
 const ANSWER_MOST: Duration = Duration::from_secs(5);
 
+/// What the serving thread adds to a snapshot.
+struct More(Box<dyn Fn(&mut Statistics) + Send + Sync>);
+
+impl std::fmt::Debug for More {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("More")
+    }
+}
+
 /// The loop's end.
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
     wanted: Arc<AtomicBool>,
     snapshots: Sender<Statistics>,
-    control: Arc<OnceLock<Control>>,
+    more: Arc<OnceLock<More>>,
 }
 
 impl Metrics {
@@ -50,17 +58,17 @@ impl Metrics {
         let address = bound.address();
         let (snapshots, arriving) = channel(1);
         let wanted = Arc::<AtomicBool>::default();
-        let control = Arc::<OnceLock<Control>>::default();
-        let of_program = Arc::clone(&control);
-        let source = Source { wanted: Arc::clone(&wanted), arriving, last: None, of_program };
+        let more = Arc::<OnceLock<More>>::default();
+        let known = Arc::clone(&more);
+        let source = Source { wanted: Arc::clone(&wanted), arriving, last: None, more: known };
         let served = bound.serve("metrics", limits, Mutex::new(source));
         served.map_err(|error| format!("--metrics {address}: {error}"))?;
-        Ok(Metrics { address, wanted, snapshots, control })
+        Ok(Metrics { address, wanted, snapshots, more })
     }
 
-    /// What the program counted is read by the serving thread from now on, and is no part of what the loop sends: tables and counters may be large.
-    pub fn read_program_by(&self, control: Control) {
-        let _ = self.control.set(control);
+    /// The serving thread adds something from now on, which the loop does not send: tables and counters may be large.
+    pub fn add_by(&self, more: impl Fn(&mut Statistics) + Send + Sync + 'static) {
+        let _ = self.more.set(More(Box::new(more)));
     }
 
     /// Where it listens.
@@ -82,7 +90,7 @@ impl Metrics {
 struct Source {
     wanted: Arc<AtomicBool>,
     arriving: Receiver<Statistics>,
-    of_program: Arc<OnceLock<Control>>,
+    more: Arc<OnceLock<More>>,
     /// The last answer of the loop and when it came; `None` in it: there was none.
     last: Option<(Instant, Option<Bytes>)>,
 }
@@ -99,8 +107,8 @@ impl Source {
         self.wanted.store(true, Ordering::Relaxed);
         let arrived = tokio::time::timeout(ANSWER_MOST, self.arriving.recv()).await;
         let page = arrived.ok().flatten().map(|mut statistics| {
-            if let Some(control) = self.of_program.get() {
-                statistics.program = Some(control.program_report());
+            if let Some(More(add)) = self.more.get() {
+                add(&mut statistics);
             }
             metrics::page(&statistics).into()
         });

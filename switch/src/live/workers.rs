@@ -14,7 +14,7 @@ use wireyard_tables::time::{Span, Time};
 
 use super::ready::Ready;
 use super::{Pace, next_wait};
-use crate::core::{Core, Progress, Statistics};
+use crate::core::{Core, Message, Progress, Statistics};
 use crate::ports::sys::event_fd::EventFd;
 
 /// What one worker shows the others.
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     stop: AtomicBool,
     asked: AtomicBool,
     barrier: Barrier,
-    messages: Mutex<Vec<String>>,
+    messages: Mutex<Vec<Message>>,
     has_messages: AtomicBool,
 }
 
@@ -274,7 +274,7 @@ impl Shared {
     }
 
     /// Messages of the other workers.
-    pub(super) fn take_messages(&self) -> Vec<String> {
+    pub(super) fn take_messages(&self) -> Vec<Message> {
         match self.has_messages.swap(false, Ordering::Relaxed) {
             true => std::mem::take(&mut *lock(&self.messages)),
             false => Vec::new(),

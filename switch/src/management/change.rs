@@ -238,6 +238,10 @@ impl Changes<'_> {
             let (meter, index) = (*meter, u64::from(*index));
             self.modify(Entity::Meter { meter, index, config: (!is_reset).then_some(*config) });
         }
+        for (counter, index, count) in &resolved.counters {
+            let count = if is_reset { Count::default() } else { *count };
+            self.modify(Entity::Counter { counter: *counter, index: u64::from(*index), count });
+        }
         let mut entries: BTreeMap<(RegisterId, u32), Vec<(u32, u64)>> = BTreeMap::new();
         for (register, index, cell, value) in &resolved.registers {
             entries.entry((*register, *index)).or_default().push((*cell, *value));

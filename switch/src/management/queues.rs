@@ -9,6 +9,7 @@ use crate::p4runtime::proto::wireyard::v1 as wire;
 use crate::tm::{CLASSES, Curve, FlowControl, Limit, Xon};
 use crate::units::{BitsPerSec, Bytes, PoolAlpha, Probability};
 use wireyard_pipeline::diag::suggest;
+use wireyard_pipeline::entries::Setting;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -154,6 +155,41 @@ pub fn restore(control: &Control, kept: &[(u16, Option<u8>, Vec<String>)]) -> Ve
         }
     }
     wrong
+}
+
+/// Makes settings of a file: all of them, or none. `before` is what there is.
+///
+/// # Errors
+/// What is wrong with the first that is; nothing has changed.
+pub fn make(control: &Control, settings: &[Setting], before: &[QueueSettings]) -> Result<()> {
+    let kept: Vec<_> = settings.iter().map(|one| (one.port, one.queue, one.set.clone())).collect();
+    // What no device takes is found before anything is done.
+    for (port, _, set) in &kept {
+        let of_queues: Vec<String> =
+            set.iter().filter(|one| !one.starts_with(SHUT)).cloned().collect();
+        parse(&of_queues).map_err(|error| invalid(format!("settings: port {port}: {error}")))?;
+    }
+    match restore(control, &kept).into_iter().next() {
+        None => Ok(()),
+        Some(wrong) => {
+            put_back(control, settings, before);
+            Err(ControlError::FailedPrecondition(format!("settings: {wrong}: nothing is restored")))
+        }
+    }
+}
+
+/// Makes what there was before again, on the ports of these settings.
+pub fn put_back(control: &Control, settings: &[Setting], before: &[QueueSettings]) {
+    let is_of = |one: &&QueueSettings| settings.iter().any(|other| other.port == one.port);
+    for one in before.iter().filter(is_of) {
+        let (port, queue) = (one.port, one.queue);
+        // It was in force, so it is taken.
+        let _ = control.set_pfc_enabled(port, one.flow_control.enabled);
+        let _ = one.rate.map(|rate| control.set_rate(port, rate));
+        let _ = one.wred.map(|wred| control.set_wred(port, queue, wred));
+        let _ = one.limit.map(|limit| control.set_group_limit(port, queue, limit));
+        let _ = one.xon.map(|xon| control.set_group_xon(port, queue, xon));
+    }
 }
 
 /// Checks all, then sets all.

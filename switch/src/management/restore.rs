@@ -1,15 +1,17 @@
-//! An entries file in the place of all that was written at run time, as one batch: what the file has is made or changed, what it has not goes.
+//! An entries file in the place of all that was written at run time, as one batch: what the file has is made or changed, what it has not goes. Settings
+//! of ports and queues that the file has are made; others stay, because what they were before is known to nobody.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use wireyard_pipeline::entries::Purpose;
-use wireyard_pipeline::ids::{MeterId, RegisterId, TableId, ValueSetId};
+use wireyard_pipeline::entries::{Purpose, Setting};
+use wireyard_pipeline::ids::{CounterId, MeterId, RegisterId, TableId, ValueSetId};
 use wireyard_pipeline::ir::Program;
 use wireyard_tables::Match;
+use wireyard_tables::counter::Count;
 
 use super::save::Declared;
-use super::{change, save, show};
+use super::{change, queues, save, show};
 use crate::control::{Control, ControlError, Entity, EntryKey, Mode, Query, Update};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -21,6 +23,7 @@ enum Name {
     Default(TableId),
     Member(TableId, u32),
     Group(TableId, u32),
+    Counter(CounterId, u64),
     Meter(MeterId, u64),
     Register(RegisterId, u64),
     ValueSet(ValueSetId),
@@ -43,6 +46,7 @@ fn name(entity: &Entity) -> Option<Name> {
         Entity::DefaultAction { table, .. } => Name::Default(*table),
         Entity::Member { table, id, .. } => Name::Member(*table, *id),
         Entity::Group { table, id, .. } => Name::Group(*table, *id),
+        Entity::Counter { counter, index, .. } => Name::Counter(*counter, *index),
         Entity::Meter { meter, index, .. } => Name::Meter(*meter, *index),
         Entity::Register { register, index, .. } => Name::Register(*register, *index),
         Entity::ValueSet { set, .. } => Name::ValueSet(*set),
@@ -56,7 +60,7 @@ fn name(entity: &Entity) -> Option<Name> {
 ///
 /// # Errors
 /// What is wrong with the file, with its lines; or what the device refuses.
-pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
+pub fn restore(control: &Control, text: &str, file: &str) -> Result<(Value, Vec<Setting>)> {
     let program = control.program();
     let resolved = change::resolve(&program, text, file, Purpose::Fill)?;
     let wanted = change::replacement(control, &program, &resolved)?;
@@ -77,6 +81,7 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
     for query in [
         Query::Groups { table: None, id: None },
         Query::Members { table: None, id: None },
+        Query::Counters { counter: None, index: None },
         Query::Meters { meter: None, index: None },
         Query::Registers { register: None, index: None },
         Query::ValueSets { set: None },
@@ -88,10 +93,16 @@ pub fn restore(control: &Control, text: &str, file: &str) -> Result<Value> {
                 .extend((!is_wanted(&entity)).then(|| gone(&program, &declared, entity)).flatten());
         })?;
     }
-    if !updates.is_empty() {
-        control.write_of(&program, &updates, Mode::Atomic)?;
+    let before = control.queue_settings().unwrap_or_default();
+    queues::make(control, &resolved.settings, &before)?;
+    if !updates.is_empty()
+        && let Err(error) = control.write_of(&program, &updates, Mode::Atomic)
+    {
+        queues::put_back(control, &resolved.settings, &before);
+        return Err(error.into());
     }
-    Ok(json!({ "restored": restored, "removed": updates.len() - restored }))
+    let (removed, set) = (updates.len() - restored, resolved.settings.len());
+    Ok((json!({ "restored": restored, "removed": removed, "settings": set }), resolved.settings))
 }
 
 /// The end of something that the file does not have; `None` for what is as the program declares it.
@@ -106,6 +117,8 @@ fn gone(program: &Program, declared: &Declared<'_>, entity: Entity) -> Option<Up
                 !table_declared.const_default && action.as_ref() != Some(&table_declared.default);
             is_written.then_some(Update::Modify(Entity::DefaultAction { table, action: None }))
         }
+        Entity::Counter { counter, index, .. } => (!show::is_blank(&entity))
+            .then(|| Update::Modify(Entity::Counter { counter, index, count: Count::default() })),
         Entity::Meter { meter, index, config } => {
             config?;
             Some(Update::Modify(Entity::Meter { meter, index, config: None }))

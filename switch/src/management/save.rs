@@ -20,17 +20,21 @@ use crate::replicate::{Group, Member, Members, Session};
 
 type Result<T> = std::result::Result<T, ControlError>;
 
+/// Settings of ports and queues by port and queue, as `NAME=VALUE`.
+pub type Settings = Vec<(u16, Option<u8>, Vec<String>)>;
+
 /// The lines of an entries file that makes what is there, and the name of its program.
 ///
 /// # Errors
 /// A worker does not answer, which registers are asked of.
-pub fn lines(control: &Control) -> Result<Vec<String>> {
+pub fn lines(control: &Control, settings: &Settings) -> Result<Vec<String>> {
     loop {
         let program = control.program();
         let declared = Declared::of(control, &program);
         let mut file = File { control, program: &program, declared, lines: Vec::new() };
         file.lines.push(format!("# What was written into {} while it ran.", program.name));
         file.all()?;
+        file.settings(settings);
         if Arc::ptr_eq(&program, &control.program()) {
             return Ok(file.lines);
         }
@@ -181,6 +185,7 @@ impl File<'_> {
             ("groups", Query::Groups { table: None, id: None }),
             ("registers", Query::Registers { register: None, index: None }),
             ("meters", Query::Meters { meter: None, index: None }),
+            ("counters", Query::Counters { counter: None, index: None }),
         ] {
             let found = self.read(&query, Self::numbered)?;
             let mut parts: Vec<(String, Vec<String>)> = Vec::new();
@@ -204,6 +209,17 @@ impl File<'_> {
         let sessions = self.read(&Query::Mirrors { id: None }, copies)?;
         self.flat("mirror_sessions", sessions);
         Ok(())
+    }
+
+    fn settings(&mut self, all: &Settings) {
+        if !all.is_empty() {
+            self.lines.push("settings:".to_owned());
+        }
+        self.lines.extend(all.iter().map(|(port, queue, set)| {
+            let queue = queue.map_or(String::new(), |queue| format!("queue: {queue}, "));
+            let set = list(set.iter().map(|one| Value::from(one.as_str()).to_string()));
+            format!("  - {{ port: {port}, {queue}set: {set} }}")
+        }));
     }
 
     fn read<T>(&self, query: &Query, each: impl Fn(&Self, Entity) -> Option<T>) -> Result<Vec<T>> {
@@ -290,6 +306,12 @@ impl File<'_> {
                 let cells = declared.cells.iter().zip(cells);
                 let cells = cells.map(|(cell, value)| (cell.name.clone(), value.to_string()));
                 (declared.name.clone(), format!("{index}: {}", flow(&cells.collect::<Vec<_>>())))
+            }
+            Entity::Counter { counter, index, count } => {
+                let declared = self.program.counters.get(counter)?;
+                let (packets, bytes) = (count.packets, count.bytes);
+                let line = format!("{index}: {{ packets: {packets}, bytes: {bytes} }}");
+                (declared.name.clone(), line)
             }
             Entity::Meter { meter, index, config } => {
                 let declared = self.program.meters.get(meter)?;

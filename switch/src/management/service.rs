@@ -10,7 +10,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
-use wireyard_pipeline::entries::Purpose;
+use wireyard_pipeline::entries::{Purpose, Setting};
 
 use super::{change, describe, ports, queues, restore, save, show, statistics, swap, trace, watch};
 use crate::control::{ControlError, Entity, Mode, Query, Unit};
@@ -126,6 +126,16 @@ impl Management {
         let unit = control.unit()?;
         let done = ports::change(control, request)?;
         self.keep(unit, ports::number(request.port)?, None, &[shut])?;
+        Ok(done)
+    }
+
+    /// Restores a file, and keeps its settings.
+    fn restore(&self, entries: &str, name: &str) -> Result<Value> {
+        let control = &self.device.control;
+        let (done, settings) = restore::restore(control, entries, name)?;
+        for Setting { port, queue, set } in settings {
+            self.keep(control.unit()?, port, queue, &set)?;
+        }
         Ok(done)
     }
 
@@ -317,7 +327,8 @@ impl DeviceService for Management {
     }
 
     async fn save(&self, _: Request<wire::SaveRequest>) -> Answer<Self::SaveStream> {
-        let all = self.do_it(|me| save::lines(&me.device.control)).await?;
+        let all =
+            self.do_it(|me| save::lines(&me.device.control, &me.device.settings().all())).await?;
         let (sender, list) = mpsc::channel(WAITING_MAX);
         let json = |line: String| Value::from(line).to_string();
         tokio::spawn(send(all.into_iter().map(json).collect(), sender));
@@ -326,7 +337,7 @@ impl DeviceService for Management {
 
     async fn restore(&self, request: Request<wire::RestoreRequest>) -> Answer<wire::Document> {
         let wire::RestoreRequest { entries, name } = request.into_inner();
-        self.document(move |me| restore::restore(&me.device.control, &entries, &name)).await
+        self.document(move |me| me.restore(&entries, &name)).await
     }
 
     async fn trace(&self, request: Request<wire::TraceRequest>) -> Answer<Self::TraceStream> {

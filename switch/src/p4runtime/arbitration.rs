@@ -138,6 +138,16 @@ impl Arbitration {
         self.highest.keys().filter_map(|role| self.primary(role))
     }
 
+    /// Roles that have a primary, and which stream that is.
+    pub fn by_role(&self) -> impl Iterator<Item = (String, StreamId)> + '_ {
+        self.highest.keys().filter_map(|role| Some((role.clone(), self.primary(role)?)))
+    }
+
+    /// How many streams are open.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
     /// Whether requests with this election id may write.
     ///
     /// # Errors

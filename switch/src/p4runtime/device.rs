@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::arbitration::Arbitration;
+use super::counts::Counts;
 use super::digests::Digests;
 use super::kept::Kept;
 use super::pack;
-use super::persist::Begun;
 use super::persist::settings::Settings;
+use super::persist::{Begun, StorageCounts};
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::translate::{action, replication};
@@ -15,6 +16,7 @@ use super::watch::Watch;
 use crate::control::{Control, ControlError, Mode, Update};
 use crate::ports::LinkState;
 use crate::program::Loaded;
+use crate::stats::{ControllersReport, StorageReport};
 use p4::entity::Entity as Message;
 use wireyard_pipeline::source::Parsed;
 
@@ -65,6 +67,10 @@ pub struct Device {
     pub id: u64,
     /// The handle.
     pub control: Control,
+    /// What the server counts.
+    pub counts: Counts,
+    /// What the store counts, where there is one.
+    pub storage: Option<Arc<StorageCounts>>,
     pipeline: RwLock<Pipeline>,
     /// Read by whoever writes to the device, for as long as that takes; written when primaries change. So an old
     /// primary's writes are done when a new one is notified.
@@ -89,6 +95,8 @@ impl Device {
         Device {
             id,
             control,
+            counts: Counts::default(),
+            storage: begun.storage,
             pipeline: RwLock::new(pipeline),
             arbitration: RwLock::default(),
             digests: Mutex::default(),
@@ -97,6 +105,16 @@ impl Device {
             settings: Mutex::new(begun.settings),
             saved: Mutex::default(),
         }
+    }
+
+    /// Streams, requests, packets and digests so far.
+    pub fn controllers_report(&self) -> ControllersReport {
+        self.counts.report(&self.control.program())
+    }
+
+    /// The store so far.
+    pub fn storage_report(&self) -> Option<StorageReport> {
+        self.storage.as_ref().map(|storage| storage.report())
     }
 
     /// Digests that controllers asked for.

@@ -37,6 +37,25 @@ pub struct List {
     pub messages: Vec<Vec<u128>>,
 }
 
+/// What became of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DigestCounts {
+    /// Messages that wait for their list.
+    pub waiting: u64,
+    /// Messages that wait for an acknowledgement.
+    pub unacknowledged: u64,
+    /// Lists that were sent.
+    pub lists: u64,
+    /// Messages of these.
+    pub sent: u64,
+    /// Messages of acknowledged lists, of digests with an `ack_timeout_ns`: others are not remembered.
+    pub acknowledged: u64,
+    /// Messages of lists that were not acknowledged in time.
+    pub expired: u64,
+    /// Messages of lists that nobody got.
+    pub dropped: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Digest {
     config: Config,
@@ -46,6 +65,8 @@ struct Digest {
     sent: BTreeMap<u64, (u64, Vec<Vec<u128>>)>,
     /// The values in them.
     known: HashSet<Vec<u128>>,
+    /// What rises; how many wait now is in the lists.
+    counts: DigestCounts,
 }
 
 /// Digests that controllers asked for.
@@ -99,6 +120,22 @@ impl Digests {
         self.digests.iter().map(|(id, digest)| (*id, digest.config))
     }
 
+    /// What became of the messages of those that are configured.
+    pub fn counts(&self) -> BTreeMap<DigestId, DigestCounts> {
+        let of = |(id, one): (&DigestId, &Digest)| {
+            let (waiting, unacknowledged) = (one.waiting.len() as u64, one.known.len() as u64);
+            (*id, DigestCounts { waiting, unacknowledged, ..one.counts })
+        };
+        self.digests.iter().map(of).collect()
+    }
+
+    /// Nobody got a list with so many messages.
+    pub fn dropped(&mut self, digest: DigestId, messages: usize) {
+        if let Some(one) = self.digests.get_mut(&digest) {
+            one.counts.dropped += messages as u64;
+        }
+    }
+
     /// A message of the program: kept for a list, unless its values were sent and not acknowledged.
     pub fn add(&mut self, digest: DigestId, values: Vec<u128>, now_ns: u64) {
         let Some(found) = self.digests.get_mut(&digest) else { return };
@@ -127,6 +164,8 @@ impl Digests {
                 let rest = digest.waiting.split_off(most.min(digest.waiting.len()));
                 let messages = std::mem::replace(&mut digest.waiting, rest);
                 self.lists += 1;
+                digest.counts.lists += 1;
+                digest.counts.sent += messages.len() as u64;
                 digest.remember(self.lists, &messages, now_ns);
                 lists.push(List { digest: *id, id: self.lists, messages });
             }
@@ -147,6 +186,7 @@ impl Digests {
     pub fn acknowledge(&mut self, digest: DigestId, list: u64) -> Result<()> {
         let found = self.find(digest)?;
         if let Some((_, messages)) = found.sent.remove(&list) {
+            found.counts.acknowledged += messages.len() as u64;
             messages.iter().for_each(|values| _ = found.known.remove(values));
         }
         Ok(())
@@ -169,6 +209,7 @@ impl Digest {
                 return;
             }
             let (_, messages) = first.remove();
+            self.counts.expired += messages.len() as u64;
             messages.iter().for_each(|values| _ = self.known.remove(values));
         }
     }

@@ -2,11 +2,13 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use wireyard_pipeline::ids::Id;
 
+use super::counts::add;
 use super::packets;
 use super::proto::p4::v1 as p4;
 use super::service::Service;
@@ -51,6 +53,7 @@ pub(super) fn start(service: Service) {
                 }
             }
             service.send_digests(now_ns());
+            service.device.counts.notices_lost.store(stream.lost(), Relaxed);
             tokio::task::yield_now().await;
         }
     });
@@ -63,7 +66,11 @@ impl Service {
             Said::Packet(packet) => {
                 let pipeline = self.device.pipeline();
                 let message = packets::packet_in(&pipeline.schema, &packet.bytes);
-                self.to_primaries(&Update::Packet(message));
+                let counts = &self.device.counts;
+                match self.to_primaries(&Update::Packet(message)) {
+                    0 => add(&counts.packets_in_dropped, 1),
+                    sent => add(&counts.packets_in, sent),
+                }
             }
             Said::Digest(digest) => {
                 self.device.digests().add(digest.digest, digest.values, now_ns);
@@ -92,19 +99,28 @@ impl Service {
     }
 
     fn send_digests(&self, now_ns: u64) {
-        let lists = self.device.digests().due(now_ns);
+        let lists = {
+            let mut digests = self.device.digests();
+            let lists = digests.due(now_ns);
+            self.device.counts.digests(digests.counts());
+            lists
+        };
         let pipeline = self.device.pipeline();
         let timestamp = self.device.control.now().as_ns() as i64;
         for list in lists {
             if list.digest.index() < pipeline.schema.ids.digests.len() {
                 let message = packets::digest_list(&pipeline.schema, &list, timestamp);
-                self.to_primaries(&Update::Digest(message));
+                if self.to_primaries(&Update::Digest(message)) == 0 {
+                    self.device.digests().dropped(list.digest, list.messages.len());
+                }
             }
         }
     }
 
-    fn to_primaries(&self, update: &Update) {
+    /// How many have it.
+    fn to_primaries(&self, update: &Update) -> u64 {
         let arbitration = self.device.arbitration();
-        arbitration.primaries().for_each(|id| self.streams.send(id, update.clone()));
+        let sent = arbitration.primaries().filter(|id| self.streams.send(*id, update.clone()));
+        sent.count() as u64
     }
 }

@@ -8,6 +8,7 @@ use wireyard_pipeline::ids::{HeaderId, Id};
 use wireyard_pipeline::ir::ControllerHeader;
 
 use super::arbitration::StreamId;
+use super::counts::add;
 use super::forms;
 use super::proto::p4::v1 as p4;
 use super::schema::Schema;
@@ -91,6 +92,8 @@ pub(super) fn packet_out(service: &Service, id: StreamId, packet: p4::PacketOut)
         let pipeline = service.device.pipeline();
         service.device.control.packet_out(&packet_bytes(&pipeline.schema, &packet)?)
     });
+    let counts = &service.device.counts;
+    add(if sent.is_ok() { &counts.packets_out } else { &counts.packets_out_refused }, 1);
     if let Err(error) = sent {
         let packet_out = Some(packet);
         let details = Details::PacketOut(p4::PacketOutError { packet_out });
@@ -103,7 +106,9 @@ pub(super) fn digest_ack(service: &Service, id: StreamId, ack: p4::DigestListAck
     let done = primary(service, id).and_then(|()| {
         let digests = service.device.pipeline().schema.digests(ack.digest_id)?;
         let mut sent = service.device.digests();
-        digests.into_iter().try_for_each(|digest| sent.acknowledge(digest, ack.list_id))
+        let done = digests.into_iter().try_for_each(|digest| sent.acknowledge(digest, ack.list_id));
+        service.device.counts.digests(sent.counts());
+        done
     });
     if let Err(error) = done {
         let digest_list_ack = Some(ack);

@@ -8,6 +8,7 @@
 //! idle entries, counts, registers) is not kept. Where the store cannot be read or written, the switch forwards and refuses writes, which
 //! would be lost.
 
+mod counts;
 pub mod record;
 mod restore;
 pub mod settings;
@@ -23,6 +24,7 @@ use super::device::Pipeline;
 use super::schema::Schema;
 use super::watch::Watch;
 use crate::control::{Control, Journal, KeptUnits};
+pub use counts::StorageCounts;
 use record::{Record, Replaced};
 use settings::Settings;
 pub use store::make_folder;
@@ -39,6 +41,8 @@ pub struct Begun {
     pub watch: Watch,
     /// Settings of queues and ports, which are made when the workers are polled.
     pub settings: Settings,
+    /// What the store counts.
+    pub storage: Option<Arc<StorageCounts>>,
     /// What is to be said.
     pub says: Vec<String>,
     /// What is to be complained about.
@@ -58,6 +62,7 @@ pub fn begin(
 ) -> Result<Begun, String> {
     let place = folder.display();
     let kept = Arc::new(KeptUnits::default());
+    let counts = Arc::<StorageCounts>::default();
     let (sender, units) = channel();
     let mut begun = Begun::default();
     let opened = Store::open(folder).and_then(|store| {
@@ -70,10 +75,11 @@ pub fn begin(
     match opened {
         Ok((store, found)) => {
             begun = found;
-            let kept = Arc::clone(&kept);
+            let (kept, counted) = (Arc::clone(&kept), Arc::clone(&counts));
             let failed = format!("--state {place}");
             let run = move || {
-                if let Err(why) = store.keep(&units, &kept) {
+                if let Err(why) = store.keep(&units, &kept, &counted) {
+                    counted.failed();
                     complain(&format!("{failed}: {why}: writes are refused from now on"));
                     kept.fail(why.to_string());
                 }
@@ -91,9 +97,11 @@ pub fn begin(
                 "--state {place}: {why}: the switch runs with what its files say and refuses writes; \
                  start it with another folder, or without --state"
             ));
+            counts.failed();
             kept.fail(why.to_string());
         }
     }
+    begun.storage = Some(counts);
     control.keep(Journal::new(recorder(), sender, kept));
     Ok(begun)
 }

@@ -1,5 +1,6 @@
 //! The service: six calls of gRPC.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Once};
 
@@ -8,7 +9,8 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::arbitration::StreamId;
+use super::arbitration::{Arbitration, StreamId};
+use super::counts::{Kind, add};
 use super::device::{API_VERSION, Device, election};
 use super::proto::p4::v1 as p4;
 use super::proto::p4::v1::p4_runtime_server::P4Runtime;
@@ -40,6 +42,15 @@ impl Service {
         Service { device, streams: Arc::default(), listens: Arc::new(Once::new()) }
     }
 
+    fn counted<T>(&self, kind: Kind, answer: Answer<T>) -> Answer<T> {
+        self.device.counts.request(kind, &answer);
+        if let Err(status) = &answer {
+            let (code, why) = (status.code(), status.message());
+            tracing::debug!(event = "refused", ?kind, ?code, "{kind:?} was refused: {why}");
+        }
+        answer
+    }
+
     /// Work that may wait for a worker of the device.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -50,10 +61,39 @@ impl Service {
         done.map_err(|error| Status::internal(error.to_string()))
     }
 
+    /// Counts and tells what has changed among the primaries.
+    fn arbitrated(&self, before: &Primaries, now: &Arbitration) {
+        self.device.counts.arbitration(now);
+        for (role, stream) in before.changes(&Primaries::of(now)) {
+            add(&self.device.counts.primary_changes, 1);
+            match stream {
+                Some(stream) => tracing::info!(
+                    event = "primary",
+                    role,
+                    stream = stream.0,
+                    "controller {} is primary{}",
+                    stream.0,
+                    of_role(&role)
+                ),
+                None => tracing::warn!(
+                    event = "primary",
+                    role,
+                    "no controller is primary{}",
+                    of_role(&role)
+                ),
+            }
+        }
+    }
+
     /// A stream ended, for whatever reason.
     fn close(&self, id: StreamId) {
         self.streams.remove(id);
-        let notices = self.device.arbitrate().close(id);
+        tracing::info!(event = "controller", stream = id.0, "controller {} has gone", id.0);
+        let mut arbitration = self.device.arbitrate();
+        let primaries = Primaries::of(&arbitration);
+        let notices = arbitration.close(id);
+        self.arbitrated(&primaries, &arbitration);
+        drop(arbitration);
         self.streams.notify(self.device.id, notices);
     }
 
@@ -65,8 +105,10 @@ impl Service {
                 let role = update.role.as_ref().map_or("", |role| &role.name);
                 let election = election(update.election_id.as_ref());
                 let mut arbitration = self.device.arbitrate();
+                let primaries = Primaries::of(&arbitration);
                 let notices =
                     arbitration.update(id, role, election).map_err(|error| status(&error))?;
+                self.arbitrated(&primaries, &arbitration);
                 // Sent under the lock, so that streams get changes in their order.
                 self.streams.notify(self.device.id, notices);
             }
@@ -102,12 +144,34 @@ impl Service {
     }
 }
 
+/// The primary of each role, by stream.
+struct Primaries(BTreeMap<String, StreamId>);
+
+impl Primaries {
+    fn of(arbitration: &Arbitration) -> Primaries {
+        Primaries(arbitration.by_role().collect())
+    }
+
+    /// Roles with another primary, or with none.
+    fn changes(&self, now: &Primaries) -> Vec<(String, Option<StreamId>)> {
+        let new = now.0.iter().filter(|(role, id)| self.0.get(*role) != Some(id));
+        let new = new.map(|(role, id)| (role.clone(), Some(*id)));
+        let gone = self.0.keys().filter(|role| !now.0.contains_key(*role));
+        new.chain(gone.map(|role| (role.clone(), None))).collect()
+    }
+}
+
+/// In a message; controllers without roles have the one without a name.
+fn of_role(role: &str) -> String {
+    if role.is_empty() { String::new() } else { format!(" of role {role}") }
+}
+
 fn refuse<T>(error: ControlError) -> Result<T, Status> {
     Err(status(&error))
 }
 
 /// Does a request; the answer is to be given when the ticket says that it is kept.
-fn do_write(
+fn write_to(
     device: &Device,
     request: &p4::WriteRequest,
 ) -> Result<(Ticket, Result<(), Status>), Status> {
@@ -138,24 +202,24 @@ fn is_short(request: &p4::WriteRequest) -> bool {
     request.updates.len() <= INLINE_MAX && request.updates.iter().all(of_tables)
 }
 
-#[tonic::async_trait]
-impl P4Runtime for Service {
-    type ReadStream = Messages<p4::ReadResponse>;
-    type StreamChannelStream = Messages<p4::StreamMessageResponse>;
-
-    async fn write(&self, request: Request<p4::WriteRequest>) -> Answer<p4::WriteResponse> {
+impl Service {
+    async fn do_write(&self, request: Request<p4::WriteRequest>) -> Answer<p4::WriteResponse> {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
+        add(&self.device.counts.updates, request.updates.len() as u64);
         let (ticket, done) = match is_short(&request) {
-            true => do_write(&self.device, &request)?,
-            false => self.blocking(move |device| do_write(device, &request)).await??,
+            true => write_to(&self.device, &request)?,
+            false => self.blocking(move |device| write_to(device, &request)).await??,
         };
         ticket.kept().await.or_else(refuse)?;
         done?;
         Ok(Response::new(p4::WriteResponse {}))
     }
 
-    async fn read(&self, request: Request<p4::ReadRequest>) -> Answer<Self::ReadStream> {
+    async fn do_read(
+        &self,
+        request: Request<p4::ReadRequest>,
+    ) -> Answer<Messages<p4::ReadResponse>> {
         let request = request.into_inner();
         self.device.check_id(request.device_id).or_else(refuse)?;
         let answers = self.blocking(move |device| {
@@ -175,7 +239,7 @@ impl P4Runtime for Service {
         }
     }
 
-    async fn set_forwarding_pipeline_config(
+    async fn do_set(
         &self,
         request: Request<p4::SetForwardingPipelineConfigRequest>,
     ) -> Answer<p4::SetForwardingPipelineConfigResponse> {
@@ -186,7 +250,7 @@ impl P4Runtime for Service {
         Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
     }
 
-    async fn get_forwarding_pipeline_config(
+    fn do_get(
         &self,
         request: Request<p4::GetForwardingPipelineConfigRequest>,
     ) -> Answer<p4::GetForwardingPipelineConfigResponse> {
@@ -196,16 +260,64 @@ impl P4Runtime for Service {
         Ok(Response::new(p4::GetForwardingPipelineConfigResponse { config: Some(config) }))
     }
 
-    async fn stream_channel(
+    fn do_stream(
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
-    ) -> Answer<Self::StreamChannelStream> {
-        let id = self.device.arbitrate().open().or_else(refuse)?;
+    ) -> Answer<Messages<p4::StreamMessageResponse>> {
+        let id = {
+            let mut arbitration = self.device.arbitrate();
+            let id = arbitration.open().or_else(refuse)?;
+            self.device.counts.arbitration(&arbitration);
+            id
+        };
+        let peer = request.remote_addr().map(|peer| peer.to_string());
+        tracing::info!(
+            event = "controller",
+            stream = id.0,
+            peer,
+            "controller {} has connected",
+            id.0
+        );
         self.listens.call_once(|| super::events::start(self.clone()));
         let (outgoing, messages) = mpsc::channel(WAITING_MAX);
         self.streams.add(id, outgoing.clone());
         tokio::spawn(self.clone().serve(id, request.into_inner(), outgoing));
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    type ReadStream = Messages<p4::ReadResponse>;
+    type StreamChannelStream = Messages<p4::StreamMessageResponse>;
+
+    async fn write(&self, request: Request<p4::WriteRequest>) -> Answer<p4::WriteResponse> {
+        self.counted(Kind::Write, self.do_write(request).await)
+    }
+
+    async fn read(&self, request: Request<p4::ReadRequest>) -> Answer<Self::ReadStream> {
+        self.counted(Kind::Read, self.do_read(request).await)
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::SetForwardingPipelineConfigRequest>,
+    ) -> Answer<p4::SetForwardingPipelineConfigResponse> {
+        self.counted(Kind::SetPipeline, self.do_set(request).await)
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::GetForwardingPipelineConfigRequest>,
+    ) -> Answer<p4::GetForwardingPipelineConfigResponse> {
+        self.counted(Kind::GetPipeline, self.do_get(request))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4::StreamMessageRequest>>,
+    ) -> Answer<Self::StreamChannelStream> {
+        self.counted(Kind::Stream, self.do_stream(request))
     }
 
     async fn capabilities(
@@ -213,6 +325,7 @@ impl P4Runtime for Service {
         _: Request<p4::CapabilitiesRequest>,
     ) -> Answer<p4::CapabilitiesResponse> {
         let p4runtime_api_version = API_VERSION.to_owned();
-        Ok(Response::new(p4::CapabilitiesResponse { p4runtime_api_version, experimental: None }))
+        let answer = p4::CapabilitiesResponse { p4runtime_api_version, experimental: None };
+        self.counted(Kind::Capabilities, Ok(Response::new(answer)))
     }
 }

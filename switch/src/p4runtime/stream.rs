@@ -1,10 +1,9 @@
 //! The stream of messages with each controller.
 //!
 //! Each stream has a bounded queue of messages to its controller. A controller that reads nothing loses packets and
-//! notices, which are counted; where it would lose an arbitration update, its stream is closed.
+//! notices, which its sender counts; where it would lose an arbitration update, its stream is closed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::Sender;
@@ -26,8 +25,6 @@ pub type Message = Result<p4::StreamMessageResponse, Status>;
 #[derive(Debug, Default)]
 pub struct Streams {
     senders: Mutex<BTreeMap<StreamId, Sender<Message>>>,
-    /// Messages that were lost because a controller did not read.
-    lost: AtomicU64,
 }
 
 impl Streams {
@@ -45,11 +42,6 @@ impl Streams {
         self.senders().remove(&id);
     }
 
-    /// Messages that were lost because a controller did not read.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
     /// Notifies controllers of what they are now, in this order.
     pub fn notify(&self, device: u64, notices: Vec<Notice>) {
         let mut senders = self.senders();
@@ -62,13 +54,11 @@ impl Streams {
         }
     }
 
-    /// Sends a message that may be lost.
-    pub fn send(&self, id: StreamId, update: Update) {
+    /// Sends a message that may be lost: false, where its controller does not read.
+    pub fn send(&self, id: StreamId, update: Update) -> bool {
         let senders = self.senders();
-        let Some(sender) = senders.get(&id) else { return };
-        if sender.try_send(Ok(p4::StreamMessageResponse { update: Some(update) })).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        let Some(sender) = senders.get(&id) else { return false };
+        sender.try_send(Ok(p4::StreamMessageResponse { update: Some(update) })).is_ok()
     }
 }
 

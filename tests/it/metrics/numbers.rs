@@ -11,7 +11,9 @@ use wireyard_switch::metrics;
 use wireyard_switch::ports::PortStats;
 use wireyard_switch::ports::faults::{FaultCounters, FaultReport};
 use wireyard_switch::recorder::RecorderReport;
-use wireyard_switch::stats::{LedgerReport, LinuxReport};
+use wireyard_switch::stats::{
+    ControllersReport, DigestReport, LedgerReport, LinuxReport, RequestReport, StorageReport,
+};
 
 use super::{page_of, samples};
 
@@ -93,6 +95,8 @@ fn numbered(next: &mut dyn FnMut() -> u64) -> Statistics {
         queueing: Some(queueing(next)),
         notification: Some(notification),
         linux: Some(linux(next)),
+        controllers: Some(controllers(next)),
+        storage: Some(storage(next)),
         captures: vec![capture],
     }
 }
@@ -117,6 +121,45 @@ fn linux(next: &mut dyn FnMut() -> u64) -> LinuxReport {
     }
 }
 
+fn controllers(next: &mut dyn FnMut() -> u64) -> ControllersReport {
+    let mut request = |kind, status| RequestReport { kind, status, requests: next() };
+    let requests = vec![request("write", "ok"), request("write", "unknown"), request("read", "ok")];
+    let digest = DigestReport {
+        digest: "learn".into(),
+        waiting: next(),
+        unacknowledged: next(),
+        lists: next(),
+        sent: next(),
+        acknowledged: next(),
+        expired: next(),
+        dropped: next(),
+    };
+    ControllersReport {
+        streams: next(),
+        primaries: next(),
+        primary_changes: next(),
+        requests,
+        updates: next(),
+        packets_in: next(),
+        packets_in_dropped: next(),
+        packets_out: next(),
+        packets_out_refused: next(),
+        notices_lost: next(),
+        digests: vec![digest],
+    }
+}
+
+fn storage(next: &mut dyn FnMut() -> u64) -> StorageReport {
+    StorageReport {
+        requests: next(),
+        commits: next(),
+        records: next(),
+        bytes: next(),
+        commit_ns: next(),
+        errors: next(),
+    }
+}
+
 fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
     let cell = |index, packets, bytes| CellReport { counter: "c".into(), index, packets, bytes };
     let table = TableReport {
@@ -127,8 +170,8 @@ fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
         hit_bytes: Some(next()),
     };
     let mut counts = || vec![("one".into(), next()), ("other".into(), next())];
-    let lists = [(); 7].map(|()| counts());
-    let [stray_counts, learn_failures, idle_notices, idle_removals, ..] = lists.clone();
+    let lists = [(); 8].map(|()| counts());
+    let [stray_counts, learned, learn_failures, idle_notices, idle_removals, ..] = lists.clone();
     let [.., parser_errors, checksum_errors, crc_errors] = lists;
     ProgramReport {
         name: "p".into(),
@@ -137,6 +180,7 @@ fn program(next: &mut dyn FnMut() -> u64) -> ProgramReport {
         more_cells: Vec::new(),
         stray_counts,
         tables: vec![table],
+        learned,
         learn_failures,
         idle_notices,
         idle_removals,

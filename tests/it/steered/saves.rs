@@ -33,7 +33,7 @@ const STATE: [&str; 24] = [
     "counter set ports 5 5 500",
 ];
 /// Something else everywhere.
-const OTHER: [&str; 12] = [
+const OTHER: [&str; 13] = [
     "table add fdb ethernet.dst=02:00:00:00:00:0a drop",
     "table add fdb ethernet.dst=02:00:00:00:00:77 forward 3",
     "table default acl drop",
@@ -46,6 +46,7 @@ const OTHER: [&str; 12] = [
     "mirror set 12 port=1",
     "register set pair 2 low=5",
     "meter set police 1 cir=10Mbit/s cbs=16KB pir=20Mbit/s pbs=32KB",
+    "counter set ports 6 7 700",
 ];
 
 fn saved(switch: &Switch) -> String {
@@ -71,6 +72,7 @@ fn what_was_saved_comes_back_with_the_same_bytes() {
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(text, saved(&first.switch));
     assert!(text.contains("idle_timeout_ms: 60000") && !text.contains("0x88b6"), "{text}");
+    assert!(text.contains("counters:\n  ports:\n    5: { packets: 5, bytes: 500 }\n"), "{text}");
     let packet = frame(A, B);
     assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));
     let Rig { switch, wires } = first;
@@ -126,6 +128,10 @@ fn a_bad_file_restores_nothing_and_says_where() {
         ("mirror_sessions: { 3: { truncate: 5 } }\n".into(), "one copy at least"),
         ("mirror_sessions: { 3: { port: 1, ports: [1] } }\n".into(), "exclude each other"),
         ("multicast_groups: { 1: [1, 2\n".into(), "bad.yaml"),
+        ("counters: { ports: { 8: { packets: 1 } } }\n".into(), "index 8 is outside"),
+        ("counters: { prots: { 1: { packets: 1 } } }\n".into(), "no counter `prots`"),
+        ("settings: [ { port: 1, set: [kmni=1KB] } ]\n".into(), "did you mean kmin?"),
+        ("settings: [ { port: 1, set: [rate=1Gbit/s] } ]\n".into(), "no such queue of port 1"),
         (heavy.into(), "bad.yaml:2"),
     ] {
         std::fs::write(&file, &text).unwrap();
@@ -142,4 +148,50 @@ fn a_bad_file_restores_nothing_and_says_where() {
             .ends_with("mirror_sessions:\n  3: { ports: [1, { port: 2, instance: 4 }] }\n")
     );
     rig.switch.end("TERM").expect(0, &[]);
+}
+
+/// Settings that were made while the switch ran are saved, restored, and read at the start; where one is refused, nothing is changed.
+#[test]
+fn settings_of_queues_and_ports_are_saved_and_restored() {
+    let Some(_network) = private_network("saving settings") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [config, file, bad] = ["switch.yaml", "saved.yaml", "bad.yaml"]
+        .map(|name| folder.path().join(name).display().to_string());
+    let text = "ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }\nqos: { preset: sonic_azure }\n";
+    std::fs::write(&config, text).unwrap();
+    let first = rig(PROGRAM, &["--config", &config]);
+    let list = |switch: &Switch| switch.objects(&["queue", "list"]);
+    let untouched = list(&first.switch);
+    first.does("queue set 2 4 kmin=10KB kmax=20KB pmax=50% alpha=1/4");
+    first.does("queue set 2 port rate=100Mbit/s pfc=3,4");
+    first.does("port down 1");
+    first.does("counter set ports 1 3 300");
+    let (wanted, saved_text) = (list(&first.switch), saved(&first.switch));
+    assert_ne!(untouched, wanted);
+    assert!(
+        saved_text.contains("settings:\n  - { port: 1, set: [\"shut=true\"] }"),
+        "{saved_text}"
+    );
+    first.does(&format!("save -o {file}"));
+    first.switch.end("TERM").expect(0, &[]);
+    // By a command, onto a switch without them; one that is refused at the end leaves all as it was.
+    let ports = ["1=raw:a1", "2=raw:b1"];
+    let second =
+        Rig { switch: Switch::on(PROGRAM, &ports, &["--config", &config]), wires: first.wires };
+    let wrong = "  - { port: 2, queue: 4, set: [xon_at=100MB] }\n";
+    std::fs::write(&bad, format!("{saved_text}{wrong}")).unwrap();
+    second.refuses(&format!("restore {bad}"), "nothing is restored");
+    assert_eq!(list(&second.switch), untouched);
+    assert_eq!(saved(&second.switch).lines().count(), 1, "no counter, no setting");
+    second.does(&format!("restore {file}"));
+    assert_eq!((list(&second.switch), saved(&second.switch)), (wanted.clone(), saved_text));
+    let shut = |switch: &Switch| switch.objects(&["port", "list"])[0]["shut"].clone();
+    assert_eq!(shut(&second.switch), true);
+    second.switch.end("TERM").expect(0, &[]);
+    // At the start.
+    let more = ["--config", &config, "--entries", &file];
+    let mut third = Switch::on(PROGRAM, &ports, &more);
+    third.await_text("settings of 3 queues and ports are back", std::time::Duration::from_secs(10));
+    assert_eq!((list(&third), shut(&third)), (wanted, true.into()));
+    third.end("TERM").expect(0, &[]);
 }

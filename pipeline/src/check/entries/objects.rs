@@ -1,12 +1,13 @@
-//! What an entries file says beside tables: value sets, registers, meters, multicast groups, mirror sessions.
+//! What an entries file says beside tables: value sets, registers, meters, counters, multicast groups, mirror sessions, settings.
 
 use super::Resolver;
 use crate::ast::entries::*;
 use crate::ast::*;
 use crate::diag::codes;
 use crate::ir::CPU_PORT;
-use crate::state::entries::{MirrorSession, MulticastGroup, Replica};
+use crate::state::entries::{MirrorSession, MulticastGroup, Replica, Setting};
 use std::collections::BTreeSet;
+use wireyard_tables::counter::Count;
 
 impl Resolver<'_> {
     pub(super) fn value_sets(&mut self, file: &EntriesFile) {
@@ -78,6 +79,33 @@ impl Resolver<'_> {
                     self.found.meters.push((id, at, config));
                 }
             }
+        }
+    }
+
+    pub(super) fn counters(&mut self, file: &EntriesFile) {
+        let program = self.program;
+        for (name, entries) in &file.counters {
+            let found = self.named(&program.counters, name, "counter", |known| &known.name);
+            let Some((id, counter)) = found else { continue };
+            for (index, CountDecl { packets, bytes }) in entries {
+                if let Some(at) = self.index(index, counter.size) {
+                    self.found.counters.push((id, at, Count { packets: *packets, bytes: *bytes }));
+                }
+            }
+        }
+    }
+
+    pub(super) fn settings(&mut self, file: &EntriesFile) {
+        for SettingDecl { port, queue, set } in &file.settings {
+            let at = self.number(port, u16::MAX.into());
+            let queue = queue
+                .as_ref()
+                .map(|queue| self.number(queue, 7))
+                .map_or(Some(None), |q| q.map(Some));
+            let (Some(port), Some(queue)) = (at, queue) else { continue };
+            let (port, queue) = (port as u16, queue.map(|queue| queue as u8));
+            let set = set.iter().map(|one| one.value.clone()).collect();
+            self.found.settings.push(Setting { port, queue, set });
         }
     }
 

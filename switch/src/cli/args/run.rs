@@ -106,6 +106,12 @@ pub struct RunArgs {
     /// Counters as JSON.
     #[arg(long)]
     pub json: bool,
+    /// What is reported on standard error: events of this level, and graver ones.
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    pub log: LogLevel,
+    /// Report as JSON lines: time, level, message, and what the event is about (event, port, state, stream).
+    #[arg(long)]
+    pub log_json: bool,
     /// What runs first.
     #[arg(skip)]
     pub start: Start,
@@ -159,6 +165,19 @@ impl RunArgs {
             _ => Ok(()),
         }
     }
+}
+
+/// How grave an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Something failed.
+    Error,
+    /// And what may need somebody: links that go down, pause storms, a primary that went.
+    Warn,
+    /// And what is as it should be: starts, links that come up, controllers, programs.
+    Info,
+    /// And each request of a controller that was refused.
+    Debug,
 }
 
 /// What becomes of MAC control frames.

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::super::args::RunArgs;
-use super::super::say;
 use crate::confine::{Confinement, Refusals};
 use crate::linux;
 use crate::management::socket::Socket;
@@ -64,7 +63,7 @@ pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals
         .enter()
         .map_err(|why| format!("the sandbox: {why}; --no-sandbox runs without it"))?;
     for warning in &entered.warnings {
-        say(&format!("warning: sandbox: {warning}"));
+        tracing::warn!("sandbox: {warning}");
     }
     Ok(Some(entered.refusals))
 }
@@ -72,9 +71,10 @@ pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Refusals
 /// Reports system calls that were refused since the last call.
 pub(super) fn report(refusals: &mut Option<Refusals>) {
     for number in refusals.iter_mut().flat_map(Refusals::news) {
-        say(&format!(
-            "warning: the sandbox refused system call {number} of {} (EPERM): please report it; --no-sandbox runs without it",
+        tracing::warn!(
+            number,
+            "the sandbox refused system call {number} of {} (EPERM): please report it; --no-sandbox runs without it",
             std::env::consts::ARCH
-        ));
+        );
     }
 }

@@ -8,10 +8,10 @@ use wireyard_pipeline::source::Parsed;
 use wireyard_tables::time::Time;
 
 use super::super::args::{RunArgs, Start};
-use super::super::{complain, say};
+use super::super::log;
 use crate::confine::Confinement;
 use crate::control::Control;
-use crate::core::Core;
+use crate::core::{Core, Statistics};
 use crate::gnmi;
 use crate::linux::{self, Handle, Namespace};
 use crate::live::http;
@@ -37,7 +37,7 @@ pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, St
         Choice::Default => match Socket::named(program, group) {
             Ok(socket) => Ok(Some(socket)),
             Err(why) => {
-                say(&format!("warning: no control socket: {why}; use --control PATH"));
+                tracing::warn!("no control socket: {why}; use --control PATH");
                 Ok(None)
             }
         },
@@ -59,10 +59,13 @@ pub(super) fn serve(
     loaded: &Loaded,
     (control, begun): (Control, Begun),
     (socket, address): (Option<Socket>, Option<Bound>),
-) -> Result<Option<SocketFile>, String> {
-    make_settings(&control, &begun)?;
+) -> Result<(Option<SocketFile>, Option<Arc<Device>>), String> {
+    let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
+    let named = named.map(|one| (one.port, one.queue, one.set.clone()));
+    // What was kept is later than the file.
+    make_settings(&control, named.chain(begun.settings.all()).collect())?;
     if socket.is_none() && address.is_none() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let name = socket.as_ref().and_then(|socket| socket.path().file_stem());
     let name = name.map_or(loaded.program.name.clone(), |name| name.to_string_lossy().into_owned());
@@ -78,7 +81,11 @@ pub(super) fn serve(
     }
     let place = address.as_ref().map(Bound::address);
     let (listener, file) = socket.map(Socket::split).unzip();
-    server::serve(Listeners { address, socket: listener.flatten() }, device, services)?;
+    server::serve(
+        Listeners { address, socket: listener.flatten() },
+        Arc::clone(&device),
+        services,
+    )?;
     if let Some(place) = place {
         let gnmi = if args.gnmi { ", with gNMI" } else { "" };
         let tls = match (&args.tls_cert, &args.tls_client_ca) {
@@ -86,14 +93,28 @@ pub(super) fn serve(
             (Some(_), None) => ", with TLS",
             (Some(_), Some(_)) => ", with TLS for clients with a certificate",
         };
-        say(&format!("P4Runtime on {place}, device {}{gnmi}{tls}", args.device_id));
+        tracing::info!(
+            event = "p4runtime",
+            address = %place,
+            device = args.device_id,
+            "P4Runtime on {place}, device {}{gnmi}{tls}",
+            args.device_id
+        );
     }
-    Ok(file)
+    Ok((file, Some(device)))
 }
 
-/// Makes the settings of queues and ports that were kept, as soon as the workers are polled.
-fn make_settings(control: &Control, begun: &Begun) -> Result<(), String> {
-    let kept = begun.settings.all();
+/// Adds what the controllers and the store of a device have counted.
+pub(super) fn report(device: Option<&Device>, statistics: &mut Statistics) {
+    statistics.controllers = device.map(Device::controllers_report);
+    statistics.storage = device.and_then(Device::storage_report);
+}
+
+/// Makes the settings of queues and ports that a file has or that were kept, as soon as the workers are polled.
+fn make_settings(
+    control: &Control,
+    kept: Vec<(u16, Option<u8>, Vec<String>)>,
+) -> Result<(), String> {
     if kept.is_empty() {
         return Ok(());
     }
@@ -103,11 +124,11 @@ fn make_settings(control: &Control, begun: &Begun) -> Result<(), String> {
         let looks = (0..6000).take_while(|_| control.now() == Time::ZERO);
         looks.for_each(|_| std::thread::sleep(Duration::from_millis(10)));
         let wrong = queues::restore(&control, &kept);
-        wrong.iter().for_each(|why| complain(&format!("--state: not set: {why}")));
-        say(&format!(
-            "--state: settings of {} queues and ports are back",
-            kept.len() - wrong.len()
-        ));
+        for why in &wrong {
+            tracing::error!(event = "state", "settings: not made: {why}");
+        }
+        let back = kept.len() - wrong.len();
+        tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
     };
     let thread = std::thread::Builder::new().name("settings".into());
     thread.spawn(make).map(drop).map_err(|error| format!("--state: {error}"))
@@ -128,9 +149,13 @@ pub(super) fn page(
 /// What was kept when the switch ended last.
 pub(super) fn begin(args: &RunArgs, control: &Control, parsed: &Parsed) -> Result<Begun, String> {
     let Some(folder) = &args.state else { return Ok(Begun::default()) };
-    let begun = persist::begin(folder, control, parsed, complain)?;
-    begun.says.iter().for_each(|text| say(&format!("--state {}: {text}", folder.display())));
-    begun.complaints.iter().for_each(|text| complain(text));
+    let failed = |text: &str| tracing::error!(event = "state", "{text}");
+    let begun = persist::begin(folder, control, parsed, failed)?;
+    let folder = folder.display();
+    for text in &begun.says {
+        tracing::info!(event = "state", %folder, "--state {folder}: {text}");
+    }
+    begun.complaints.iter().for_each(|text| failed(text));
     Ok(begun)
 }
 
@@ -179,5 +204,5 @@ pub(super) fn linux(
         ports: ports.collect(),
     };
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
-    linux::start_in(namespace, control, options, Box::new(say)).map(Some)
+    linux::start_in(namespace, control, options, Box::new(log::note)).map(Some)
 }

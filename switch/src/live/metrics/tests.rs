@@ -78,6 +78,8 @@ fn nothing() -> Statistics {
         queueing: None,
         notification: None,
         linux: None,
+        controllers: None,
+        storage: None,
         captures: Vec::new(),
     }
 }

@@ -3,10 +3,12 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 use std::{fs, io};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
+use super::counts::StorageCounts;
 use super::record::{BASE, Replaced};
 use crate::control::{Changes, KeptUnits};
 
@@ -154,11 +156,14 @@ impl Store {
         &self,
         units: &Receiver<Changes>,
         kept: &KeptUnits,
+        counts: &StorageCounts,
     ) -> Result<(), StoreError> {
         while let Ok(first) = units.recv() {
             let more = std::iter::from_fn(|| units.try_recv().ok()).take(TOGETHER);
             let together: Vec<Changes> = std::iter::once(first).chain(more).collect();
+            let began = Instant::now();
             self.commit(&together)?;
+            counts.commit(&together, began.elapsed());
             kept.up_to(together.last().map_or(0, |last| last.number));
         }
         Ok(())

@@ -1,0 +1,69 @@
+//! What a device says to people: a text, and what it is about for programs that read a log.
+
+use std::fmt;
+
+use crate::ports::LinkState;
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A link changed.
+    Link {
+        /// Its port.
+        port: u16,
+        /// What it is now.
+        state: LinkState,
+    },
+    /// A pause storm began or ended.
+    Storm {
+        /// The port; `None` is the CPU port.
+        port: Option<u16>,
+        /// The queue that is paused.
+        queue: u8,
+        /// It is over.
+        over: bool,
+    },
+    /// Something that a port found out.
+    Port(u16),
+    /// Something is wrong with a port: it cannot send, receive or write.
+    PortError(u16),
+    /// A capture cannot be written.
+    Capture,
+    /// A table has idle entries.
+    IdleEntries,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What it is about.
+    pub topic: Topic,
+    /// The text.
+    pub text: String,
+}
+
+impl Message {
+    pub(super) fn new(topic: Topic, text: String) -> Message {
+        Message { topic, text }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::ops::Deref for Message {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq<&str> for Message {
+    fn eq(&self, other: &&str) -> bool {
+        self.text == *other
+    }
+}

@@ -1,0 +1,79 @@
+//! What passes between a device and those who steer it: controllers, and the store of what they wrote.
+
+use serde::Serialize;
+
+/// Streams, requests, packets and digests of controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ControllersReport {
+    /// Controllers with an open stream.
+    pub streams: u64,
+    /// Of these, primaries of their roles.
+    pub primaries: u64,
+    /// Times that a role got another primary, or lost it.
+    pub primary_changes: u64,
+    /// Requests that were answered.
+    pub requests: Vec<RequestReport>,
+    /// Updates of the writes that were answered, done or not.
+    pub updates: u64,
+    /// Packets of the device that controllers were sent.
+    pub packets_in: u64,
+    /// Packets of the device that found no primary, or one that does not read.
+    pub packets_in_dropped: u64,
+    /// Packets of controllers that were given to the device.
+    pub packets_out: u64,
+    /// Packets of controllers that were refused.
+    pub packets_out_refused: u64,
+    /// What the device said faster than it was passed on: packets, digests, notices.
+    pub notices_lost: u64,
+    /// Digests that were configured.
+    pub digests: Vec<DigestReport>,
+}
+
+/// Requests of a kind that ended with a status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RequestReport {
+    /// `write`, `read`.
+    pub kind: &'static str,
+    /// The status of gRPC: `ok`, `not_found`.
+    pub status: &'static str,
+    /// How many.
+    pub requests: u64,
+}
+
+/// A digest, by messages, which are sent in lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DigestReport {
+    /// Its name.
+    pub digest: String,
+    /// Messages that wait for their list to be full, or old enough.
+    pub waiting: u64,
+    /// Messages of lists that wait for an acknowledgement.
+    pub unacknowledged: u64,
+    /// Lists that were sent.
+    pub lists: u64,
+    /// Messages of these.
+    pub sent: u64,
+    /// Messages of lists that were acknowledged.
+    pub acknowledged: u64,
+    /// Messages of lists that were not acknowledged in time.
+    pub expired: u64,
+    /// Messages of lists that found no primary, or one that does not read.
+    pub dropped: u64,
+}
+
+/// The store of `--state`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StorageReport {
+    /// Requests that are kept.
+    pub requests: u64,
+    /// Commits: requests that come together share one.
+    pub commits: u64,
+    /// Records that were written or removed.
+    pub records: u64,
+    /// Bytes of keys and values of these.
+    pub bytes: u64,
+    /// Time of the commits, most of it until the disk has them.
+    pub commit_ns: u64,
+    /// Failures; after one nothing is written any more.
+    pub errors: u64,
+}
