@@ -127,7 +127,7 @@ fn commands_steer_a_switch_that_serves_tls() {
     let ports = by(&ca, &own, &own_key);
     assert_eq!(ports.expect(0, &[]).out.lines().count(), 2, "{ports:?}");
     // Without TLS, without a certificate, with a stranger's, and a switch that is not trusted.
-    list(&[]).expect(2, &["a switch with --tls-cert wants --tls-ca"]);
+    list(&[]).expect(2, &["a switch with --tls-cert needs --tls-ca"]);
     list(&["--tls-ca", &ca]).expect(2, &[]);
     by(&ca, &stranger, &stranger_key).expect(2, &[]);
     by(&other, &own, &own_key).expect(2, &["no switch can be reached there"]);

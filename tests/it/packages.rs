@@ -16,7 +16,7 @@ use crate::rig::{Wire, frame, ip, private_network};
 /// Time of the files in packages, so that two runs give the same bytes.
 const EPOCH: &str = "1700000000";
 
-/// The binary without what a debugger wants, which is four fifths of it here.
+/// The binary without debug information, which is four fifths of it here.
 fn stripped(folder: &Path) -> PathBuf {
     let path = folder.join("wireyard");
     let done = Command::new("strip").arg("-o").arg(&path).arg(wireyard()).status();

@@ -446,7 +446,7 @@ fn queues_come_back_with_their_interface() {
         assert_eq!(
             switch.err().matches("is gone").count(),
             1,
-            "one worker tells: {}",
+            "one worker reports: {}",
             switch.err()
         );
         let report = last_report(switch);

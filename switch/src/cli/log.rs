@@ -75,7 +75,7 @@ pub(super) fn diagnostics(found: &Diagnostics, files: &Files) {
     }
 }
 
-/// What the device says.
+/// Logs a message of the device.
 pub(super) fn message(Message { topic, text }: &Message) {
     match *topic {
         Topic::Link { port, state: LinkState::Up } => {

@@ -108,7 +108,7 @@ impl Core {
         self.say(Said::Event(event));
     }
 
-    /// Tells people and the readers about a pause storm; `None` is the CPU port.
+    /// Reports a pause storm in the messages and to the readers; `None` is the CPU port.
     pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool, text: String) {
         let port = slot_of(port).map(|slot| self.ports[slot].number);
         self.ports.messages.push(Message::new(Topic::Storm { port, queue, over }, text));

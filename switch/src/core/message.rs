@@ -1,4 +1,4 @@
-//! What a device says to people: a text, and what it is about for programs that read a log.
+//! Messages of a device: a text for people, and a topic with numbers for programs that read the log.
 
 use std::fmt;
 

@@ -271,7 +271,7 @@ impl Ports {
     /// state where it changed.
     pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<LinkState> {
         let place = &mut self.slots[slot];
-        // Of a link that several workers serve, its owner tells.
+        // A link that several workers serve is reported by its owner only.
         let text = place.check_link(now).filter(|_| place.worker.is_none());
         let state = text.is_some().then(|| place.last_state());
         let (number, topic) = (place.number, |state| Topic::Link { port: place.number, state });
@@ -282,7 +282,7 @@ impl Ports {
         state
     }
 
-    /// Keeps what a port said is wrong, for people. That its link does not work, its owner tells.
+    /// Keeps the message of a port error. That the link does not work is reported by its owner only.
     #[cold]
     pub(super) fn complain(&mut self, slot: usize, error: &PortError) {
         let is_of_link = matches!(error, PortError::Gone { .. } | PortError::Down { .. });

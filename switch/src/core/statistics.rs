@@ -39,7 +39,7 @@ pub struct Statistics {
     /// The kernel on top of it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<LinuxReport>,
-    /// Those who steer it, where it listens to them.
+    /// P4Runtime controllers, where the server runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<ControllersReport>,
     /// The store of what they wrote, where there is one.

@@ -1,7 +1,7 @@
 //! A worker's part of the control of its device: commands come in by a bounded ring, which the worker empties between two bursts, and
 //! what it says goes out by one ring for each reader.
 //!
-//! The other ends are in [`control`](crate::control). The worker knows nothing of it: it keeps the handle for who asks for it.
+//! The other ends are in [`control`](crate::control). The worker does not use the handle: it keeps one for those outside who take it from the device.
 
 use std::any::Any;
 use std::fmt;

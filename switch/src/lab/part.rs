@@ -6,7 +6,7 @@
 //! (`engine/tests.rs` holds the two against each other), and it is faster because code and state stay in the cache.
 //!
 //! In the same way a partition goes on by itself up to the instant before which nothing reaches it from another: who runs it says
-//! which that is ([`crew`](super::crew)). A lab that one thread runs is one partition. Nothing here knows a thread or a lock.
+//! which that is ([`crew`](super::crew)). A lab that one thread runs is one partition. There is no thread and no lock in this module.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(super) type Crossings = Arc<Vec<Option<Crossing>>>;
 pub(super) struct Part {
     /// Its number.
     pub(super) number: usize,
-    /// Its nodes, as the lab knows them.
+    /// Its nodes, by their numbers in the lab.
     pub(super) nodes: Vec<usize>,
     /// Their devices, while it runs; else the lab has them. Boxed: they are handed over at every sample.
     pub(super) cores: Vec<Box<Core>>,

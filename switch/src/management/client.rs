@@ -109,7 +109,7 @@ impl Remote {
         let endpoint = Endpoint::from_shared(target).map_err(|error| failed(&error))?;
         let mut endpoint = endpoint.connect_timeout(CONNECT_PATIENCE);
         let hint = match tls.is_none() && is_address {
-            true => "; a switch with --tls-cert wants --tls-ca",
+            true => "; a switch with --tls-cert needs --tls-ca",
             false => "",
         };
         if let Some(tls) = tls {
@@ -124,7 +124,7 @@ impl Remote {
         Ok(Remote { runtime, calls, name, hint })
     }
 
-    /// What a status says; where the connection failed, with the option that may be missing. A switch that wants TLS takes the connection
+    /// What a status says; where the connection failed, with the option that may be missing. A switch with TLS takes the connection
     /// and ends it with the first request.
     fn reason(&self, status: &Status) -> String {
         let hint = std::error::Error::source(status).map_or("", |_| self.hint);

@@ -12,7 +12,7 @@ use crate::rig::private_network;
 
 const VIEWS: [&str; 4] = ["overview", "queues", "program", "tables"];
 
-/// Keeps a picture where somebody wants to look at it.
+/// Keeps a picture of the page in the folder of WIREYARD_PICTURES, if it is set.
 fn picture(browser: &mut Browser, name: &str) {
     if let Some(folder) = std::env::var_os("WIREYARD_PICTURES").map(PathBuf::from) {
         std::fs::create_dir_all(&folder).unwrap();

@@ -19,7 +19,7 @@ Examples:
 
 Values are written as in entries.yaml. An action has its arguments behind it, or in parentheses.";
 
-/// Which switch, and whom it trusts.
+/// Address of the switch, and certificates for TLS.
 #[derive(Clone, Debug, Args)]
 pub struct PlaceArgs {
     /// The switch: its name, the path of its socket, or ADDRESS:PORT or NAME:PORT of --p4runtime; not needed where one switch runs.

@@ -14,7 +14,7 @@ const HEAPS_MAX: libc::c_int = 2;
 /// Has freed memory go back to the system, where the allocator is glibc's.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: mallopt(3) takes two integers; it is called before the first thread is started, as its page asks.
+    // SAFETY: mallopt(3) takes two integers; it is called before the first thread is started, as mallopt(3) requires.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN);
         libc::mallopt(libc::M_ARENA_MAX, HEAPS_MAX);
