@@ -133,6 +133,8 @@ struct Shared {
     replication: SharedReplication,
     /// Held by who changes groups and sessions.
     replicating: Mutex<()>,
+    /// Held by who takes ports out and puts others in: a number is one port at all workers.
+    exchanging: Mutex<()>,
     workers: Vec<WorkerEnd>,
     /// Where writes are kept beyond the end of the process.
     journal: OnceLock<Journal>,
@@ -192,7 +194,10 @@ impl Control {
         let (loader, replicating) = (RwLock::new(loader), Mutex::default());
         let journal = OnceLock::new();
         let ends = ends.into_iter().map(WorkerEnd).collect();
-        let shared = Arc::new(Shared { loader, replication, replicating, workers: ends, journal });
+        let exchanging = Mutex::default();
+        let workers = ends;
+        let shared = Shared { loader, replication, replicating, exchanging, workers, journal };
+        let shared = Arc::new(shared);
         let control = Control { shared };
         let link = |(me, ring)| WorkerLink::new(Box::new(control.clone()), me, ring);
         let links = rings.into_iter().enumerate().map(link).collect();

@@ -95,29 +95,33 @@ impl Shared {
         Ok(document)
     }
 
-    /// The same for what reads tables and arrays: of all clients one after the other, with half of a processor's time at most.
+    /// The same for what reads the program, tables and arrays: of all clients one after the other, with half of a processor's time at most.
     async fn read(
         &self,
         make: impl FnOnce(&Web) -> Result<Value> + Send + 'static,
     ) -> Result<Bytes> {
         let permit = Arc::clone(&self.0.readers).acquire_owned().await;
         let permit = permit.map_err(|error| ControlError::Internal(error.to_string()))?;
-        let began = Instant::now();
-        let document = self.made(make).await;
-        let rest = began.elapsed();
-        tokio::spawn(async move {
-            tokio::time::sleep(rest).await;
-            drop(permit);
-        });
-        document
+        // The work goes on where a connection ends, and so does its permit.
+        let make = move |web: &Web| {
+            let began = Instant::now();
+            let document = make(web);
+            let rest = began.elapsed();
+            tokio::spawn(async move {
+                tokio::time::sleep(rest).await;
+                drop(permit);
+            });
+            document
+        };
+        self.made(make).await
     }
 
     async fn document(&self, path: &str, parameters: Parameters) -> Option<Result<Bytes>> {
         Some(match path {
-            "switch" => self.made(|web| api::switch(&web.control, &web.name)).await,
+            "switch" => self.read(|web| api::switch(&web.control, &web.name)).await,
             "live" => self.live().await,
-            "graph" => self.made(|web| web.graphs().drawn(&web.control)).await,
-            "hits" => self.made(|web| web.graphs().hits(&web.control)).await,
+            "graph" => self.read(|web| web.graphs().drawn(&web.control)).await,
+            "hits" => self.read(|web| web.graphs().hits(&web.control)).await,
             "entries" => match tables::Asked::read(&parameters) {
                 Ok(asked) => self.read(move |web| tables::entries(&web.control, &asked)).await,
                 Err(why) => Err(why),

@@ -258,12 +258,14 @@ impl Control {
 
     /// What the program counted; no worker is asked.
     pub fn program_report(&self) -> ProgramReport {
-        ProgramReport::of(&self.shared.loader().current())
+        let current = self.shared.loader().current();
+        ProgramReport::of(&current)
     }
 
     /// What the entries of tables with counters or meters counted; no worker is asked.
     pub fn entry_counters(&self, shown: EntriesShown) -> Vec<TableEntries> {
-        entries_of(&self.shared.loader().current(), shown)
+        let current = self.shared.loader().current();
+        entries_of(&current, shown)
     }
 
     /// Sets all watermarks to what there is now.

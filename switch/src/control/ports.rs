@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::device::no_port;
-use super::{Control, ControlError};
+use super::{Control, ControlError, lock};
 use crate::core::Core;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, Port, PortSpec, Spread};
@@ -63,13 +63,18 @@ impl OwnChange {
                 PortSource::Opened(opened) => opened,
                 PortSource::Kept(from) => {
                     let mut port = gone.remove(&from).ok_or_else(|| no_port(from))?;
-                    let inner = port.take_inner(core.memory()).unwrap_or(port);
+                    while let Some(inner) = port.take_inner(core.memory()) {
+                        port = inner;
+                    }
                     let (queues, notices) = (Vec::new(), Vec::new());
-                    Opened { port: ports::decorate(&spec, inner), queues, notices }
+                    Opened { port: ports::decorate(&spec, port), queues, notices }
                 }
             };
-            changes.places.insert(number, AbsentPort::like(opened.port.as_ref()));
+            let place = AbsentPort::like(opened.port.as_ref());
             let added = core.add_opened(number, &spec, opened);
+            if added.is_ok() {
+                changes.places.insert(number, place);
+            }
             changes.added.insert(number, added);
         }
         changes.closing.extend(gone.into_values());
@@ -140,8 +145,14 @@ impl Control {
     /// Takes ports out and puts others in.
     ///
     /// # Errors
-    /// [`ControlError::NotFound`]: an old port; [`ControlError::Unavailable`].
+    /// [`ControlError::NotFound`]: an old port; [`ControlError::AlreadyExists`]: a new one; [`ControlError::Unavailable`].
     pub(crate) fn exchange_ports(&self, old: &[u16], new: Vec<NewPort>) -> Result<PortChanges> {
+        let _one_at_a_time = lock(&self.shared.exchanging);
+        let taken = |one: &&NewPort| !old.contains(&one.number) && self.owner(one.number).is_ok();
+        if let Some(number) = new.iter().find(taken).map(|one| one.number) {
+            self.close_opened(new)?;
+            return Err(ControlError::AlreadyExists(format!("port {number} exists already")));
+        }
         let owners: BTreeMap<u16, usize> =
             old.iter().map(|number| Ok((*number, self.owner(*number)?))).collect::<Result<_>>()?;
         let mut own: BTreeMap<usize, OwnChange> = BTreeMap::new();
@@ -189,6 +200,18 @@ impl Control {
         Ok(all)
     }
 
+    /// Closes ports that were opened and do not come.
+    fn close_opened(&self, new: Vec<NewPort>) -> Result<()> {
+        let mut memory = self.ask(0, |core, _| core.memory().worker())?;
+        for one in new {
+            if let PortSource::Opened(opened) = one.source {
+                let ports = std::iter::once(opened.port).chain(opened.queues);
+                ports.for_each(|mut port| port.close(&mut memory));
+            }
+        }
+        Ok(())
+    }
+
     /// Takes these ports out of the workers that do not own them; their queues come back.
     fn take_queues(&self, owners: &BTreeMap<u16, usize>) -> Result<Vec<Queue>> {
         let mut queues = Vec::new();
@@ -225,8 +248,10 @@ impl Control {
             let added = self.ask(worker, move |core, _| match queue {
                 Some(Queue { mut port, .. }) => {
                     if let Some(spec) = spec {
-                        let inner = port.take_inner(core.memory()).unwrap_or(port);
-                        port = ports::decorate(&spec, inner);
+                        while let Some(inner) = port.take_inner(core.memory()) {
+                            port = inner;
+                        }
+                        port = ports::decorate(&spec, port);
                     }
                     core.add_queue(number, owner as u8, port)
                 }

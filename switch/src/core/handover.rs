@@ -118,6 +118,13 @@ impl Mesh {
         self.others().any(|peer| peer.packets.slots().min(peer.served.slots()) < BURST_MAX)
     }
 
+    /// True while a ring to the worker of an egress port has no room for another burst. Those rings are always taken, so who waits for this
+    /// waits for nobody who waits too.
+    #[inline]
+    pub(super) fn hands_are_crowded(&self) -> bool {
+        self.others().any(|peer| peer.packets.slots() < BURST_MAX)
+    }
+
     /// Ingress ports of the packets in rings to this worker.
     pub(super) fn count_handed(&mut self, add: &mut dyn FnMut(u16)) {
         for peer in self.peers.iter_mut().flatten() {

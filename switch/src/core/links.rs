@@ -46,7 +46,12 @@ impl Core {
         opened: Opened,
     ) -> Result<Vec<String>, String> {
         self.add_port(number, opened.port)?;
-        self.record_as(number, spec)?;
+        if let Err(why) = self.record_as(number, spec) {
+            if let Ok((mut port, _)) = self.detach_port(self.now, number) {
+                port.close(&mut self.mem);
+            }
+            return Err(why);
+        }
         Ok(opened.notices)
     }
 
@@ -226,17 +231,18 @@ impl Core {
         Ok((port, error))
     }
 
-    /// Takes a port of another worker out of the device; its queue here comes back, if there is one.
+    /// Takes a port of another worker out of the device, where it is there; its queue here comes back, if there is one.
     ///
     /// # Errors
-    /// There is no such port.
+    /// What is wrong with the device's queues.
     pub(crate) fn detach_queue(
         &mut self,
         now: Time,
         number: u16,
     ) -> Result<Option<Box<dyn Port>>, String> {
-        let has_queue = self.ports.find(number).is_some_and(|slot| self.ports[slot].has_queue);
-        // What is wrong with its link its owner says.
+        let Some(slot) = self.ports.find(number) else { return Ok(None) };
+        let has_queue = self.ports[slot].has_queue;
+        // What is wrong with its link is reported by its owner.
         let (port, _) = self.detach_port(now, number)?;
         Ok(has_queue.then_some(port))
     }

@@ -139,7 +139,8 @@ impl Core {
     /// number of frames.
     pub(super) fn take_served(&mut self, worker: u8) -> usize {
         for taken in 0..TAKE_MAX {
-            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::is_crowded);
+            // Not the rings to owners: nothing of this goes there, and two workers that serve each other's ports would wait for each other.
+            let is_crowded = self.mesh.as_ref().is_some_and(Mesh::hands_are_crowded);
             if is_crowded || self.copies.are_enough(self.ingress.again.len()) {
                 return taken;
             }

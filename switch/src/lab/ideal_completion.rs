@@ -10,9 +10,10 @@ use wireyard_tables::time::Span;
 use super::fabric::LinkSetup;
 use super::host;
 use super::scenario::{FlowSpec, HostSetup, Scenario};
+use crate::roce::qp::Retransmission;
 use crate::units::Bytes;
 
-/// RETH of a message's first packet (IBTA 9.3.3).
+/// RETH of a message's first packet (IBTA 9.3.3), of a selective sender's each packet.
 const RETH_BYTES: u64 = 16;
 /// AETH of an acknowledgement (IBTA 9.3.4).
 const AETH_BYTES: u64 = 4;
@@ -43,8 +44,8 @@ pub(super) fn least_time(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
 
 /// How long a message of a flow is on the wire of its sender.
 pub(super) fn first_hop(scenario: &Scenario, spec: &FlowSpec) -> Option<Span> {
-    let host = scenario.host_of(spec.from);
-    let bytes = Extent::of(host, u64::from(host::messages(spec).1)).message;
+    let host = scenario.sender(spec);
+    let bytes = Extent::of(&host, u64::from(host::messages(spec).1)).message;
     Some(links_of(scenario, spec)?.first()?.rate.time_for(Bytes::new(bytes)))
 }
 
@@ -74,12 +75,17 @@ impl Extent {
         // Padded to words (IBTA 9.2.5).
         let last_payload = (length - (packets - 1) * mtu).next_multiple_of(4);
         let first = wire(host, length.next_multiple_of(4).min(mtu) + RETH_BYTES);
-        let middle = if packets <= 2 { first } else { wire(host, mtu) };
+        // Each packet of a selective sender says where it belongs.
+        let reth = match host.retransmission {
+            Retransmission::GoBackN => 0,
+            Retransmission::Selective { .. } => RETH_BYTES,
+        };
+        let middle = if packets <= 2 { first } else { wire(host, mtu + reth) };
         if packets == 1 {
             return Extent { first, middle, last: first, message: first };
         }
-        let last = wire(host, last_payload);
-        Extent { first, middle, last, message: first + (packets - 2) * wire(host, mtu) + last }
+        let last = wire(host, last_payload + reth);
+        Extent { first, middle, last, message: first + (packets - 2) * middle + last }
     }
 }
 
@@ -90,8 +96,8 @@ pub(super) fn one_way(
     (messages, length): (u64, u64),
 ) -> Option<Span> {
     let setups = links_of(scenario, spec)?;
-    let host = scenario.host_of(spec.from);
-    let Extent { first, middle, last, message } = Extent::of(host, length);
+    let host = scenario.sender(spec);
+    let Extent { first, middle, last, message } = Extent::of(&host, length);
     let mtu = host.path_mtu.get();
     let all = message.saturating_mul(messages);
     let time = |hop: usize, bytes: u64| setups[hop].rate.time_for(Bytes::new(bytes));

@@ -305,7 +305,10 @@ fn set_option(spec: &mut PortSpec, key: &str, value: &str) -> Result<(), String>
                 format!("unknown link `{value}`{hint}; known are {}", names.join(", "))
             })?);
         }
-        "queue" => spec.queue = count("a queue")?,
+        "queue" => match count("a queue")? {
+            queue @ 0..=65_535 => spec.queue = queue,
+            queue => return Err(format!("queue={queue}: use 0 to 65535")),
+        },
         "queues" => match count("queues")? {
             queues @ 1..=64 => spec.queues = Some(queues),
             queues => return Err(format!("queues={queues}: use 1 to 64")),

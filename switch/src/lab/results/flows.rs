@@ -140,7 +140,9 @@ fn losses(report: &mut Report, window: &Window<'_>, flows: &[Measured<'_>]) {
     if !window.lab.scenario.host_setups().any(HostSetup::is_for_lossy_fabrics) {
         return;
     }
-    let sum = |of: &dyn Fn(&FlowStatus) -> u64| flows.iter().map(|f| of(&f.now)).sum::<u64>();
+    let since =
+        |flow: &Measured<'_>, of: &dyn Fn(&FlowStatus) -> u64| of(&flow.now) - of(&flow.base);
+    let sum = |of: &dyn Fn(&FlowStatus) -> u64| flows.iter().map(|f| since(f, of)).sum::<u64>();
     report.figure("flows.timeouts", sum(&|flow| flow.timeouts) as f64, Unit::Count);
     report.figure("flows.trimmed", sum(&|flow| flow.trimmed) as f64, Unit::Count);
     report.figure("flows.overtaken", sum(&|flow| flow.overtaken) as f64, Unit::Count);

@@ -162,6 +162,12 @@ fn fill_losses(
     if let Some(node) = fields.get("outstanding") {
         setup.outstanding = Some(quantity::<Bytes>(decoder, node)?.value);
     }
+    for key in ["spray", "trimmed_dscp"] {
+        if fields.get(key).is_some() && setup.transport != Transport::RoceV2 {
+            decoder.needs(fields, key, "transport: rocev2");
+            return None;
+        }
+    }
     if let Some(node) = fields.get("spray") {
         setup.spray = spray(decoder, node)?;
     }

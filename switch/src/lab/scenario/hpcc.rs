@@ -204,11 +204,23 @@ fn join(
     let nodes = fabric.nodes.len();
     let ends = (below(decoder, a, nodes)?, below(decoder, b, nodes)?);
     let mut setup = *base;
-    setup.rate = with_unit(decoder, rate, RATES).and_then(|bps| BitsPerSec::new(bps as u64))?;
+    let bps = with_unit(decoder, rate, RATES)?;
+    let Some(bps) = BitsPerSec::new(bps as u64) else {
+        let message = format!("`{}`: a link has 1 bit/s at least", rate.value);
+        decoder.diagnostics.error(codes::BAD_NUMBER, rate.span, message);
+        return None;
+    };
+    setup.rate = bps;
     setup.delay = Span::from_ps(with_unit(decoder, delay, TIMES)?.round() as u64);
     if let Some(word) = loss.first() {
         let share: f64 = number(decoder, word, "share of frames")?;
-        setup.loss = format!("{} %", share * 100.0).parse::<Probability>().ok()?;
+        let Ok(loss) = format!("{} %", share * 100.0).parse::<Probability>() else {
+            let message =
+                format!("`{}` is no share of frames: 0 to 1, in steps of 10^-10", word.value);
+            decoder.diagnostics.error(codes::BAD_NUMBER, word.span, message);
+            return None;
+        };
+        setup.loss = loss;
     }
     let host = |node: &usize| fabric.nodes[*node].kind == NodeKind::Host;
     let taken = [ends.0, ends.1]

@@ -3,13 +3,14 @@
 //! What IRN (SIGCOMM 2018, section 3) has, with two additions for fabrics that trim and spray. The receiver takes packets in any order
 //! and says which came ([`Syndrome::Sack`](super::super::aeth::Syndrome)); only what is lost is sent again. A packet is lost when the
 //! receiver saw it trimmed, when one that was *sent* more than `reordering` packets after it has arrived (IRN: 0, which takes every
-//! packet that was overtaken for lost; RFC 8985 counts in the order of sending too), or when nothing was heard for the timeout. How much may be
+//! packet that was overtaken for lost; RFC 8985 counts in the order of sending too), or when no acknowledgement came for the timeout. An
+//! arrival sooner after a retransmission than the least round trip is that of the first copy (RFC 8985, section 6.2, step 2). How much may be
 //! under way is the queue pair's limit (IRN's BDP-FC, counted from the oldest packet that is missing) and the window of rate control
 //! (counted in packets that are under way). READ, ATOMIC and SEND are not sent this way: each packet of a WRITE says where it belongs.
 
 use std::collections::VecDeque;
 
-use wireyard_tables::time::Time;
+use wireyard_tables::time::{Span, Time};
 
 use super::super::aeth::Sack;
 use super::super::packet::OutPacket;
@@ -51,6 +52,8 @@ pub(super) struct Selective {
     lost: VecDeque<Psn>,
     numbers: u64,
     newest_arrived: u64,
+    /// Of packets that were sent once; `None` before the first of them arrived.
+    least_round_trip: Option<Span>,
     under_way: u32,
     /// Packets sent, each once.
     sent_once: u64,
@@ -94,7 +97,7 @@ impl Selective {
         }
     }
 
-    fn arrives(&mut self, place: usize, change: &mut Change) {
+    fn arrives(&mut self, now: Time, place: usize, change: &mut Change) {
         let Some(packet) = self.packets.get_mut(place) else { return };
         if packet.state == State::Arrived {
             return;
@@ -102,7 +105,14 @@ impl Selective {
         self.under_way -= u32::from(packet.state == State::UnderWay);
         packet.state = State::Arrived;
         change.arrived += 1;
-        self.newest_arrived = self.newest_arrived.max(packet.number);
+        let round_trip = now.since(packet.at);
+        if !packet.again {
+            let least = self.least_round_trip.map_or(round_trip, |least| least.min(round_trip));
+            self.least_round_trip = Some(least);
+        }
+        if !packet.again || self.least_round_trip.is_some_and(|least| round_trip >= least) {
+            self.newest_arrived = self.newest_arrived.max(packet.number);
+        }
         if !packet.again && change.newest.is_none_or(|(number, _)| number < packet.number) {
             change.newest = Some((packet.number, packet.at));
         }
@@ -172,9 +182,8 @@ impl Requester {
         if state != QpState::Rts && state != QpState::Sqd {
             return false;
         }
-        // One packet at least may be under way, so that there is something to hear of.
-        let full = selective.under_way >= self.window.max(1);
-        if windowed && full {
+        // One packet at least may be under way, so that an acknowledgement comes.
+        if windowed && self.window_is_full(selective.under_way) {
             return false;
         }
         if selective.has_lost(self.una) {
@@ -214,6 +223,9 @@ impl Requester {
         let ack_req = ends || lost.is_some() || full || self.since_ack_req >= self.limits.ack_every;
         if ack_req {
             self.since_ack_req = 0;
+            if psn.plus(1).ahead_of(self.asked_end) > 0 {
+                self.asked_end = psn.plus(1);
+            }
         }
         if lost.is_some() {
             ctx.counters.retransmitted_packets += 1;
@@ -244,12 +256,12 @@ impl Requester {
         let Some(selective) = self.selective.as_mut() else { return };
         let passed = end.ahead_of(una).max(0) as usize;
         for place in 0..passed {
-            selective.arrives(place, &mut change);
+            selective.arrives(now, place, &mut change);
         }
         if let Some(Sack { base, bits }) = sack {
             for bit in (0..64).filter(|bit| bits & 1 << bit != 0) {
                 if let Some(place) = Selective::place(una, base.plus(bit)) {
-                    selective.arrives(place, &mut change);
+                    selective.arrives(now, place, &mut change);
                 }
             }
         }
@@ -295,7 +307,7 @@ impl Requester {
         self.selective.as_mut().is_some_and(|selective| selective.is_lost(una, psn, None))
     }
 
-    /// Nothing was heard for the timeout: all that is under way is lost.
+    /// No acknowledgement came for the timeout: all that is under way is lost.
     pub(super) fn on_selective_timeout(&mut self) -> Result<(), Failed> {
         self.retries_left =
             self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;

@@ -146,7 +146,8 @@ impl Responder {
             }
             return;
         }
-        if ahead < 0 {
+        // After a NAK the sender goes back to the expected packet, and sends what follows it again.
+        if ahead < 0 || (ahead > 0 && self.nak_sent) {
             return;
         }
         // What was cut takes another queue, and overtakes what came before it: the NAK waits for that, because it acknowledges it.
