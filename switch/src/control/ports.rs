@@ -1,6 +1,6 @@
 //! Ports that come and go, on the workers that they belong to or that serve queues of them.
 //!
-//! All changes are one exchange: some ports go, others come in their place. The workers that do not own a port lose sight of it first, so that they
+//! All changes are one exchange: some ports go, others come in their place. The workers that do not own a port take their entry of it out first, so that they
 //! give its owner nothing more for it; each owner takes out and puts in all of its own between two bursts; then the others see
 //! what is new. Opening and closing is done by who asks, not by the workers, whom the kernel would let wait.
 
@@ -278,7 +278,7 @@ impl Control {
     }
 }
 
-/// What the workers see of a port that do not own it.
+/// Entries of a port at the workers that do not own it.
 struct Beside {
     number: u16,
     owner: usize,

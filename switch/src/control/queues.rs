@@ -184,7 +184,7 @@ impl Control {
         let Some(first) = wanted.first() else { return Err(no_port(port.unwrap_or(0))) };
         if let Some(state) = wanted.iter().find(|state| !state.also.is_empty()) {
             let text = format!(
-                "several workers serve port {}, and one writes a file: give the port queues=1",
+                "port {} has queues at several workers, and one worker writes a capture file: open it with queues=1",
                 state.port
             );
             return Err(ControlError::FailedPrecondition(text));

@@ -188,7 +188,7 @@ impl Ports {
         self.backlog_max = each.clamp(BACKLOG_LEAST, BACKLOG_MAX);
     }
 
-    /// Outcomes something of a packet that came in by this port.
+    /// Counts something of a packet that came in by this port.
     #[inline]
     pub(super) fn book(&mut self, number: u16, entry: impl FnOnce(&mut Ledger)) {
         match self.ledger_of(number) {
@@ -197,12 +197,12 @@ impl Ports {
         }
     }
 
-    /// Outcomes the end of a packet that came in by this port.
+    /// Counts the end of a packet that came in by this port.
     pub(super) fn book_drop(&mut self, number: u16, reason: ReasonIndex) {
         self.book(number, |ledger| ledger.drop(reason));
     }
 
-    /// Outcomes the first `gone` frames of a backlog: `sent` of them left, the others were given up for `reason`.
+    /// Counts the first `gone` frames of a backlog: `sent` of them left, the others were given up for `reason`.
     #[inline]
     pub(super) fn book_sent(&mut self, slot: usize, gone: usize, sent: usize, reason: ReasonIndex) {
         let gone = gone.min(self.slots[slot].backlog_from.len());

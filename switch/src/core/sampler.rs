@@ -147,7 +147,7 @@ impl Way {
             return false;
         }
         if self.samples >= 2 * RATE / WINDOWS {
-            // More load than the window before had: its share is made good by the next mean.
+            // More load than the window before had: the mean doubles, so that a window takes a bounded number of samples.
             self.mean = (self.mean * 2).min(1 << 32);
         }
         self.skip = draw() % (2 * self.mean - 1);

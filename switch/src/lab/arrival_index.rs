@@ -1,8 +1,8 @@
 //! What is on its way in a lab, in one place: the first arrival at every port, ports of a node side by side; and the ports that sent
 //! since somebody looked.
 //!
-//! Links write it, the run reads it and asks no port in vain. A lab runs on one thread, so plain loads and stores are enough. It
-//! holds no frames: those are the links' ([`link`](super::link)).
+//! Links write it, the run reads it, so ports without a frame cost nothing. One thread runs the nodes of a partition, so plain loads and stores are
+//! enough. It holds no frames: those are the links' ([`link`](super::link)).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
 //! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits asks again and again for a while, and lets others run then; between phases it sleeps after a while.
+//! A thread that waits polls for a while and then yields its processor; between phases it sleeps after some yields.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +23,9 @@ use super::part::{Halt, Part, Passing};
 
 /// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
 const TURNS: u32 = 32;
-/// Looks in vain before a thread lets others run.
+/// Polls without progress before a thread yields its processor.
 const SPINS: u32 = 200;
-/// Times that it lets them, before it sleeps until it is woken.
+/// Yields before it sleeps until it is woken.
 const YIELDS: u32 = 200;
 
 /// On a line of memory of its own.
@@ -124,7 +124,7 @@ impl Crew {
             let (part, other) = locked(desk).take().expect("a worker of the lab has panicked");
             part.lease.take();
             parts.push(part);
-            // Who stopped because another did has nothing to say.
+            // A partition that stopped because another did reports nothing.
             if matches!(result, Ok(()) | Err(Halt::Other)) && other.is_err() {
                 result = other;
             }
@@ -142,7 +142,7 @@ impl Drop for Crew {
         self.shared.is_halted.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // One that panicked has said so.
+            // A panic was reported by its thread.
             let _ = thread.join();
         }
     }
@@ -209,7 +209,7 @@ impl Shared {
     }
 }
 
-/// Says that a thread is done, even if it panicked: nobody waits for it for ever.
+/// Marks a thread as done, even if it panicked, so that no other waits for it for ever.
 struct Alarm<'a>(&'a Shared);
 
 impl Drop for Alarm<'_> {

@@ -106,7 +106,7 @@ pub struct Lab {
     pub(super) events: u64,
     /// Hosts that keep their switch paused, the priority, and when they say so next.
     storms: Vec<(usize, u8, Time)>,
-    /// Who looks over the shoulder of this run, and after the failure of which check.
+    /// Records the events of this run, to explain the failure of the check below.
     pub(super) watch: Option<Box<Watch>>,
     pub(super) watched_check: &'static str,
     /// Thresholds as configured, and faults that change them.

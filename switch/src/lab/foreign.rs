@@ -2,7 +2,7 @@
 //!
 //! `fct.txt`: sip dip sport dport bytes start_ns fct_ns standalone_ns, in the order of completion; addresses as `node_id_to_ip` makes
 //! them of host numbers from 0, and the port says what a flow is, as in `fct_analysis.py`: 100 background, 200 incast. The last column is
-//! the time on an empty network as slowdown counts it here (`lab::least`).
+//! the time on an empty network as slowdown counts it here (`lab::ideal_completion`).
 //!
 //! `pfc.txt`: time_ns node type port 1|0, a line for each pause and resumption: the node (by its number) that is asked, 0 for a host and 1 for a
 //! switch, its port, 1 for stop. HPCC's simulator writes the line when the frame arrives; here it is when it is asked for, a link's delay before.

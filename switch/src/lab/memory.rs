@@ -23,7 +23,7 @@ const CHUNKS: (u64, u64) = (1 << 14, BUF_INDEX_MASK as u64 + 1);
 const PER_PACKET: u64 = 4;
 /// Chunks for each node beside its flows: CNPs, pauses, and what it keeps for itself.
 const PER_NODE: u64 = 256;
-/// Chunks that a node takes or gives back at once. All nodes run on one thread: few, so that a packet lies where one has just been.
+/// Chunks that a node takes or gives back at once. A thread runs many nodes: few, so that a packet lies where one has just been.
 const BATCH: u32 = 4;
 
 /// The packet memory of a scenario.

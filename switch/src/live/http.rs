@@ -177,7 +177,7 @@ async fn converse(stream: TcpStream, limits: Limits, site: Arc<impl Site>, waits
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(FIELDS_MAX)
         .keep_alive(false)
-        // `printf 'GET /metrics HTTP/1.0\r\n\r\n' | nc` has nothing more to say, and listens.
+        // `printf 'GET /metrics HTTP/1.0\r\n\r\n' | nc` closes its sending side, and still reads.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let _ = tokio::time::timeout(limits.total, connection).await;

@@ -287,7 +287,7 @@ fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
     match xon_at < xoff_at {
         true => Ok(()),
         false => Err(invalid(format!(
-            "XON at {} is not below XOFF at {}: the peer would be let go where it is stopped",
+            "XON at {} is not below XOFF at {}: the peer would be resumed where it is stopped",
             shown(xon_at),
             shown(xoff_at)
         ))),

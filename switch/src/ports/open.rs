@@ -93,7 +93,7 @@ pub fn open_spread(
     let mut opened = open_kind(spec, mem, spread)?;
     opened.port = decorate(spec, opened.port);
     let queues = opened.queues.into_iter().enumerate();
-    // On each queue other frames are unlucky.
+    // Each queue draws its own faults.
     let faults =
         |n: usize| FaultSetup { seed: spec.faults.seed.wrapping_add(1 + n as u64), ..spec.faults };
     let behind = |(n, queue)| match spec.faults.can_happen() {

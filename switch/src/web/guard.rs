@@ -1,4 +1,4 @@
-//! Which requests a browser may have been talked into, and what a browser may do with the answers.
+//! Which requests another site may have made a browser send, and what a browser may do with the answers.
 //!
 //! The page has no password: whoever reaches the address reads it. A browser of the same machine does so for any page that it shows. A page of a
 //! stranger whose name is made to resolve to this address (DNS rebinding) would be of the same origin; its requests have that name in

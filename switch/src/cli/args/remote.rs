@@ -25,7 +25,7 @@ pub struct PlaceArgs {
     /// The switch: its name, the path of its socket, or ADDRESS:PORT or NAME:PORT of --p4runtime; not needed where one switch runs.
     #[arg(long, value_name = "NAME|PATH", env = "WIREYARD_SWITCH", global = true, add = ArgValueCandidates::new(complete::switches))]
     pub switch: Option<String>,
-    /// The switch serves TLS (--tls-cert of run): the authorities that its certificate is of, in PEM.
+    /// The switch serves TLS (--tls-cert of run): certificates of the authorities that may sign its certificate, in PEM.
     #[arg(long, value_name = "FILE", global = true)]
     pub tls_ca: Option<PathBuf>,
     /// The certificate of this client, in PEM, for a switch that asks for one (--tls-client-ca of run).

@@ -103,7 +103,7 @@ impl Prepared {
         exchanged.map(|change| (change.number, change.spec.clone())).collect()
     }
 
-    /// What was opened for nothing is closed.
+    /// Closes the ports that were opened for this file.
     fn give_up(self, mem: &mut PacketMemory) {
         for change in self.changes {
             if let Source::Opened(opened) = change.source {

@@ -2,7 +2,7 @@
 //!
 //! Not an allocator: `mallopt(3)` of glibc, set once at the start. By itself glibc raises the size from which an allocation is a mapping
 //! of its own to that of the largest one that was freed. Tables of a program that was replaced are megabytes, so those of the
-//! next come from heaps, of which each thread may have one, and stay there in pieces: the soak saw 45 MiB grow to 188 in ten minutes.
+//! next come from heaps, of which each thread may have one, and stay there in pieces.
 
 /// From this size on an allocation is a mapping of its own, which goes back to the system when it is freed.
 #[cfg(target_env = "gnu")]

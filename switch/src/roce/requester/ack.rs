@@ -84,7 +84,7 @@ impl Requester {
                 if self.on_named_loss(named) {
                     ctx.rate.on_trim(now);
                 }
-                // Something was heard.
+                // An answer came.
                 if self.timer != Time::MAX {
                     self.arm_timer(now);
                 }
