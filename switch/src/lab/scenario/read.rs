@@ -143,9 +143,7 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         let own = match (fields.get("hosts"), &host) {
-            (Some(node), Some(host)) => {
-                hosts::read_own(self, decoder, node, (host, fields.get("host")), &fabric)
-            }
+            (Some(node), Some(host)) => hosts::read_own(self, decoder, node, host, &fabric),
             _ => BTreeMap::new(),
         };
         if let (Some(host), Some(switch)) = (&host, &switch) {

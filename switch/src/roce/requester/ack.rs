@@ -124,16 +124,10 @@ impl Requester {
         }
         ctx.counters.timeouts += 1;
         ctx.rate.on_timeout(now);
-        // Of early waits the first and the last cost a retry.
-        if self.early_over == 0 || self.early_over + 1 >= self.early.len() {
-            self.spend_retry()?;
+        if self.selective.is_some() {
+            return self.on_selective_timeout();
         }
-        self.early_over = self.early.len().min(self.early_over + 1);
-        match self.selective.is_some() {
-            true => self.on_selective_timeout(),
-            false => self.go_back(ctx),
-        }
-        Ok(())
+        self.retry(ctx)
     }
 
     fn on_rnr_nak(
@@ -158,14 +152,9 @@ impl Requester {
 
     /// Goes back to the oldest unacknowledged PSN if a retry is left.
     fn retry(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
-        self.spend_retry()?;
-        self.go_back(ctx);
-        Ok(())
-    }
-
-    fn spend_retry(&mut self) -> Result<(), Failed> {
         self.retries_left =
             self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
+        self.go_back(ctx);
         Ok(())
     }
 
@@ -211,7 +200,6 @@ impl Requester {
         }
         self.pop_done(ctx);
         self.retries_left = self.limits.retry_count;
-        self.early_over = 0;
         self.rnr_left = self.limits.rnr_retry;
         self.implied_nak_done = false;
         if self.asked_end.ahead_of(self.una) > 0 && self.timer != Time::MAX {
