@@ -20,6 +20,8 @@ use crate::diag::Diagnostics;
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
 
+pub(crate) use parse::KEYWORDS;
+
 /// Widest value that the front end counts with, as `bit<W>`.
 const WIDTH_MAX: u32 = 2048 * 32;
 /// Most files that include one another.

@@ -2,61 +2,39 @@
 
 use std::collections::HashSet;
 
-/// Words of P4 and names of its architecture, which nothing else may have.
+use crate::p4::KEYWORDS;
+
+/// Beside the words of P4: names of its architecture and of the program that is made, which nothing else may have.
 const TAKEN: &[&str] = &[
-    "abstract",
     "accept",
-    "action",
     "action_profile",
     "action_selector",
     "actions",
     "apply",
     "assert",
     "assume",
-    "bit",
-    "bool",
     "clone",
     "clone3",
     "clone_preserving_field_list",
-    "const",
-    "control",
     "counter",
-    "default",
     "default_action",
     "digest",
     "direct_counter",
     "direct_meter",
-    "else",
     "entries",
-    "enum",
-    "error",
     "exact",
-    "exit",
-    "extern",
-    "false",
-    "for",
     "hash",
     "hdr",
-    "header",
-    "header_union",
-    "if",
-    "in",
-    "inout",
-    "int",
     "key",
     "log_msg",
     "lpm",
     "mark_to_drop",
-    "match_kind",
     "meta",
     "meter",
     "optional",
-    "out",
-    "package",
     "packet",
     "packet_in",
     "packet_out",
-    "parser",
     "priority",
     "random",
     "range",
@@ -66,34 +44,20 @@ const TAKEN: &[&str] = &[
     "reject",
     "resubmit",
     "resubmit_preserving_field_list",
-    "return",
-    "select",
     "selector",
     "size",
     "standard_metadata",
     "standard_metadata_t",
     "state",
     "static_assert",
-    "string",
-    "struct",
-    "switch",
-    "table",
     "ternary",
-    "this",
-    "transition",
-    "true",
     "truncate",
-    "tuple",
     "type",
-    "typedef",
     "update_checksum",
     "update_checksum_with_payload",
-    "value_set",
-    "varbit",
     "verify",
     "verify_checksum",
     "verify_checksum_with_payload",
-    "void",
     "Checksum16",
     "CloneType",
     "CounterType",
@@ -122,10 +86,7 @@ const TAKEN: &[&str] = &[
     "core",
     "list",
     "pragma",
-    "break",
-    "continue",
     "abs",
-    "_",
 ];
 
 /// Names that were given in one scope.
@@ -140,7 +101,8 @@ impl Names {
         let last = full.rsplit('.').find(|part| !part.is_empty()).unwrap_or("unnamed");
         let choices = [plain(last), plain(full)];
         for choice in &choices {
-            if !TAKEN.contains(&choice.as_str()) && self.given.insert(choice.clone()) {
+            let taken = [KEYWORDS, TAKEN].iter().any(|words| words.contains(&choice.as_str()));
+            if !taken && self.given.insert(choice.clone()) {
                 return choice.clone();
             }
         }

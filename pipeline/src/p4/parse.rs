@@ -29,7 +29,7 @@ pub(super) struct Failed;
 type Read<T> = Result<T, Failed>;
 
 /// Words that are no names.
-const KEYWORDS: &[&str] = &[
+pub(crate) const KEYWORDS: &[&str] = &[
     "abstract",
     "action",
     "bit",

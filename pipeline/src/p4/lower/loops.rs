@@ -67,16 +67,28 @@ impl Lower<'_> {
         let marks = self.begin_loop(body, span);
         for turn in turns {
             self.turn(&marks, body, span, |lower| {
-                let value = if writes {
-                    let place = lower.storage(&ty, &decl.name.value, span);
-                    lower.assign(&place, &turn, &ty, span);
-                    place
-                } else {
-                    turn
-                };
-                lower.bind(decl.id, value);
+                lower.bind_turn(decl, turn, writes, span);
             });
         }
+    }
+
+    /// The variable of a loop has this value for a turn; in storage of its own where the body writes it.
+    pub(super) fn bind_turn(
+        &mut self,
+        decl: &Rc<Decl>,
+        value: Val,
+        writes: bool,
+        span: SourceSpan,
+    ) {
+        let value = if writes {
+            let ty = self.declared(decl.id);
+            let place = self.storage(&ty, &decl.name.value, span);
+            self.assign(&place, &value, &ty, span);
+            place
+        } else {
+            value
+        };
+        self.bind(decl.id, value);
     }
 
     /// A loop whose variable has a known value in each turn.

@@ -143,15 +143,7 @@ impl Lower<'_> {
         self.break_unless(&marks, within, span, |_| {});
         for _ in 0..self.turns_max(body) {
             self.turn(&marks, body, span, |lower| {
-                let value = Val::Scalar(at.clone());
-                let value = if writes {
-                    let place = lower.storage(&ty, &decl.name.value, span);
-                    lower.assign(&place, &value, &ty, span);
-                    place
-                } else {
-                    value
-                };
-                lower.bind(decl.id, value);
+                lower.bind_turn(decl, Val::Scalar(at.clone()), writes, span);
             });
             let next = self.operate(Binary::Add, at.clone(), number(1, bits, span), &ty, span);
             self.unless_broken(&marks, span, |lower| {
