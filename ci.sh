@@ -11,7 +11,7 @@
 #   ./ci.sh package  target/package/wireyard_*.deb: binary, manual, completion, unit, example
 #   ./ci.sh container  target/container/wireyard.tar: an image with nothing but the binary and its libraries (podman or buildah)
 #   ./ci.sh reproducible  two builds for packages, in two folders, and whether their bytes are the same
-#   ./ci.sh soak [SECONDS] [SEED]  two live switches and everything that may happen to them, for 600 seconds or as long as it is told
+#   ./ci.sh soak [SECONDS] [SEED]  two live switches and everything that may happen to them, for 600 seconds or SECONDS
 #   ./ci.sh fuzz TARGET [SECONDS]  a target of tests/fuzz under libFuzzer (nightly toolchain; installs cargo-fuzz)
 #   ./ci.sh site     target/site/index.html: the pages as a book with search (installs mdbook: some minutes)
 #   ./ci.sh numbers [PART...]  target/numbers.md: the figures of programs/performance.md, measured on this machine (an hour)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two live switches, two hosts and every drill, in turns, for as long as it is told: `tests/soak/soak.py --seconds 600`.
+"""Two live switches, two hosts and every drill, in turns, for `--seconds`: `tests/soak/soak.py --seconds 600`.
 
     hosta --- 1 [ a ] 4 --- 4 [ b ] 1 --- hostb          ports 2 are a second cable, down but for the drill of the loop
 

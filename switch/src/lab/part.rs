@@ -53,7 +53,7 @@ pub(super) struct Crossing {
     pub(super) direction: Arc<Direction>,
     /// The node that it leads to, in its partition.
     pub(super) node: usize,
-    /// Time that every frame takes at least, as far as the partition that it leads to is told.
+    /// Least time that a frame takes to the other partition: its clock may run ahead so far.
     pub(super) lookahead: Span,
 }
 

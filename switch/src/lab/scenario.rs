@@ -168,7 +168,7 @@ impl HostSetup {
         u32::try_from(packets).ok()
     }
 
-    /// Losses are told by trimming or sent again one by one: there is more to report.
+    /// Hosts learn of losses by trimming, or send one packet again at a time: reports have more figures.
     pub fn is_for_lossy_fabrics(&self) -> bool {
         self.trimmed_dscps != 0 || self.retransmission != Retransmission::GoBackN
     }

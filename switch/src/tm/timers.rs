@@ -132,7 +132,7 @@ impl<P: Default> Tm<P> {
     }
 
     /// Changes which priorities of a port have PFC, bit n for priority n. Queues that a priority kept paused go on where it has none any more, and a
-    /// peer that was stopped for it is told to go on.
+    /// peer that was stopped for it gets an XON.
     pub fn set_pfc_enabled(&mut self, now: Time, id: PortId, enabled: u8) {
         self.flush(now);
         self.deferred.invalidate();

@@ -90,7 +90,7 @@ fn what_finds_no_room_there_either_is_dropped_under_its_own_reason() {
     assert!(drops.contains("trim_refused"), "{drops}");
 }
 
-/// A frame that is no longer than what is left takes the other queue as it is, and no program is told.
+/// A frame that is no longer than what is left takes the other queue as it is, and `std.trimmed` stays 0.
 #[test]
 fn a_short_frame_goes_whole() {
     let trims = config(

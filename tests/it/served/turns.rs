@@ -1,6 +1,7 @@
 //! Two workers that serve the same ports, polled in turns in virtual time: the same frames, charges and pauses as with one.
 
 use std::collections::BTreeMap;
+use std::sync::Barrier;
 
 use proptest::prelude::*;
 use wireyard_pipeline::packet::MemoryConfig;
@@ -182,6 +183,33 @@ fn workers_that_owe_each_other_go_on() {
     let came: usize = by_flow(&fars).values().map(Vec::len).sum();
     assert_eq!(came as u64 + report, 2 * u64::from(packets), "none is stuck");
     assert_eq!(fabric.cores.iter().map(|core| core.drops("worker_busy")).sum::<u64>(), 0);
+    assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
+}
+
+/// Both workers fill their rings to each other in one turn, before either takes anything: both are emptied.
+#[test]
+fn rings_that_are_full_both_ways_are_emptied() {
+    let (mut fabric, fars) = served(&rates(true));
+    greet(&mut fabric, &fars);
+    let (now, packets) = (fabric.now, 4000);
+    for psn in 0..packets {
+        fars[0][1].send(now, &of_flow(1, 2, 0, psn, 0));
+        fars[1][0].send(now, &of_flow(2, 1, 1, psn, 0));
+    }
+    let turn = Barrier::new(WORKERS);
+    std::thread::scope(|scope| {
+        for core in &mut fabric.cores {
+            scope.spawn(|| {
+                for _ in 0..64 {
+                    turn.wait();
+                    core.poll(now, None);
+                }
+            });
+        }
+    });
+    assert!(!fabric.cores.iter().any(Core::has_pending), "workers wait for each other");
+    fabric.run_until(now + Span::from_ms(20));
+    check(&fabric);
     assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
 }
 
