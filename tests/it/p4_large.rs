@@ -28,20 +28,6 @@ fn more_metadata_than_the_descriptor_holds_goes_with_every_copy() {
     passes_everywhere("data/carried/carried.stf".as_ref());
 }
 
-/// What goes beside a packet of PSA, its externs, loops.
-#[test]
-fn p4_programs_of_ours_pass_on_every_engine_and_level() {
-    for script in [
-        "data/p4/psa_more.stf",
-        "data/p4/turns.stf",
-        "data/p4/counted.stf",
-        "data/p4/ranged.stf",
-        "data/p4/parsed.stf",
-    ] {
-        passes_everywhere(script.as_ref());
-    }
-}
-
 /// A program of the collection passes a script of ours.
 fn passes(program: &str, script: &str) {
     let Some(folder) = shared().map(|shared| shared.join("p4")).filter(|p4| p4.is_dir()) else {

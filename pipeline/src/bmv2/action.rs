@@ -4,7 +4,7 @@ use super::code::Code;
 use super::expr::{Expr, Translator};
 use super::flow::{END, meetings};
 use super::json::Json;
-use super::model::{Place, unknown};
+use super::model::{Field, Place, unknown};
 use super::{BLOCKS_MAX, Import};
 use crate::diag::codes;
 use crate::ir::SourceSpan;
@@ -348,37 +348,26 @@ impl<'j> Import<'j, '_> {
             return Some(text);
         }
         let mut translator = self.translator(params);
-        match (translator.read(&args[0])?, translator.read(&args[1])?) {
+        let (to, from) = (translator.read(&args[0])?, translator.read(&args[1])?);
+        match (&to, &from) {
             (Expr::Header(to, a), Expr::Header(from, b)) if a == b => {
                 Some(format!("{to} = {from};"))
             }
-            (Expr::Loose(to, a), Expr::Loose(from, b)) if a == b => {
-                let mut text = String::new();
-                for field in self.fields_of(a).into_iter().chain(["$valid$".to_owned()]) {
-                    let to = self.loose_field(&to, &field, span)?;
-                    text.push_str(&format!("{to} = {};", self.loose_field(&from, &field, span)?));
-                }
-                Some(text)
+            (Expr::Loose(name, a), Expr::Loose(other, b)) if a == b => {
+                let copies = self.copies(*a, &to, &from, span)?;
+                let flag = self.loose_field(name, "$valid$", span)?;
+                let valid = self.loose_field(other, "$valid$", span)?;
+                Some(format!("{copies}{flag} = {valid};"))
             }
-            (Expr::Loose(to, a), Expr::Header(from, b)) if a == b => {
-                let flag = self.loose_field(&to, "$valid$", span)?;
-                let mut text = format!("{flag} = ({from}.isValid() ? 1w1 : 1w0);");
-                for field in self.fields_of(a) {
-                    let of = self.model.field_of(a, &field, span, &mut self.reader)?;
-                    let to = self.loose_field(&to, &field, span)?;
-                    text.push_str(&format!("{to} = {from}.{};", of.ident));
-                }
-                Some(text)
+            (Expr::Loose(name, a), Expr::Header(path, b)) if a == b => {
+                let flag = self.loose_field(name, "$valid$", span)?;
+                let copies = self.copies(*a, &to, &from, span)?;
+                Some(format!("{flag} = ({path}.isValid() ? 1w1 : 1w0);{copies}"))
             }
-            (Expr::Header(to, a), Expr::Loose(from, b)) if a == b => {
-                let flag = self.loose_field(&from, "$valid$", span)?;
-                let mut text = format!("if ({flag} == 1w1) {{ {to}.setValid();");
-                for field in self.fields_of(a) {
-                    let of = self.model.field_of(a, &field, span, &mut self.reader)?;
-                    let from = self.loose_field(&from, &field, span)?;
-                    text.push_str(&format!("{to}.{} = {from};", of.ident));
-                }
-                Some(format!("{text} }} else {{ {to}.setInvalid(); }}"))
+            (Expr::Header(path, a), Expr::Loose(name, b)) if a == b => {
+                let flag = self.loose_field(name, "$valid$", span)?;
+                let made = format!("{path}.setValid();{}", self.copies(*a, &to, &from, span)?);
+                Some(format!("if ({flag} == 1w1) {{ {made} }} else {{ {path}.setInvalid(); }}"))
             }
             _ => {
                 self.reader.error(span, "two headers of one type must stand here");
@@ -387,10 +376,24 @@ impl<'j> Import<'j, '_> {
         }
     }
 
-    /// Names of a header type's fields.
-    fn fields_of(&self, ty: usize) -> Vec<String> {
-        let ty = self.model.types.get(ty);
-        ty.map_or(Vec::new(), |ty| ty.fields.iter().map(|field| field.name.clone()).collect())
+    /// Copies of all fields of a header type.
+    fn copies(&mut self, ty: usize, to: &Expr, from: &Expr, span: SourceSpan) -> Option<String> {
+        let fields = self.model.types.get(ty).map(|ty| ty.fields.clone()).unwrap_or_default();
+        let mut text = String::new();
+        for field in &fields {
+            let (to, from) = (self.part(to, field, span)?, self.part(from, field, span)?);
+            text.push_str(&format!("{to} = {from};"));
+        }
+        Some(text)
+    }
+
+    /// A field of a header, or of one that is metadata.
+    fn part(&mut self, header: &Expr, field: &Field, span: SourceSpan) -> Option<String> {
+        match header {
+            Expr::Header(path, _) => Some(format!("{path}.{}", field.ident)),
+            Expr::Loose(name, _) => self.loose_field(name, &field.name, span),
+            _ => None,
+        }
     }
 
     /// The metadata of a header that no packet has.

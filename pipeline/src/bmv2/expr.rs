@@ -260,18 +260,16 @@ impl Translator<'_, '_> {
         // `x & 0xff` is the lowest bits of x.
         if op == Op::And
             && let Some((ones, value)) = mask(left, right)
-            && ones < bits
         {
+            if ones >= bits {
+                return self.modular(value, bits, span);
+            }
             let least = natural(value);
             let ones = if least.signed { ones } else { ones.min(least.bits) };
             let text = self.modular(value, ones.max(1), span)?;
             return Some(resized(&text, ones.max(1), false, bits));
         }
         match op {
-            Op::And if mask(left, right).is_some() => {
-                let value = mask(left, right).map_or(left, |(_, value)| value);
-                self.modular(value, bits, span)
-            }
             Op::Add | Op::Sub | Op::Mul | Op::And | Op::Or | Op::Xor => {
                 let (left, right) =
                     (self.modular(left, bits, span)?, self.modular(right, bits, span)?);

@@ -6,8 +6,10 @@
 /// Behind the last step.
 pub(super) const END: usize = usize::MAX;
 
-/// For each step the step where its branches meet, [`END`] for the end. `None`: there is a circle, through the step that is
-/// given.
+/// For each step the step where its branches meet, [`END`] for the end.
+///
+/// # Errors
+/// There is a circle, through the step that is given.
 pub(super) fn meetings(next: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
     let order = order(next)?;
     // Steps behind a step are settled before it; depth is the distance from the end.

@@ -3,6 +3,8 @@
 //! What the library for JSON gives has no places, and an error without one cannot be found in the ten thousand lines that p4c writes.
 //! Nesting is bounded; numbers keep their text.
 
+use std::collections::HashSet;
+
 use crate::diag::{Diagnostics, codes};
 use crate::ids::FileId;
 use crate::ir::SourceSpan;
@@ -180,7 +182,7 @@ impl Reader<'_> {
     }
 
     fn object(&mut self) -> Read<Value> {
-        let mut pairs: Vec<(String, Json)> = Vec::new();
+        let (mut pairs, mut keys) = (Vec::new(), HashSet::new());
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -193,7 +195,7 @@ impl Reader<'_> {
             }
             let start = self.at;
             let key = self.string()?;
-            if pairs.iter().any(|(known, _)| *known == key) {
+            if !keys.insert(key.clone()) {
                 let why = format!("the key `{}` is here twice", key.escape_debug());
                 return Err(Wrong { at: start, why, is_limit: false });
             }

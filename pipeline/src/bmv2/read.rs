@@ -54,20 +54,17 @@ impl Json {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
             }
             (Value::Object(a), Value::Object(b)) => {
-                let told = |pairs: &[(String, Json)]| {
-                    pairs
-                        .iter()
-                        .filter(|(key, _)| key != "source_info")
-                        .cloned()
-                        .collect::<Vec<_>>()
-                };
-                let (a, b) = (told(a), told(b));
-                a.len() == b.len()
-                    && a.iter().zip(&b).all(|((key, a), (other, b))| key == other && a.same(b))
+                let (a, b) = (without_source(a), without_source(b));
+                a.clone().count() == b.clone().count()
+                    && a.zip(b).all(|((key, a), (other, b))| key == other && a.same(b))
             }
             _ => false,
         }
     }
+}
+
+fn without_source(pairs: &[(String, Json)]) -> impl Iterator<Item = &(String, Json)> + Clone {
+    pairs.iter().filter(|(key, _)| key != "source_info")
 }
 
 impl Reader<'_> {

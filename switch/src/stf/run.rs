@@ -186,7 +186,8 @@ struct Script {
 
 /// Whether priorities are those of P4: of a source, and of what p4c makes of it for bmv2.
 fn is_p4(program: &Path) -> bool {
-    let is_source = program.extension().is_some_and(|extension| extension == "p4");
+    let is_source =
+        program.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("p4"));
     is_source || std::fs::read_to_string(program).is_ok_and(|text| is_bmv2(&text))
 }
 

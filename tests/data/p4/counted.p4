@@ -31,6 +31,7 @@ bit<8> power(in bit<8> x) {
 }
 
 control In(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std) {
+    counter(300, CounterType.packets) turns;
     apply {
         std.egress_spec = 2;
         for (bit<8> i = 1; i <= hdr.h.n && i < 200; i = i + 1) {
@@ -50,6 +51,10 @@ control In(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std
         bit<8> j;
         for (i = 0, j = 10; i < j && i < hdr.h.n; i = i + 1, j = j - 1) { }
         hdr.h.last = power(i);
+        // 300 turns that are known: a call does not write what only the loop has.
+        for (bit<16> turn = 0; turn < 300; turn = turn + 1) {
+            turns.count((bit<32>)turn);
+        }
         // More turns than there are: the packet is dropped.
         for (bit<16> w = 0; w < hdr.h.wide; w = w + 1) { }
     }

@@ -204,14 +204,11 @@ impl Lower<'_> {
         if cleared.iter().all(Vec::is_empty) {
             return;
         }
-        let mut first = "parse".to_owned();
-        while self.unit.parser.iter().any(|(name, _)| name.value == first) {
-            first.push('_');
-        }
+        let first = free_name(&self.unit.parser, "parse");
         rename_start(&mut self.unit.parser, &first);
         let mut cases = Vec::new();
         for (at, statements) in cleared.into_iter().enumerate() {
-            let name = format!("again_{}", at + 1);
+            let name = free_name(&self.unit.parser, &format!("again_{}", at + 1));
             let next = NextDecl::To(Some(Sp::new(first.clone(), span)));
             let state =
                 crate::ast::StateDecl { statements, next, ..super::arch::empty_state(span) };
@@ -225,6 +222,15 @@ impl Lower<'_> {
         let start = crate::ast::StateDecl { next, ..super::arch::empty_state(span) };
         self.unit.parser.insert(0, (Sp::new("start".to_owned(), span), start));
     }
+}
+
+/// A name that no state has.
+fn free_name(states: &crate::ast::Named<crate::ast::StateDecl>, wanted: &str) -> String {
+    let mut name = wanted.to_owned();
+    while states.iter().any(|(known, _)| known.value == name) {
+        name.push('_');
+    }
+    name
 }
 
 /// Gives the state `start` another name.

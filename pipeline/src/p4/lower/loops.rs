@@ -11,6 +11,7 @@ use super::stmt::returns;
 use super::{Lower, Return};
 use crate::ast::{self, AstExpr};
 use crate::ir::SourceSpan;
+use crate::ir::layout::ones;
 
 /// Most turns of a loop.
 const TURNS_MAX: u128 = 1024;
@@ -63,7 +64,7 @@ impl Lower<'_> {
                 _ => Vec::new(),
             },
         };
-        let writes = writes_to(body, &decl.name.value);
+        let writes = writes_to(body, &decl.name.value, true);
         let marks = self.begin_loop(body, span);
         for turn in turns {
             self.turn(&marks, body, span, |lower| {
@@ -177,7 +178,9 @@ impl Lower<'_> {
         };
         let fits = !init.is_empty()
             && update.iter().all(is_counter)
-            && !names.iter().any(|name| writes_to(body, name));
+            && !init.iter().zip(&names).any(|(first, name)| {
+                writes_to(body, name, matches!(first.kind, StmtKind::Declare(_)))
+            });
         if !fits {
             return None;
         }
@@ -260,8 +263,7 @@ impl Lower<'_> {
             let now = number(counted.value, counted.bits, span);
             value = self.operate(operator, now, value, &counted.ty, span);
         }
-        let ones = if counted.bits >= 128 { u128::MAX } else { (1 << counted.bits) - 1 };
-        known(&value).filter(|_| does.is_empty()).map(|value| value & ones)
+        known(&value).filter(|_| does.is_empty()).map(|value| value & ones(counted.bits))
     }
 
     /// Marks for `break`, `continue` and `return`, where the body has one.
@@ -351,21 +353,37 @@ pub(super) fn may_leave_turn(statement: &Stmt) -> bool {
     }
 }
 
-/// Whether a statement may write the variable of this name.
-pub(super) fn writes_to(statement: &Stmt, name: &str) -> bool {
-    let is =
-        |target: &Expr| matches!(&*target.kind, ExprKind::Name(known, _) if *known.value == *name);
+/// Whether a statement may write the variable of this name. One that the loop itself declares is written by a call only where it is
+/// an argument: no action or table sees it.
+pub(super) fn writes_to(statement: &Stmt, name: &str, is_own: bool) -> bool {
+    let one = |statement: &Stmt| writes_to(statement, name, is_own);
+    let any = |statements: &[Stmt]| statements.iter().any(one);
     match &statement.kind {
-        StmtKind::Assign(target, ..) => is(target),
-        StmtKind::Call(_) => true,
-        StmtKind::Block(block) => block.statements.iter().any(|one| writes_to(one, name)),
-        StmtKind::If(_, then, other) => {
-            writes_to(then, name) || other.as_ref().is_some_and(|other| writes_to(other, name))
+        StmtKind::Assign(target, ..) => is_of(target, name),
+        StmtKind::Call(call) => match &*call.kind {
+            ExprKind::Call { args, .. } if is_own => args.iter().any(|arg| is_of(&arg.value, name)),
+            _ => true,
+        },
+        StmtKind::Block(block) => any(&block.statements),
+        StmtKind::If(_, then, other) => one(then) || other.as_deref().is_some_and(one),
+        StmtKind::Switch(_, cases) => {
+            cases.iter().filter_map(|case| case.body.as_ref()).any(|body| any(&body.statements))
         }
-        StmtKind::Switch(_, cases) => cases
-            .iter()
-            .filter_map(|case| case.body.as_ref())
-            .any(|body| body.statements.iter().any(|one| writes_to(one, name))),
+        StmtKind::For { init, update, body, .. } => any(init) || any(update) || one(body),
+        StmtKind::ForIn(_, _, body) => one(body),
+        StmtKind::Return(_)
+        | StmtKind::Exit
+        | StmtKind::Break
+        | StmtKind::Continue
+        | StmtKind::Declare(_) => false,
+    }
+}
+
+/// The variable of this name, or bits of it.
+fn is_of(target: &Expr, name: &str) -> bool {
+    match &*target.kind {
+        ExprKind::Name(known, _) => *known.value == *name,
+        ExprKind::Slice(of, ..) | ExprKind::PlusSlice(of, ..) => is_of(of, name),
         _ => false,
     }
 }

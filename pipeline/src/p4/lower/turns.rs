@@ -137,7 +137,7 @@ impl Lower<'_> {
             Some(low) => number(low, bits, span),
             None => self.stored_as(&Val::Scalar(low), &ty, "at", span),
         };
-        let writes = super::loops::writes_to(body, &decl.name.value);
+        let writes = super::loops::writes_to(body, &decl.name.value, true);
         let marks = self.begin_counting(body, span);
         let within = self.operate(Binary::Le, at.clone(), high.clone(), &ty, span);
         self.break_unless(&marks, within, span, |_| {});
