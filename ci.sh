@@ -12,7 +12,7 @@
 #   ./ci.sh container  target/container/wireyard.tar: an image with nothing but the binary and its libraries (podman or buildah)
 #   ./ci.sh reproducible  two builds for packages, in two folders, and whether their bytes are the same
 #   ./ci.sh soak [SECONDS] [SEED]  two live switches and everything that may happen to them, for 600 seconds or SECONDS
-#   ./ci.sh fuzz TARGET [SECONDS]  a target of tests/fuzz under libFuzzer (nightly toolchain; installs cargo-fuzz)
+#   ./ci.sh fuzz TARGET [SECONDS]  a target of tests/fuzz under libFuzzer (nightly, or this toolchain with RUSTC_BOOTSTRAP=1; installs cargo-fuzz)
 #   ./ci.sh site     target/site/index.html: the pages as a book with search (installs mdbook: some minutes)
 #   ./ci.sh numbers [PART...]  target/numbers.md: the figures of programs/performance.md, measured on this machine (an hour)
 #   ./ci.sh sbom     target/sbom.json: the crates of the binary, with versions, licences and sums (CycloneDX)
@@ -105,8 +105,8 @@ dist() {
 
 package() {
   dist "$PWD" "$PWD/target/packages"
-  python3 switch/packaging/sbom.py > target/package-sbom.json
-  SBOM=target/package-sbom.json switch/packaging/deb.sh target/packages/dist/wireyard target/package
+  sbom
+  SBOM=target/sbom.json switch/packaging/deb.sh target/packages/dist/wireyard target/package
 }
 
 container() {

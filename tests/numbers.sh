@@ -5,7 +5,8 @@
 # does nothing else. Rivals run in the same run, in turns; their ratio stands beside each figure. What a part cannot do here is said in its place.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-parts=${*:-size forward compile prefetch interpreter ports sparse lab count tests}
+all='size forward compile prefetch interpreter ports sparse lab count tests'
+parts=${*:-$all}
 
 section() { printf '\n## %s\n\n`%s`\n\n```text\n' "$1" "$2"; }
 
@@ -27,7 +28,7 @@ bench() { figures "$1" "$2" cargo bench --locked -p "wireyard-$3" --bench "$4" -
 part() {
   case $1 in
     size)
-      figures "The binary of packages, in bytes" '^[0-9]+$' bash -c 'cargo build --quiet --locked --profile dist -p wireyard-switch && stat -c %s target/dist/wireyard' ;;
+      figures "The binary with link-time optimisation, in bytes" '^[0-9]+$' bash -c 'cargo build --quiet --locked --profile dist -p wireyard-switch && stat -c %s target/dist/wireyard' ;;
     forward) bench "Compiled programs against functions written by hand" '^RATIO' pipeline forward ;;
     compile) bench "From a checked program to its first packet" '^COMPILE' pipeline compile ;;
     prefetch) bench "Tables that outgrow the caches" '^PREFETCH' pipeline prefetch ;;
@@ -37,12 +38,11 @@ part() {
     lab) bench "The laboratory" 'time:|thrpt:|^[a-z_]+/' switch lab --warm-up-time 1 --measurement-time 5 ;;
     count) figures "Instructions a packet" '^COUNT' pipeline/benches/count.sh ;;
     tests) figures "Tests" '^test result|SKIPPED' cargo test --workspace --locked ;;
-    *) echo "numbers.sh: no part $1" >&2; exit 2 ;;
   esac
 }
 
 for name in $parts; do
-  case " size forward compile prefetch interpreter ports sparse lab count tests " in
+  case " $all " in
     *" $name "*) ;;
     *) echo "numbers.sh: there is no part $name" >&2; exit 2 ;;
   esac

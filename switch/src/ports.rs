@@ -34,7 +34,7 @@ use std::os::fd::RawFd;
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
 
-pub use open::{Opened, Spread, decorate, open, open_spread};
+pub use open::{Opened, Spread, decorate_again, open, open_spread};
 pub use spec::{PortKind, PortSpec, SpecError};
 pub use stats::PortStats;
 
@@ -124,6 +124,19 @@ pub enum LinkState {
     Gone,
     /// No input will come (again): a capture file was read to its end, or is only written.
     Ended,
+}
+
+impl LinkState {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::Up => "up",
+            LinkState::NoCarrier => "no carrier",
+            LinkState::Down => "down",
+            LinkState::Gone => "gone",
+            LinkState::Ended => "ended",
+        }
+    }
 }
 
 /// What went wrong on a port, with the way out. The message names the port.

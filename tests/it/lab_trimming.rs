@@ -83,7 +83,7 @@ fn tshark_decodes_every_trimmed_frame() {
     let results = folder.path().join("results");
     let path = scenario(folder.path(), &text);
     lab(&[&path, "-o", &results.display().to_string()]).expect(0, &[]);
-    let mut trimmed = 0;
+    let (mut trimmed, mut answers) = (0, 0);
     for file in capture::files(&results, &["pcapng"]) {
         let columns = [
             "frame.len",
@@ -100,13 +100,12 @@ fn tshark_decodes_every_trimmed_frame() {
         }
         // The answers: a reserved syndrome of an acknowledgement.
         let naks = tshark(&file, "infiniband.aeth.syndrome == 0x42", &["frame.len"]);
-        if !naks.is_empty() {
-            assert!(naks.iter().all(|row| row[0] == "62"), "{naks:?}");
-        }
+        assert!(naks.iter().all(|row| row[0] == "62"), "{naks:?}");
+        answers += naks.len();
         let decoded = run(&["decode", &file.display().to_string()]);
         assert_eq!(decoded.status, Some(0), "{}", decoded.err);
     }
-    assert!(trimmed > 100, "{trimmed} trimmed frames");
+    assert!(trimmed > 100 && answers > 100, "{trimmed} trimmed frames, {answers} answers");
 }
 
 /// Packets of a flow take all ways: those that overtake others are placed, and nothing is sent again.
@@ -154,6 +153,8 @@ fn a_lossy_fabric_keeps_its_goodput_when_a_link_is_cut() {
     assert!(goodput(&cut) > 0.95 * goodput(&whole), "{} of {}", goodput(&cut), goodput(&whole));
     assert_eq!(figure(&whole, "flows.timeouts"), 0.0);
     assert_eq!(figure(&cut, "flows.failed"), 0.0);
+    assert_eq!(figure(&whole, "drops.total"), 0.0);
+    assert!(figure(&cut, "drops.port_down") > 0.0, "no packet met the cut");
 }
 
 #[test]

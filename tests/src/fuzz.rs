@@ -1,7 +1,7 @@
 //! Fuzz targets: each takes any bytes and panics where a promise is broken.
 //!
 //! They run in two ways: for seconds with inputs of a seed in CI (`tests/it/fuzz.rs`), and for as long as wanted under
-//! libFuzzer, which finds inputs by what code they reach (`tests/fuzz`, needs a nightly toolchain and cargo-fuzz). An input that
+//! libFuzzer, which finds inputs by what code they reach (`tests/fuzz`, needs cargo-fuzz). An input that
 //! found something is kept in `tests/data/fuzz/TARGET` and runs in CI too.
 //!
 //! Texts are made by structure: an input names one of the texts of this project and says how its words, lines and blocks are

@@ -82,12 +82,7 @@ pub(super) fn message(Message { topic, text }: &Message) {
             tracing::info!(event = "link", port, state = "up", "{text}");
         }
         Topic::Link { port, state } => {
-            let state = match state {
-                LinkState::NoCarrier => "no_carrier",
-                LinkState::Gone => "gone",
-                LinkState::Ended => "ended",
-                LinkState::Up | LinkState::Down => "down",
-            };
+            let state = state.name().replace(' ', "_");
             tracing::warn!(event = "link", port, state, "{text}");
         }
         Topic::Storm { port, queue, over: false } => {
@@ -135,6 +130,7 @@ where
         match *event.metadata().level() {
             Level::ERROR if colours() => writeln!(to, "\x1b[1;31merror\x1b[0m: {text}"),
             Level::ERROR => writeln!(to, "error: {text}"),
+            // One of the set-up; an event is something that happened, and its text says so itself.
             Level::WARN if event.metadata().fields().field("event").is_none() => {
                 writeln!(to, "wireyard: warning: {text}")
             }

@@ -119,7 +119,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
         let (control, device) = (control.clone(), device.clone());
         metrics.add_by(move |statistics| {
             statistics.program = Some(control.program_report());
-            steer::report(device.as_deref(), statistics);
+            device.iter().for_each(|device| device.report(statistics));
         });
         let address = metrics.address();
         tracing::info!(event = "metrics", %address, "metrics on http://{address}/metrics");
@@ -137,7 +137,7 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let all = |workers: &Workers, core: &mut Core| {
         let linux = linux.as_ref().map(Handle::report);
         let mut all = Statistics { linux, ..workers.statistics(core) };
-        steer::report(device.as_deref(), &mut all);
+        device.iter().for_each(|device| device.report(&mut all));
         all
     };
     let mut handle = |event: Event<'_>, workers: &Workers| match event {

@@ -62,12 +62,9 @@ impl OwnChange {
             let opened = match source {
                 PortSource::Opened(opened) => opened,
                 PortSource::Kept(from) => {
-                    let mut port = gone.remove(&from).ok_or_else(|| no_port(from))?;
-                    while let Some(inner) = port.take_inner(core.memory()) {
-                        port = inner;
-                    }
-                    let (queues, notices) = (Vec::new(), Vec::new());
-                    Opened { port: ports::decorate(&spec, port), queues, notices }
+                    let port = gone.remove(&from).ok_or_else(|| no_port(from))?;
+                    let port = ports::decorate_again(&spec, port, 0, core.memory());
+                    Opened { port, queues: Vec::new(), notices: Vec::new() }
                 }
             };
             let place = AbsentPort::like(opened.port.as_ref());
@@ -245,13 +242,11 @@ impl Control {
         for worker in (0..self.workers()).filter(|worker| *worker != owner) {
             let queue = queues.extract_if(.., |queue| queue.worker == worker).next();
             let (place, spec) = (place.clone(), spec.clone());
+            let queue_number = ((worker + self.workers() - owner) % self.workers()) as u64;
             let added = self.ask(worker, move |core, _| match queue {
                 Some(Queue { mut port, .. }) => {
                     if let Some(spec) = spec {
-                        while let Some(inner) = port.take_inner(core.memory()) {
-                            port = inner;
-                        }
-                        port = ports::decorate(&spec, port);
+                        port = ports::decorate_again(&spec, port, queue_number, core.memory());
                     }
                     core.add_queue(number, owner as u8, port)
                 }

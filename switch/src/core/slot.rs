@@ -84,13 +84,7 @@ impl Slot {
         PortState {
             port: self.number,
             name: self.port.name().to_owned(),
-            link: match self.last_state {
-                LinkState::Up => "up",
-                LinkState::NoCarrier => "no carrier",
-                LinkState::Down => "down",
-                LinkState::Gone => "gone",
-                LinkState::Ended => "ended",
-            },
+            link: self.last_state.name(),
             shut: self.port.is_shut(),
             frames: self.link.name(),
             worker,

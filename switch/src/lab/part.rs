@@ -201,12 +201,7 @@ impl Part {
     ) -> Result<(), Halt> {
         self.now = now;
         let (next, _) = self.poll_due(node, trace);
-        // It goes on with the next event, whatever the answer.
-        let mut horizon = now;
-        self.tell(node, &mut horizon)?;
-        let next = self.after(node, next)?;
-        self.event_queue.set(node, next);
-        Ok(())
+        self.end_step(node, next)
     }
 
     /// The same with every port of the node: what a live link has is known by asking.
@@ -214,8 +209,12 @@ impl Part {
         self.now = now;
         self.cores[node].poll(now, None);
         let next = self.cores[node].next_event_at(now).unwrap_or(Time::MAX);
-        // It goes on with the next event, whatever the answer.
-        let mut horizon = now;
+        self.end_step(node, next)
+    }
+
+    /// Behind one poll: the node goes on with its next event, whatever the answer to what it sent.
+    fn end_step(&mut self, node: usize, next: Time) -> Result<(), Halt> {
+        let mut horizon = self.now;
         self.tell(node, &mut horizon)?;
         let next = self.after(node, next)?;
         self.event_queue.set(node, next);

@@ -139,13 +139,14 @@ pub fn judge(report: &mut Report, lab: &Lab) -> Result<(), Vec<BadExpectation>> 
 fn facts(report: &mut Report, lab: &Lab, about: &About) {
     let scenario = lab.scenario();
     let fabric = &scenario.fabric;
+    let path = scenario.path.display().to_string();
     let (name, place) = match scenario.path.strip_prefix(EMBEDDED) {
         Ok(inside) => {
             let name = inside.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let place = format!("{name}, inside wireyard");
             (name, place)
         }
-        Err(_) => (scenario.path.display().to_string(), scenario.path.display().to_string()),
+        Err(_) => (path.clone(), path),
     };
     report.fact("scenario", place);
     report.fact("command", format!("wireyard lab {name} --seed {}", lab.seed));

@@ -283,7 +283,7 @@ mod tests {
         way
     }
 
-    /// Two racks and two spines, a spare link cut, one host whose link is cut: as found by a search for each host.
+    /// Three racks and two spines, a spare link cut, one host whose link is cut: as found by a search for each host.
     #[test]
     fn a_rack_is_reached_as_each_of_its_hosts_is() {
         use super::super::fabric::LinkSetup;

@@ -132,26 +132,39 @@ pub fn change(control: &Control, request: &wire::QueueRequest) -> Result<Value> 
     Ok(found()?.iter().map(shown).collect())
 }
 
+/// The settings without `shut=true`, and whether that is among them.
+fn without_shut(settings: &[String]) -> Result<(bool, Vec<String>)> {
+    let (mut is_shut, mut rest) = (false, Vec::new());
+    for one in settings {
+        match one.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
+            Some((SHUT, "true")) => is_shut = true,
+            Some((SHUT, _)) => {
+                let why = "a port that is not shut has no such setting: write shut=true or nothing";
+                return Err(invalid(format!("`{one}`: {why}")));
+            }
+            _ => rest.push(one.clone()),
+        }
+    }
+    Ok((is_shut, rest))
+}
+
 /// Makes settings that were kept, when the workers are polled; what is wrong with some comes back.
 pub fn restore(control: &Control, kept: &[(u16, Option<u8>, Vec<String>)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (port, queue, settings) in kept {
-        let (shut, settings): (Vec<&String>, Vec<&String>) =
-            settings.iter().partition(|setting| setting.starts_with(SHUT));
-        let request = wire::QueueRequest {
-            port: Some(u32::from(*port)),
-            queue: queue.map(u32::from),
-            settings: settings.into_iter().cloned().collect(),
-        };
-        let done = match (shut.is_empty(), request.settings.is_empty()) {
-            (true, _) => change(control, &request).map(drop),
-            (false, true) => control.shut_port(*port, true),
-            (false, false) => {
-                control.shut_port(*port, true).and_then(|()| change(control, &request).map(drop))
+        let done = without_shut(settings).and_then(|(is_shut, rest)| {
+            if is_shut {
+                control.shut_port(*port, true)?;
+                if rest.is_empty() {
+                    return Ok(());
+                }
             }
-        };
+            let (port, queue) = (Some(u32::from(*port)), queue.map(u32::from));
+            let request = wire::QueueRequest { port, queue, settings: rest };
+            change(control, &request).map(drop)
+        });
         if let Err(error) = done {
-            wrong.push(format!("port {port}: {}: {error}", request.settings.join(" ")));
+            wrong.push(format!("port {port}: {}: {error}", settings.join(" ")));
         }
     }
     wrong
@@ -165,9 +178,8 @@ pub fn make(control: &Control, settings: &[Setting], before: &[QueueSettings]) -
     let kept: Vec<_> = settings.iter().map(|one| (one.port, one.queue, one.set.clone())).collect();
     // What no device takes is found before anything is done.
     for (port, _, set) in &kept {
-        let of_queues: Vec<String> =
-            set.iter().filter(|one| !one.starts_with(SHUT)).cloned().collect();
-        parse(&of_queues).map_err(|error| invalid(format!("settings: port {port}: {error}")))?;
+        let parsed = without_shut(set).and_then(|(_, rest)| parse(&rest));
+        parsed.map_err(|error| invalid(format!("settings: port {port}: {error}")))?;
     }
     match restore(control, &kept).into_iter().next() {
         None => Ok(()),
@@ -279,11 +291,8 @@ fn check_thresholds(one: &QueueSettings, wanted: &Wanted) -> Result<()> {
         return Err(invalid(format!("limit {limit} is above the {pool} that its pool shares")));
     }
     let xoff_at = one.reserved_bytes.saturating_add(limit.alone(one.pool_bytes));
-    let xon_at = match wanted.xon.or(one.xon) {
-        Some(Xon::AtBytes(bytes)) => bytes,
-        Some(Xon::BelowXoff(bytes)) => xoff_at.saturating_sub(bytes),
-        None => return Ok(()),
-    };
+    let Some(xon) = wanted.xon.or(one.xon) else { return Ok(()) };
+    let xon_at = xon.at(xoff_at);
     match xon_at < xoff_at {
         true => Ok(()),
         false => Err(invalid(format!(

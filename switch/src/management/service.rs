@@ -279,7 +279,8 @@ impl DeviceService for Management {
         let request = request.into_inner();
         let permit = Arc::clone(&self.statistics).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
-        let work = move |me: &Management| statistics::read(&me.device.control, &request);
+        let work =
+            move |me: &Management| statistics::read(&me.device.control, Some(&me.device), &request);
         let answer = self.document(work).await;
         tokio::spawn(async move {
             tokio::time::sleep(STATISTICS_APART).await;

@@ -4,15 +4,23 @@ use serde_json::Value;
 
 use crate::control::{Control, ControlError};
 use crate::core::EntriesShown;
+use crate::p4runtime::device::Device;
 use crate::p4runtime::proto::wireyard::v1 as wire;
 
-/// Everything that was counted, as `run --json` prints it.
+/// Everything that was counted, as `run --json` prints it, but for the kernel on top (`linux`); with a device also what its controllers and store
+/// have counted.
 ///
 /// # Errors
 /// A worker does not answer.
-pub fn read(control: &Control, request: &wire::StatisticsRequest) -> Result<Value, ControlError> {
+pub fn read(
+    control: &Control,
+    device: Option<&Device>,
+    request: &wire::StatisticsRequest,
+) -> Result<Value, ControlError> {
     let internal = |error: serde_json::Error| ControlError::Internal(error.to_string());
-    let mut all = serde_json::to_value(control.statistics()?).map_err(internal)?;
+    let mut counted = control.statistics()?;
+    device.into_iter().for_each(|device| device.report(&mut counted));
+    let mut all = serde_json::to_value(counted).map_err(internal)?;
     all["time_ns"] = control.now().as_ns().into();
     all["waits"] = serde_json::to_value(control.waits()?).map_err(internal)?;
     if request.entries > 0 {

@@ -10,7 +10,6 @@ use wireyard_pipeline::trace::names::{hex, value};
 use super::show;
 use crate::control::{Control, ControlError, DeviceEvent, Entity, Interest, Notice, Said, Stream};
 use crate::p4runtime::proto::wireyard::v1 as wire;
-use crate::ports::LinkState;
 
 /// Notices of each worker that wait for a client; more are lost and counted.
 const WAITING_MAX: usize = 4096;
@@ -61,15 +60,8 @@ fn document(notice: &Notice) -> Value {
 fn event(shown: &mut Value, event: &DeviceEvent) {
     match event {
         DeviceEvent::Link { port, state } => {
-            let state = match state {
-                LinkState::Up => "up",
-                LinkState::NoCarrier => "no carrier",
-                LinkState::Down => "down",
-                LinkState::Gone => "gone",
-                LinkState::Ended => "ended",
-            };
             shown["event"] = "link".into();
-            (shown["port"], shown["link"]) = ((*port).into(), state.into());
+            (shown["port"], shown["link"]) = ((*port).into(), state.name().into());
         }
         DeviceEvent::PauseStorm { port, queue, over } => {
             shown["event"] = "pause storm".into();

@@ -14,9 +14,9 @@ use super::schema::Schema;
 use super::translate::{action, replication};
 use super::watch::Watch;
 use crate::control::{Control, ControlError, Mode, Update};
+use crate::core::Statistics;
 use crate::ports::LinkState;
 use crate::program::Loaded;
-use crate::stats::{ControllersReport, StorageReport};
 use p4::entity::Entity as Message;
 use wireyard_pipeline::source::Parsed;
 
@@ -107,14 +107,10 @@ impl Device {
         }
     }
 
-    /// Streams, requests, packets and digests so far.
-    pub fn controllers_report(&self) -> ControllersReport {
-        self.counts.report(&self.control.program())
-    }
-
-    /// The store so far.
-    pub fn storage_report(&self) -> Option<StorageReport> {
-        self.storage.as_ref().map(|storage| storage.report())
+    /// Adds what controllers (streams, requests, packets, digests) and the store have counted.
+    pub fn report(&self, statistics: &mut Statistics) {
+        statistics.controllers = Some(self.counts.report(&self.control.program()));
+        statistics.storage = self.storage.as_ref().map(|storage| storage.report());
     }
 
     /// Digests that controllers asked for.

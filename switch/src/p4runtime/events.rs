@@ -99,12 +99,7 @@ impl Service {
     }
 
     fn send_digests(&self, now_ns: u64) {
-        let lists = {
-            let mut digests = self.device.digests();
-            let lists = digests.due(now_ns);
-            self.device.counts.digests(digests.counts());
-            lists
-        };
+        let lists = self.device.digests().due(now_ns);
         let pipeline = self.device.pipeline();
         let timestamp = self.device.control.now().as_ns() as i64;
         for list in lists {
@@ -115,6 +110,7 @@ impl Service {
                 }
             }
         }
+        self.device.counts.digests(self.device.digests().counts());
     }
 
     /// How many have it.

@@ -91,25 +91,32 @@ pub fn open_spread(
         return Err(PortError::Unsupported { port: spec.to_string(), why: why.to_owned() });
     }
     let mut opened = open_kind(spec, mem, spread)?;
-    opened.port = decorate(spec, opened.port);
-    let queues = opened.queues.into_iter().enumerate();
-    // Each queue draws its own faults.
-    let faults =
-        |n: usize| FaultSetup { seed: spec.faults.seed.wrapping_add(1 + n as u64), ..spec.faults };
-    let behind = |(n, queue)| match spec.faults.can_happen() {
-        true => Box::new(FaultyPort::new(queue, faults(n))),
-        false => queue,
-    };
-    opened.queues = queues.map(behind).collect();
+    opened.port = decorate(spec, opened.port, 0);
+    let queues = (1..).zip(opened.queues);
+    opened.queues = queues.map(|(number, queue)| decorate(spec, queue, number)).collect();
     Ok(opened)
 }
 
-/// Puts an open port behind a bad cable, where the specification says so.
-pub fn decorate(spec: &PortSpec, port: Box<dyn Port>) -> Box<dyn Port> {
-    match spec.faults.can_happen() {
-        true => Box::new(FaultyPort::new(port, spec.faults)),
+/// Puts an open queue of a port behind a bad cable, where the specification says so. Each queue draws its own faults.
+fn decorate(spec: &PortSpec, port: Box<dyn Port>, queue: u64) -> Box<dyn Port> {
+    let faults = FaultSetup { seed: spec.faults.seed.wrapping_add(queue), ..spec.faults };
+    match faults.can_happen() {
+        true => Box::new(FaultyPort::new(port, faults)),
         false => port,
     }
+}
+
+/// The same for a queue that was in use, in the place of all that was in front of it.
+pub fn decorate_again(
+    spec: &PortSpec,
+    mut port: Box<dyn Port>,
+    queue: u64,
+    mem: &mut PacketMemory,
+) -> Box<dyn Port> {
+    while let Some(inner) = port.take_inner(mem) {
+        port = inner;
+    }
+    decorate(spec, port, queue)
 }
 
 /// A port of its queues.

@@ -140,7 +140,6 @@ impl Responder {
         self.newest = psn;
         self.marked |= packet.headers.bth.fecn && ctx.link.echo;
         if ahead > 0 && ctx.link.selective {
-            self.nak_sent = true;
             self.on_early(packet, op, memory, ctx);
             return None;
         }

@@ -64,6 +64,16 @@ pub enum Xon {
     BelowXoff(u64),
 }
 
+impl Xon {
+    /// Bytes at which the peer may go on, if it was stopped at `xoff_at` bytes.
+    pub fn at(self, xoff_at: u64) -> u64 {
+        match self {
+            Xon::AtBytes(bytes) => bytes,
+            Xon::BelowXoff(bytes) => xoff_at.saturating_sub(bytes),
+        }
+    }
+}
+
 /// The lossless part of a priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LosslessConfig {
@@ -274,10 +284,7 @@ impl Account {
 
     /// True when a paused group may resume.
     pub(crate) fn wants_xon(&self, pool: &Pool, xon: Xon) -> bool {
-        let resume_at = match xon {
-            Xon::AtBytes(bytes) => bytes,
-            Xon::BelowXoff(bytes) => self.xoff_at_bytes(pool).saturating_sub(bytes),
-        };
+        let resume_at = xon.at(self.xoff_at_bytes(pool));
         let total = self.used.total();
         total == 0 || (self.used.headroom == 0 && total <= resume_at)
     }

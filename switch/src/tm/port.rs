@@ -83,7 +83,7 @@ pub struct QueueCounters {
     pub passed: Count,
     /// Not admitted, and offered to the queue for trimmed packets (SAI `QUEUE_STAT_TRIM_PACKETS`); bytes are those of the whole packets.
     pub trimmed: Count,
-    /// Of these, what that queue refused too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`).
+    /// Of these, what that queue refused too (SAI `QUEUE_STAT_DROPPED_TRIM_PACKETS`); bytes are those of what was left.
     pub trim_dropped: Count,
 }
 

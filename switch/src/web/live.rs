@@ -19,7 +19,7 @@ const COLORS: [&str; 3] = ["green", "yellow", "red"];
 /// A worker does not answer.
 pub(super) fn document(control: &Control) -> Result<Value> {
     let request = wire::StatisticsRequest { entries: ENTRIES, clear_watermarks: false };
-    let mut all = statistics::read(control, &request)?;
+    let mut all = statistics::read(control, None, &request)?;
     let in_use: Vec<(u64, u64)> = in_use(&all["queueing"]).collect();
     let is_shown = |one: &&QueueSettings| {
         let place = (u64::from(one.port), u64::from(one.queue));

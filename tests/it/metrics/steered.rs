@@ -1,6 +1,5 @@
 //! Series of controllers and of the store: those of the JSON form, and that a running switch counts what happens.
 
-use std::time::Duration;
 
 use serde_json::Value;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
@@ -130,7 +129,12 @@ fn controllers_digests_and_the_store_are_counted() {
     await_sample(&metrics, "p4runtime_primary_changes_total", 2.0);
     await_sample(&metrics, "p4runtime_streams", 1.0);
     await_sample(&metrics, "p4runtime_primaries", 0.0);
+    // A list that nobody gets.
+    Wire::open("raw:a0").send(&[frame([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 7], 0x1234)]);
+    await_sample(&metrics, "digest_dropped_messages_total{digest=\"learn\"}", 1.0);
+    let stats = switch.objects(&["stats"]).remove(0);
+    assert_eq!(stats["controllers"]["streams"], 1, "{stats}");
+    assert!(stats["storage"]["commits"].as_u64() > Some(0), "{stats}");
     drop(backup);
-    std::thread::sleep(Duration::from_millis(1));
     switch.end("INT").expect(0, &["no controller is primary"]);
 }

@@ -58,6 +58,7 @@ fn two_workers_against_one() {
     }
     for _ in 0..3 {
         let (one, two) = (rate("xdp", 1), rate("xdp", 2));
+        assert!(one > 0.0 && two > 0.0, "nothing was forwarded: {one} and {two} frames/s");
         println!("xdp: {one:.0} frames/s with one worker, {two:.0} with two: {:.2}", two / one);
     }
 }

@@ -125,6 +125,7 @@ fn a_bad_file_restores_nothing_and_says_where() {
             "has no group 3",
         ),
         ("entries:\n  fixed: []\n".into(), "constant"),
+        ("settings: [ { port: 1, set: [shut=false] } ]\n".into(), "shut=true or nothing"),
         ("mirror_sessions: { 3: { truncate: 5 } }\n".into(), "one copy at least"),
         ("mirror_sessions: { 3: { port: 1, ports: [1] } }\n".into(), "exclude each other"),
         ("multicast_groups: { 1: [1, 2\n".into(), "bad.yaml"),

@@ -79,9 +79,8 @@ pub fn text(data: &[u8], texts: &[String]) -> String {
             break;
         }
         text = match decisions.byte() % 3 {
-            0 => words(&text, &mut decisions, texts),
-            1 => words(&text, &mut decisions, texts),
-            _ => lines(&text, &mut decisions, texts),
+            2 => lines(&text, &mut decisions, texts),
+            _ => words(&text, &mut decisions, texts),
         };
         let most = (0..=BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(most.unwrap_or(0));

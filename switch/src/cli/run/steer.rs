@@ -11,7 +11,7 @@ use super::super::args::{RunArgs, Start};
 use super::super::log;
 use crate::confine::Confinement;
 use crate::control::Control;
-use crate::core::{Core, Statistics};
+use crate::core::Core;
 use crate::gnmi;
 use crate::linux::{self, Handle, Namespace};
 use crate::live::http;
@@ -104,12 +104,6 @@ pub(super) fn serve(
     Ok((file, Some(device)))
 }
 
-/// Adds what the controllers and the store of a device have counted.
-pub(super) fn report(device: Option<&Device>, statistics: &mut Statistics) {
-    statistics.controllers = device.map(Device::controllers_report);
-    statistics.storage = device.and_then(Device::storage_report);
-}
-
 /// Makes the settings of queues and ports that a file has or that were kept, as soon as the workers are polled.
 fn make_settings(
     control: &Control,
@@ -131,7 +125,7 @@ fn make_settings(
         tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
     };
     let thread = std::thread::Builder::new().name("settings".into());
-    thread.spawn(make).map(drop).map_err(|error| format!("--state: {error}"))
+    thread.spawn(make).map(drop).map_err(|error| format!("settings of queues: {error}"))
 }
 
 /// Serves the page for browsers; where.

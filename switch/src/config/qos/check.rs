@@ -150,10 +150,7 @@ impl Resolver<'_> {
             }
         };
         let xoff_full = account.reserved_bytes.saturating_add(full);
-        let xon_at = match lossless.xon {
-            Xon::AtBytes(bytes) => bytes,
-            Xon::BelowXoff(bytes) => xoff_at.saturating_sub(bytes),
-        };
+        let xon_at = lossless.xon.at(xoff_at);
         self.check_xon(place, lossless.xon, xon_at, xoff_at, xoff_full);
         let needed = group.needed.as_ref().map(|needed| needed.bytes);
         self.check_headroom(place, lossless.headroom_bytes, group.least);

@@ -30,6 +30,16 @@ faults:
   - { at: 100 us, until: 130 us, slow_receiver: b1 }
 ";
 
+/// Results are the same bytes with any number of workers, so nothing else shows that there are partitions.
+#[test]
+fn so_many_workers_run_so_many_partitions() {
+    for workers in [1, 2] {
+        let options = Options { workers, ..Options::default() };
+        let lab = Lab::new(scenario(BUSY), options).expect("the lab builds");
+        assert_eq!((lab.parts.len(), lab.crew.is_some()), (workers, workers > 1));
+    }
+}
+
 /// A sender wakes up alone: what it hears, and is slowed down by, is about what it sent itself.
 const ALONE: &str = "
 lab: alone

@@ -10,7 +10,7 @@ use wireyard_pipeline::source::node::Node;
 
 use super::quantity::{bounded, quantity, span};
 use super::read::Reader;
-use super::{CnpPer, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
+use super::{CnpPer, FlowSpec, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
 use crate::roce::qp::{PathMtu, Retransmission, SELECTIVE_MAX};
@@ -257,6 +257,21 @@ pub(super) fn rates_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
             let span = host.rate_span.unwrap_or(flow.span);
             decoder.diagnostics.error(codes::SCENARIO, span, message);
         }
+    }
+}
+
+/// Flows spray over UDP source ports.
+pub(super) fn sprays_fit(decoder: &mut Decoder<'_>, scenario: &Scenario) {
+    let transport = scenario.host.transport;
+    let sprays = |flow: &&FlowSpec| flow.own.as_ref().is_some_and(|own| own.spray.is_some());
+    let Some(flow) = scenario.flows.iter().find(sprays) else { return };
+    if transport != Transport::RoceV2 {
+        let name = transport.name();
+        let message = format!("`spray` needs UDP source ports, and frames of {name} have none");
+        decoder
+            .diagnostics
+            .error(codes::SCENARIO, flow.span, message)
+            .help("`transport: rocev2` has");
     }
 }
 

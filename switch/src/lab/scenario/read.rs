@@ -181,6 +181,7 @@ impl Reader<'_> {
         hosts::frames_fit(decoder, &fields, &scenario);
         hosts::rates_fit(decoder, &scenario);
         hosts::telemetry_fits(decoder, &scenario);
+        hosts::sprays_fit(decoder, &scenario);
         loads::fit(decoder, &scenario);
         match fields.get("dilate") {
             Some(node) => dilated(decoder, node, &scenario),

@@ -93,12 +93,7 @@ impl Requester {
             Syndrome::RnrNak(code) => {
                 ctx.counters.rnr_naks_received += 1;
                 self.on_named_loss(psn);
-                if self.limits.rnr_retry != RNR_FOR_EVER {
-                    self.rnr_left =
-                        self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
-                }
-                self.rnr_until = now + rnr_wait(code);
-                Ok(())
+                self.wait_for_receive(now, code)
             }
             Syndrome::Nak(NakCode::PsnSequence) => {
                 ctx.counters.sequence_naks_received += 1;
@@ -142,18 +137,30 @@ impl Requester {
         if self.rnr_until != Time::ZERO {
             return Ok(()); // a copy of the one that is being waited for
         }
+        self.wait_for_receive(now, code)?;
+        self.go_back(ctx);
+        Ok(())
+    }
+
+    /// Waits as long as the receiver says, if an RNR retry is left.
+    fn wait_for_receive(&mut self, now: Time, code: u8) -> Result<(), Failed> {
         if self.limits.rnr_retry != RNR_FOR_EVER {
             self.rnr_left = self.rnr_left.checked_sub(1).ok_or(Failed(Status::RnrRetryExceeded))?;
         }
         self.rnr_until = now + rnr_wait(code);
-        self.go_back(ctx);
+        Ok(())
+    }
+
+    /// Takes one retry, if one is left.
+    pub(super) fn take_retry(&mut self) -> Result<(), Failed> {
+        self.retries_left =
+            self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
         Ok(())
     }
 
     /// Goes back to the oldest unacknowledged PSN if a retry is left.
     fn retry(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
-        self.retries_left =
-            self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
+        self.take_retry()?;
         self.go_back(ctx);
         Ok(())
     }

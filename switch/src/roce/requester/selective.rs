@@ -17,7 +17,6 @@ use super::super::packet::OutPacket;
 use super::super::psn::Psn;
 use super::super::qp::{Ctx, QpState};
 use super::super::rp::AckSample;
-use super::super::verbs::Status;
 use super::{Failed, Requester, build};
 
 /// Most packets between the oldest that is missing and the newest: what a receiver remembers.
@@ -182,7 +181,6 @@ impl Requester {
         if state != QpState::Rts && state != QpState::Sqd {
             return false;
         }
-        // One packet at least may be under way, so that an acknowledgement comes.
         if windowed && self.window_is_full(selective.under_way) {
             return false;
         }
@@ -217,8 +215,7 @@ impl Requester {
         selective.sent(now, self.una, psn);
         // Whatever stops the sender, it asks for an acknowledgement before.
         let ahead = psn.plus(1).ahead_of(self.una).max(0) as u32;
-        let full =
-            ahead >= self.limits.max_outstanding || selective.under_way >= self.window.max(1);
+        let full = ahead >= self.limits.max_outstanding || selective.under_way >= self.window;
         self.since_ack_req += 1;
         let ack_req = ends || lost.is_some() || full || self.since_ack_req >= self.limits.ack_every;
         if ack_req {
@@ -301,7 +298,7 @@ impl Requester {
         }
     }
 
-    /// The receiver saw this packet trimmed, or has no receive for it.
+    /// The receiver named this packet: trimmed, out of sequence, or without a receive.
     pub(super) fn on_named_loss(&mut self, psn: Psn) -> bool {
         let una = self.una;
         self.selective.as_mut().is_some_and(|selective| selective.is_lost(una, psn, None))
@@ -309,8 +306,7 @@ impl Requester {
 
     /// No acknowledgement came for the timeout: all that is under way is lost.
     pub(super) fn on_selective_timeout(&mut self) -> Result<(), Failed> {
-        self.retries_left =
-            self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
+        self.take_retry()?;
         self.timer = Time::MAX;
         let una = self.una;
         if let Some(selective) = self.selective.as_mut() {
