@@ -1,6 +1,5 @@
 //! Series of controllers and of the store: those of the JSON form, and that a running switch counts what happens.
 
-
 use serde_json::Value;
 use wireyard_switch::p4runtime::proto::p4::v1 as p4;
 use wireyard_tests::live::Switch;
