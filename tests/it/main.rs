@@ -33,6 +33,7 @@ mod idle;
 mod idle_entries;
 mod ir;
 mod lab;
+mod lab_adapters;
 mod lab_bad;
 mod lab_defects;
 mod lab_dilated;

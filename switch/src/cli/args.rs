@@ -70,8 +70,8 @@ pub enum Command {
         programs/rocev2_lossless/switch.yaml"
     )]
     Check(CheckArgs),
-    /// Explain an error code.
-    #[command(after_help = "Example: wireyard explain E0001")]
+    /// Explain an error code, or what an adapter of the lab's `nic` stands for.
+    #[command(after_help = "Examples:\n  wireyard explain E0001\n  wireyard explain connectx6")]
     Explain(ExplainArgs),
     /// Say what this machine can do for a switch: machine code, port kinds, privileges, interfaces.
     #[command(
@@ -344,7 +344,7 @@ pub struct DemoArgs {
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// A code such as E0001; without it, all codes with a line each.
+    /// A code such as E0001, or an adapter such as connectx6; without it, all codes with a line each.
     pub code: Option<String>,
     /// As JSON.
     #[arg(long)]

@@ -5,12 +5,18 @@ use wireyard_pipeline::schema;
 
 use super::args::{ExplainArgs, SchemaArgs, SchemaKind};
 use super::{Status, complain, print, print_json};
+#[cfg(feature = "lab")]
+use crate::lab::scenario::nic;
 use crate::roce::rp::program::RATE_CONTROL;
 
 pub(super) fn explain(args: &ExplainArgs) -> Status {
     let Some(wanted) = &args.code else {
         return list(args.json);
     };
+    #[cfg(feature = "lab")]
+    if let Some(profile) = nic::find(wanted) {
+        return adapter(profile, args.json);
+    }
     let Some(code) = codes::Code::find(wanted) else {
         complain(&format!("no code `{wanted}`; `wireyard explain` lists all of them"));
         return Status::Wrong;
@@ -21,6 +27,22 @@ pub(super) fn explain(args: &ExplainArgs) -> Status {
         }));
     } else {
         print(&format!("{} {}\n\n{}", code.id, code.summary, code.page));
+    }
+    Status::Success
+}
+
+/// What an adapter of a lab's `nic` stands for.
+#[cfg(feature = "lab")]
+fn adapter(profile: &nic::Profile, json: bool) -> Status {
+    if json {
+        let settings = profile.settings.iter().map(|setting| {
+            serde_json::json!({ "key": setting.key, "values": setting.values, "source": setting.source })
+        });
+        print_json(&serde_json::json!({
+            "nic": profile.name, "about": profile.about, "settings": settings.collect::<Vec<_>>(),
+        }));
+    } else {
+        print(&profile.page());
     }
     Status::Success
 }

@@ -14,7 +14,7 @@ use wireyard_tables::time::{Span, Time};
 use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
-use super::scenario::{Fault, FaultKind, FlowSpec, Scenario};
+use super::scenario::{Fault, FaultKind, FlowSpec, HostSetup, Scenario};
 use crate::core::Core;
 use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
@@ -383,8 +383,8 @@ impl Lab {
         if is_clean(scenario) && self.checks.dropped.iter().all(|dropped| *dropped == 0) {
             return standstill;
         }
-        let longest = scenario.host_setups().map(|host| host.ack_timeout.min(31)).max();
-        let timeout = Span::from_ps(4_096_000u64 << longest.unwrap_or(0));
+        let timeouts = scenario.host_setups().filter_map(HostSetup::longest_ack_timeout);
+        let timeout = timeouts.max().unwrap_or(Span::from_ns(4096));
         standstill + timeout + timeout + timeout + timeout
     }
 

@@ -381,6 +381,7 @@ fn queue_pair(
         sq_depth: (spec.window as usize).max(128),
         frame_overhead_bytes,
         retransmission: setup.retransmission,
+        ack_timer: setup.ack_timer.clone(),
         max_outstanding_packets: outstanding.unwrap_or(usual.max_outstanding_packets),
         ..usual
     }

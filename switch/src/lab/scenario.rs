@@ -13,6 +13,7 @@ mod hosts;
 mod hpcc;
 mod htsim;
 mod loads;
+pub mod nic;
 mod quantity;
 mod rate_control;
 mod read;
@@ -33,7 +34,7 @@ use super::workload::{self, Gate, Part, Source};
 use crate::config::qos::QosConfig;
 use crate::frames::envelope::Encap;
 use crate::report::expect::Condition;
-use crate::roce::qp::Retransmission;
+use crate::roce::qp::{AckTimer, Retransmission};
 use crate::roce::rp::dcqcn::Setting;
 use crate::roce::rp::program::Program;
 use crate::roce::telemetry::TELEMETRY_BYTES;
@@ -101,6 +102,15 @@ pub enum CnpPer {
     Port,
 }
 
+/// How much may be without an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outstanding {
+    /// So much payload.
+    Payload(Bytes),
+    /// So many packets.
+    Packets(u32),
+}
+
 /// What every host is.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
@@ -134,10 +144,12 @@ pub struct HostSetup {
     pub ack_every: Option<u32>,
     /// After 4.096 us x 2^n without an acknowledgement, packets are sent again; 0 is never.
     pub ack_timeout: u8,
+    /// How the adapter keeps that time.
+    pub ack_timer: AckTimer,
     /// What is sent again.
     pub retransmission: Retransmission,
-    /// Payload that may be between the oldest that is missing and the newest, whatever rate control says.
-    pub outstanding: Option<Bytes>,
+    /// What may be between the oldest that is missing and the newest, whatever rate control says.
+    pub outstanding: Option<Outstanding>,
     /// UDP source ports that packets of data take in turn; 0 or 1: one.
     pub spray: u16,
     /// DSCPs of packets that switches trimmed, one bit each.
@@ -162,10 +174,20 @@ impl HostSetup {
         self.ack_every.unwrap_or(usual)
     }
 
+    /// The longest that it waits for an acknowledgement; `None` is for ever.
+    pub fn longest_ack_timeout(&self) -> Option<Span> {
+        let (timeout, early) = self.ack_timer.timeout(self.ack_timeout);
+        timeout.max(self.ack_timer.early[..early].last().copied())
+    }
+
     /// Packets of its queue pairs between the oldest that is missing and the newest; `None` is no limit of its own.
     pub fn outstanding_packets(&self) -> Option<u32> {
-        let packets = self.outstanding?.get().div_ceil(self.path_mtu.get().max(1));
-        u32::try_from(packets).ok()
+        match self.outstanding? {
+            Outstanding::Packets(packets) => Some(packets),
+            Outstanding::Payload(bytes) => {
+                u32::try_from(bytes.get().div_ceil(self.path_mtu.get().max(1))).ok()
+            }
+        }
     }
 
     /// Hosts learn of losses by trimming, or send one packet again at a time: reports have more figures.

@@ -16,9 +16,9 @@ mod tests;
 
 pub use super::requester::SELECTIVE_MAX;
 pub use attrs::{Attrs, ModifyError, PathMtu, QpState};
-pub use config::{QpConfig, QpCounters, Retransmission};
+pub use config::{AckTimer, QpConfig, QpCounters, Retransmission};
 
-use super::aeth::{self, Syndrome};
+use super::aeth::Syndrome;
 use super::memory::{Access, MemoryTable};
 use super::opcode::{CNP_NATIVE, CNP_ROCEV2, Kind, Op, Service};
 use super::packet::{ClassHint, InPacket, OutPacket, Trailing};
@@ -69,6 +69,7 @@ pub struct QueuePair {
     sq_depth: usize,
     rq_depth: usize,
     ack_every: u32,
+    ack_timer: AckTimer,
     max_outstanding: u32,
     frame_overhead_bytes: u32,
     algorithm: RateAlgorithm,
@@ -118,6 +119,7 @@ impl QueuePair {
             sq_depth: config.sq_depth.max(1),
             rq_depth: config.rq_depth,
             ack_every: config.ack_every.max(1),
+            ack_timer: config.ack_timer.clone(),
             max_outstanding,
             frame_overhead_bytes: config.frame_overhead_bytes,
             algorithm: config.rate.clone(),
@@ -219,16 +221,18 @@ impl QueuePair {
     }
 
     fn start_requester(&mut self, attrs: &Attrs) {
+        let (timeout, early) = self.ack_timer.timeout(attrs.timeout.unwrap_or(0));
         let limits = Limits {
             max_rd_atomic: u32::from(attrs.max_rd_atomic.unwrap_or(0)),
             retry_count: attrs.retry_count.unwrap_or(0),
             rnr_retry: attrs.rnr_retry.unwrap_or(0),
-            timeout: attrs.timeout.and_then(aeth::ack_timeout),
+            timeout,
             ack_every: self.ack_every,
             max_outstanding: self.max_outstanding,
             every_round_trip: matches!(self.algorithm, RateAlgorithm::Program(_)),
         };
         self.requester.start(Psn::new(attrs.sq_psn.unwrap_or(0)), limits);
+        self.requester.set_early(&self.ack_timer.early[..early]);
         self.follow_window();
     }
 
@@ -246,11 +250,15 @@ impl QueuePair {
     }
 
     fn change_limits(&mut self, attrs: &Attrs) {
+        if let Some(code) = attrs.timeout {
+            let (timeout, early) = self.ack_timer.timeout(code);
+            self.requester.limits.timeout = timeout;
+            self.requester.set_early(&self.ack_timer.early[..early]);
+        }
         let limits = &mut self.requester.limits;
         limits.max_rd_atomic = attrs.max_rd_atomic.map_or(limits.max_rd_atomic, u32::from);
         limits.retry_count = attrs.retry_count.unwrap_or(limits.retry_count);
         limits.rnr_retry = attrs.rnr_retry.unwrap_or(limits.rnr_retry);
-        limits.timeout = attrs.timeout.map_or(limits.timeout, aeth::ack_timeout);
     }
 
     /// RESET forgets everything, completions not yet read included (as a kernel's reset cleans the CQ).

@@ -8,6 +8,7 @@
 //! responses in [`response`].
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use wireyard_tables::time::{Span, Time};
 
@@ -101,6 +102,9 @@ pub(super) struct Requester {
     rd_in_flight: u32,
     /// ACK timeout.
     timer: Time,
+    /// Waits before the ACK timeout of the limits, and how many of them have ended since there was progress.
+    early: Arc<[Span]>,
+    early_over: usize,
     /// End of an RNR wait; `Time::ZERO` if none runs.
     rnr_until: Time,
     retries_left: u8,
@@ -131,6 +135,8 @@ impl Requester {
             since_ack_req: 0,
             rd_in_flight: 0,
             timer: Time::MAX,
+            early: Arc::default(),
+            early_over: 0,
             rnr_until: Time::ZERO,
             retries_left: 0,
             rnr_left: 0,
@@ -146,6 +152,12 @@ impl Requester {
     pub(super) fn renewed(&self) -> Requester {
         let selective = self.selective.as_ref().map(|of| Box::new(Selective::new(of.reordering())));
         Requester { selective, ..Requester::new() }
+    }
+
+    /// Waits before the ACK timeout of the limits.
+    pub(super) fn set_early(&mut self, waits: &[Span]) {
+        self.early = waits.into();
+        self.early_over = self.early_over.min(waits.len());
     }
 
     /// RTR -> RTS.
@@ -291,7 +303,8 @@ impl Requester {
     }
 
     fn arm_timer(&mut self, now: Time) {
-        self.timer = self.limits.timeout.map_or(Time::MAX, |timeout| now + timeout);
+        let wait = self.early.get(self.early_over).copied().or(self.limits.timeout);
+        self.timer = wait.map_or(Time::MAX, |wait| now + wait);
     }
 
     /// Moves the send position back to the oldest unacknowledged PSN.

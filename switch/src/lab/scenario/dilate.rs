@@ -66,11 +66,14 @@ fn slower(host: &HostSetup, by: Dilation) -> Result<HostSetup, String> {
     if let Some(interval) = host.cnp_interval {
         slow.cnp_interval = Some(longer("cnp_interval", interval, by)?);
     }
-    if host.ack_timeout != 0 {
-        let more = doublings(slow.dilation) - doublings(host.dilation);
-        let exponent = u32::from(host.ack_timeout) + more;
-        slow.ack_timeout = exponent.min(ACK_TIMEOUT_MAX) as u8;
+    let more = doublings(slow.dilation) - doublings(host.dilation);
+    for exponent in [&mut slow.ack_timeout, &mut slow.ack_timer.code_min] {
+        if *exponent != 0 {
+            *exponent = (u32::from(*exponent) + more).min(ACK_TIMEOUT_MAX) as u8;
+        }
     }
+    let early = host.ack_timer.early.iter().map(|wait| longer("early_timeouts", *wait, by));
+    slow.ack_timer.early = early.collect::<Result<_, String>>()?;
     Ok(slow)
 }
 

@@ -8,12 +8,14 @@ use wireyard_pipeline::diag::codes;
 use wireyard_pipeline::source::decode::{Decoder, Fields};
 use wireyard_pipeline::source::node::Node;
 
-use super::quantity::{bounded, quantity, span};
+use super::quantity::{bounded, positive_span, quantity, span};
 use super::read::Reader;
-use super::{CnpPer, FlowSpec, HostSetup, RateSetup, Scenario, Transport, flows, shapes};
+use super::{
+    CnpPer, FlowSpec, HostSetup, Outstanding, RateSetup, Scenario, Transport, flows, nic, shapes,
+};
 use crate::lab::fabric::Fabric;
 use crate::lab::host::rate_control as rate_control_of;
-use crate::roce::qp::{PathMtu, Retransmission, SELECTIVE_MAX};
+use crate::roce::qp::{AckTimer, PathMtu, Retransmission, SELECTIVE_MAX};
 use crate::roce::telemetry::{RATES_BPS, rate_code};
 use crate::units::{BitsPerSec, Bytes, Dilation};
 
@@ -23,7 +25,30 @@ pub(super) fn read(
     decoder: &mut Decoder<'_>,
     node: Option<&Node>,
 ) -> Option<HostSetup> {
-    let mut setup = HostSetup {
+    with_adapter(reader, decoder, None, node)
+}
+
+/// The same with another adapter than it names.
+fn with_adapter(
+    reader: &Reader<'_>,
+    decoder: &mut Decoder<'_>,
+    other: Option<&Node>,
+    node: Option<&Node>,
+) -> Option<HostSetup> {
+    let mut setup = plain();
+    let Some(node) = node else { return adapter(reader, decoder, other, setup) };
+    let fields = decoder.map(node, &shapes::HOST)?;
+    if let Some(node) = fields.get("transport") {
+        let name = decoder.choice(node, Transport::NAMES)?;
+        setup.transport = Transport::by_name(&name.value)?;
+    }
+    let setup = adapter(reader, decoder, other.or(fields.get("nic")), setup)?;
+    fill(reader, decoder, &fields, setup)
+}
+
+/// A host of which nothing is said.
+fn plain() -> HostSetup {
+    HostSetup {
         transport: Transport::default(),
         program: None,
         qos: None,
@@ -39,6 +64,7 @@ pub(super) fn read(
         ecn: true,
         ack_every: None,
         ack_timeout: 14,
+        ack_timer: AckTimer::default(),
         retransmission: Retransmission::GoBackN,
         outstanding: None,
         spray: 0,
@@ -46,22 +72,32 @@ pub(super) fn read(
         rate_span: None,
         qos_span: None,
         dilation: Dilation::ONE,
-    };
-    let Some(node) = node else { return Some(setup) };
-    let fields = decoder.map(node, &shapes::HOST)?;
-    if let Some(node) = fields.get("transport") {
-        let name = decoder.choice(node, Transport::NAMES)?;
-        setup.transport = Transport::by_name(&name.value)?;
     }
+}
+
+/// What `nic` stands for, over `setup`.
+fn adapter(
+    reader: &Reader<'_>,
+    decoder: &mut Decoder<'_>,
+    nic: Option<&Node>,
+    setup: HostSetup,
+) -> Option<HostSetup> {
+    let Some(node) = nic else { return Some(setup) };
+    let profile = nic::find(&decoder.choice(node, nic::NAMES)?.value)?;
+    let keys = profile.node(node.span);
+    let fields = decoder.map(&keys, &shapes::HOST)?;
     fill(reader, decoder, &fields, setup)
 }
 
-/// Reads `hosts`: those that differ from `host`.
+/// Most early timeouts.
+const EARLY_MAX: usize = 64;
+
+/// Reads `hosts`: those that differ from `host`, which is read here again with another adapter for those that name one.
 pub(super) fn read_own(
     reader: &Reader<'_>,
     decoder: &mut Decoder<'_>,
     node: &Node,
-    host: &HostSetup,
+    (host, written): (&HostSetup, Option<&Node>),
     fabric: &Fabric,
 ) -> BTreeMap<usize, HostSetup> {
     let mut found = BTreeMap::new();
@@ -69,7 +105,20 @@ pub(super) fn read_own(
         let Some(fields) = decoder.map(item, &shapes::OWN_HOST) else { continue };
         let Some(of) = fields.get("of") else { continue };
         let Some(nodes) = flows::members(decoder, of, fabric) else { continue };
-        let Some(setup) = fill(reader, decoder, &fields, host.clone()) else { continue };
+        let base = match fields.get("nic") {
+            Some(nic) => {
+                let (qos_span, rate_span) = (host.qos_span, host.rate_span);
+                with_adapter(reader, decoder, Some(nic), written).map(|of| HostSetup {
+                    qos_span,
+                    rate_span: of.rate_span.or(rate_span),
+                    ..of
+                })
+            }
+            None => Some(host.clone()),
+        };
+        let Some(setup) = base.and_then(|base| fill(reader, decoder, &fields, base)) else {
+            continue;
+        };
         for node in nodes {
             if found.insert(node, setup.clone()).is_some() {
                 let message = format!("`{}` is in `hosts` twice", fabric.nodes[node].name);
@@ -93,6 +142,7 @@ fn fill(
     if let Some(node) = fields.get("ack_timeout") {
         setup.ack_timeout = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
     }
+    fill_timer(decoder, fields, &mut setup)?;
     if let Some(node) = fields.get("ack_every") {
         let found = bounded(decoder, node, "packets for an acknowledgement", (1, 1 << 20))?;
         setup.ack_every = Some(found as u32);
@@ -150,6 +200,27 @@ fn fill(
     Some(setup)
 }
 
+/// How long a host waits for an acknowledgement.
+fn fill_timer(decoder: &mut Decoder<'_>, fields: &Fields<'_>, setup: &mut HostSetup) -> Option<()> {
+    if let Some(node) = fields.get("ack_timeout_min") {
+        setup.ack_timer.code_min = bounded(decoder, node, "an ACK timeout", (0, 31))? as u8;
+    }
+    if let Some(node) = fields.get("ack_timeout_factor") {
+        setup.ack_timer.factor = bounded(decoder, node, "a factor", (1, 4))? as u8;
+    }
+    if let Some(node) = fields.get("early_timeouts") {
+        let waits = decoder.one_or_more(node, "early_timeouts");
+        if waits.len() > EARLY_MAX {
+            let message = format!("{} early timeouts: at most {EARLY_MAX}", waits.len());
+            decoder.diagnostics.error(codes::LIMIT, node.span, message);
+            return None;
+        }
+        let waits = waits.iter().map(|wait| positive_span(decoder, wait, "an early timeout"));
+        setup.ack_timer.early = waits.collect::<Option<_>>()?;
+    }
+    Some(())
+}
+
 /// What a host does about losses, and about ways.
 fn fill_losses(
     decoder: &mut Decoder<'_>,
@@ -160,7 +231,7 @@ fn fill_losses(
         setup.retransmission = found;
     }
     if let Some(node) = fields.get("outstanding") {
-        setup.outstanding = Some(quantity::<Bytes>(decoder, node)?.value);
+        setup.outstanding = Some(outstanding(decoder, node)?);
     }
     for key in ["spray", "trimmed_dscp"] {
         if fields.get(key).is_some() && setup.transport != Transport::RoceV2 {
@@ -178,6 +249,20 @@ fn fill_losses(
         }
     }
     Some(())
+}
+
+/// `outstanding`: payload, or `N packets`.
+fn outstanding(decoder: &mut Decoder<'_>, node: &Node) -> Option<Outstanding> {
+    let text = decoder.word(node)?.value;
+    let Some(count) = text.strip_suffix("packets") else {
+        return Some(Outstanding::Payload(quantity::<Bytes>(decoder, node)?.value));
+    };
+    let count = count.trim().parse().ok().filter(|count| (1..1 << 23).contains(count));
+    if count.is_none() {
+        let message = format!("`{text}`: expected 1 to 8388607 packets");
+        decoder.diagnostics.error(codes::SCENARIO, node.span, message);
+    }
+    count.map(Outstanding::Packets)
 }
 
 /// `retransmission` with `reordering`; `Some(None)` says nothing.

@@ -143,7 +143,9 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         let own = match (fields.get("hosts"), &host) {
-            (Some(node), Some(host)) => hosts::read_own(self, decoder, node, host, &fabric),
+            (Some(node), Some(host)) => {
+                hosts::read_own(self, decoder, node, (host, fields.get("host")), &fabric)
+            }
             _ => BTreeMap::new(),
         };
         if let (Some(host), Some(switch)) = (&host, &switch) {

@@ -178,6 +178,7 @@ macro_rules! host_keys {
     ($($first:expr),* $(,)?) => {
         &[
             $($first,)*
+            key("nic", Shape::Choice(super::nic::NAMES), "A real adapter, whose settings these are where nothing else is said; `ideal` when absent."),
             key("qos", QOS, "Its queues, as in switch.yaml."),
             key("rate_control", Shape::Name, "`fixed`, a preset, or a program by name or path; `dcqcn` when absent."),
             key("parameters", PARAMETERS, "Parameters that differ from the preset."),
@@ -207,10 +208,13 @@ macro_rules! host_keys {
                 Shape::Count,
                 "Sent again after 4.096 us x 2^n; 14 (67 ms) when absent.",
             ),
+            key("ack_timeout_min", Shape::Count, "Least n of the adapter's timer; 0 when absent."),
+            key("ack_timeout_factor", Shape::Count, "Its timer ends after so many times 4.096 us x 2^n, 1 to 4; 1 when absent."),
+            key("early_timeouts", Shape::OneOrMore(&Shape::Text), "Waits before the timeout, after each of which is sent again; none when absent."),
             key("program", Shape::Text, "The adapter's program, relative to the scenario."),
             key("retransmission", Shape::Choice(RETRANSMISSION), "What is sent again; `go_back_n` when absent."),
             key("reordering", Shape::Count, "`selective`: packets that may overtake one before it is lost; 0 when absent."),
-            key("outstanding", Shape::Text, "Payload from the oldest that is missing to the newest: IRN's BDP-FC; no limit when absent."),
+            key("outstanding", Shape::Text, "Payload, or `N packets`, from the oldest that is missing to the newest: IRN's BDP-FC; no limit when absent."),
             key("spray", Shape::Count, "UDP source ports that packets of data take in turn, a power of two; 1 when absent."),
             key("trimmed_dscp", Shape::OneOrMore(&Shape::Count), "DSCPs of packets that switches trimmed; none when absent."),
         ]

@@ -1,5 +1,10 @@
 //! What a queue pair is created with, and what it counts.
 
+use std::sync::Arc;
+
+use wireyard_tables::time::Span;
+
+use super::super::aeth;
 use super::super::requester::MAX_OUTSTANDING;
 use super::super::rp::RateAlgorithm;
 
@@ -21,6 +26,38 @@ pub struct QpConfig {
     pub rate: RateAlgorithm,
     /// What is sent again when something is lost; both ends need the same.
     pub retransmission: Retransmission,
+    /// How the adapter keeps the ACK timeout.
+    pub ack_timer: AckTimer,
+}
+
+/// How an adapter keeps the ACK timeout of a connection. IBTA 9.7.6.1.3 has 4.096 us x 2^code; adapters differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AckTimer {
+    /// Least code: a smaller one of a connection counts as this.
+    pub code_min: u8,
+    /// The timer ends after so many times 4.096 us x 2^code.
+    pub factor: u8,
+    /// Waits before that one: what is not acknowledged is sent again after each. From the first that is longer than 4.096 us x 2^code on they
+    /// are left out. The first and the last cost a retry each.
+    pub early: Arc<[Span]>,
+}
+
+impl Default for AckTimer {
+    /// As IBTA has it.
+    fn default() -> AckTimer {
+        AckTimer { code_min: 0, factor: 1, early: Arc::default() }
+    }
+}
+
+impl AckTimer {
+    /// The timeout of a connection with this code, and how many waits come before it; `None` for code 0, which waits for ever.
+    pub fn timeout(&self, code: u8) -> (Option<Span>, usize) {
+        let Some(nominal) = aeth::ack_timeout(code) else { return (None, 0) };
+        let nominal = aeth::ack_timeout(self.code_min).map_or(nominal, |least| nominal.max(least));
+        let factor = u64::from(self.factor.max(1));
+        let timeout = Span::from_ps(nominal.as_ps().saturating_mul(factor));
+        (Some(timeout), self.early.iter().take_while(|wait| **wait <= nominal).count())
+    }
 }
 
 /// What a reliable connection sends again.
@@ -47,6 +84,7 @@ impl QpConfig {
             frame_overhead_bytes: 62,
             rate,
             retransmission: Retransmission::GoBackN,
+            ack_timer: AckTimer::default(),
         }
     }
 }

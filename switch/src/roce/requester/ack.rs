@@ -119,10 +119,16 @@ impl Requester {
         }
         ctx.counters.timeouts += 1;
         ctx.rate.on_timeout(now);
-        if self.selective.is_some() {
-            return self.on_selective_timeout();
+        // Of early waits the first and the last cost a retry.
+        if self.early_over == 0 || self.early_over + 1 >= self.early.len() {
+            self.take_retry()?;
         }
-        self.retry(ctx)
+        self.early_over = self.early.len().min(self.early_over + 1);
+        match self.selective.is_some() {
+            true => self.on_selective_timeout(),
+            false => self.go_back(ctx),
+        }
+        Ok(())
     }
 
     fn on_rnr_nak(
@@ -152,7 +158,7 @@ impl Requester {
     }
 
     /// Takes one retry, if one is left.
-    pub(super) fn take_retry(&mut self) -> Result<(), Failed> {
+    fn take_retry(&mut self) -> Result<(), Failed> {
         self.retries_left =
             self.retries_left.checked_sub(1).ok_or(Failed(Status::RetryExceeded))?;
         Ok(())
@@ -207,6 +213,7 @@ impl Requester {
         }
         self.pop_done(ctx);
         self.retries_left = self.limits.retry_count;
+        self.early_over = 0;
         self.rnr_left = self.limits.rnr_retry;
         self.implied_nak_done = false;
         if self.asked_end.ahead_of(self.una) > 0 && self.timer != Time::MAX {

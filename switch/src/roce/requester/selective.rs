@@ -17,7 +17,7 @@ use super::super::packet::OutPacket;
 use super::super::psn::Psn;
 use super::super::qp::{Ctx, QpState};
 use super::super::rp::AckSample;
-use super::{Failed, Requester, build};
+use super::{Requester, build};
 
 /// Most packets between the oldest that is missing and the newest: what a receiver remembers.
 pub const SELECTIVE_MAX: u32 = 1 << 14;
@@ -270,6 +270,7 @@ impl Requester {
         if change.arrived > 0 {
             selective.find_overtaken(self.una, &mut change);
             self.retries_left = self.limits.retry_count;
+            self.early_over = 0;
             self.rnr_left = self.limits.rnr_retry;
             self.acked += u64::from(change.arrived);
         }
@@ -305,8 +306,7 @@ impl Requester {
     }
 
     /// No acknowledgement came for the timeout: all that is under way is lost.
-    pub(super) fn on_selective_timeout(&mut self) -> Result<(), Failed> {
-        self.take_retry()?;
+    pub(super) fn on_selective_timeout(&mut self) {
         self.timer = Time::MAX;
         let una = self.una;
         if let Some(selective) = self.selective.as_mut() {
@@ -315,6 +315,5 @@ impl Requester {
             }
             selective.order.clear();
         }
-        Ok(())
     }
 }
