@@ -334,8 +334,7 @@ impl Core {
         self.next_but(buffer)
     }
 
-    /// The same for a caller who asks for counters only after [`Core::sync`]: without the instants at which nothing
-    /// happens but that the memory of a frame that has left is free again.
+    /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
     pub fn next_effect(&mut self) -> Due {
         let buffer = self.manager.next_effect();
         self.next_but(buffer)
@@ -346,10 +345,10 @@ impl Core {
         self.now
     }
 
-    /// Brings the buffer's counters up to `now`, for a caller who goes by [`Core::next_effect`].
+    /// Does what is due by `now` in the buffer and nowhere else: memory of frames that have left is free, pauses end.
     pub fn sync(&mut self, now: Time) {
         self.now = now;
-        self.manager.tm.sync(now);
+        self.manager.tm.view(now);
         self.handle_events();
     }
 

@@ -20,6 +20,22 @@ pub struct Folder {
     path: PathBuf,
 }
 
+/// What the system refused, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", .path.display())]
+pub struct FileError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl From<FileError> for String {
+    fn from(error: FileError) -> String {
+        error.to_string()
+    }
+}
+
 /// How folders on the way are opened.
 const ON_THE_WAY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -29,8 +45,8 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says, with the folder.
-    pub fn make(path: &Path) -> Result<Folder, String> {
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
+    pub fn make(path: &Path) -> Result<Folder, FileError> {
+        let failed = |source: io::Error| FileError { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
@@ -46,7 +62,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says, with the file.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, FileError> {
         let file = self.open(name, OFlags::WRONLY | OFlags::CREATE);
         let written = file.and_then(|mut file| {
             file.set_len(0)?;
@@ -60,7 +76,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says, with the file.
-    pub fn can_write(&self, name: &str) -> Result<(), String> {
+    pub fn can_write(&self, name: &str) -> Result<(), FileError> {
         let is_new = matches!(self.open(name, OFlags::RDONLY), Err(e) if e.kind() == io::ErrorKind::NotFound);
         let opened = self.open(name, OFlags::WRONLY | OFlags::CREATE).map(drop);
         self.named(name, opened)?;
@@ -80,7 +96,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says, with the file.
-    pub fn remove(&self, name: &str) -> Result<(), String> {
+    pub fn remove(&self, name: &str) -> Result<(), FileError> {
         let removed = self
             .parent(name, false)
             .and_then(|(folder, file)| Ok(rustix::fs::unlinkat(&folder, &file, AtFlags::empty())?));
@@ -100,21 +116,21 @@ impl Folder {
         Ok(())
     }
 
-    fn named(&self, name: &str, result: io::Result<()>) -> Result<(), String> {
-        result.map_err(|error| self.failed(name, &error))
+    fn named(&self, name: &str, result: io::Result<()>) -> Result<(), FileError> {
+        result.map_err(|error| self.failed(name, error))
     }
 
-    fn failed(&self, name: &str, error: &io::Error) -> String {
-        format!("{}: {error}", self.path.join(name).display())
+    fn failed(&self, name: &str, source: io::Error) -> FileError {
+        FileError { path: self.path.join(name), source }
     }
 
     /// Opens a file to read it and to add to it; it is made, with its folders, where there is none.
     ///
     /// # Errors
     /// What the system says, with the file.
-    pub fn open_to_extend(&self, name: &str) -> Result<File, String> {
+    pub fn open_to_extend(&self, name: &str) -> Result<File, FileError> {
         let file = self.open(name, OFlags::RDWR | OFlags::CREATE);
-        file.map_err(|error| self.failed(name, &error))
+        file.map_err(|error| self.failed(name, error))
     }
 
     /// Opens a regular file; where it may be created, its folders are made.

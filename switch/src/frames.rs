@@ -23,7 +23,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use layout::Layouts;
+use layout::{LayoutError, Layouts};
 
 /// The MAC control multicast address (IEEE 802.3 annex 31B.1): never forwarded by a bridge.
 const MAC_CONTROL_ADDRESS: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
@@ -88,7 +88,7 @@ impl Frames {
     ///
     /// # Errors
     /// What is wrong in them: a build that passed its tests has nothing wrong.
-    pub fn new() -> Result<Frames, String> {
+    pub fn new() -> Result<Frames, LayoutError> {
         let layouts = Layouts::new()?;
         Ok(Frames {
             flow_control: flow_control::FlowControlFrames::new(&layouts)?,
@@ -101,8 +101,8 @@ impl Frames {
     ///
     /// # Errors
     /// As [`Frames::new`].
-    pub fn shared() -> Result<Arc<Frames>, String> {
-        static SHARED: OnceLock<Result<Arc<Frames>, String>> = OnceLock::new();
+    pub fn shared() -> Result<Arc<Frames>, LayoutError> {
+        static SHARED: OnceLock<Result<Arc<Frames>, LayoutError>> = OnceLock::new();
         SHARED.get_or_init(|| Frames::new().map(Arc::new)).clone()
     }
 }

@@ -51,6 +51,37 @@ pub struct Session {
     pub truncate_bytes: u32,
 }
 
+/// A group or a session that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplicationError {
+    /// Programs say "no group" by 0.
+    #[error("multicast group 0 means \"no group\": use 1 to 65535")]
+    GroupZero,
+    /// More copies than one packet may have.
+    #[error("multicast group {group}: {members} members, at most {COPIES_MAX}")]
+    Members {
+        /// The group.
+        group: u16,
+        /// Its members.
+        members: usize,
+    },
+    /// No copy, or more than one packet may have.
+    #[error("mirror session {session}: {copies} copies; 1 to {COPIES_MAX}")]
+    Copies {
+        /// The session.
+        session: u16,
+        /// Its copies.
+        copies: usize,
+    },
+}
+
+impl From<ReplicationError> for String {
+    fn from(error: ReplicationError) -> String {
+        error.to_string()
+    }
+}
+
 /// All groups and sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replication {
@@ -63,15 +94,14 @@ impl Replication {
     ///
     /// # Errors
     /// Group 0, or more members than a packet may have copies.
-    pub fn set_group(&mut self, id: u16, group: Group) -> Result<(), String> {
+    pub fn set_group(&mut self, id: u16, group: Group) -> Result<(), ReplicationError> {
         if id == 0 {
-            return Err("multicast group 0 means \"no group\": use 1 to 65535".into());
+            return Err(ReplicationError::GroupZero);
         }
         if let Members::List(members) = &group.members
             && members.len() > COPIES_MAX as usize
         {
-            let members = members.len();
-            return Err(format!("multicast group {id}: {members} members, at most {COPIES_MAX}"));
+            return Err(ReplicationError::Members { group: id, members: members.len() });
         }
         self.groups.insert(id, group);
         Ok(())
@@ -81,7 +111,7 @@ impl Replication {
     ///
     /// # Errors
     /// As [`Replication::set_group`].
-    pub fn fill(&mut self, entries: &Resolved) -> Result<(), String> {
+    pub fn fill(&mut self, entries: &Resolved) -> Result<(), ReplicationError> {
         let member = |replica: &Replica| Member { port: replica.port, instance: replica.instance };
         for (id, group) in &entries.groups {
             let members = match &group.replicas {
@@ -140,10 +170,10 @@ impl Replication {
     ///
     /// # Errors
     /// No copy, or more than a packet may have.
-    pub fn set_session(&mut self, id: u16, session: Session) -> Result<(), String> {
+    pub fn set_session(&mut self, id: u16, session: Session) -> Result<(), ReplicationError> {
         let copies = session.replicas.len();
         if !(1..=COPIES_MAX as usize).contains(&copies) {
-            return Err(format!("mirror session {id}: {copies} copies; 1 to {COPIES_MAX}"));
+            return Err(ReplicationError::Copies { session: id, copies });
         }
         self.sessions.insert(id, session);
         Ok(())

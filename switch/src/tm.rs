@@ -67,10 +67,11 @@ pub mod port;
 mod queue;
 pub mod random;
 pub mod scheduler;
-mod status;
+mod settings;
 mod timers;
 mod transmit;
 mod trim;
+mod view;
 pub mod watchdog;
 pub mod wred;
 
@@ -85,8 +86,8 @@ pub use pfc::{
 pub use port::{GroupConfig, GroupCounters, PortConfig, QueueConfig, QueueCounters, Trim};
 pub use queue::{Arrival, Charge, Offered, PacketSlot, Release, Terms};
 pub use scheduler::{Service, ServiceConfig, ShaperConfig};
-pub use status::{GroupStatus, PortStatus, QueueStatus};
 pub use transmit::{Departure, Transmission};
+pub use view::{GroupStatus, PortStatus, QueueStatus, View};
 pub use watchdog::{StormAction, WatchdogConfig, WatchdogCounters};
 pub use wred::{Curve, DecideAt, MarkingHistogram, NotEct, WredConfig, WredCounters};
 
@@ -343,8 +344,7 @@ impl<P: Default> Tm<P> {
         Due::of(self.deadlines.first().0.min(self.holds.first()).min(self.wires.first()))
     }
 
-    /// The same for a caller who calls [`Tm::sync`] before every look at the counters: without the instants at which
-    /// nothing happens but that the memory of a frame that has left is free again.
+    /// The same without the instants at which nothing happens but that the memory of a frame that has left is free again.
     #[inline]
     pub fn next_effect(&mut self) -> Due {
         if !self.ready.is_empty() {

@@ -15,7 +15,7 @@ use wireyard_tables::time::Time;
 use super::error::of_batch;
 use super::plan::{self, Result};
 use super::{Control, ControlError, Entity, EntryKey, Mode, Update, WriteError, lock};
-use crate::replicate::Replication;
+use crate::replicate::{Replication, ReplicationError};
 
 /// Updates that [`Mode::Continue`] publishes together at most.
 const TOGETHER: usize = 1024;
@@ -482,14 +482,15 @@ fn replicate(all: &mut Replication, update: &Update) -> Result<()> {
         }
         _ => {}
     }
+    let refused = |error: ReplicationError| ControlError::InvalidArgument(error.to_string());
     match (update, update.entity()) {
         (Update::Delete(_), Entity::Multicast { .. }) => _ = all.remove_group(id),
         (Update::Delete(_), _) => _ = all.remove_session(id),
         (_, Entity::Multicast { group, .. }) => {
-            all.set_group(id, group.clone()).map_err(ControlError::InvalidArgument)?;
+            all.set_group(id, group.clone()).map_err(refused)?;
         }
         (_, Entity::Mirror { session, .. }) => {
-            all.set_session(id, session.clone()).map_err(ControlError::InvalidArgument)?;
+            all.set_session(id, session.clone()).map_err(refused)?;
         }
         _ => {}
     }

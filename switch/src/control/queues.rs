@@ -53,7 +53,7 @@ pub struct Wait {
     pub bytes: u64,
 }
 
-fn settings(core: &Core) -> Vec<QueueSettings> {
+fn settings(core: &mut Core) -> Vec<QueueSettings> {
     let tm = core.traffic();
     let of_port = |port: u16| {
         let id = core.traffic_port(port);
@@ -79,8 +79,8 @@ fn settings(core: &Core) -> Vec<QueueSettings> {
     core.queued_ports().into_iter().flat_map(of_port).collect()
 }
 
-fn waits(core: &Core) -> Vec<Wait> {
-    let edges = core.traffic().wait_edges().into_iter().filter_map(|edge| {
+fn waits(core: &mut Core) -> Vec<Wait> {
+    let edges = core.view(core.time()).wait_edges().into_iter().filter_map(|edge| {
         Some(Wait {
             port: core.port_of_traffic(edge.ingress)?,
             priorities: (0..8).filter(|p| edge.priorities >> p & 1 == 1).collect(),
@@ -93,7 +93,7 @@ fn waits(core: &Core) -> Vec<Wait> {
 }
 
 impl Control {
-    fn of_all<T: Send + 'static>(&self, read: fn(&Core) -> Vec<T>) -> Result<Vec<T>> {
+    fn of_all<T: Send + 'static>(&self, read: fn(&mut Core) -> Vec<T>) -> Result<Vec<T>> {
         let mut all = Vec::new();
         for worker in 0..self.workers() {
             all.extend(self.ask(worker, move |core, _| read(core))?);

@@ -88,7 +88,7 @@ impl Control {
             entries
                 .apply_but(prepared.state(), &prepared.kept())
                 .map_err(|error| invalid(error.to_string()))?;
-            replication.fill(entries).map_err(invalid)?;
+            replication.fill(entries).map_err(|error| invalid(error.to_string()))?;
         }
         let kept = prepared.kept();
         let (new, was) = (program, &old.program);

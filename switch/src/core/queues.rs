@@ -1,11 +1,14 @@
 //! Queues, groups, pools and pauses as numbers with names, for people and programs.
 
 use serde::Serialize;
+use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
 use super::ports::Ports;
 use crate::device::notify::Notifier;
-use crate::tm::{CLASSES, DropReason, FlowControl, GroupStatus, PortStatus, QueueStatus};
+use crate::tm::{
+    CLASSES, DropReason, FlowControl, GroupStatus, PoolId, PoolUse, PortStatus, QueueStatus,
+};
 
 /// Everything the traffic manager counted.
 #[derive(Clone, Debug, Serialize)]
@@ -166,25 +169,26 @@ pub struct NotificationReport {
 
 impl QueueingReport {
     /// Queues, groups, pools and pauses; `None` without a configuration of queues.
-    pub(super) fn of(ports: &Ports, manager: &Manager) -> Option<QueueingReport> {
+    pub(super) fn of(ports: &Ports, manager: &mut Manager, now: Time) -> Option<QueueingReport> {
         if !manager.configured {
             return None;
         }
-        let pools = manager.pool_names().enumerate().filter_map(|(index, name)| {
-            let used = manager.tm.pool(crate::tm::PoolId(u8::try_from(index).ok()?))?;
-            Some(PoolReport {
-                name: name.to_owned(),
-                reserved_bytes: used.reserved,
-                shared_bytes: used.shared,
-                headroom_bytes: used.headroom,
-                peak_bytes: used.peak,
-            })
-        });
+        let view = manager.tm.view(now);
+        let pools: Vec<PoolUse> = (0..=u8::MAX).map_while(|id| view.pool(PoolId(id))).collect();
         let there = ports.iter().enumerate().filter(|(_, slot)| slot.present);
-        let ports = there.filter_map(|(slot, port)| {
-            let status = manager.tm.port(port_id(slot))?;
-            let whole_link = manager.flow_control(slot) == FlowControl::Pause;
-            Some(port_queues(port.number, manager.rate_bps(slot), &status, whole_link))
+        let of_ports: Vec<(usize, u16, PortStatus)> = there
+            .filter_map(|(slot, port)| Some((slot, port.number, view.port(port_id(slot))?)))
+            .collect();
+        let pools = manager.pool_names().zip(pools).map(|(name, used)| PoolReport {
+            name: name.to_owned(),
+            reserved_bytes: used.reserved,
+            shared_bytes: used.shared,
+            headroom_bytes: used.headroom,
+            peak_bytes: used.peak,
+        });
+        let ports = of_ports.iter().map(|(slot, number, status)| {
+            let whole_link = manager.flow_control(*slot) == FlowControl::Pause;
+            port_queues(*number, manager.rate_bps(*slot), status, whole_link)
         });
         Some(QueueingReport { pools: pools.collect(), ports: ports.collect() })
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::recorder::RecorderReport;
 use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
-use crate::tm::{PortId, PortStatus, Tm};
+use crate::tm::{PortId, PortStatus, Tm, View};
 use crate::units::BitsPerSec;
 
 /// A snapshot of all counters of a device.
@@ -146,8 +146,8 @@ impl Core {
     }
 
     /// Queues, groups, pools and pauses; `None` without a configuration of queues.
-    pub fn queueing_report(&self) -> Option<QueueingReport> {
-        QueueingReport::of(&self.ports, &self.manager)
+    pub fn queueing_report(&mut self) -> Option<QueueingReport> {
+        QueueingReport::of(&self.ports, &mut self.manager, self.now)
     }
 
     /// What became of reported congestion; `None` when none was reported.
@@ -161,16 +161,17 @@ impl Core {
     }
 
     /// The traffic manager's counters of a port.
-    pub fn port_status(&self, number: u16) -> Option<PortStatus> {
-        self.manager.tm.port(self.traffic_port(number)?)
+    pub fn port_status(&mut self, number: u16) -> Option<PortStatus> {
+        let id = self.traffic_port(number)?;
+        self.view(self.now).port(id)
     }
 
     /// Checks every identity of the traffic manager; slow.
     ///
     /// # Errors
     /// A number that does not add up.
-    pub fn audit_queues(&self) -> Result<(), crate::tm::AuditError> {
-        self.manager.tm.audit()
+    pub fn audit_queues(&mut self) -> Result<(), crate::tm::AuditError> {
+        self.view(self.now).audit()
     }
 
     /// What the entries of the program's tables counted.
@@ -193,7 +194,13 @@ impl Core {
         self.ledger().consumed_for(&self.outcomes.reasons, reason)
     }
 
-    /// The traffic manager, to be read: depths, counters, who waits for whom. After [`Core::poll_ports`], [`Core::sync`] first.
+    /// The traffic manager at `now`: counters, watermarks, who waits for whom.
+    pub fn view(&mut self, now: Time) -> View<'_, Descriptor> {
+        self.sync(now);
+        self.manager.tm.view(now)
+    }
+
+    /// The traffic manager: its settings, and what waits in it.
     pub fn traffic(&self) -> &Tm<Descriptor> {
         &self.manager.tm
     }

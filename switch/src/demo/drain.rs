@@ -146,12 +146,11 @@ pub(super) fn run(
 
 impl Rig {
     fn new(scenario: &Scenario, options: &Options) -> Result<Rig, String> {
-        let switch = devices::switch(scenario, options.engine, options.seed)?;
+        let mut switch = devices::switch(scenario, options.engine, options.seed)?;
         let frames = Frames::shared()?;
         let data = (0..SENDERS).map(|host| data_frame(host, &frames)).collect::<Result<_, _>>()?;
         let ends = (0..HOSTS).map(Bare::open).collect::<Result<_, _>>()?;
-        let id = switch.traffic_port(switch_port(RECEIVER));
-        let port = id.and_then(|id| switch.traffic().port(id)).ok_or("the switch has no port")?;
+        let port = switch.port_status(switch_port(RECEIVER)).ok_or("the switch has no port")?;
         let result = Drained {
             tally: Tally::new(&options.law),
             fillings: 0,
@@ -206,9 +205,8 @@ impl Rig {
         Ok(marks)
     }
 
-    fn queued_packets(&self) -> usize {
-        let id = self.switch.traffic_port(switch_port(RECEIVER));
-        let status = id.and_then(|id| self.switch.traffic().port(id));
+    fn queued_packets(&mut self) -> usize {
+        let status = self.switch.port_status(switch_port(RECEIVER));
         status.map_or(0, |status| status.queues[usize::from(DATA_CLASS)].packets as usize)
     }
 
@@ -252,8 +250,7 @@ impl Rig {
         for _ in 0..20 {
             self.step()?;
         }
-        let id = self.switch.traffic_port(switch_port(RECEIVER));
-        if let Some(port) = id.and_then(|id| self.switch.traffic().port(id)) {
+        if let Some(port) = self.switch.port_status(switch_port(RECEIVER)) {
             self.result.port = port;
         }
         self.result.ledger = self.switch.report();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use wireyard_pipeline::externs::crc::CrcEngine;
 use wireyard_pipeline::ir::Covered;
 
-use super::layout::{Layouts, Stack};
+use super::layout::{LayoutError, Layouts, Stack};
 
 /// Ones in front, and the headers of the longest frame that it covers, with the BTH: whole registers.
 const HEAD_BYTES_MAX: usize = 80;
@@ -32,8 +32,13 @@ impl CrcPlan {
     ///
     /// # Errors
     /// The declaration covers something that is not a run of headers and the rest.
-    pub(super) fn new(layouts: &Layouts, name: &str, stack: &Stack<'_>) -> Result<CrcPlan, String> {
+    pub(super) fn new(
+        layouts: &Layouts,
+        name: &str,
+        stack: &Stack<'_>,
+    ) -> Result<CrcPlan, LayoutError> {
         let crc = layouts.crc(name)?;
+        let wrong = |problem| LayoutError::Crc { crc: name.to_owned(), problem };
         let (mut ones, mut from, mut mask) = (0, None, Vec::new());
         for covered in &crc.over {
             match covered {
@@ -42,18 +47,18 @@ impl CrcPlan {
                     let Some(place) = stack.place_of(*instance) else { continue };
                     let start = *from.get_or_insert(place.start);
                     if start + mask.len() != place.start {
-                        return Err(format!("{name}: covers no unbroken run of headers"));
+                        return Err(wrong("covers no unbroken run of headers"));
                     }
                     mask.extend_from_slice(ones);
                     mask.resize(place.end - start, 0);
                 }
                 Covered::Body | Covered::After(_) => {}
-                other => return Err(format!("{name}: covers {other:?}")),
+                _ => return Err(wrong("covers more than headers and what follows them")),
             }
         }
-        let from = from.ok_or_else(|| format!("{name}: covers no header of this frame"))?;
+        let from = from.ok_or_else(|| wrong("covers no header of this frame"))?;
         if ones + mask.len() > HEAD_BYTES_MAX {
-            return Err(format!("{name}: the headers are over {HEAD_BYTES_MAX} bytes"));
+            return Err(wrong("covers headers of more bytes than those of this device have"));
         }
         let masked = from..from + mask.len();
         let mut whole = [0xff; HEAD_BYTES_MAX];

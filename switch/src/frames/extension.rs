@@ -4,7 +4,7 @@ use crate::roce::opcode::{CNP_NATIVE, CNP_ROCEV2};
 use crate::roce::packet::{Aeth, AtomicEth, Deth, Headers, Leading, Reth, Trailing};
 
 use super::envelope::{Refused, slots};
-use super::layout::Layouts;
+use super::layout::{LayoutError, Layouts};
 
 slots! {
     /// RDMA.
@@ -50,7 +50,7 @@ pub(super) struct Extensions {
 }
 
 impl Extensions {
-    pub(super) fn new(layouts: &Layouts) -> Result<Extensions, String> {
+    pub(super) fn new(layouts: &Layouts) -> Result<Extensions, LayoutError> {
         let stack = |name: &'static str| layouts.stack(&[name]);
         Ok(Extensions {
             plans: (0..=255).map(|opcode| plan(layouts, opcode)).collect(),

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::tm::pfc::{FlowControlFrame, PfcFrame};
 use crate::units::Quanta;
 
-use super::layout::{Layouts, Slot};
+use super::layout::{LayoutError, Layouts, Slot};
 use super::{MAC_CONTROL_ADDRESS, MAC_CONTROL_TYPE, Mac};
 
 /// Bytes of a MAC control frame without FCS: always the minimum frame (802.3 clause 31.4.1).
@@ -106,7 +106,7 @@ impl FlowControlFrames {
     ///
     /// # Errors
     /// The libraries lack a field.
-    pub fn new(layouts: &Layouts) -> Result<FlowControlFrames, String> {
+    pub fn new(layouts: &Layouts) -> Result<FlowControlFrames, LayoutError> {
         let pfc = layouts.stack(&["ethernet", "mac_control", "pfc"])?;
         let mut quanta = [pfc.element("pfc.quanta", 0)?; PRIORITIES];
         for (priority, slot) in quanta.iter_mut().enumerate() {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use wireyard_pipeline::check::compile;
 use wireyard_pipeline::decode::Decoder;
+use wireyard_pipeline::diag::Rejected;
 use wireyard_pipeline::ids::{HeaderId, InstanceId};
 use wireyard_pipeline::ir::layout::read_run;
 use wireyard_pipeline::ir::{Crc, Field, FieldLayout, Program};
@@ -54,6 +55,67 @@ const LINK_PROBE: u8 = 2;
 
 /// More than a BTH with any extended headers.
 const PROBE_BYTES: usize = 128;
+
+/// What the header libraries do not have as this device needs it. A build that passed its tests never says it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The libraries are wrong: with the places.
+    #[error("the embedded header libraries: {0}")]
+    Library(String),
+    /// No library has this header.
+    #[error("no header `{0}`")]
+    NoHeader(String),
+    /// A header or a field that the frame does not have.
+    #[error("no `{0}` in this frame")]
+    NotInFrame(String),
+    /// A field with gaps, or in another order.
+    #[error("`{0}` is not one piece in network order")]
+    NotOnePiece(String),
+    /// A field that no word of 8 bytes holds.
+    #[error("`{0}` is spread over more than 8 bytes")]
+    TooWide(String),
+    /// An array that ends before this element.
+    #[error("`{path}` has no element {index}")]
+    NoElement {
+        /// The array.
+        path: String,
+        /// The element.
+        index: u32,
+    },
+    /// No library has this CRC.
+    #[error("no CRC `{0}`")]
+    NoCrc(String),
+    /// A CRC that this device cannot compute over its frames.
+    #[error("{crc}: {problem}")]
+    Crc {
+        /// Its name.
+        crc: String,
+        /// What it covers that cannot be.
+        problem: &'static str,
+    },
+    /// Headers of an encapsulation that are longer than this device builds.
+    #[error("the headers of {0} are too long")]
+    TooLong(&'static str),
+    /// A BTH of another length, or with a field across its two words (IBTA 9.2).
+    #[error("the base transport header has another form than two words of its fields")]
+    Bth,
+    /// The bytes that ask which headers follow an opcode are longer than a packet.
+    #[error("the probe of extended headers is too long")]
+    Probe,
+}
+
+impl LayoutError {
+    fn library(what: impl std::fmt::Display) -> LayoutError {
+        LayoutError::Library(what.to_string())
+    }
+}
+
+impl From<LayoutError> for String {
+    fn from(error: LayoutError) -> String {
+        error.to_string()
+    }
+}
 
 /// Headers behind a BTH and where they begin behind it.
 type Extension = Vec<(InstanceId, u32)>;
@@ -202,14 +264,13 @@ impl Layouts {
     /// Compiles the embedded libraries.
     ///
     /// # Errors
-    /// The text of what is wrong in them; a build that passed its tests has nothing wrong.
-    pub fn new() -> Result<Layouts, String> {
+    /// What is wrong in them.
+    pub fn new() -> Result<Layouts, LayoutError> {
         let loader = Loader::in_memory([("frames.yaml", PROGRAM)], LIBRARIES);
         let parsed =
-            parse_program("frames.yaml".as_ref(), &loader).map_err(|error| error.to_string())?;
+            parse_program("frames.yaml".as_ref(), &loader).map_err(LayoutError::library)?;
         let compiled = compile(&parsed, &link_types()).map_err(|diagnostics| {
-            wireyard_pipeline::diag::Rejected { diagnostics, files: parsed.files.clone() }
-                .to_string()
+            LayoutError::library(Rejected { diagnostics, files: parsed.files.clone() })
         })?;
         let mut layouts = Layouts { program: Arc::new(compiled.program), extensions: Vec::new() };
         layouts.extensions = layouts.ask_for_extensions()?;
@@ -217,16 +278,15 @@ impl Layouts {
     }
 
     /// Parses a BTH of every opcode, and notes which headers are found where behind it.
-    fn ask_for_extensions(&self) -> Result<Vec<Option<Extension>>, String> {
+    fn ask_for_extensions(&self) -> Result<Vec<Option<Extension>>, LayoutError> {
         let stack = self.stack(&["bth"])?;
         let (bth, opcode) = (stack.instance("bth")?, stack.slot("bth.opcode")?);
         let mut packet = [0; PROBE_BYTES];
-        let mut decoder =
-            Decoder::new(Arc::clone(&self.program)).map_err(|error| error.to_string())?;
+        let mut decoder = Decoder::new(Arc::clone(&self.program)).map_err(LayoutError::library)?;
         let mut all = Vec::new();
         for value in 0..=255 {
             opcode.write(&mut packet, value);
-            let found = decoder.parse(&packet, LINK_PROBE).ok_or("the probe is too long")?;
+            let found = decoder.parse(&packet, LINK_PROBE).ok_or(LayoutError::Probe)?;
             let behind = |at: u32| at.checked_sub(stack.bytes);
             let headers = found.headers().into_iter().filter(|h| h.instance != bth);
             let list = headers.filter_map(|h| Some((h.instance, behind(h.at)?))).collect();
@@ -246,11 +306,11 @@ impl Layouts {
     ///
     /// # Errors
     /// A name that no library has.
-    pub fn stack(&self, names: &[&str]) -> Result<Stack<'_>, String> {
+    pub fn stack(&self, names: &[&str]) -> Result<Stack<'_>, LayoutError> {
         let mut stack = Stack { layouts: self, headers: Vec::new(), bytes: 0 };
         for name in names {
             let found = self.program.instances.entries().find(|(_, known)| known.name == *name);
-            let (id, instance) = found.ok_or_else(|| format!("no header `{name}`"))?;
+            let (id, instance) = found.ok_or_else(|| LayoutError::NoHeader((*name).to_owned()))?;
             stack.headers.push((id, stack.bytes));
             stack.bytes += self.program.headers[instance.header].fixed_bytes;
         }
@@ -258,9 +318,9 @@ impl Layouts {
     }
 
     /// A CRC by name.
-    pub(super) fn crc(&self, name: &str) -> Result<&Crc, String> {
+    pub(super) fn crc(&self, name: &str) -> Result<&Crc, LayoutError> {
         let found = self.program.crcs.iter().find(|crc| crc.name == name);
-        found.ok_or_else(|| format!("no CRC `{name}`"))
+        found.ok_or_else(|| LayoutError::NoCrc(name.to_owned()))
     }
 
     fn header_of(&self, instance: InstanceId) -> HeaderId {
@@ -281,26 +341,26 @@ impl Stack<'_> {
         Some(self.headers[index].1 as usize..end as usize)
     }
 
-    fn instance(&self, header: &str) -> Result<InstanceId, String> {
+    fn instance(&self, header: &str) -> Result<InstanceId, LayoutError> {
         self.place(header).map(|(id, _)| id)
     }
 
-    fn place(&self, header: &str) -> Result<(InstanceId, u32), String> {
+    fn place(&self, header: &str) -> Result<(InstanceId, u32), LayoutError> {
         let named = |id: InstanceId| self.layouts.program.instances[id].name == header;
         let found = self.headers.iter().find(|(id, _)| named(*id));
-        found.copied().ok_or_else(|| format!("no header `{header}` in this frame"))
+        found.copied().ok_or_else(|| LayoutError::NotInFrame(header.to_owned()))
     }
 
     /// Where a header begins.
     ///
     /// # Errors
     /// The frame does not have it.
-    pub fn offset(&self, header: &str) -> Result<usize, String> {
+    pub fn offset(&self, header: &str) -> Result<usize, LayoutError> {
         Ok(self.place(header)?.1 as usize)
     }
 
-    fn field(&self, path: &str) -> Result<(&Field, u32), String> {
-        let missing = || format!("no field `{path}` in this frame");
+    fn field(&self, path: &str) -> Result<(&Field, u32), LayoutError> {
+        let missing = || LayoutError::NotInFrame(path.to_owned());
         let (header, name) = path.rsplit_once('.').ok_or_else(missing)?;
         let (instance, at) = self.place(header)?;
         let declared = &self.layouts.program.headers[self.layouts.header_of(instance)];
@@ -309,11 +369,11 @@ impl Stack<'_> {
     }
 
     /// First bit and width of a field of one piece.
-    fn run(&self, path: &str) -> Result<(u32, u32), String> {
+    fn run(&self, path: &str) -> Result<(u32, u32), LayoutError> {
         let (field, at) = self.field(path)?;
         match field.layout {
             FieldLayout::Run { bit, bits } => Ok((at * 8 + bit, bits)),
-            _ => Err(format!("`{path}` is not one piece in network order")),
+            _ => Err(LayoutError::NotOnePiece(path.to_owned())),
         }
     }
 
@@ -321,23 +381,23 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// The frame does not have it, or it is no such field.
-    pub fn slot(&self, path: &str) -> Result<Slot, String> {
+    pub fn slot(&self, path: &str) -> Result<Slot, LayoutError> {
         let (bit, bits) = self.run(path)?;
-        Slot::new(bit, bits).ok_or_else(|| format!("`{path}` is spread over more than 8 bytes"))
+        Slot::new(bit, bits).ok_or_else(|| LayoutError::TooWide(path.to_owned()))
     }
 
     /// The place of an element of an array.
     ///
     /// # Errors
     /// The frame does not have it, or it is no such field.
-    pub fn element(&self, path: &str, index: u32) -> Result<Slot, String> {
+    pub fn element(&self, path: &str, index: u32) -> Result<Slot, LayoutError> {
         let (field, at) = self.field(path)?;
         match field.layout {
             FieldLayout::Array { bit, bits, count } if index < count => {
                 let slot = Slot::new(at * 8 + bit + bits * index, bits);
-                slot.ok_or_else(|| format!("`{path}` is spread over more than 8 bytes"))
+                slot.ok_or_else(|| LayoutError::TooWide(path.to_owned()))
             }
-            _ => Err(format!("`{path}` has no element {index}")),
+            _ => Err(LayoutError::NoElement { path: path.to_owned(), index }),
         }
     }
 
@@ -345,7 +405,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// The frame does not have it, or it is not one piece.
-    pub fn write(&self, bytes: &mut [u8], path: &str, value: u128) -> Result<(), String> {
+    pub fn write(&self, bytes: &mut [u8], path: &str, value: u128) -> Result<(), LayoutError> {
         let (bit, bits) = self.run(path)?;
         wireyard_pipeline::ir::layout::write_run(bytes, bit, bits, value);
         Ok(())
@@ -355,7 +415,7 @@ impl Stack<'_> {
     ///
     /// # Errors
     /// The frame does not have it, or it is not one piece.
-    pub fn wide(&self, path: &str) -> Result<Wide, String> {
+    pub fn wide(&self, path: &str) -> Result<Wide, LayoutError> {
         let (bit, bits) = self.run(path)?;
         Ok(Wide { bit, bits })
     }

@@ -10,7 +10,7 @@ use super::Mac;
 use super::envelope::{
     ETHER_TYPE_IPV6, ETHER_TYPE_VLAN, EthernetSlots, Ipv6Slots, TagSlots, mapped, slots, unmapped,
 };
-use super::layout::{Layouts, Slot, Wide};
+use super::layout::{LayoutError, Layouts, Slot, Wide};
 
 /// Longest frame built here: tagged Ethernet, IPv6, ICMPv6, neighbour message, one option.
 pub const FRAME_BYTES_MAX: usize = 14 + 4 + 40 + 4 + 20 + 8;
@@ -126,7 +126,7 @@ impl NeighbourFrames {
     ///
     /// # Errors
     /// The libraries lack a field.
-    pub fn new(layouts: &Layouts) -> Result<NeighbourFrames, String> {
+    pub fn new(layouts: &Layouts) -> Result<NeighbourFrames, LayoutError> {
         Ok(NeighbourFrames {
             plain: Form::new(layouts, &["ethernet"])?,
             tagged: Form::new(layouts, &["ethernet", "vlan[0]"])?,
@@ -157,7 +157,7 @@ impl NeighbourFrames {
 }
 
 impl Form {
-    fn new(layouts: &Layouts, front: &[&str]) -> Result<Form, String> {
+    fn new(layouts: &Layouts, front: &[&str]) -> Result<Form, LayoutError> {
         let arp = layouts.stack(&[front, &["arp", "arp_ipv4"]].concat())?;
         let nd = layouts.stack(&[front, &["ipv6", "icmpv6", "nd", "nd_link_address"]].concat())?;
         let tag = front.contains(&"vlan[0]").then(|| TagSlots::new(&arp, "vlan[0]"));

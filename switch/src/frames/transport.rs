@@ -17,7 +17,7 @@ use super::envelope::{
     shapes,
 };
 use super::extension::Extensions;
-use super::layout::{Layouts, Packed, Slot};
+use super::layout::{LayoutError, Layouts, Packed, Slot};
 
 /// A transport packet that was received and is right.
 #[derive(Clone, Copy, Debug)]
@@ -77,14 +77,13 @@ struct BthFields {
 }
 
 impl BthFields {
-    fn new(layouts: &Layouts) -> Result<BthFields, String> {
+    fn new(layouts: &Layouts) -> Result<BthFields, LayoutError> {
         let stack = layouts.stack(&["bth"])?;
         if stack.bytes() != BTH_BYTES {
-            return Err(format!("a BTH has {BTH_BYTES} bytes, not {}", stack.bytes()));
+            return Err(LayoutError::Bth);
         }
         let slots = BthSlots::new(&stack, "bth")?;
-        let packed =
-            |slot: Slot, word| slot.packed(word).ok_or("a field in the other word of a BTH");
+        let packed = |slot: Slot, word| slot.packed(word).ok_or(LayoutError::Bth);
         let front = |slot: Slot| packed(slot, 0..FRONT_BYTES);
         let back = |slot: Slot| packed(slot, FRONT_BYTES..BTH_BYTES);
         Ok(BthFields {
@@ -156,7 +155,7 @@ impl TransportFrames {
     ///
     /// # Errors
     /// The libraries lack a field.
-    pub fn new(layouts: &Layouts) -> Result<TransportFrames, String> {
+    pub fn new(layouts: &Layouts) -> Result<TransportFrames, LayoutError> {
         Ok(TransportFrames {
             shapes: shapes(layouts)?,
             bth: BthFields::new(layouts)?,

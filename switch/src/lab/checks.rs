@@ -94,19 +94,19 @@ impl Lab {
         self.check_flows(Some(node))
     }
 
-    fn check_core(&self, node: usize) -> Result<(), Violation> {
-        let core = &self.cores[node];
-        self.check_device(&self.scenario.fabric.nodes[node].name, core)?;
-        self.check_groups(node, core)
+    fn check_core(&mut self, node: usize) -> Result<(), Violation> {
+        self.check_device(node)?;
+        self.check_groups(node)
     }
 
     /// Where something was dropped since the last look, whether it might be.
     fn check_drops(&mut self) -> Result<(), Violation> {
         self.checks.dropped.resize(self.cores.len(), 0);
         for node in 0..self.cores.len() {
-            let dropped = self.cores[node].traffic().dropped_packets();
+            let now = self.now();
+            let dropped = self.cores[node].view(now).dropped_packets();
             if std::mem::replace(&mut self.checks.dropped[node], dropped) != dropped {
-                self.check_groups(node, &self.cores[node])?;
+                self.check_groups(node)?;
             }
         }
         Ok(())
@@ -116,22 +116,25 @@ impl Lab {
         Violation::new(check, self.now(), what)
     }
 
-    fn check_device(&self, name: &str, core: &Core) -> Result<(), Violation> {
-        let ledger = core.report();
+    fn check_device(&mut self, node: usize) -> Result<(), Violation> {
+        let now = self.now();
+        let (name, core) = (&self.scenario.fabric.nodes[node].name, &mut self.cores[node]);
+        let (audit, ledger) = (core.view(now).audit(), core.report());
         if !ledger.balanced {
             let what = format!("the ledger of `{name}` does not balance: {ledger:?}");
             return Err(self.violation("conservation", what));
         }
-        let audit = core.traffic().audit();
         audit.map_err(|error| self.violation("conservation", format!("`{name}`: {error}")))
     }
 
     /// Lossless groups and their pauses.
-    fn check_groups(&self, node: usize, core: &Core) -> Result<(), Violation> {
-        let fabric = &self.scenario.fabric;
+    fn check_groups(&mut self, node: usize) -> Result<(), Violation> {
+        let (fabric, now) = (&self.scenario.fabric, self.now);
         for port in 1..=fabric.nodes[node].links.len() as u16 {
+            let core = &mut self.cores[node];
             let Some(id) = core.traffic_port(port) else { continue };
-            let Some(status) = core.traffic().port(id) else { continue };
+            let lossless = core.traffic().lossless_groups(id);
+            let Some(status) = core.view(now).port(id) else { continue };
             let name = port_name(fabric, node, port);
             for (group, status) in status.groups.iter().enumerate() {
                 let (xoff, xon) = (status.counters.xoff, status.counters.xon);
@@ -149,7 +152,7 @@ impl Lab {
                     return Err(self.violation("marking", what));
                 }
             }
-            self.check_lossless(&name, core.traffic().lossless_groups(id), &status)?;
+            self.check_lossless(&name, lossless, &status)?;
         }
         Ok(())
     }
@@ -300,11 +303,11 @@ impl Lab {
     }
 
     /// The circle: node, port and queue of each.
-    pub(super) fn circle(&self) -> Option<Vec<(usize, u16, u8)>> {
-        let fabric = &self.scenario.fabric;
+    pub(super) fn circle(&mut self) -> Option<Vec<(usize, u16, u8)>> {
+        let (fabric, now) = (&self.scenario.fabric, self.now);
         let mut edges = Vec::new();
-        for (node, core) in self.cores.iter().enumerate() {
-            for edge in core.traffic().wait_edges() {
+        for (node, core) in self.cores.iter_mut().enumerate() {
+            for edge in core.view(now).wait_edges() {
                 let (Some(inward), Some(outward)) =
                     (core.port_of_traffic(edge.ingress), core.port_of_traffic(edge.egress))
                 else {
@@ -324,9 +327,10 @@ impl Lab {
     }
 
     /// What is known about a standstill that is no circle.
-    fn who_waits(&self) -> String {
+    fn who_waits(&mut self) -> String {
+        let paused = self.paused();
         let fabric = &self.scenario.fabric;
-        let paused = self.paused().into_iter().map(|(node, port, queue)| {
+        let paused = paused.into_iter().map(|(node, port, queue)| {
             let name = port_name(fabric, node, port);
             format!("{name} queue {queue} is paused with packets in it")
         });
@@ -402,11 +406,11 @@ impl Lab {
     }
 
     /// Queues with packets that a pause keeps from sending: node, port and queue.
-    pub(super) fn paused(&self) -> Vec<(usize, u16, u8)> {
-        let mut paused = Vec::new();
-        for (node, core) in self.cores.iter().enumerate() {
+    pub(super) fn paused(&mut self) -> Vec<(usize, u16, u8)> {
+        let (mut paused, now) = (Vec::new(), self.now);
+        for (node, core) in self.cores.iter_mut().enumerate() {
             for port in 1..=self.scenario.fabric.nodes[node].links.len() as u16 {
-                let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+                let status = core.traffic_port(port).and_then(|id| core.view(now).port(id));
                 let queues = status.iter().flat_map(|status| status.queues.iter().zip(0u8..));
                 let stuck = queues.filter(|(status, _)| status.paused && status.packets > 0);
                 paused.extend(stuck.map(|(_, queue)| (node, port, queue)));

@@ -11,6 +11,7 @@ use super::engine::Lab;
 use super::fabric::NodeKind;
 use super::host;
 use super::scenario::Scenario;
+use crate::tm::PortId;
 use crate::units::Bytes;
 
 /// Bytes in front of a frame in packet memory.
@@ -83,17 +84,17 @@ impl Held {
 
 impl Lab {
     /// What is wrong where a device found no memory for a packet: nothing that comes later has a meaning.
-    pub(super) fn out_of_memory(&self) -> Option<Violation> {
+    pub(super) fn out_of_memory(&mut self) -> Option<Violation> {
         (self.mem.refused() > 0).then(|| Violation::new("memory", self.now(), self.who_holds()))
     }
 
-    fn who_holds(&self) -> String {
+    fn who_holds(&mut self) -> String {
         let fabric = &self.scenario.fabric;
         let (mut switches, mut adapters) = (Held::default(), Held::default());
         let mut links = Held::default();
-        for (node, core) in fabric.nodes.iter().zip(&self.cores) {
-            let tm = core.traffic();
-            let ports = (0..tm.port_count() as u16).filter_map(|id| tm.port(crate::tm::PortId(id)));
+        for (node, core) in fabric.nodes.iter().zip(&mut self.cores) {
+            let view = core.view(self.now);
+            let ports = (0..=u16::MAX).map_while(|id| view.port(PortId(id)));
             let bytes = ports.flat_map(|port| port.queues).map(|queue| queue.bytes).sum();
             let held = match node.kind {
                 NodeKind::Switch => &mut switches,

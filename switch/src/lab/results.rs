@@ -26,6 +26,7 @@ use crate::report::expect::ExpectError;
 use crate::report::unit::digits;
 use crate::report::{Report, Unit};
 use crate::roce::rp::program::Marks;
+use crate::tm::PortStatus;
 pub(super) use utilisation::on_the_wire;
 
 /// What one needs to know of a run besides its measurements.
@@ -53,13 +54,29 @@ pub(super) struct Window<'a> {
     pub(super) lab: &'a Lab,
     pub(super) first: usize,
     pub(super) seconds: f64,
+    /// By node and port.
+    ports: Vec<Vec<PortStatus>>,
 }
 
 impl<'a> Window<'a> {
-    fn new(lab: &'a Lab) -> Window<'a> {
+    fn new(lab: &'a mut Lab) -> Window<'a> {
+        let now = lab.now();
+        let nodes = lab.cores.iter_mut().zip(&lab.scenario.fabric.nodes);
+        let ports = nodes.map(|(core, node)| {
+            let numbers = 1..=node.links.len() as u16;
+            let status = |port| core.traffic_port(port).and_then(|id| core.view(now).port(id));
+            numbers.map_while(status).collect()
+        });
+        let ports = ports.collect();
+        let lab = &*lab;
         let first = if lab.sampler.is_warm() { lab.sampler.first } else { 0 };
         let seconds = lab.now().since(lab.measured_from()).as_ps() as f64 / 1e12;
-        Window { lab, first, seconds }
+        Window { lab, first, seconds, ports }
+    }
+
+    /// A port's counters now.
+    pub(super) fn port(&self, node: usize, port: u16) -> Option<&PortStatus> {
+        self.ports.get(node)?.get(usize::from(port).checked_sub(1)?)
     }
 
     /// The part of a series after the warm-up.
@@ -72,15 +89,15 @@ impl<'a> Window<'a> {
 pub fn report(lab: &mut Lab, outcome: &Outcome, about: &About) -> Report {
     lab.last = lab.statuses();
     lab.gate_reports = lab.gates_seen();
-    let lab = &*lab;
+    let window = Window::new(lab);
+    let lab = window.lab;
     let scenario = lab.scenario();
     let mut report =
         Report { title: scenario.name.clone(), about: scenario.about.clone(), ..Report::default() };
     facts(&mut report, lab, about);
-    let window = Window::new(lab);
     progress::fill(&mut report, &window);
     report.sample_times.clone_from(&lab.sampler.times);
-    let bottleneck = bottleneck(lab);
+    let bottleneck = bottleneck(&window);
     topology::fill(&mut report, &window, bottleneck);
     flows::fill(&mut report, &window, bottleneck);
     collectives::fill(&mut report, &window);
@@ -233,7 +250,8 @@ fn mixed(report: &mut Report, scenario: &Scenario) {
 }
 
 /// The queue that the scenario is about: named by the topology, on the class of data; else the fullest.
-fn bottleneck(lab: &Lab) -> Option<QueueKey> {
+fn bottleneck(window: &Window<'_>) -> Option<QueueKey> {
+    let lab = window.lab;
     let fabric = &lab.scenario().fabric;
     let mean = |key: &QueueKey| {
         let track = lab.sampler.queues.get(key);
@@ -254,8 +272,7 @@ fn bottleneck(lab: &Lab) -> Option<QueueKey> {
             .collect(),
     };
     let peak = |&(node, port, queue): &QueueKey| {
-        let core = &lab.cores[node];
-        let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+        let status = window.port(node, port);
         status.map_or(0, |status| status.queues[usize::from(queue)].peak_bytes)
     };
     // Where no sample found one in use, the one that was; before anything ran, the one with a congestion point.

@@ -156,8 +156,8 @@ impl Sampler {
         self.restart(cores);
         for &(node, port) in &self.ports {
             cores[node].traffic_mut().clear_watermarks();
-            let core = &cores[node];
-            let status = core.traffic_port(port).and_then(|id| core.traffic().port(id));
+            let core = &mut cores[node];
+            let status = core.traffic_port(port).and_then(|id| core.view(now).port(id));
             self.base.extend(status.map(|status| ((node, port), status)));
         }
         self.flow_base = flows.iter().map(|flow| flow.status(cores)).collect();
@@ -187,7 +187,7 @@ impl Sampler {
         self.times.push(seconds(now));
         for place in 0..self.ports.len() {
             let (node, port) = self.ports[place];
-            self.sample_port(index, (node, port), &cores[node], now);
+            self.sample_port(index, (node, port), &mut cores[node], now);
         }
         for (track, flow) in self.flows.iter_mut().zip(flows) {
             let status = flow.status(cores);
@@ -220,25 +220,31 @@ impl Sampler {
         }
     }
 
-    fn sample_port(&mut self, index: usize, (node, port): (usize, u16), core: &Core, now: Time) {
+    fn sample_port(
+        &mut self,
+        index: usize,
+        (node, port): (usize, u16),
+        core: &mut Core,
+        now: Time,
+    ) {
         let Some(id) = core.traffic_port(port) else { return };
-        let tm = core.traffic();
+        let view = core.view(now);
         for queue in 0..CLASSES as u8 {
-            let (bytes, key) = (tm.queue_bytes(id, queue), (node, port, queue));
+            let (bytes, key) = (view.queue_bytes(id, queue), (node, port, queue));
             let full = self.queues.len() >= QUEUE_SERIES_MAX;
             if bytes == 0 && !self.queues.contains_key(&key)
                 || full && !self.queues.contains_key(&key)
             {
                 continue;
             }
-            let marked = tm.marked(id, queue);
+            let marked = view.marked(id, queue);
             let track = self.queues.entry(key).or_default();
             track.bytes.resize(index, 0.0);
             track.bytes.push(bytes as f64);
             track.marked.resize(index, 0.0);
             track.marked.push(marked as f64);
         }
-        let Some(paused) = tm.paused_time(id, now) else { return };
+        let Some(paused) = view.paused_time(id) else { return };
         for (priority, span) in paused.into_iter().enumerate() {
             let key = (node, port, priority as u8);
             let is_new = !self.pauses.contains_key(&key);

@@ -30,15 +30,15 @@ impl Lab {
         let mut snapshot = Snapshot::default();
         let fabric = &self.scenario.fabric;
         for node in fabric.switches() {
-            let core = &self.cores[node];
+            let core = &mut self.cores[node];
             for port in 1..=fabric.nodes[node].links.len() as u16 {
                 let Some(id) = core.traffic_port(port) else { continue };
                 for queue in 0..CLASSES as u8 {
                     let bytes = Bytes::new(core.traffic().queue_bytes(id, queue));
                     snapshot.queue = snapshot.queue.max(bytes);
-                    snapshot.marked += core.traffic().marked(id, queue);
+                    snapshot.marked += core.view(self.now).marked(id, queue);
                 }
-                let status = core.traffic().port(id);
+                let status = core.view(self.now).port(id);
                 snapshot.xoffs += status.map_or(0, |status| status.pauses.tx_xoff.iter().sum());
             }
         }

@@ -6,6 +6,7 @@ use super::Tm;
 use super::id::{CLASSES, PortId};
 use super::port::{Leaving, QueueCounters};
 use super::queue::Memory;
+use super::view::View;
 
 /// A number that does not add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,17 +67,17 @@ impl Residents {
     }
 }
 
-impl<P: Default> Tm<P> {
+impl<P: Default> View<'_, P> {
     /// Checks every identity of the traffic manager. Slow; for tests and for `wireyard` self checks.
     pub fn audit(&self) -> Result<(), AuditError> {
-        let residents = self.residents();
-        same(u64::from(self.slots.used()), u64::from(residents.slots), || {
+        let residents = self.tm.residents();
+        same(u64::from(self.tm.slots.used()), u64::from(residents.slots), || {
             "packet slots".to_owned()
         })?;
-        let mut pools = vec![(0u64, 0u64, 0u64); self.pools.len()];
-        for (number, port) in self.ports.iter().enumerate() {
+        let mut pools = vec![(0u64, 0u64, 0u64); self.tm.pools.len()];
+        for (number, port) in self.tm.ports.iter().enumerate() {
             for q in 0..CLASSES {
-                self.audit_queue(number, q)?;
+                self.tm.audit_queue(number, q)?;
             }
             let waiting = u64::from(port.control.packets)
                 + u64::from(
@@ -99,7 +100,7 @@ impl<P: Default> Tm<P> {
                 pool.2 += account.used.headroom;
             }
         }
-        for (number, (pool, sums)) in self.pools.iter().zip(pools).enumerate() {
+        for (number, (pool, sums)) in self.tm.pools.iter().zip(pools).enumerate() {
             let used = pool.used;
             same(used.reserved, sums.0, || format!("pool {number} reserved"))?;
             same(used.shared, sums.1, || format!("pool {number} shared"))?;
@@ -112,7 +113,9 @@ impl<P: Default> Tm<P> {
         }
         Ok(())
     }
+}
 
+impl<P: Default> Tm<P> {
     fn residents(&self) -> Residents {
         let cell = self.config.cell_bytes;
         let mut residents = Residents {

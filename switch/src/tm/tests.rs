@@ -46,6 +46,11 @@ impl std::ops::Deref for Departed {
 
 /// Offers of every kind, with other packets to follow.
 impl Tm<u32> {
+    /// As it is at the time of the last call.
+    fn seen(&mut self) -> View<'_, u32> {
+        self.view(self.now)
+    }
+
     fn take(&mut self, now: Time, id: PortId) -> Option<Departed> {
         self.begin(now, id).map(|(packet, departure)| Departed { packet, departure })
     }

@@ -37,12 +37,6 @@ impl<P: Default> Tm<P> {
         }
     }
 
-    /// Runs timers and accounts everything up to `now`: what is read then is exact.
-    pub fn sync(&mut self, now: Time) {
-        self.advance(now);
-        self.flush(now);
-    }
-
     /// The first frame on a wire has left: its memory is free, and so is its link.
     #[inline]
     fn frame_ended(&mut self) {
@@ -297,31 +291,5 @@ impl<P: Default> Tm<P> {
         port.update_passes();
         self.say_flow_control(now, id);
         self.arm_sending(now, id);
-    }
-
-    /// Who waits for whom right now; walks the paused queues, not for the forwarding path.
-    pub fn wait_edges(&self) -> Vec<WaitEdge> {
-        let mut edges = Vec::new();
-        for (e, egress) in self.ports.iter().enumerate() {
-            for queue in bits(egress.backlog & egress.paused & !egress.ignore_pause) {
-                let mut held = std::collections::BTreeMap::<(PortId, u8), u64>::new();
-                for slot in egress.queues[usize::from(queue)].fifo.iter(&self.slots) {
-                    let Arrival { ingress, group, bytes, .. } = slot.arrival();
-                    *held.entry((ingress, group)).or_default() += u64::from(bytes);
-                }
-                for ((ingress, group), bytes) in held {
-                    let Some(port) = self.ports.get(ingress.index()) else { continue };
-                    let flow = &port.config.flow_control;
-                    let priorities = bits(port.pause_tx.stopped)
-                        .filter(|p| flow.priority_to_group[usize::from(*p)] == group)
-                        .fold(0, |mask, p| mask | 1 << p);
-                    if priorities != 0 {
-                        let egress = PortId(e as u16);
-                        edges.push(WaitEdge { ingress, priorities, egress, queue, bytes });
-                    }
-                }
-            }
-        }
-        edges
     }
 }

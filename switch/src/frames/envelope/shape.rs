@@ -7,7 +7,7 @@ use wireyard_pipeline::externs::checksum::{Sum, fold};
 use crate::roce::telemetry::{TELEMETRY_BYTES, TELEMETRY_UDP_PORT, TelemetryBytes};
 
 use super::super::crc::CrcPlan;
-use super::super::layout::{Layouts, Stack};
+use super::super::layout::{LayoutError, Layouts, Stack};
 use super::slots::{EthernetSlots, GrhSlots, Ipv4Slots, Ipv6Slots, LrhSlots, TagSlots, UdpSlots};
 use super::*;
 use check::FixedWord;
@@ -61,7 +61,7 @@ pub(in crate::frames) struct Shape {
 }
 
 /// Every shape: the five encapsulations, the three on Ethernet also with a tag behind them, RoCEv2 then with telemetry.
-pub(in crate::frames) fn shapes(layouts: &Layouts) -> Result<Vec<Shape>, String> {
+pub(in crate::frames) fn shapes(layouts: &Layouts) -> Result<Vec<Shape>, LayoutError> {
     let plain = Encap::ALL.into_iter().map(|encap| (encap, false));
     let tagged = Encap::ALL[..3].iter().map(|encap| (*encap, true));
     let plain = plain.chain(tagged).map(|(encap, tagged)| (encap, tagged, false));
@@ -78,7 +78,7 @@ impl Shape {
         encap: Encap,
         tagged: bool,
         telemetry: bool,
-    ) -> Result<Shape, String> {
+    ) -> Result<Shape, LayoutError> {
         let (net, crc): (&[&str], _) = match encap {
             Encap::RoceV2Ipv4 => (&["ipv4", "udp"], "icrc_rocev2"),
             Encap::RoceV2Ipv6 => (&["ipv6", "udp"], "icrc_rocev2"),
@@ -93,7 +93,7 @@ impl Shape {
         };
         let stack = layouts.stack(&[front, net, &["bth"]].concat())?;
         if stack.bytes() > HEAD_BYTES_MAX {
-            return Err(format!("the headers of {} are over {HEAD_BYTES_MAX} bytes", encap.name()));
+            return Err(LayoutError::TooLong(encap.name()));
         }
         let vcrc = match encap.is_infiniband() {
             true => Some(trailer(layouts, "vcrc_ib", "vcrc", VCRC_BYTES, &stack)?),
@@ -309,9 +309,11 @@ fn trailer(
     header: &str,
     bytes: usize,
     stack: &Stack<'_>,
-) -> Result<CrcPlan, String> {
+) -> Result<CrcPlan, LayoutError> {
     match layouts.stack(&[header])?.slot(&format!("{header}.value"))?.is_all_of(bytes) {
         true => CrcPlan::new(layouts, crc, stack),
-        false => Err(format!("{header}.value has not {bytes} bytes")),
+        false => {
+            Err(LayoutError::Crc { crc: crc.to_owned(), problem: "its trailer has another length" })
+        }
     }
 }

@@ -12,7 +12,7 @@ macro_rules! slots {
 
         impl $name {
             /// The places of this header in a frame.
-            pub(in crate::frames) fn new(stack: &$crate::frames::layout::Stack<'_>, header: &str) -> Result<$name, String> {
+            pub(in crate::frames) fn new(stack: &$crate::frames::layout::Stack<'_>, header: &str) -> Result<$name, $crate::frames::layout::LayoutError> {
                 Ok($name {
                     $($field: stack.slot(&format!("{header}.{}", stringify!($field)))?,)*
                     $($($wide: stack.wide(&format!("{header}.{}", stringify!($wide)))?,)*)?

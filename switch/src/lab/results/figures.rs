@@ -65,7 +65,7 @@ fn lossless(report: &mut Report, window: &Window<'_>) {
         for port in 1..=fabric.nodes[node].links.len() as u16 {
             let Some(id) = core.traffic_port(port) else { continue };
             let lossless = core.traffic().lossless_groups(id);
-            let Some(status) = core.traffic().port(id) else { continue };
+            let Some(status) = window.port(node, port) else { continue };
             for class in (0..8).filter(|class| lossless & 1 << class != 0) {
                 at_groups += status.groups[class].counters.refused.packets;
                 at_queues += status.queues[class].counters.refused.packets;

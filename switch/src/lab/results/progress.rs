@@ -33,9 +33,9 @@ pub(super) fn fill(report: &mut Report, window: &Window<'_>) {
 fn paused(window: &Window<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let fabric = &window.lab.scenario.fabric;
-    for (node, core) in window.lab.cores.iter().enumerate() {
-        for port in 1..=fabric.nodes[node].links.len() as u16 {
-            let Some(status) = core.port_status(port) else { continue };
+    for (node, description) in fabric.nodes.iter().enumerate() {
+        for port in 1..=description.links.len() as u16 {
+            let Some(status) = window.port(node, port) else { continue };
             let stands =
                 |queue: &usize| status.queues[*queue].paused && status.queues[*queue].packets > 0;
             let names = (0..CLASSES).filter(stands).map(|queue| (node, port, queue as u8));

@@ -50,15 +50,10 @@ pub(super) fn status(
     key: QueueKey,
 ) -> Option<(QueueStatus, Option<QueueStatus>)> {
     let (node, port, queue) = key;
-    let now = port_status(window, node, port)?;
+    let now = window.port(node, port)?;
     let base = window.lab.sampler.base.get(&(node, port));
     let of = |status: &PortStatus| status.queues[usize::from(queue)];
-    Some((of(&now), base.map(of)))
-}
-
-fn port_status(window: &Window<'_>, node: usize, port: u16) -> Option<PortStatus> {
-    let core = &window.lab.cores[node];
-    core.traffic_port(port).and_then(|id| core.traffic().port(id))
+    Some((of(now), base.map(of)))
 }
 
 /// Packets that left, and marks, since the warm-up.
@@ -313,7 +308,7 @@ fn pauses(report: &mut Report, window: &Window<'_>) {
     let (mut all, mut paused_seconds) = ([0u64; 4], 0.0);
     for (node, description) in fabric.nodes.iter().enumerate() {
         for port in 1..=description.links.len() as u16 {
-            let Some(now) = port_status(window, node, port) else { continue };
+            let Some(now) = window.port(node, port) else { continue };
             let base = window.lab.sampler.base.get(&(node, port)).map(|base| base.pauses);
             let base = base.unwrap_or_default();
             let sum = |now: &[u64; 8], base: &[u64; 8]| {

@@ -170,13 +170,15 @@ impl Script {
     /// A mirror session with a copy for each of these.
     fn mirror(&mut self, id: u16, replicas: Vec<Member>) -> Result<(), Stop> {
         let session = Session { replicas, traffic_class: None, truncate_bytes: 0 };
-        Ok(self.sandbox.core.replication.change(|all| all.set_session(id, session))?)
+        let changed = self.sandbox.core.replication.change(|all| all.set_session(id, session));
+        Ok(changed.map_err(|error| error.to_string())?)
     }
 
     fn publish_group(&mut self, id: u16) -> Result<(), Stop> {
         let Some((prune_ingress, members)) = self.groups.get(&id).cloned() else { return Ok(()) };
         let group = Group { members: Members::List(members), prune_ingress };
-        Ok(self.sandbox.core.replication.change(|all| all.set_group(id, group))?)
+        let changed = self.sandbox.core.replication.change(|all| all.set_group(id, group));
+        Ok(changed.map_err(|error| error.to_string())?)
     }
 }
 

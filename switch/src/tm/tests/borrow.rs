@@ -5,7 +5,7 @@ use super::*;
 const GROUP: u8 = 3;
 
 fn lent(lender: &Tm<u32>) -> (u64, u64, u64) {
-    let group = &lender.port(PortId(0)).unwrap().groups[usize::from(GROUP)];
+    let group = &lender.seen().port(PortId(0)).unwrap().groups[usize::from(GROUP)];
     (group.account.total(), group.counters.admitted.packets, group.counters.released.packets)
 }
 
@@ -33,18 +33,18 @@ fn the_lender_is_told_when_the_last_bit_has_left() {
     }
     assert_eq!(returned(&mut borrower), []);
     assert_eq!(lent(&lender), (1500, 1, 0));
-    borrower.audit().unwrap();
+    borrower.seen().audit().unwrap();
     let sent = drain(&mut borrower, now, Time::from_ns(1_000_000));
     assert_eq!(sent.len(), 2);
     let back = returned(&mut borrower);
     assert_eq!(back, [(5, charge), (5, charge)]);
-    borrower.audit().unwrap();
+    borrower.seen().audit().unwrap();
     for (_, charge) in back {
         lender.release_shared(Time::from_ns(1_000_000), charge);
     }
     assert_eq!(lent(&lender), (0, 1, 1));
     assert!(!lender.retain_shared(charge));
-    lender.audit().unwrap();
+    lender.seen().audit().unwrap();
 }
 
 #[test]
@@ -58,5 +58,5 @@ fn a_refused_packet_returns_its_charge_at_once() {
     assert!(refused.is_err());
     borrower.release_shared(now, memory);
     assert_eq!(returned(&mut borrower), [(0, charge)]);
-    borrower.audit().unwrap();
+    borrower.seen().audit().unwrap();
 }

@@ -178,10 +178,10 @@ impl Side {
         let next = Some(self.tm.clone().next_deadline()).filter(|due| !due.is_by(now));
         seen.push(format!("{next:?}"));
         let mut tm = self.tm.clone();
-        tm.flush(now);
-        seen.extend((0..3).map(|port| format!("{:?}", tm.port(PortId(port)))));
-        seen.extend((0..2).map(|pool| format!("{:?}", tm.pool(PoolId(pool)))));
-        seen.push(format!("{:?}", tm.audit()));
+        tm.view(now);
+        seen.extend((0..3).map(|port| format!("{:?}", tm.seen().port(PortId(port)))));
+        seen.extend((0..2).map(|pool| format!("{:?}", tm.seen().pool(PoolId(pool)))));
+        seen.push(format!("{:?}", tm.seen().audit()));
         seen
     }
 }
@@ -281,23 +281,23 @@ fn deferred_frames_are_accounted_when_they_are_read() {
     }
     // The first, and the first of those that were longer, took the full path.
     assert_eq!(deferred, 3);
-    tm.flush(now);
-    let port = tm.port(PortId(1)).unwrap();
+    tm.view(now);
+    let port = tm.seen().port(PortId(1)).unwrap();
     assert_eq!(port.queues[3].counters.departed, Count { packets: 5, bytes: 4_900 });
     assert_eq!((port.queues[3].peak_bytes, port.queues[3].account.peak), (1_200, 1_200));
-    let port = tm.port(PortId(0)).unwrap();
+    let port = tm.seen().port(PortId(0)).unwrap();
     assert_eq!(port.groups[3].counters.released, Count { packets: 5, bytes: 4_900 });
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 
     // On the wire: charged until it has left, for whoever reads meanwhile.
     assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(Some(true)));
     assert_eq!(tm.next_effect(), Due::Never);
     assert_eq!(tm.next_deadline(), Due::At(now + Span::from_ps(1_024 * 80)));
-    assert_eq!(tm.pool(EGRESS).unwrap().shared, 1_000);
+    assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 1_000);
     assert_eq!(send(&mut tm, now, &to(3, 1_000)), Ok(None), "the link is not free");
     tm.advance(now + Span::from_ns(100));
     drain(&mut tm, now + Span::from_ns(100), Time::MAX);
-    assert_eq!(tm.pool(EGRESS).unwrap().shared, 0);
+    assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 0);
 }
 
 #[test]

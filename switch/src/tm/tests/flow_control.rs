@@ -170,10 +170,10 @@ fn worst_case(headroom_bytes: u64) -> (u64, u64) {
     switch.set_blocked(Time::ZERO, PortId(1), true);
     let mut fabric = Fabric::new(&frames, switch, true);
     fabric.run(Time::from_ns(100_000));
-    fabric.switch.audit().unwrap();
-    fabric.peer.audit().unwrap();
+    fabric.switch.seen().audit().unwrap();
+    fabric.peer.seen().audit().unwrap();
     assert!(fabric.arrived < 10, "the peer did not stop");
-    let group = fabric.switch.port(PortId(0)).unwrap().groups[usize::from(CLASS)];
+    let group = fabric.switch.seen().port(PortId(0)).unwrap().groups[usize::from(CLASS)];
     assert_eq!(group.counters.refused.packets, fabric.lost);
     assert_eq!(group.counters.admitted.packets + fabric.lost, fabric.arrived);
     (fabric.lost, group.account.peak_headroom)
@@ -199,16 +199,19 @@ fn overload_with_pfc_loses_nothing_and_resumes() {
     let frames = vec![JUMBO; 8_000];
     let mut fabric = Fabric::new(&frames, switch, false);
     fabric.run(Time::MAX);
-    let status = fabric.switch.port(PortId(0)).unwrap();
+    let status = fabric.switch.seen().port(PortId(0)).unwrap();
     let group = status.groups[usize::from(CLASS)];
     assert_eq!((fabric.lost, fabric.arrived), (0, 8_000));
-    assert_eq!(fabric.switch.port(PortId(1)).unwrap().queues[3].counters.departed.packets, 8_000);
+    assert_eq!(
+        fabric.switch.seen().port(PortId(1)).unwrap().queues[3].counters.departed.packets,
+        8_000
+    );
     assert!(group.counters.xoff > 100 && group.counters.xoff == group.counters.xon);
     assert_eq!(status.pauses.tx_xon[3], group.counters.xon);
-    let paused = fabric.peer.port(PortId(1)).unwrap().pauses;
+    let paused = fabric.peer.seen().port(PortId(1)).unwrap().pauses;
     assert_eq!(paused.rx_xoff[3], status.pauses.tx_xoff[3]);
     assert!(paused.paused[3] > Span::from_us(1));
-    fabric.switch.audit().unwrap();
+    fabric.switch.seen().audit().unwrap();
 }
 
 #[test]
@@ -238,14 +241,14 @@ fn xoff_is_refreshed_at_half_its_time_and_lossy_classes_are_not_paused() {
     assert_eq!(tm.next_deadline(), Due::At(Time::from_ps(201 * half)));
     // Arrivals within the response time are expected, later ones come from a peer that does not obey.
     tm.enqueue(late, 1, &to(CLASS, 1_000)).unwrap();
-    let counters = tm.port(PortId(0)).unwrap().groups[3].counters;
+    let counters = tm.seen().port(PortId(0)).unwrap().groups[3].counters;
     assert_eq!((counters.after_xoff, counters.not_honoured), (1, 1));
     tm.set_blocked(late, PortId(1), false);
     drain(&mut tm, late, Time::MAX);
     let xon = PfcFrame { vector: 0b1000, quanta: [Quanta::ZERO; CLASSES] };
     assert_eq!((tm.next_event(), tm.next_event()), (said(xon), None));
     assert_eq!(tm.next_deadline(), Due::Never);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 /// A caller who goes by effects is not called for memory alone, but for what waits behind a frame, and for a peer that may resume.
@@ -273,7 +276,7 @@ fn the_end_of_a_frame_is_an_effect_only_where_it_can_be_seen() {
     tm.advance(last);
     assert!(tm.has_events() && tm.next_event().is_some());
     assert_eq!((tm.next_effect(), tm.next_deadline()), (Due::Never, Due::Never));
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -298,9 +301,9 @@ fn a_received_pause_stops_one_queue_at_the_frame_boundary() {
     let resumed = during + Quanta::new(500).span(BitsPerSec::gbit(100));
     let own: usize = if first.queue == CLASS { 2 } else { 3 };
     assert_eq!((late.len(), late[0]), (own, resumed));
-    let pauses = tm.port(PortId(1)).unwrap().pauses;
+    let pauses = tm.seen().port(PortId(1)).unwrap().pauses;
     assert_eq!((pauses.rx_xoff[3], pauses.rx_ignored), (1, 2));
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn pause_stops_the_whole_link_both_ways() {
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, Time::ZERO + Quanta::new(10).span(BitsPerSec::gbit(100)));
     assert_eq!(tm.next_event(), said(Quanta::ZERO));
-    assert_eq!(tm.port(PortId(1)).unwrap().pauses.rx_ignored, 8);
+    assert_eq!(tm.seen().port(PortId(1)).unwrap().pauses.rx_ignored, 8);
 }
 
 /// Keeps priority 3 of port 1 paused until `until`, starting at `from`.
@@ -377,12 +380,12 @@ fn the_watchdog_detects_drops_and_restores() {
     drain(&mut tm, at(250), at(900));
     assert_eq!(tm.next_event(), Some(Event::StormRestored { port: PortId(1), queue: CLASS }));
     assert!(tm.enqueue(at(900), 1, &to(CLASS, 1_000)).is_ok());
-    let counters = tm.port(PortId(1)).unwrap().watchdog.unwrap()[3];
+    let counters = tm.seen().port(PortId(1)).unwrap().watchdog.unwrap()[3];
     let expected = WatchdogCounters { detected: 1, restored: 1, tx_dropped: 6, rx_dropped: 1 };
     assert_eq!(counters, expected);
     drain(&mut tm, at(900), Time::MAX);
     assert_eq!(tm.next_deadline(), Due::Never, "a quiet watchdog sets no timer");
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -395,7 +398,7 @@ fn the_watchdog_may_forward_or_only_tell() {
         let left = drain(&mut tm, end, end + Span::from_us(100));
         let stuck = left.iter().filter(|(departure, _)| departure.queue == CLASS).count();
         assert_eq!(stuck, forwarded);
-        tm.audit().unwrap();
+        tm.seen().audit().unwrap();
     }
 }
 
@@ -413,7 +416,7 @@ fn a_queue_that_makes_progress_is_no_storm() {
         drain(&mut tm, until, now);
     }
     assert_eq!(tm.next_event(), None);
-    assert_eq!(tm.port(PortId(1)).unwrap().watchdog.unwrap()[3].detected, 0);
+    assert_eq!(tm.seen().port(PortId(1)).unwrap().watchdog.unwrap()[3].detected, 0);
 }
 
 #[test]
@@ -426,7 +429,7 @@ fn a_cyclic_buffer_dependency_shows_as_a_cycle() {
         tm.pfc_received(Time::ZERO, egress, &stop);
         tm.enqueue(Time::ZERO, 1, &Arrival { ingress: from, egress, ..to(CLASS, 1_000) }).unwrap();
     }
-    let edges = tm.wait_edges();
+    let edges = tm.seen().wait_edges();
     assert_eq!(edges.len(), 2);
     assert!(edges.iter().all(|edge| edge.priorities == 8 && edge.bytes == 1_000));
     let graph: Vec<_> = edges.iter().map(|edge| (edge.ingress, edge.egress)).collect();
@@ -458,7 +461,7 @@ fn a_port_that_is_added_again_pauses_its_peer_at_once() {
     assert_eq!(pauses(&mut tm), []);
     tm.restore_port(PortId(0), config()).unwrap();
     assert_eq!(pauses(&mut tm), [Quanta::MAX]);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 10);
     assert_eq!(pauses(&mut tm).last(), Some(&Quanta::ZERO));
 }

@@ -7,12 +7,12 @@ fn a_delayed_packet_leaves_at_its_time_and_is_charged_meanwhile() {
     let mut tm = plain();
     let until = Time::from_ns(5_000);
     tm.hold(Time::ZERO, 100, &to(1, 100), Release::At(until)).unwrap();
-    assert_eq!(tm.pool(INGRESS).unwrap().shared, 100);
+    assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 100);
     assert_eq!((tm.next_deadline(), tm.next_ready()), (Due::At(until), None));
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
     let left = drain(&mut tm, Time::ZERO, Time::MAX);
     assert_eq!(left[0].1.start, until);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_held_packet_goes_behind_n_others_or_times_out() {
     assert_eq!(order(drain(&mut tm, Time::ZERO, Time::from_ns(9_000))), [3, 4, 1, 5]);
     assert_eq!(order(drain(&mut tm, Time::from_ns(9_000), Time::MAX)), [2]);
     assert_eq!(tm.slots().0, 0);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_hold_store_is_bounded() {
     }
     let refused = tm.hold(Time::ZERO, 64, &to(1, 60), Release::At(Time::from_ns(10))).unwrap_err();
     assert_eq!((refused.packet, refused.reason), (64, DropReason::HoldFull));
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 64);
 }
 
@@ -57,19 +57,25 @@ fn copies_are_charged_once_and_released_by_the_last() {
     }
     let nowhere = Arrival { egress: PortId(7), ..to(4, 1_000) };
     assert!(tm.enqueue_copy(Time::ZERO, 1_000, memory, &nowhere).is_err());
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
     tm.release_shared(Time::ZERO, memory);
     tm.release_shared(Time::ZERO, SharedCharge(99));
-    assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (1_000, 2_000));
+    assert_eq!(
+        (tm.seen().pool(INGRESS).unwrap().shared, tm.seen().pool(EGRESS).unwrap().shared),
+        (1_000, 2_000)
+    );
     tm.set_blocked(Time::ZERO, PortId(2), true);
     drain(&mut tm, Time::ZERO, Time::MAX);
-    assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (1_000, 1_000));
+    assert_eq!(
+        (tm.seen().pool(INGRESS).unwrap().shared, tm.seen().pool(EGRESS).unwrap().shared),
+        (1_000, 1_000)
+    );
     tm.set_blocked(Time::ZERO, PortId(2), false);
     drain(&mut tm, Time::ZERO, Time::MAX);
-    assert_eq!(tm.pool(INGRESS).unwrap().shared, 0);
+    assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 0);
     let again = tm.charge_shared(Time::ZERO, PortId(0), 2, 1_000).unwrap();
     assert_eq!(again, memory);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -83,7 +89,7 @@ fn control_frames_go_first_and_are_bounded() {
     let refused =
         (0..100).filter(|n| tm.send_control(Time::ZERO, PortId(1), *n, 60).is_err()).count();
     assert_eq!(refused, 36);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -100,7 +106,7 @@ fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
         |event: &Event<u32>| matches!(event, Event::Drop { reason: DropReason::PortDown, .. });
     assert!(reasons.iter().all(down));
     assert_eq!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).unwrap_err().reason, DropReason::PortDown);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
     assert_eq!(drain(&mut tm, Time::ZERO, Time::MAX).len(), 10);
     tm.port_up(Time::ZERO, PortId(1));
     assert!(tm.enqueue(Time::ZERO, 5, &to(3, 500)).is_ok());
@@ -111,7 +117,7 @@ fn a_port_that_goes_down_drops_its_own_and_nothing_else() {
     tm.port_down(Time::from_ns(9), PortId(1));
     assert_eq!(tm.next_deadline(), Due::Never, "and is nobody's business any more");
     tm.restore_port(PortId(1), port(10)).unwrap();
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn wrong_numbers_are_named_refusals() {
     );
     tm.port_down(Time::ZERO, PortId(9));
     tm.pause_received(Time::ZERO, PortId(9), Quanta::MAX);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -144,9 +150,9 @@ fn a_port_may_go_down_between_begin_and_commit() {
     tm.take(Time::ZERO, PortId(1)).unwrap();
     tm.port_down(Time::ZERO, PortId(1));
     assert_eq!(tm.commit(Time::ZERO, PortId(1), 1_000), None);
-    assert_eq!(tm.pool(INGRESS).unwrap().shared, 0);
+    assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 0);
     tm.restore_port(PortId(1), port(10)).unwrap();
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -166,6 +172,6 @@ fn packet_slots_are_a_named_limit() {
         tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap();
     }
     assert_eq!(tm.enqueue(Time::ZERO, 1, &to(0, 100)).unwrap_err().reason, DropReason::NoSlot);
-    assert_eq!(tm.pool(INGRESS).unwrap().shared, 200);
-    tm.audit().unwrap();
+    assert_eq!(tm.seen().pool(INGRESS).unwrap().shared, 200);
+    tm.seen().audit().unwrap();
 }

@@ -87,10 +87,10 @@ impl Case {
         tm.set_blocked(Time::ZERO, PortId(1), false);
         let left = drain(&mut tm, Time::ZERO, Time::MAX);
         let marks: Vec<bool> = left.iter().map(|(departure, _)| departure.mark).collect();
-        let counters = tm.port(PortId(1)).unwrap().queues[3].wred.unwrap();
+        let counters = tm.seen().port(PortId(1)).unwrap().queues[3].wred.unwrap();
         assert_eq!(counters.marked, marks.iter().filter(|mark| **mark).count() as u64);
         assert_eq!((counters.eligible, counters.dropped), (self.packets, 0));
-        tm.audit().unwrap();
+        tm.seen().audit().unwrap();
         marks
     }
 
@@ -143,12 +143,12 @@ fn without_ect_wred_drops_or_leaves_alone() {
         }
         tm.set_blocked(Time::ZERO, PortId(1), false);
         let left = drain(&mut tm, Time::ZERO, Time::MAX);
-        let status = tm.port(PortId(1)).unwrap();
+        let status = tm.seen().port(PortId(1)).unwrap();
         let dropped = status.queues[0].wred.unwrap().dropped;
         assert_eq!(status.drops[DropReason::Wred as usize].packets, dropped);
         assert!(left.iter().all(|(departure, _)| !departure.mark));
         assert_eq!(left.len() as u64 + dropped, 30);
-        tm.audit().unwrap();
+        tm.seen().audit().unwrap();
         match (not_ect, decide_at) {
             (NotEct::Pass, _) => assert_eq!((dropped, refused), (0, 0)),
             // Depth 6 and more at enqueue; reds never chosen. Each drop keeps the queue at that depth.
@@ -183,7 +183,7 @@ fn marks_are_counted_by_depth_for_who_asks() {
     assert_eq!(counted, [(1, 0), (2, 0), (2, 0), (2, 2), (5, 5)]);
     tm.set_wred(PortId(1), 3, WredConfig { curves: [None; 3], ..tm.wred(PortId(1), 3).unwrap() });
     assert_eq!(tm.wred(PortId(1), 3).unwrap().curves, [None; 3]);
-    assert_eq!(tm.port(PortId(1)).unwrap().queues[3].wred.unwrap().marked, 7);
+    assert_eq!(tm.seen().port(PortId(1)).unwrap().queues[3].wred.unwrap().marked, 7);
     tm.observe_marking(PortId(1), 3, None);
     assert!(tm.marking(PortId(1), 3).is_none());
 }

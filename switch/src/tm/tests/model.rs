@@ -128,7 +128,7 @@ proptest! {
                 }
                 Op::Depart { egress, abort } => {
                     if let Some(departure) = tm.take(now, PortId(egress)) {
-                        tm.audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
+                        tm.seen().audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
                         if abort {
                             tm.abort(now, PortId(egress));
                             model.resident.retain(|p| p.0 != departure.packet);
@@ -152,9 +152,9 @@ proptest! {
                 }
                 *end > now
             });
-            tm.audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
+            tm.seen().audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
             for port in 0..3u16 {
-                let status = tm.port(PortId(port)).unwrap();
+                let status = tm.seen().port(PortId(port)).unwrap();
                 for q in 0..4u8 {
                     let group = status.groups[usize::from(q)].account.total();
                     prop_assert_eq!(group, model.total(|i, _, c| i == port && c == q));
@@ -187,8 +187,8 @@ proptest! {
         }
         drain(&mut tm, now, Time::MAX);
         prop_assert_eq!(tm.slots().0, 0);
-        prop_assert_eq!((tm.pool(INGRESS).unwrap().shared, tm.pool(EGRESS).unwrap().shared), (0, 0));
+        prop_assert_eq!((tm.seen().pool(INGRESS).unwrap().shared, tm.seen().pool(EGRESS).unwrap().shared), (0, 0));
         prop_assert_eq!(tm.next_deadline(), Due::Never);
-        tm.audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
+        tm.seen().audit().map_err(|e| TestCaseError::fail(e.to_string()))?;
     }
 }

@@ -16,7 +16,7 @@ fn back_to_back_frames_keep_the_exact_rate() {
     }
     assert_eq!(left.len(), 1_000);
     assert_eq!(tm.slots().0, 0);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn catching_up_has_a_bound_and_no_frame_starts_before_it_arrived() {
     for (queue, start) in starts {
         assert!(queue != 7 || start >= now);
     }
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 /// What the far end takes at once is not exceeded, however late the caller comes; the rate goes on from there.
@@ -90,7 +90,7 @@ fn a_late_caller_sends_no_more_frames_at_once_than_it_may() {
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_000)), 6);
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_100)), 0);
     assert_eq!(sent_at(&mut tm, Time::from_ns(50_360)), 3);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 /// Slots are kept for what comes after XOFF: lossless groups stop their peers, others are turned away.
@@ -106,7 +106,7 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
     tm.set_blocked(Time::ZERO, PortId(1), true);
     for n in 0..20 {
         tm.enqueue(Time::ZERO, n, &to(3, 100)).unwrap();
-        assert_eq!(tm.port(PortId(0)).unwrap().groups[3].xoff, n >= 16, "{n}");
+        assert_eq!(tm.seen().port(PortId(0)).unwrap().groups[3].xoff, n >= 16, "{n}");
     }
     let refused = tm.enqueue(Time::ZERO, 99, &to(0, 100)).unwrap_err();
     assert_eq!(refused.reason, DropReason::NoSlot);
@@ -118,10 +118,10 @@ fn few_slots_stop_lossless_groups_and_turn_others_away() {
         tm.take(now, PortId(1)).unwrap();
         tm.commit(now, PortId(1), 100).unwrap();
         tm.advance(now + Span::from_ns(50));
-        let is_stopped = tm.port(PortId(0)).unwrap().groups[3].xoff;
+        let is_stopped = tm.seen().port(PortId(0)).unwrap().groups[3].xoff;
         assert_eq!(is_stopped, left >= 15, "{left}");
     }
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn a_port_without_a_rate_passes_through_until_something_stands_in_the_way() {
     assert_eq!(left.len(), 4);
     assert!(tm.passes(PortId(1)));
     assert_eq!(tm.enqueue(Time::ZERO, 9, &to(2, 500)), Ok(Admitted::Departs(9)));
-    let counters = tm.port(PortId(1)).unwrap().queues[2].counters;
+    let counters = tm.seen().port(PortId(1)).unwrap().queues[2].counters;
     assert_eq!((counters.passed.packets, counters.departed.packets), (2, 4));
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]
@@ -161,14 +161,14 @@ fn the_final_length_pays_and_a_drop_in_egress_costs_no_link_time() {
     let transmission = tm.commit(Time::ZERO, PortId(1), 1_976).unwrap();
     assert_eq!(transmission.end, Time::from_ns(160));
     // The buffer is held until the last bit has left.
-    assert_eq!(tm.pool(EGRESS).unwrap().shared, 2_000);
+    assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 2_000);
     tm.advance(Time::from_ns(159));
-    assert_eq!(tm.pool(EGRESS).unwrap().shared, 2_000);
+    assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 2_000);
     tm.advance(Time::from_ns(160));
-    assert_eq!(tm.pool(EGRESS).unwrap().shared, 1_000);
-    let status = tm.port(PortId(1)).unwrap();
+    assert_eq!(tm.seen().pool(EGRESS).unwrap().shared, 1_000);
+    let status = tm.seen().port(PortId(1)).unwrap();
     assert_eq!(status.drops[DropReason::EgressProcessing as usize].packets, 1);
-    tm.audit().unwrap();
+    tm.seen().audit().unwrap();
 }
 
 #[test]

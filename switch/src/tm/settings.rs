@@ -1,84 +1,22 @@
-//! What programs, control and reports can read: depths, watermarks, counters.
+//! Settings of queues, priority groups and ports that are read and changed at run time, and what is true of them at any instant.
+//! Counters and what waits where are in [`view`](super::view).
 
-use wireyard_tables::time::{Span, Time};
+use wireyard_tables::time::Time;
 
 use super::Tm;
 use super::admit::resume_group;
-use super::buffer::{AccountConfig, AccountUse, Limit, LosslessConfig, PoolConfig, PoolUse, Xon};
-use super::id::{CLASSES, Count, DropReason, PoolId, PortId};
-use super::pfc::{FlowControlConfig, PauseCounters};
-use super::port::{GroupCounters, QueueCounters};
-use super::watchdog::WatchdogCounters;
-use super::wred::{MarkingHistogram, Wred, WredConfig, WredCounters};
+use super::buffer::{AccountConfig, Limit, LosslessConfig, PoolConfig, Xon};
+use super::id::PortId;
+use super::pfc::FlowControlConfig;
+use super::wred::{MarkingHistogram, Wred, WredConfig};
 use crate::units::BitsPerSec;
 
-/// One queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueStatus {
-    /// Packets waiting.
-    pub packets: u32,
-    /// Bytes waiting.
-    pub bytes: u64,
-    /// Highest bytes waiting since the last clear.
-    pub peak_bytes: u64,
-    /// Its egress view of the buffer; includes the frame on the wire.
-    pub account: AccountUse,
-    /// Counters.
-    pub counters: QueueCounters,
-    /// Congestion point, if any.
-    pub wred: Option<WredCounters>,
-    /// Stopped by a received pause.
-    pub paused: bool,
-    /// Watchdog; zero without one.
-    pub watchdog: WatchdogCounters,
-}
-
-/// One priority group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupStatus {
-    /// Its ingress view of the buffer.
-    pub account: AccountUse,
-    /// Occupancy at which XOFF is sent, with the pool as it is now.
-    pub xoff_at_bytes: u64,
-    /// The peer is asked to stop.
-    pub xoff: bool,
-    /// Counters.
-    pub counters: GroupCounters,
-}
-
-/// One port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortStatus {
-    /// Queues.
-    pub queues: [QueueStatus; CLASSES],
-    /// Priority groups.
-    pub groups: [GroupStatus; CLASSES],
-    /// Pauses.
-    pub pauses: PauseCounters,
-    /// Watchdog, if any.
-    pub watchdog: Option<[WatchdogCounters; CLASSES]>,
-    /// MAC control frames of the port's own.
-    pub control: QueueCounters,
-    /// Drops by reason, in the order of [`DropReason::ALL`].
-    pub drops: [Count; DropReason::ALL.len()],
-}
-
 impl<P: Default> Tm<P> {
-    /// Packets that were dropped so far, of all ports.
-    pub fn dropped_packets(&self) -> u64 {
-        self.ports.iter().flat_map(|port| &port.drops).map(|count| count.packets).sum()
-    }
-
     /// Bytes waiting in a queue; 0 if there is no such queue. Cheap: for metadata of programs.
     pub fn queue_bytes(&self, port: PortId, queue: u8) -> u64 {
         let port = self.ports.get(port.index());
         port.and_then(|port| port.queues.get(usize::from(queue)))
             .map_or(0, |queue| queue.fifo.bytes)
-    }
-
-    /// Occupancy of a pool.
-    pub fn pool(&self, pool: PoolId) -> Option<PoolUse> {
-        self.pools.get(usize::from(pool.0)).map(|pool| pool.used)
     }
 
     /// Packets held, queued or delayed, and free slots.
@@ -107,63 +45,11 @@ impl<P: Default> Tm<P> {
         self.ports.get(port.index()).is_some_and(|port| port.passes)
     }
 
-    /// Everything readable about a port.
-    pub fn port(&self, id: PortId) -> Option<PortStatus> {
-        let port = self.ports.get(id.index())?;
-        let queues = std::array::from_fn(|q| {
-            let queue = &port.queues[q];
-            QueueStatus {
-                packets: queue.fifo.packets,
-                bytes: queue.fifo.bytes,
-                peak_bytes: queue.peak_bytes,
-                account: queue.account.used,
-                counters: queue.counters,
-                wred: queue.wred.as_ref().map(|wred| wred.counters),
-                paused: port.paused & 1 << q != 0,
-                watchdog: port.watchdog.as_ref().map(|w| w.counters[q]).unwrap_or_default(),
-            }
-        });
-        let groups = std::array::from_fn(|g| {
-            let group = &port.groups[g];
-            let pool = self.pools.get(usize::from(group.account.config.pool.0));
-            GroupStatus {
-                account: group.account.used,
-                xoff_at_bytes: pool.map_or(0, |pool| group.account.xoff_at_bytes(pool)),
-                xoff: group.xoff,
-                counters: group.counters,
-            }
-        });
-        Some(PortStatus {
-            queues,
-            groups,
-            pauses: port.pauses,
-            watchdog: port.watchdog.as_ref().map(|watchdog| watchdog.counters),
-            control: port.control_counters,
-            drops: port.drops,
-        })
-    }
-
-    /// Packets that a queue's congestion point has marked; 0 without one.
-    pub fn marked(&self, port: PortId, queue: u8) -> u64 {
-        let port = self.ports.get(port.index());
-        let wred = port.and_then(|port| port.queues.get(usize::from(queue))?.wred.as_ref());
-        wred.map_or(0, |wred| wred.counters.marked)
-    }
-
     /// Priority groups of a port that are lossless, bit n for group n.
     pub fn lossless_groups(&self, port: PortId) -> u8 {
         let groups = self.ports.get(port.index()).map(|port| &port.groups);
         let lossless = groups.into_iter().flatten().map(|group| group.lossless.is_some());
         lossless.enumerate().fold(0, |mask, (g, is)| mask | u8::from(is) << g)
-    }
-
-    /// Time that each priority of a port has been kept from sending, up to now.
-    pub fn paused_time(&self, port: PortId, now: Time) -> Option<[Span; CLASSES]> {
-        let port = self.ports.get(port.index())?;
-        Some(std::array::from_fn(|p| {
-            let since = port.pause_rx.paused_since(p as u8).map_or(Span::ZERO, |at| now.since(at));
-            port.pauses.paused[p] + since
-        }))
     }
 
     /// Counts marks by depth from now on, in these buckets; without them, no longer.
