@@ -87,7 +87,7 @@ fn queued(criterion: &mut Criterion) {
                 });
             },
         );
-        tm.audit().expect("every identity holds");
+        tm.view(now).audit().expect("every identity holds");
     }
     let mut tm = manager("plain", 32, 0);
     group.bench_function("pass_through", |bench| {

@@ -67,8 +67,8 @@ fn sums(cores: &[Core]) -> (u64, u64) {
 }
 
 #[track_caller]
-pub(crate) fn check(fabric: &Fabric) {
-    for core in &fabric.cores {
+pub(crate) fn check(fabric: &mut Fabric) {
+    for core in &mut fabric.cores {
         core.audit_queues().expect("the traffic manager adds up");
     }
     let (came, went) = sums(&fabric.cores);
@@ -119,7 +119,7 @@ proptest! {
                 now += Span::from_us(1);
             }
             fabric.run_until(now + Span::from_ms(20));
-            check(&fabric);
+            check(&mut fabric);
             prop_assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
             outcomes.push(by_flow(&fars));
         }
@@ -149,7 +149,7 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
             now += Span::from_ns(200);
             fabric.run_until(now);
         }
-        let owner = &fabric.cores[0];
+        let owner = &mut fabric.cores[0];
         let group = owner.port_status(1).expect("port 1").groups[3];
         assert!(group.xoff, "{group:?}");
         assert!(group.account.total() >= 100_000 && group.account.total() < 102_000, "{group:?}");
@@ -157,12 +157,12 @@ fn a_pause_is_decided_by_the_worker_of_the_ingress_port() {
             let elsewhere = fabric.cores[1].port_status(1).expect("its place").groups[3];
             assert_eq!(elsewhere.account.total(), 0, "it is charged once");
         }
-        check(&fabric);
+        check(&mut fabric);
         fabric.run_until(now + Span::from_ms(10));
         let group = fabric.cores[0].port_status(1).expect("port 1").groups[3];
         assert_eq!((group.xoff, group.account.total()), (false, 0));
         assert_eq!(fars[1].count() as u64, sent);
-        check(&fabric);
+        check(&mut fabric);
         outcomes.push((sent, group.counters.xoff, group.counters.xon));
     }
     assert_eq!(outcomes[0], outcomes[1]);
@@ -190,16 +190,16 @@ fn every_charge_comes_back() {
             core.poll(now, None);
         }
     }
-    let lent = |core: &Core| core.port_status(1).expect("port 1").groups[0].account.total();
-    assert!(lent(&fabric.cores[0]) > 60 * 4900, "{} B", lent(&fabric.cores[0]));
+    let lent = |core: &mut Core| core.port_status(1).expect("port 1").groups[0].account.total();
+    assert!(lent(&mut fabric.cores[0]) > 60 * 4900, "{} B", lent(&mut fabric.cores[0]));
     while fars[1].count() > 0 || fabric.cores[1].traffic().slots().0 > 0 {
         now += Span::from_us(100);
         fabric.cores[1].poll(now, None);
     }
     fabric.now = now;
     fabric.run_until(now + Span::from_ms(1));
-    assert_eq!(lent(&fabric.cores[0]), 0, "every charge came back");
-    check(&fabric);
+    assert_eq!(lent(&mut fabric.cores[0]), 0, "every charge came back");
+    check(&mut fabric);
 }
 
 /// A worker that does not come is not flooded: what it cannot take waits in front of the switch.
@@ -222,7 +222,7 @@ fn a_worker_that_stands_still_loses_nothing() {
     let waiting = fabric.cores[1].queued();
     assert!((900..1025).contains(&waiting), "{waiting} packets in the ring");
     assert_eq!(fabric.cores[0].report().dropped, []);
-    check(&fabric);
+    check(&mut fabric);
     fabric.run_until(now + Span::from_ms(1));
     let psns: Vec<u32> = fars[1]
         .take()
@@ -232,7 +232,7 @@ fn a_worker_that_stands_still_loses_nothing() {
         })
         .collect();
     assert_eq!(psns, (0..packets).collect::<Vec<_>>());
-    check(&fabric);
+    check(&mut fabric);
 }
 
 /// A threshold that is more than a worker's part of the pool would never pause anybody.

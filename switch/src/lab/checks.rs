@@ -15,7 +15,6 @@ use super::engine::Lab;
 use super::fabric::{Fabric, NodeKind};
 use super::host;
 use super::scenario::{Fault, FaultKind, FlowSpec, HostSetup, Scenario};
-use crate::core::Core;
 use crate::roce::qp::Retransmission;
 use crate::tm::{CLASSES, DropReason, PortStatus};
 use crate::units::Bytes;
@@ -293,11 +292,12 @@ impl Lab {
     }
 
     /// A circle of queues of which each waits for the next, in words.
-    pub(super) fn deadlock(&self) -> Option<String> {
+    pub(super) fn deadlock(&mut self) -> Option<String> {
+        let circle = self.circle()?;
         let name = |(node, port, queue): (usize, u16, u8)| {
             format!("{} queue {queue}", port_name(&self.scenario.fabric, node, port))
         };
-        let mut names: Vec<String> = self.circle()?.into_iter().map(name).collect();
+        let mut names: Vec<String> = circle.into_iter().map(name).collect();
         names.push(names.first().cloned().unwrap_or_default());
         Some(names.join(" waits for "))
     }

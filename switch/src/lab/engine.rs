@@ -100,7 +100,7 @@ pub struct Lab {
     next_sample: Time,
     pub(super) sampler: Sampler,
     pub(super) checks: Checks,
-    now: Time,
+    pub(super) now: Time,
     /// Counters of all flows when they were last asked for.
     pub(super) last: Vec<FlowStatus>,
     pub(super) events: u64,

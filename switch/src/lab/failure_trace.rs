@@ -154,7 +154,7 @@ impl Lab {
     }
 
     /// A packet that waits for ever: one in a circle of pauses, or in any queue that is paused.
-    fn waiting(&self) -> Option<Moment> {
+    fn waiting(&mut self) -> Option<Moment> {
         let circle = self.circle().unwrap_or_default();
         let places = circle.into_iter().chain(self.paused());
         for (node, port, queue) in places {

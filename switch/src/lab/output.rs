@@ -19,7 +19,7 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// What the system says, with the file.
 pub fn prepare(folder: &Path) -> Result<(), String> {
-    Folder::make(folder)?.can_write("report.html")
+    Ok(Folder::make(folder)?.can_write("report.html")?)
 }
 
 /// Writes everything into an open folder, or one below it (`seed-3/`); gives the names of the files.
@@ -85,10 +85,11 @@ pub fn clear(folder: &Path) -> Result<(), String> {
     let folder = Folder::make(folder)?;
     let Some(text) = folder.read(LIST, LIST_BYTES_MAX) else { return Ok(()) };
     // The list is only a file: it leads nowhere but into the folder.
-    text.lines()
-        .chain([LIST])
-        .filter(|name| is_below(name))
-        .try_for_each(|name| folder.remove(name))
+    let names = text.lines().chain([LIST]).filter(|name| is_below(name));
+    for name in names {
+        folder.remove(name)?;
+    }
+    Ok(())
 }
 
 fn is_below(name: &str) -> bool {
@@ -103,7 +104,8 @@ fn is_below(name: &str) -> bool {
 pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
     let names = written.iter().filter_map(|path| path.strip_prefix(folder).ok());
     let text: String = names.map(|name| format!("{}\n", name.display())).collect();
-    Folder::make(folder)?.write(LIST, text.as_bytes()).map(drop)
+    Folder::make(folder)?.write(LIST, text.as_bytes())?;
+    Ok(())
 }
 
 /// Writes the figures of all seeds; gives the file.
@@ -111,7 +113,7 @@ pub fn list(folder: &Path, written: &[PathBuf]) -> Result<(), String> {
 /// # Errors
 /// What the system says, with the file.
 pub fn write_seeds(folder: &Path, seeds: &Table) -> Result<PathBuf, String> {
-    Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())
+    Ok(Folder::make(folder)?.write("seeds.csv", csv::table(seeds).as_bytes())?)
 }
 
 fn pretty(value: &serde_json::Value) -> String {

@@ -6,8 +6,7 @@ use crate::units::Quanta;
 
 use super::admit::{resume_at_slots, resume_group};
 use super::id::{CLASSES, CONTROL_QUEUE, DropReason, PortId};
-use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame, WaitEdge};
-use super::queue::Arrival;
+use super::pfc::{FlowControl, FlowControlFrame, PauseReceiver, PauseSender, PfcFrame};
 use super::scheduler::bits;
 use super::watchdog::{Change, Sight, StormAction};
 use super::{Event, Tm};

@@ -60,19 +60,19 @@ fn copies_are_charged_once() {
     }
     fars[0].send(Time::ZERO, &frame(1, 9, 0, 0, 1, 500));
     fabric.run_until(Time::from_ns(1));
-    let status = |fabric: &Fabric, number| fabric.cores[0].port_status(number).unwrap();
-    let charged = |fabric: &Fabric| status(fabric, 1).groups[0].account.total();
-    assert_eq!((charged(&fabric), fabric.cores[0].queued()), (500, 3));
-    assert!((2..=4).all(|n| status(&fabric, n).queues[0].bytes == 500));
+    let status = |fabric: &mut Fabric, number| fabric.cores[0].port_status(number).unwrap();
+    let charged = |fabric: &mut Fabric| status(fabric, 1).groups[0].account.total();
+    assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 3));
+    assert!((2..=4).all(|n| status(&mut fabric, n).queues[0].bytes == 500));
     fabric.check();
     for number in 2..=3 {
         fabric.cores[0].block(Time::from_ns(2), number, false);
     }
     fabric.run_until(Time::from_ns(100_000));
-    assert_eq!((charged(&fabric), fabric.cores[0].queued()), (500, 1), "one copy still waits");
+    assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 1), "one copy still waits");
     fabric.cores[0].block(fabric.now, 4, false);
     fabric.run_until(Time::from_ns(200_000));
-    assert_eq!((charged(&fabric), fabric.cores[0].queued()), (0, 0));
+    assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (0, 0));
     assert_eq!(fars.iter().map(|far| far.count()).collect::<Vec<_>>(), [0, 1, 1, 1]);
     fabric.check();
 
@@ -82,7 +82,7 @@ fn copies_are_charged_once() {
     (2..=3).for_each(|number| fabric.cores[0].block(Time::ZERO, number, true));
     fars[0].send(Time::ZERO, &frame(1, 2, 0, 0, 1, 500));
     fabric.run_until(Time::from_ns(1));
-    assert_eq!((charged(&fabric), fabric.cores[0].queued()), (500, 2));
+    assert_eq!((charged(&mut fabric), fabric.cores[0].queued()), (500, 2));
     fabric.check();
 }
 

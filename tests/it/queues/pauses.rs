@@ -79,12 +79,10 @@ impl Pair {
                     sent += 1;
                 }
             }
-            let pause_is_near = || {
-                let group = self.fabric.cores[1].port_status(1).unwrap().groups[3];
-                !group.xoff && group.account.total() > 75_000
-            };
+            let group = self.fabric.cores[1].port_status(1).unwrap().groups[3];
+            let pause_is_near = !group.xoff && group.account.total() > 75_000;
             let is_short = queued(&self.fabric.cores[1], 1, 0) < 4 * FULL as u64;
-            if sent < packets && is_short && pause_is_near() {
+            if sent < packets && is_short && pause_is_near {
                 // Another length, so that the phase between both directions moves.
                 for _ in 0..4 {
                     self.sink.send(now, &frame(2, 1, 0, 0, back, FULL - 37));
@@ -115,7 +113,7 @@ fn a_lossless_class_loses_nothing_with_headroom_by_the_formula() {
     let mut pair = Pair::new("auto");
     assert_eq!(pair.overload(packets), packets);
     pair.fabric.check();
-    let [one, two] = &pair.fabric.cores[..] else { unreachable!() };
+    let [one, two] = &mut pair.fabric.cores[..] else { unreachable!() };
     assert_eq!((drops(one), drops(two)), (vec![], vec![]));
     let group = two.port_status(1).unwrap().groups[3];
     assert!(group.account.peak_headroom <= FORMULA, "{}", group.account.peak_headroom);
@@ -227,7 +225,7 @@ fn wrong_pauses_are_not_obeyed() {
         let (mut fabric, fars) = sending();
         fars[1].send(fabric.now, &bytes);
         fabric.run_until(Time::from_ns(150_000));
-        let core = &fabric.cores[0];
+        let core = &mut fabric.cores[0];
         assert_eq!((core.consumed(name), core.consumed("mac_control")), (1, 0), "{name}");
         assert_eq!(core.port_status(2).unwrap().pauses.paused[3], Span::ZERO);
         assert_eq!(core.queued(), 0, "{name}: everything was sent");

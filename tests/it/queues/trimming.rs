@@ -53,7 +53,7 @@ fn what_a_queue_refuses_leaves_cut_and_first() {
         "static_th: 1 MB",
     );
     for engine in [EngineKind::Interpreter, EngineKind::Jit] {
-        let (frames, fabric) = sent(PROGRAM, &trims, engine);
+        let (frames, mut fabric) = sent(PROGRAM, &trims, engine);
         let (cut, whole): (Vec<_>, Vec<_>) = frames.iter().partition(|f| f.bytes.len() == 100);
         assert_eq!(whole.iter().map(|f| psn(f)).collect::<Vec<_>>(), [0, 1], "[{}]", engine.name());
         assert_eq!(cut.iter().map(|f| psn(f)).collect::<Vec<_>>(), (2..20).collect::<Vec<u8>>());

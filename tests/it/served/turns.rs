@@ -103,13 +103,13 @@ proptest! {
             now += Span::from_ns(200);
         }
         fabric.run_until(now + Span::from_ms(20));
-        check(&fabric);
+        check(&mut fabric);
         prop_assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
         prop_assert_eq!(by_flow(&fars), expected);
     }
 }
 
-fn group(core: &Core) -> wireyard_switch::tm::GroupStatus {
+fn group(core: &mut Core) -> wireyard_switch::tm::GroupStatus {
     core.port_status(1).expect("port 1").groups[3]
 }
 
@@ -129,20 +129,20 @@ fn the_owner_charges_and_pauses() {
         now += Span::from_ns(200);
         fabric.run_until(now);
     }
-    let (mine, others) = (group(&fabric.cores[0]), group(&fabric.cores[1]));
+    let (mine, others) = (group(&mut fabric.cores[0]), group(&mut fabric.cores[1]));
     assert!(
         mine.xoff && mine.account.total() >= 100_000 && mine.account.total() < 102_000,
         "{mine:?}"
     );
     assert_eq!((others.xoff, others.account.total()), (false, 0), "it is charged once");
     assert_eq!(fars[0][1].count(), 0, "the owner pauses");
-    check(&fabric);
+    check(&mut fabric);
     fabric.run_until(now + Span::from_ms(10));
-    assert_eq!((group(&fabric.cores[0]).xoff, group(&fabric.cores[0]).account.total()), (false, 0));
+    assert_eq!((group(&mut fabric.cores[0]).xoff, group(&mut fabric.cores[0]).account.total()), (false, 0));
     let flows = by_flow(&fars[1..2]);
     assert_eq!(flows.values().map(Vec::len).sum::<usize>(), sent as usize);
     assert!(flows.values().all(|psns| psns.is_sorted()), "{flows:?}");
-    check(&fabric);
+    check(&mut fabric);
 }
 
 /// While the owner stands still, at most a ring of frames is received for it and not charged; none is lost.
@@ -159,9 +159,9 @@ fn what_is_not_charged_yet_is_bounded() {
     }
     let waiting = fabric.cores[0].queued();
     assert!((400..=512).contains(&waiting), "{waiting} frames for the owner");
-    check(&fabric);
+    check(&mut fabric);
     fabric.run_until(now + Span::from_ms(10));
-    check(&fabric);
+    check(&mut fabric);
     let psns = by_flow(&fars[2..3]).into_values().next().expect("the flow");
     assert_eq!(psns, (0..packets).collect::<Vec<_>>());
 }
@@ -178,7 +178,7 @@ fn workers_that_owe_each_other_go_on() {
         fars[1][0].send(now, &of_flow(2, 1, 1, psn, 0));
     }
     fabric.run_until(now + Span::from_ms(20));
-    check(&fabric);
+    check(&mut fabric);
     let report: u64 = fabric.cores.iter().map(|core| core.report().dropped_packets()).sum();
     let came: usize = by_flow(&fars).values().map(Vec::len).sum();
     assert_eq!(came as u64 + report, 2 * u64::from(packets), "none is stuck");
@@ -209,7 +209,7 @@ fn rings_that_are_full_both_ways_are_emptied() {
     });
     assert!(!fabric.cores.iter().any(Core::has_pending), "workers wait for each other");
     fabric.run_until(now + Span::from_ms(20));
-    check(&fabric);
+    check(&mut fabric);
     assert_eq!(fabric.cores.iter().map(Core::queued).sum::<usize>(), 0);
 }
 
@@ -232,5 +232,5 @@ fn a_pause_reaches_the_owner() {
     assert_eq!(by_flow(&fars).values().map(Vec::len).sum::<usize>(), 10);
     let consumed: u64 = fabric.cores.iter().map(|core| core.consumed("mac_control")).sum();
     assert_eq!(consumed, 1);
-    check(&fabric);
+    check(&mut fabric);
 }

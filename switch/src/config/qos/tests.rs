@@ -34,7 +34,7 @@ fn presets_resolve_and_make_a_traffic_manager() {
         for port in qos.ports {
             tm.add_port(port.tm).unwrap();
         }
-        tm.audit().unwrap();
+        tm.view(wireyard_tables::time::Time::ZERO).audit().unwrap();
     }
     let plain = QosConfig::default().resolve(&ports(&["a"], 0)).unwrap();
     assert_eq!(plain.ports[0].tm.rate, None);

@@ -4,7 +4,7 @@ use super::*;
 
 const GROUP: u8 = 3;
 
-fn lent(lender: &Tm<u32>) -> (u64, u64, u64) {
+fn lent(lender: &mut Tm<u32>) -> (u64, u64, u64) {
     let group = &lender.seen().port(PortId(0)).unwrap().groups[usize::from(GROUP)];
     (group.account.total(), group.counters.admitted.packets, group.counters.released.packets)
 }
@@ -32,7 +32,7 @@ fn the_lender_is_told_when_the_last_bit_has_left() {
         borrower.release_shared(now, memory);
     }
     assert_eq!(returned(&mut borrower), []);
-    assert_eq!(lent(&lender), (1500, 1, 0));
+    assert_eq!(lent(&mut lender), (1500, 1, 0));
     borrower.seen().audit().unwrap();
     let sent = drain(&mut borrower, now, Time::from_ns(1_000_000));
     assert_eq!(sent.len(), 2);
@@ -42,7 +42,7 @@ fn the_lender_is_told_when_the_last_bit_has_left() {
     for (_, charge) in back {
         lender.release_shared(Time::from_ns(1_000_000), charge);
     }
-    assert_eq!(lent(&lender), (0, 1, 1));
+    assert_eq!(lent(&mut lender), (0, 1, 1));
     assert!(!lender.retain_shared(charge));
     lender.seen().audit().unwrap();
 }
