@@ -86,7 +86,10 @@ fn turn(ends: &mut [End; 2], began: Instant) -> Vec<u64> {
 }
 
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
-    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0)
+    sorted
+        .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or(0)
 }
 
 /// Writes and deletes entries while it is to; how many were.
@@ -99,7 +102,8 @@ fn write(mut controller: Controller, is_on: &AtomicBool, is_over: &AtomicBool, d
     let entities: Vec<_> = (0..BATCH * TOGETHER).map(entry).collect();
     let delete = |entity| update(p4::update::Type::Delete, entity);
     let requests = |of: &dyn Fn(Entity) -> p4::Update| -> Vec<_> {
-        let batch = |some: &[Entity]| controller.write_request(some.iter().cloned().map(of).collect());
+        let batch =
+            |some: &[Entity]| controller.write_request(some.iter().cloned().map(of).collect());
         entities.chunks(BATCH).map(batch).collect()
     };
     let kinds = [requests(&insert), requests(&delete)];
@@ -134,7 +138,8 @@ fn main() {
     let way = controller.exact("fdb", &[2, 0, 0, 0, 0, 0xb], action);
     controller.write(vec![insert(Entity::TableEntry(way))]).expect("an entry");
     let flags: [Arc<AtomicBool>; 2] = Default::default();
-    let (written, [is_on, is_over]) = (Arc::<AtomicUsize>::default(), flags.each_ref().map(Arc::clone));
+    let (written, [is_on, is_over]) =
+        (Arc::<AtomicUsize>::default(), flags.each_ref().map(Arc::clone));
     let counting = Arc::clone(&written);
     let writer = std::thread::spawn(move || write(controller, &is_on, &is_over, &counting));
     let (mut ends, began) = ([End::open("raw:a0"), End::open("raw:b0")], Instant::now());

@@ -124,7 +124,8 @@ mod tests {
             Ok(level)
         };
         fill(&places, compile, Box::new(|_, refused| panic!("{refused}")));
-        let there = engine.borrow().as_ref().map_or(0, |all| all.iter().flat_map(OnceLock::get).count());
+        let there =
+            engine.borrow().as_ref().map_or(0, |all| all.iter().flat_map(OnceLock::get).count());
         assert!(there == 0 || there == 3, "{there} levels are there");
         done.take()
     }

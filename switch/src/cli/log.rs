@@ -102,7 +102,9 @@ fn device_event(event: &DeviceEvent, text: &str) {
         DeviceEvent::PauseStorm { port, queue, over: true } => {
             tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
         }
-        DeviceEvent::Program { name } => tracing::info!(event = "program", program = name, "{text}"),
+        DeviceEvent::Program { name } => {
+            tracing::info!(event = "program", program = name, "{text}")
+        }
     }
 }
 

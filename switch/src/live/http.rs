@@ -186,8 +186,7 @@ async fn converse(stream: TcpStream, rules: Rules, site: Arc<impl Site>, waits: 
     let service = service_fn(|request: Request<Incoming>| {
         let (site, waits) = (Arc::clone(&site), waits.clone());
         async move {
-            let refused =
-                refusal(&request).or_else(|| guard::refusal(&request, rules.any_name));
+            let refused = refusal(&request).or_else(|| guard::refusal(&request, rules.any_name));
             Ok::<_, Infallible>(guard::hardened(match refused {
                 Some(refused) => refused,
                 None => site.answer(&request, &waits).await,

@@ -185,12 +185,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn entry(
-        &mut self,
-        table: TableId,
-        entry: &tables::Entry,
-        count: Option<Count>,
-    ) -> Result<()> {
+    fn entry(&mut self, table: TableId, entry: &tables::Entry, count: Option<Count>) -> Result<()> {
         let target = match &entry.target {
             tables::Target::Action(call) => Target::Action(self.call(table, call)?),
             tables::Target::Member(member) => Target::Member(*member),

@@ -306,7 +306,8 @@ fn an_interface_that_was_made_again_is_noticed() {
         drop(host2);
         let index = look_up("sw2").unwrap().index;
         let again = rig.folder.path().join("again");
-        let made = format!("link add sw2 index {index} mtu 1500 type veth peer name host2 mtu 1500");
+        let made =
+            format!("link add sw2 index {index} mtu 1500 type veth peer name host2 mtu 1500");
         let text = format!("link del sw2\n{made}\nlink set sw2 up\nlink set host2 up\n");
         std::fs::write(&again, text).unwrap();
         ip(&format!("-batch {}", again.display()));

@@ -28,9 +28,8 @@ fn all_queues_are_recorded() {
     let mut host = Host::open("raw:host1", 2);
     let frames: Vec<_> = (0..48).map(|flow| of_flow(1, 2, flow, 0, 0)).collect();
     host.send(0, &frames);
-    let received = |switch: &Switch| {
-        switch.objects(&["stats"])[0]["ports"][0]["ledger"]["received"].clone()
-    };
+    let received =
+        |switch: &Switch| switch.objects(&["stats"])[0]["ports"][0]["ledger"]["received"].clone();
     let deadline = std::time::Instant::now() + SOON;
     while received(&switch) != 48 {
         assert!(std::time::Instant::now() < deadline, "{} frames", received(&switch));

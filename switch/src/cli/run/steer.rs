@@ -145,8 +145,7 @@ pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
     file.tell(move |changed| {
         let failed = |why: &dyn Display| tracing::error!(event = "state", "settings: {why}");
         for port in &changed.gone {
-            let forgotten =
-                device.control.unit().and_then(|unit| device.forget_port(unit, *port));
+            let forgotten = device.control.unit().and_then(|unit| device.forget_port(unit, *port));
             forgotten.unwrap_or_else(|why| failed(&why));
         }
         let mut kept = device.settings().all();

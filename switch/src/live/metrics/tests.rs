@@ -127,7 +127,10 @@ fn a_request_has_one_answer() {
         ("GET http://evil.example/metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 421"),
         ("GET /metrics HTTP/1.1\r\nHost: \r\n\r\n", "HTTP/1.1 421"),
         // Another site in the same browser.
-        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n", "HTTP/1.1 403"),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n",
+            "HTTP/1.1 403",
+        ),
         ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("CONNECT x:1 HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("OPTIONS * HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),

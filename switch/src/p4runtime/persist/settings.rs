@@ -100,7 +100,10 @@ mod tests {
         settings.set(3, Some(0), &words("kmin=10KB"));
         let gone = settings.forget(2);
         assert!(gone.iter().all(|(_, value)| value.is_none()), "{gone:?}");
-        assert_eq!(gone.iter().map(|(key, _)| &key[1..]).collect::<Vec<_>>(), [[0, 2, 3], [0, 2, PORT]]);
+        assert_eq!(
+            gone.iter().map(|(key, _)| &key[1..]).collect::<Vec<_>>(),
+            [[0, 2, 3], [0, 2, PORT]]
+        );
         assert_eq!(settings.all(), [(3, Some(0), words("kmin=10KB"))]);
         read.add(b"x", b"{}");
         read.add(&[0, 1, 2], b"no");
