@@ -394,6 +394,8 @@ pub struct EntryDecl {
     pub idle_timeout_ms: Option<Sp<u64>>,
     /// `meter:` rates, where the table has meters.
     pub meter: Option<(MeterRates, SourceSpan)>,
+    /// `counter:` what it has counted, where the table has counters.
+    pub counter: Option<(entries::CountDecl, SourceSpan)>,
     /// The entry.
     pub span: SourceSpan,
 }

@@ -90,6 +90,7 @@ pub use queues::{
 use receive::Ingress;
 use record::Recording;
 pub use sampler::Samples;
+pub(crate) use served::RING as UNCHARGED_MAX;
 pub use slot::{PortReport, PortState};
 pub use statistics::Statistics;
 pub use trim::StandIn;

@@ -2,13 +2,12 @@
 //!
 //! A page, its style and scripts, all inside the binary, and JSON below `/api/` that the scripts poll; `programs/web.md` lists it. It reads
 //! only, over the control handle: what belongs to workers is a question between two bursts, asked once for all clients in a while; the rest is
-//! read by this server's own threads, in parts that are bounded. Requests that a stranger's page makes a browser send are refused
-//! (`guard`). Limits on connections are those of [`crate::live::http`].
+//! read by this server's own threads, in parts that are bounded. Limits on connections, and which requests are refused, are
+//! those of [`crate::live::http`].
 
 mod api;
 mod files;
 mod graphs;
-mod guard;
 mod live;
 mod parameters;
 mod tables;
@@ -137,25 +136,22 @@ impl Shared {
 
 impl Site for Shared {
     async fn answer(&self, request: Asked<'_>, waits: &WaitsForSwitch) -> Answer {
-        if let Some(refused) = guard::refusal(request) {
-            return guard::hardened(refused);
-        }
         let path = request.uri().path();
         let Some(of_api) = path.strip_prefix("/api/") else {
-            return guard::hardened(files::answer(path));
+            return files::answer(path);
         };
         let parameters = match Parameters::read(request.uri().query().unwrap_or_default()) {
             Ok(parameters) => parameters,
-            Err(why) => return guard::hardened(failed(&why)),
+            Err(why) => return failed(&why),
         };
         let waiting = waits.hold();
         let document = self.document(of_api, parameters).await;
         drop(waiting);
-        guard::hardened(match document {
+        match document {
             Some(Ok(document)) => page(document, "application/json"),
             Some(Err(why)) => failed(&why),
             None => text(StatusCode::NOT_FOUND, "programs/web.md lists what is below /api/\n"),
-        })
+        }
     }
 }
 

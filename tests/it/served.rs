@@ -4,6 +4,7 @@
 //! root.
 
 mod rates;
+mod recorded;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -294,6 +295,9 @@ fn a_pause_on_any_queue_stops_the_port() {
     let ports = ["1=xdp:sw1,queues=2", "2=xdp:sw2,queues=2"];
     let more = ["--workers", "2", "--json", "--config", file.to_str().expect("a path")];
     let switch = Switch::on(PROGRAM, &ports, &more);
+    let warned =
+        "port 1 is lossless and served by 2 workers: up to 512 frames of each other worker";
+    assert!(switch.err().contains(warned), "{}", switch.err());
     let mut rig = Rig::open("xdp");
     rig.greet();
     for queue in 0..2 {

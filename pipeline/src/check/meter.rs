@@ -1,12 +1,14 @@
-//! Rates of meters: units, and what RFC 2697 and RFC 2698 ask of them.
+//! Rates of meters, and what entries have counted: units, and what RFC 2697 and RFC 2698 ask of them.
 //!
 //! The same for an array of meters and for the meter of an entry. What a packet's colour does is the program's business.
 
 use super::cx::Cx;
 use super::rates;
+use crate::ast::entries::CountDecl;
 use crate::ast::{EntryDecl, MeterRates, Name};
 use crate::diag::codes;
 use crate::ir::{MeterKind, Table};
+use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 
 impl Cx<'_> {
@@ -21,6 +23,18 @@ impl Cx<'_> {
             return None;
         };
         self.meter_config(rates, kind)
+    }
+
+    /// What an entry has counted, where its table has counters.
+    pub(super) fn entry_count(&mut self, table: &Table, entry: &EntryDecl) -> Option<Count> {
+        let (CountDecl { packets, bytes }, span) = entry.counter.as_ref()?;
+        if !table.counters {
+            let text = format!("the entries of table `{}` have no counters", table.name);
+            let help = "add `counters: true` to the table, or take the count away";
+            self.report.error(codes::ENTRY, *span, text).help(help);
+            return None;
+        }
+        Some(Count { packets: *packets, bytes: *bytes })
     }
 
     pub(super) fn meter_config(

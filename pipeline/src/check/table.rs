@@ -397,6 +397,10 @@ impl Cx<'_> {
             }
             let idle_timeout_ms = self.entry_timeout(table, entry);
             let meter = self.entry_meter(table, entry);
+            if let Some((_, span)) = &entry.counter {
+                let text = "an entry of a program has counted nothing yet";
+                self.report.error(codes::ENTRY, *span, text).help("write it in an entries file");
+            }
             let call = ActionCall { action, args };
             table.entries.push(TableEntry { matches, priority, call, idle_timeout_ms, meter });
         }

@@ -13,7 +13,7 @@ use crate::interp::Interp;
 use crate::ir::Program;
 use crate::passes;
 use crate::state::State;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// What is reported when there will be no machine code, or no better than that of the level given.
 pub type Complain = dyn FnOnce(Option<u8>, CompileError) + Send;
@@ -28,21 +28,33 @@ pub fn background(
     let program = Arc::new(passes::optimised(program, options.level));
     let interp = Interp::new(program.clone());
     let levels: Arc<Levels> = (0..=options.level).map(|_| OnceLock::new()).collect();
-    let (recipe, places) = (Recipe::new(&program, state, options), Arc::clone(&levels));
-    let compile = move || {
-        for (level, place) in (0..).zip(places.iter()) {
-            match recipe.at_level(level).compile() {
-                // The place is empty: nobody else fills it.
-                Ok(jit) => _ = place.set(jit),
-                // What is refused at one level is refused at those above.
-                Err(refused) => return complain(level.checked_sub(1), refused),
-            }
-        }
-    };
+    let (recipe, places) = (Recipe::new(&program, state, options), Arc::downgrade(&levels));
+    let compile = move || fill(&places, |level| recipe.at_level(level).compile(), complain);
     let thread = std::thread::Builder::new().name("wireyard-compile".into());
     // Without a thread there is no machine code, and nothing else is lost.
     let _ = thread.spawn(compile);
     Box::new(Background { interp, levels })
+}
+
+/// Compiles one level after the other, until all are there or the engine is gone: programs that are replaced faster than they are compiled
+/// leave no more than a level each to be finished.
+fn fill<T>(
+    places: &Weak<[OnceLock<T>]>,
+    compile: impl Fn(u8) -> Result<T, CompileError>,
+    complain: Box<Complain>,
+) {
+    let levels = places.upgrade().map_or(0, |places| places.len());
+    for (level, at) in (0..).zip(0..levels) {
+        if places.strong_count() == 0 {
+            return;
+        }
+        match compile(level) {
+            // The place is empty: nobody else fills it.
+            Ok(code) => _ = places.upgrade().map(|places| places[at].set(code)),
+            // What is refused at one level is refused at those above.
+            Err(refused) => return complain(level.checked_sub(1), refused),
+        }
+    }
 }
 
 /// The code of each level, the best last.
@@ -93,5 +105,35 @@ impl Engine for Background {
         open: &OpenPorts,
     ) {
         self.engine().fused(cx, packets, meta, open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Compiles levels of an engine that is gone when `gone_after` is compiled; which levels were.
+    fn compiled(gone_after: u8) -> Vec<u8> {
+        let levels: Arc<[OnceLock<u8>]> = (0..3).map(|_| OnceLock::new()).collect();
+        let (places, engine) = (Arc::downgrade(&levels), RefCell::new(Some(levels)));
+        let done = RefCell::new(Vec::new());
+        let compile = |level| {
+            done.borrow_mut().push(level);
+            engine.borrow_mut().take_if(|_| level == gone_after);
+            Ok(level)
+        };
+        fill(&places, compile, Box::new(|_, refused| panic!("{refused}")));
+        let there =
+            engine.borrow().as_ref().map_or(0, |all| all.iter().flat_map(OnceLock::get).count());
+        assert!(there == 0 || there == 3, "{there} levels are there");
+        done.take()
+    }
+
+    #[test]
+    fn an_engine_that_is_gone_is_not_compiled_any_further() {
+        assert_eq!(compiled(9), [0, 1, 2]);
+        assert_eq!(compiled(0), [0]);
+        assert_eq!(compiled(1), [0, 1]);
     }
 }

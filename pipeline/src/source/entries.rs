@@ -211,7 +211,7 @@ fn cells(decoder: &mut Decoder<'_>, node: &Node) -> Option<Named<AstExpr>> {
 }
 
 /// `{ packets: 3, bytes: 300 }`.
-fn count(decoder: &mut Decoder<'_>, node: &Node) -> Option<CountDecl> {
+pub(crate) fn count(decoder: &mut Decoder<'_>, node: &Node) -> Option<CountDecl> {
     let fields = decoder.map(node, &COUNT)?;
     let [packets, bytes] =
         ["packets", "bytes"].map(|key| fields.get(key).and_then(|node| decoder.count(node)));

@@ -6,7 +6,7 @@ use thiserror::Error;
 use wireyard_tables::counter::Count;
 use wireyard_tables::meter::{MeterConfig, MeterError};
 use wireyard_tables::time::Time;
-use wireyard_tables::{BatchError, Update};
+use wireyard_tables::{BatchError, TableView, Update};
 
 /// Table changes that are made at once: what undoing and repeating them takes is small beside the tables.
 const BATCH: usize = 1 << 16;
@@ -56,6 +56,8 @@ pub struct Setting {
 pub struct Resolved {
     /// Members, groups, entries and defaults, in an order in which each finds what it names.
     pub updates: Vec<Update>,
+    /// What entries have counted, by their place in `updates`.
+    pub entry_counts: Vec<(usize, Count)>,
     /// Members of value sets, instead of those of the program.
     pub value_sets: Vec<(ValueSetId, Vec<u128>)>,
     /// Register, index, cell and value.
@@ -122,6 +124,7 @@ impl Resolved {
                 error
             })?;
         }
+        self.apply_entry_counts(state);
         for (set, members) in &self.value_sets {
             if !kept.value_sets.contains(set) {
                 state.set_value_set(*set, members)?;
@@ -153,5 +156,17 @@ impl Resolved {
             array.set(*index as usize, *count);
         }
         Ok(())
+    }
+
+    fn apply_entry_counts(&self, state: &State) {
+        let snapshot = state.tables().snapshot();
+        for (at, count) in &self.entry_counts {
+            let Some(Update::Insert(id, entry)) = self.updates.get(*at) else { continue };
+            let found = state.tables().entry(*id, &entry.matches, entry.priority);
+            let counters = snapshot.table(*id).and_then(TableView::counters);
+            if let (Ok((slot, _)), Some(counters)) = (found, counters) {
+                counters.set(slot.0 as usize, *count);
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ use wireyard_pipeline::diag::{Diagnostics, Files, json};
 
 use super::args::LogLevel;
 use super::{colours, complain};
+use crate::control::DeviceEvent;
 use crate::core::{Message, Topic};
 use crate::ports::LinkState;
 use crate::terminal;
@@ -77,24 +78,33 @@ pub(super) fn diagnostics(found: &Diagnostics, files: &Files) {
 
 /// Logs a message of the device.
 pub(super) fn message(Message { topic, text }: &Message) {
-    match *topic {
-        Topic::Link { port, state: LinkState::Up } => {
-            tracing::info!(event = "link", port, state = "up", "{text}");
-        }
-        Topic::Link { port, state } => {
-            let state = state.name().replace(' ', "_");
-            tracing::warn!(event = "link", port, state, "{text}");
-        }
-        Topic::Storm { port, queue, over: false } => {
-            tracing::warn!(event = "pause_storm", port, queue, over = false, "{text}");
-        }
-        Topic::Storm { port, queue, over: true } => {
-            tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
-        }
+    match topic {
+        Topic::Event(event) => device_event(event, text),
         Topic::Port(port) => tracing::info!(event = "port", port, "{text}"),
         Topic::PortError(port) => tracing::warn!(event = "port_error", port, "{text}"),
         Topic::Capture => tracing::error!(event = "capture", "{text}"),
         Topic::IdleEntries => tracing::info!(event = "idle_entries", "{text}"),
+    }
+}
+
+fn device_event(event: &DeviceEvent, text: &str) {
+    match event {
+        DeviceEvent::Link { port, state: LinkState::Up } => {
+            tracing::info!(event = "link", port, state = "up", "{text}");
+        }
+        DeviceEvent::Link { port, state } => {
+            let state = state.name().replace(' ', "_");
+            tracing::warn!(event = "link", port, state, "{text}");
+        }
+        DeviceEvent::PauseStorm { port, queue, over: false } => {
+            tracing::warn!(event = "pause_storm", port, queue, over = false, "{text}");
+        }
+        DeviceEvent::PauseStorm { port, queue, over: true } => {
+            tracing::info!(event = "pause_storm", port, queue, over = true, "{text}");
+        }
+        DeviceEvent::Program { name } => {
+            tracing::info!(event = "program", program = name, "{text}")
+        }
     }
 }
 

@@ -99,9 +99,13 @@ fn start(args: &RunArgs) -> Result<Status, String> {
     let names: Vec<String> = numbers.iter().filter_map(&mut name).collect();
     let control = cores[0].control().ok_or("the device has no control handle")?.clone();
     let begun = steer::begin(args, &control, &loaded.parsed)?;
+    steer::make_settings(&loaded, &begun, &control, &mut cores)?;
     let page = steer::page(page, &control, &loaded.program.name)?;
     let (socket, device) =
         steer::serve(args, &loaded, (control.clone(), begun), (socket, controllers))?;
+    if let (Some(file), Some(device)) = (&mut file, &device) {
+        steer::follow_ports(file, device);
+    }
     let linux = steer::linux(&loaded, &mut cores, namespace)?;
     tracing::info!(
         event = "start",

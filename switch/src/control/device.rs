@@ -167,7 +167,10 @@ impl Control {
     /// # Errors
     /// [`ControlError::NotFound`].
     pub fn block_port(&self, port: u16, is_blocked: bool) -> Result<()> {
-        self.ask_owner(port, move |core, now| core.block(now, port, is_blocked))
+        self.owner(port)?;
+        // Without `qos:` each worker sends by a transmit queue of its own.
+        let block = move |core: &mut Core, now| core.block(now, port, is_blocked);
+        (0..self.workers()).try_for_each(|worker| self.ask(worker, block))
     }
 
     /// Changes the marking of a queue at run time.

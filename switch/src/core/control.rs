@@ -111,8 +111,9 @@ impl Core {
     /// Reports a pause storm in the messages and to the readers; `None` is the CPU port.
     pub(super) fn say_storm(&mut self, port: PortId, queue: u8, over: bool, text: String) {
         let port = slot_of(port).map(|slot| self.ports[slot].number);
-        self.ports.messages.push(Message::new(Topic::Storm { port, queue, over }, text));
-        self.say_event(DeviceEvent::PauseStorm { port, queue, over });
+        let event = DeviceEvent::PauseStorm { port, queue, over };
+        self.ports.messages.push(Message::new(Topic::Event(event.clone()), text));
+        self.say_event(event);
     }
 
     /// Tells the readers about idle entries.

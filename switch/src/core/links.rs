@@ -9,7 +9,6 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
-use super::said::DeviceEvent;
 use super::slot::Slot;
 use super::{Core, PASSES_MAX};
 use crate::config::qos::Qos;
@@ -101,9 +100,8 @@ impl Core {
     pub fn check_links(&mut self, now: Time) {
         self.now = now;
         for index in 0..self.ports.len() {
-            if let Some(state) = self.ports.check_link(index, now) {
-                let port = self.ports[index].number;
-                self.say_event(DeviceEvent::Link { port, state });
+            if let Some(event) = self.ports.check_link(index, now) {
+                self.say_event(event);
             }
             self.report_link(index);
         }

@@ -2,27 +2,13 @@
 
 use std::fmt;
 
-use crate::ports::LinkState;
+use super::said::DeviceEvent;
 
 /// What a message is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// A link changed.
-    Link {
-        /// Its port.
-        port: u16,
-        /// What it is now.
-        state: LinkState,
-    },
-    /// A pause storm began or ended.
-    Storm {
-        /// The port; `None` is the CPU port.
-        port: Option<u16>,
-        /// The queue that is paused.
-        queue: u8,
-        /// It is over.
-        over: bool,
-    },
+    /// Something that readers of the control handle hear of too.
+    Event(DeviceEvent),
     /// Something that a port found out.
     Port(u16),
     /// Something is wrong with a port: it cannot send, receive or write.

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use wireyard_tables::time::Time;
 
 use super::message::{Message, Topic};
+use super::said::DeviceEvent;
 use super::slot::{Slot, SlotSet};
 use crate::config::{PORT_MAX, is_port};
 use crate::ports::{LinkState, Port, PortError};
@@ -267,19 +268,20 @@ impl Ports {
             || place.port.next_arrival().is_some_and(|at| at <= now)
     }
 
-    /// Looks at the link of a slot; messages say what changed, and what the port found out since it was opened. Returns the link's
-    /// state where it changed.
-    pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<LinkState> {
+    /// Looks at the link of a slot; messages say what changed, and what the port found out since it was opened. A change of the link
+    /// is returned.
+    pub(super) fn check_link(&mut self, slot: usize, now: Time) -> Option<DeviceEvent> {
         let place = &mut self.slots[slot];
         // A link that several workers serve is reported by its owner only.
         let text = place.check_link(now).filter(|_| place.worker.is_none());
-        let state = text.is_some().then(|| place.last_state());
-        let (number, topic) = (place.number, |state| Topic::Link { port: place.number, state });
-        self.messages.extend(text.zip(state).map(|(text, state)| Message::new(topic(state), text)));
+        let (number, state) = (place.number, place.last_state());
+        let event = text.is_some().then_some(DeviceEvent::Link { port: number, state });
+        let changed = event.clone().map(Topic::Event).zip(text);
+        self.messages.extend(changed.map(|(topic, text)| Message::new(topic, text)));
         let notices = place.port.notices().into_iter();
         let message = |text| Message::new(Topic::Port(number), format!("port {number}: {text}"));
         self.messages.extend(notices.map(message));
-        state
+        event
     }
 
     /// Keeps the message of a port error. That the link does not work is reported by its owner only.

@@ -24,8 +24,8 @@ use crate::ports::{Port, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::Terms;
 
-/// Frames in a ring to the owner of their port.
-pub(super) const RING: usize = 512;
+/// Frames in a ring to the owner of their port, who has not charged them yet.
+pub(crate) const RING: usize = 512;
 
 /// What a worker received on a queue of another worker's port.
 pub(super) enum Served {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use wireyard_tables::time::Time;
 
 use crate::config::qos::Part;
-use crate::core::Core;
+use crate::core::{Core, UNCHARGED_MAX};
 use crate::ports::absent::AbsentPort;
 use crate::ports::{self, Opened, PortSpec, Spread};
 use crate::program::Loaded;
@@ -62,6 +62,7 @@ impl<'a> Assembly<'a> {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), String> {
         self.open(cores, tell)?;
+        self.tell_uncharged(loaded, cores, tell);
         await_carriers(cores);
         self.set_queues(loaded, cores)?;
         // Last: this empties files.
@@ -111,6 +112,27 @@ impl<'a> Assembly<'a> {
             all => Err(format!(
                 "--workers {workers}: the ports have queues for {all}: use --workers {all}, or interfaces with more queues (ethtool -L, ethtool -l)"
             )),
+        }
+    }
+
+    /// Says which lossless ports several workers serve: what waits between workers is not charged yet when a pause is decided.
+    fn tell_uncharged(&self, loaded: &Loaded, cores: &mut [Core], tell: &mut dyn FnMut(&str)) {
+        let numbers: Vec<u16> = self.specs.iter().map(|(number, _)| *number).collect();
+        let queues = loaded.config.as_ref().and_then(|config| config.queues(&numbers));
+        let Some(Ok(qos)) = queues else { return };
+        for number in numbers {
+            let others = cores.iter().filter(|core| core.served().contains(&number)).count();
+            let port = qos.ports.iter().find(|port| port.name == number.to_string());
+            let groups = port.iter().flat_map(|port| &port.tm.groups);
+            if others == 0 || !groups.into_iter().any(|group| group.lossless.is_some()) {
+                continue;
+            }
+            let frames = UNCHARGED_MAX * others;
+            tell(&format!(
+                "port {number} is lossless and served by {} workers: up to {UNCHARGED_MAX} frames of each other worker are received and not \
+                 charged yet, so its headroom may be short by {frames} frames: open it with queues=1, or raise its headroom",
+                others + 1
+            ));
         }
     }
 

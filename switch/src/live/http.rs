@@ -3,7 +3,10 @@
 //! One thread serves all clients, so that they cost the switch no more than that. A connection has one request without a
 //! body and ends with the answer; only GET and HEAD are served, so no request changes anything. Header bytes, the time for the header, the
 //! time in all and the number of connections have limits. Where all connections are taken, the oldest one that does not wait for the switch is
-//! closed for a new one: idle and slow clients keep nobody out. What is answered is a [`Site`]'s.
+//! closed for a new one: idle and slow clients keep nobody out. What a stranger's page makes a browser send is refused (`guard`). What is
+//! answered to others is a [`Site`]'s.
+
+mod guard;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -57,6 +60,9 @@ pub type Answer = Response<Full<Bytes>>;
 
 /// What a server answers.
 pub trait Site: Send + Sync + 'static {
+    /// On an address that other machines reach, it may be asked for under any name.
+    const HAS_NAMES: bool = false;
+
     /// The answer to GET, or HEAD. While `waits` holds it, the connection is not closed for another one.
     fn answer(
         &self,
@@ -124,10 +130,23 @@ impl Bound {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(self.listener)?
         };
-        let run = move || runtime.block_on(serve(&listener, limits, Arc::new(site)));
+        let any_name = has_names(&site) && !self.address.ip().is_loopback();
+        let rules = Rules { limits, any_name };
+        let run = move || runtime.block_on(serve(&listener, rules, Arc::new(site)));
         thread::Builder::new().name(thread.into()).spawn(run)?;
         Ok(())
     }
+}
+
+fn has_names<S: Site>(_: &S) -> bool {
+    S::HAS_NAMES
+}
+
+/// What holds for every connection.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    limits: Limits,
+    any_name: bool,
 }
 
 /// A connection that is open, or was a moment ago.
@@ -136,7 +155,8 @@ struct Open {
     waits: WaitsForSwitch,
 }
 
-async fn serve(listener: &tokio::net::TcpListener, limits: Limits, site: Arc<impl Site>) {
+async fn serve(listener: &tokio::net::TcpListener, rules: Rules, site: Arc<impl Site>) {
+    let limits = rules.limits;
     let mut all: VecDeque<Open> = VecDeque::with_capacity(limits.connections);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -154,21 +174,23 @@ async fn serve(listener: &tokio::net::TcpListener, limits: Limits, site: Arc<imp
             }
         }
         let waits = WaitsForSwitch::default();
-        let work = converse(stream, limits, Arc::clone(&site), waits.clone());
+        let work = converse(stream, rules, Arc::clone(&site), waits.clone());
         let task = tokio::spawn(work).abort_handle();
         all.push_back(Open { task, waits });
     }
 }
 
 /// One connection. A client that breaks the rules, is late or goes away needs no more than an end.
-async fn converse(stream: TcpStream, limits: Limits, site: Arc<impl Site>, waits: WaitsForSwitch) {
+async fn converse(stream: TcpStream, rules: Rules, site: Arc<impl Site>, waits: WaitsForSwitch) {
+    let limits = rules.limits;
     let service = service_fn(|request: Request<Incoming>| {
         let (site, waits) = (Arc::clone(&site), waits.clone());
         async move {
-            Ok::<_, Infallible>(match refusal(&request) {
+            let refused = refusal(&request).or_else(|| guard::refusal(&request, rules.any_name));
+            Ok::<_, Infallible>(guard::hardened(match refused {
                 Some(refused) => refused,
                 None => site.answer(&request, &waits).await,
-            })
+            }))
         }
     });
     let connection = http1::Builder::new()

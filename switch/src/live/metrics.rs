@@ -118,6 +118,9 @@ impl Source {
 }
 
 impl Site for Mutex<Source> {
+    /// Prometheus knows other machines by their names.
+    const HAS_NAMES: bool = true;
+
     async fn answer(&self, request: Asked<'_>, waits: &WaitsForSwitch) -> Answer {
         if request.uri().path() != "/metrics" {
             return text(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");

@@ -7,8 +7,10 @@
 
 mod exchange;
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use wireyard_pipeline::diag::{Diagnostics, Files, render};
 use wireyard_pipeline::source::Loader;
@@ -18,10 +20,30 @@ use crate::core::Core;
 use crate::ports::{self, PortSpec};
 use exchange::{Reloaded, Task};
 
+/// What became of ports that another reading of the file changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedPorts {
+    /// They were removed.
+    pub gone: Vec<u16>,
+    /// They were taken out and came back, as the configuration has them.
+    pub back: Vec<u16>,
+}
+
+/// Who hears of it, in a thread that may wait for the workers.
+#[derive(Clone, Default)]
+struct Listener(Option<Arc<dyn Fn(&ChangedPorts) + Send + Sync>>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
 /// The file, and what it said last.
 #[derive(Debug)]
 pub struct PortFile {
     text: PortText,
+    listener: Listener,
     ports: Vec<(u16, PortSpec)>,
     /// What the other thread does now.
     task: Option<Task<Reloaded>>,
@@ -52,7 +74,12 @@ impl PortFile {
         sources.push(path.to_owned());
         let text = PortText { path: path.to_owned(), capture, sources };
         let ports = read(&text)?;
-        Ok(PortFile { text, ports, task: None, again: false })
+        Ok(PortFile { text, listener: Listener::default(), ports, task: None, again: false })
+    }
+
+    /// Has somebody hear of ports that changed.
+    pub fn tell(&mut self, changed: impl Fn(&ChangedPorts) + Send + Sync + 'static) {
+        self.listener = Listener(Some(Arc::new(changed)));
     }
 
     /// The ports that it said last.
@@ -72,7 +99,13 @@ impl PortFile {
         let (text, known) = (self.text.clone(), self.ports.clone());
         let mem = core.memory().worker();
         let control = core.control().ok_or("the device has no control handle")?.clone();
-        let task = Task::start(move || exchange::reload(&text, known, &control, mem))?;
+        let listener = self.listener.clone();
+        let task = Task::start(move || {
+            let before = known.clone();
+            let reloaded = exchange::reload(&text, known, &control, mem);
+            listener.tell(&before, &reloaded.ports);
+            reloaded
+        })?;
         self.task = Some(task);
         Ok(())
     }
@@ -96,6 +129,19 @@ impl PortFile {
             return Some(Err(why));
         }
         Some(outcome)
+    }
+}
+
+impl Listener {
+    fn tell(&self, before: &[(u16, PortSpec)], after: &[(u16, PortSpec)]) {
+        let Some(tell) = &self.0 else { return };
+        let is_there = |number: &u16| after.iter().any(|(known, _)| known == number);
+        let changed = before.iter().filter(|port| !after.contains(port));
+        let (back, gone) = changed.map(|(number, _)| *number).partition(is_there);
+        let changed = ChangedPorts { gone, back };
+        if changed != ChangedPorts::default() {
+            tell(&changed);
+        }
     }
 }
 

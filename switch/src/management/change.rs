@@ -82,7 +82,7 @@ pub(super) fn replacement(
 ) -> Result<Vec<Update>> {
     let (kind, updates) = (Kind::Set, Vec::new());
     let mut all = Changes { control, program, kind, keeps_cells: false, updates };
-    all.tables(&resolved.updates)?;
+    all.tables(resolved)?;
     all.replication(resolved)?;
     all.arrays(resolved)?;
     Ok(all.updates)
@@ -121,7 +121,7 @@ impl Changes<'_> {
         };
         let resolved = resolve(self.program, &change.entries, &change.name, purpose)?;
         let first = self.updates.len();
-        self.tables(&resolved.updates)?;
+        self.tables(&resolved)?;
         self.replication(&resolved)?;
         self.arrays(&resolved)?;
         if self.kind == Kind::Delete {
@@ -147,10 +147,14 @@ impl Changes<'_> {
         self.updates.push(Update::Modify(entity));
     }
 
-    fn tables(&mut self, updates: &[tables::Update]) -> Result<()> {
-        for update in updates {
+    fn tables(&mut self, resolved: &Resolved) -> Result<()> {
+        let mut counts = resolved.entry_counts.iter().copied().peekable();
+        for (at, update) in resolved.updates.iter().enumerate() {
             match update {
-                tables::Update::Insert(id, entry) => self.entry(TableId(id.0), entry),
+                tables::Update::Insert(id, entry) => {
+                    let count = counts.next_if(|(of, _)| *of == at).map(|(_, count)| count);
+                    self.entry(TableId(id.0), entry, count)
+                }
                 tables::Update::SetDefault(id, call) => {
                     let table = TableId(id.0);
                     let action = call.as_ref().map(|call| self.call(table, call)).transpose()?;
@@ -181,7 +185,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, table: TableId, entry: &tables::Entry) -> Result<()> {
+    fn entry(&mut self, table: TableId, entry: &tables::Entry, count: Option<Count>) -> Result<()> {
         let target = match &entry.target {
             tables::Target::Action(call) => Target::Action(self.call(table, call)?),
             tables::Target::Member(member) => Target::Member(*member),
@@ -190,7 +194,11 @@ impl Changes<'_> {
         let key = EntryKey { table, matches: entry.matches.clone(), priority: entry.priority };
         let (idle_timeout, meter) = (entry.idle_timeout, entry.meter);
         let there = Query::Entry(key.clone());
-        let entry = TableEntry { key, target, idle_timeout, meter, counter: None, since_hit: None };
+        // A file in the place of what is there says what every entry has counted.
+        let has_counters = self.program.tables.get(table).is_some_and(|table| table.counters);
+        let is_all = !self.keeps_cells && has_counters;
+        let counter = count.or(is_all.then(Count::default));
+        let entry = TableEntry { key, target, idle_timeout, meter, counter, since_hit: None };
         self.add(Entity::TableEntry(entry), |control| control.read(&there).is_ok());
         Ok(())
     }

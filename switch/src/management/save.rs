@@ -11,6 +11,7 @@ use serde_json::Value;
 use wireyard_pipeline::ids::TableId;
 use wireyard_pipeline::ir::{MeterKind, Program, Table};
 use wireyard_tables::GroupMember;
+use wireyard_tables::counter::Count;
 use wireyard_tables::meter::MeterConfig;
 
 use super::show;
@@ -278,6 +279,9 @@ impl File<'_> {
         }
         if let (Some(config), Some(kind)) = (entry.meter, table.meter) {
             let _ = write!(line, ", meter: {}", rates(config, kind));
+        }
+        if let Some(Count { packets, bytes }) = entry.counter.filter(|c| *c != Count::default()) {
+            let _ = write!(line, ", counter: {{ packets: {packets}, bytes: {bytes} }}");
         }
         Some(line + " }")
     }

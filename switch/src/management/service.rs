@@ -121,6 +121,12 @@ impl Management {
         let shut = match Kind::try_from(request.kind).unwrap_or_default() {
             Kind::Down => format!("{SHUT}=true"),
             Kind::Up => format!("{SHUT}="),
+            Kind::Remove => {
+                let unit = control.unit()?;
+                let done = ports::change(control, request)?;
+                self.device.forget_port(unit, ports::number(request.port)?)?;
+                return Ok(done);
+            }
             _ => return ports::change(control, request),
         };
         let unit = control.unit()?;

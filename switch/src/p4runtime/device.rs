@@ -13,7 +13,7 @@ use super::proto::p4::v1 as p4;
 use super::schema::Schema;
 use super::translate::{action, replication};
 use super::watch::Watch;
-use crate::control::{Control, ControlError, Mode, Update};
+use crate::control::{Control, ControlError, Mode, Unit, Update};
 use crate::core::Statistics;
 use crate::ports::LinkState;
 use crate::program::Loaded;
@@ -131,6 +131,15 @@ impl Device {
     /// Settings of queues and ports that were made at run time.
     pub fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A port was removed: another one of its number does not get its settings.
+    ///
+    /// # Errors
+    /// It could not be kept.
+    pub fn forget_port(&self, mut unit: Unit<'_>, port: u16) -> Result<(), ControlError> {
+        self.settings().forget(port).into_iter().for_each(|change| unit.note(change));
+        unit.end().wait()
     }
 
     /// Keeps a verified program for COMMIT, in the place of the one before.

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wireyard_pipeline::packet::{Buf, PacketMemory};
 use wireyard_tables::time::Time;
@@ -56,7 +56,7 @@ impl RawPort {
     pub fn open_queues(spec: &PortSpec, queues: u32) -> Result<Vec<RawPort>, PortError> {
         let (watch, found) = Watch::open(&spec.to_string(), &spec.target)?;
         let shared = Arc::<Mutex<Option<(u32, u16)>>>::default();
-        let group = |is_first| Some(Group { is_first, shared: Arc::clone(&shared) });
+        let group = |is_first| Some(Group { is_first, joined: None, shared: Arc::clone(&shared) });
         let others = (1..queues).map(|_| watch.beside(None)).collect::<Result<Vec<_>, _>>()?;
         let mut ports = vec![RawPort::open_on(spec, watch, &found, group(true))?];
         for watch in others {
@@ -69,10 +69,10 @@ impl RawPort {
         spec: &PortSpec,
         watch: Watch,
         found: &Interface,
-        group: Option<Group>,
+        mut group: Option<Group>,
     ) -> Result<RawPort, PortError> {
         let opened = |error| watch.failed("open a packet socket", error);
-        let rx = RawRx::open_in(found.index, group.as_ref()).map_err(opened)?;
+        let rx = RawRx::open_in(found.index, group.as_mut()).map_err(opened)?;
         let tx = RawTx::open(found.index).map_err(opened)?;
         let link = spec.link.unwrap_or(LinkType::Ethernet);
         let caps = PortCaps { link, mtu_bytes: Some(found.mtu_bytes) };
@@ -92,7 +92,7 @@ impl RawPort {
     /// Opens the sockets again on an interface that came back under the same name.
     fn reopen(&mut self, now: Time) -> bool {
         let Some(found) = self.watch.look_again(now) else { return false };
-        let rx = RawRx::open_in(found.index, self.group.as_ref());
+        let rx = RawRx::open_in(found.index, self.group.as_mut());
         let (Ok(rx), Ok(tx)) = (rx, RawTx::open(found.index)) else { return false };
         self.rx.fd = rx.fd;
         self.tx.fd = tx.fd;
@@ -107,25 +107,32 @@ impl RawPort {
 struct Group {
     /// The first queue makes the group, the others join it.
     is_first: bool,
+    /// The group that this queue joined.
+    joined: Option<u16>,
     /// Interface and number of the group.
     shared: Arc<Mutex<Option<(u32, u16)>>>,
 }
 
 impl Group {
-    fn known(&self) -> MutexGuard<'_, Option<(u32, u16)>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A socket of the group on this interface. One that is not the first waits until the first has made it.
-    fn socket(&self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
-        let mut known = self.known();
+    fn socket(&mut self, index: u32, options: RxOptions) -> io::Result<OwnedFd> {
+        let shared = Arc::clone(&self.shared);
+        let mut known = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let there = known.filter(|(interface, _)| *interface == index && !self.is_first);
         if !self.is_first && there.is_none() {
             return Err(io::ErrorKind::NotFound.into());
         }
         let (fd, group) = packet::fanout_socket(index, options, there.map(|(_, group)| group))?;
         *known = Some((index, group));
+        self.joined = Some(group);
         Ok(fd)
+    }
+
+    /// The group ended with its interface: the first queue makes another, which others do not wait for if it is there already.
+    fn leave(&mut self) {
+        let joined = self.joined.take();
+        let mut known = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        known.take_if(|(_, group)| Some(*group) == joined);
     }
 }
 
@@ -201,6 +208,10 @@ impl Port for RawPort {
     }
 
     fn link_state(&mut self, now: Time) -> LinkState {
+        if !self.watch.is_gone() && packet::is_unbound(&self.rx.fd) {
+            self.group.as_mut().into_iter().for_each(Group::leave);
+            self.late = self.watch.taken_away().or(self.late.take());
+        }
         if self.watch.is_gone() {
             self.reopen(now);
         }
@@ -268,7 +279,7 @@ impl RawRx {
     }
 
     /// All frames, or those of one socket of a group.
-    fn open_in(index: u32, group: Option<&Group>) -> io::Result<RawRx> {
+    fn open_in(index: u32, group: Option<&mut Group>) -> io::Result<RawRx> {
         let Some(group) = group else { return RawRx::open(index, None) };
         let options = RxOptions { tagged: None, aux_data: true, vnet_header: true };
         group.socket(index, options).map(RawRx::on)

@@ -139,12 +139,21 @@ impl Watch {
 
     /// A socket said that its interface does not work. The error, unless it was reported before.
     pub(super) fn lost(&mut self, index: u32) -> Option<PortError> {
-        let before = self.state;
         // The same name on a new interface: ours is gone all the same.
-        self.state = match self.link(index) {
+        self.fails(match self.link(index) {
             LinkState::Gone => LinkState::Gone,
             _ => LinkState::Down,
-        };
+        })
+    }
+
+    /// The kernel took the interface away from a socket. Where one of the same name and number is there again, nothing else shows it. The error,
+    /// unless it was reported before.
+    pub(super) fn taken_away(&mut self) -> Option<PortError> {
+        self.fails(LinkState::Gone)
+    }
+
+    fn fails(&mut self, state: LinkState) -> Option<PortError> {
+        let before = std::mem::replace(&mut self.state, state);
         if self.state == before {
             return None;
         }

@@ -32,6 +32,7 @@ use start::{Live, Queue};
 use super::offload::{finish_unmarked_checksum, insert_tag};
 use super::sys::bpf::{TAG_RECORD_BYTES, read_tag};
 use super::sys::interface::{Interface, receive_queues};
+use super::sys::packet::take_error;
 use super::sys::xsk::Part;
 use super::transmit::{TxVerdict, drop_all, tx_verdict};
 use super::watch::Watch;
@@ -170,6 +171,12 @@ impl XdpPort {
         if self.live.is_none() {
             self.reopen(mem, now);
             return Ok(());
+        }
+        let is_bound = |live: &Live| take_error(live.xsk.fd()).is_none();
+        if !self.live.as_ref().is_none_or(is_bound) {
+            let error = self.watch.taken_away();
+            self.stop(mem);
+            return error.map_or(Ok(()), Err);
         }
         match self.watch.find(self.index) {
             Some(found) if found.up => {

@@ -164,7 +164,8 @@ impl<'p> Statement<'p> {
         let action = self.call(action)?;
         let span = action.span;
         let priority = entry.priority.map(|p| self.count(p.into()));
-        Ok(EntryDecl { matches, action, priority, idle_timeout_ms: None, meter: None, span })
+        let (idle_timeout_ms, meter, counter) = (None, None, None);
+        Ok(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, span })
     }
 
     /// An entries file of one entry. A removal or a question has no action; any will do.

@@ -287,3 +287,83 @@ fn a_reload_holds_nobody_up() {
     });
     report(switch);
 }
+
+/// An interface that ends and is there again under the same name and number before anybody has looked: its port hears and speaks again.
+#[test]
+fn an_interface_that_was_made_again_is_noticed() {
+    for kind in ["raw", "xdp"] {
+        let Some(rig) = Rig::new(&format!("an_interface_that_was_made_again_is_noticed {kind}"))
+        else {
+            return;
+        };
+        rig.write(&ports(&[(2, &format!("{kind}:sw2"))]));
+        let mut switch = rig.start(&[]);
+        switch.await_text(" runs on ", SOON);
+        let (mut host1, mut host2) = hosts();
+        host2.send(&[queues::frame(2, 1, 0, 0, 0, 100)]);
+        assert_eq!(host1.receive(1).len(), 1);
+        exchange(&mut host1, &mut host2, 0);
+        drop(host2);
+        let index = look_up("sw2").unwrap().index;
+        let again = rig.folder.path().join("again");
+        let made =
+            format!("link add sw2 index {index} mtu 1500 type veth peer name host2 mtu 1500");
+        let text = format!("link del sw2\n{made}\nlink set sw2 up\nlink set host2 up\n");
+        std::fs::write(&again, text).unwrap();
+        ip(&format!("-batch {}", again.display()));
+        assert_eq!(look_up("sw2").unwrap().index, index, "the same number");
+        let mut host2 = Wire::open("raw:host2");
+        let deadline = Instant::now() + SOON;
+        loop {
+            host2.send(&[queues::frame(2, 1, 0, 0, 1, 100)]);
+            if host1.receive(1).len() == 1 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{kind}: port 2 is deaf: {}", switch.err());
+        }
+        exchange(&mut host1, &mut host2, 100);
+        let report = report(switch);
+        assert_eq!(report["total"]["balanced"], true, "{report:#}");
+    }
+}
+
+/// What was set for a port at run time stays in force with other options of the port, and goes with the port.
+#[test]
+fn settings_go_with_their_port() {
+    let Some(rig) = Rig::new("settings_go_with_their_port") else { return };
+    let config = rig.folder.path().join("switch.yaml");
+    let rates = "ports: { 1: { rate: 1Gbps }, 2: { rate: 1Gbps } }\nqos: { preset: sonic_azure }\n";
+    std::fs::write(&config, rates).unwrap();
+    let state = rig.folder.path().join("state").display().to_string();
+    let more = ["--config", config.to_str().unwrap(), "--state", &state];
+    let mut switch = rig.start(&more);
+    switch.await_text(" runs on ", SOON);
+    let list = |switch: &Switch, port: &str| switch.objects(&["queue", "list", port]);
+    let (untouched, one) = (list(&switch, "2"), list(&switch, "1"));
+    let set = |switch: &Switch| {
+        for words in ["queue set 2 4 kmin=10KB kmax=20KB", "queue set 2 port rate=100Mbit/s"] {
+            switch.command(&words.split(' ').collect::<Vec<_>>()).expect(0, &[]);
+        }
+        list(switch, "2")
+    };
+    let made = set(&switch);
+    assert_ne!(made, untouched);
+    reload(&mut switch, &rig, &ports(&[(2, "raw:sw2,delay=1ms")]), "port 2 (raw:sw2) was added");
+    assert_eq!(list(&switch, "2"), made, "another cable of the same port");
+    let saved = |switch: &Switch| switch.command(&["save"]).out;
+    assert!(saved(&switch).contains("port: 2"), "{}", saved(&switch));
+    // By the file, and by a command.
+    reload(&mut switch, &rig, &ports(&[]), "port 2 (raw:sw2) was removed");
+    assert!(!saved(&switch).contains("port: 2"), "{}", saved(&switch));
+    reload(&mut switch, &rig, TWO, "port 2 (raw:sw2) was added");
+    assert_eq!(list(&switch, "2"), untouched, "a new port of the same number");
+    assert_eq!(set(&switch), made);
+    switch.command(&["queue", "set", "1", "port", "rate=200Mbit/s"]).expect(0, &[]);
+    switch.command(&["port", "remove", "2"]).expect(0, &[]);
+    switch.signal("KILL");
+    let mut switch = rig.start(&more);
+    switch.await_text("settings of 1 queues and ports are back", SOON);
+    assert_eq!(list(&switch, "2"), untouched, "the store has nothing of it");
+    assert_ne!(list(&switch, "1"), one, "the other port has what was set");
+    switch.end("TERM").expect(0, &[]);
+}

@@ -234,3 +234,27 @@ fn a_pause_reaches_the_owner() {
     assert_eq!(consumed, 1);
     check(&mut fabric);
 }
+
+/// A port that is blocked sends by none of its transmit queues, and by all of them when it is not any more.
+#[test]
+fn a_blocked_port_sends_by_no_queue() {
+    let (mut fabric, fars) = served(&rates(false));
+    greet(&mut fabric, &fars);
+    let control = fabric.cores[0].control().expect("a handle").clone();
+    for (is_blocked, left) in [(true, 0), (false, 2 * WORKERS)] {
+        let asking = control.clone();
+        let asked = std::thread::spawn(move || asking.block_port(3, is_blocked));
+        let now = fabric.now;
+        while !asked.is_finished() {
+            fabric.cores.iter_mut().for_each(|core| core.serve_control(now));
+        }
+        asked.join().expect("an answer").expect("port 3 is there");
+        for (queue, far) in fars[0].iter().enumerate() {
+            far.send(now, &of_flow(1, 3, queue as u16, u32::from(is_blocked), 0));
+        }
+        fabric.run_until(now + Span::from_ms(1));
+        let found: usize = by_flow(&fars[2..3]).values().map(Vec::len).sum();
+        assert_eq!(found, left, "blocked: {is_blocked}");
+    }
+    check(&fabric);
+}

@@ -61,6 +61,13 @@ impl Traffic {
         while self.received.iter().sum::<u64>() < self.sent && Instant::now() < deadline {
             self.take(rig);
         }
+        // By the switch's own account first: what the system around it lost is another matter.
+        let stats = rig.switch.objects(&["stats"]).remove(0);
+        let [one, two] = [0, 1].map(|port| stats["ports"][port].clone());
+        assert_eq!(stats["total"]["dropped"], serde_json::json!([]), "{stats:#}");
+        assert_eq!(one["ledger"]["balanced"], true, "{one:#}");
+        let passed = (&one["ledger"]["received"], &two["medium"]["tx_frames"]);
+        assert_eq!(passed, (&self.sent.into(), &self.sent.into()), "{stats:#}");
         assert_eq!(self.received.iter().sum::<u64>(), self.sent, "lost: {:?}", self.received);
     }
 

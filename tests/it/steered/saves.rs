@@ -68,13 +68,15 @@ fn what_was_saved_comes_back_with_the_same_bytes() {
     let empty = saved(&first.switch);
     assert_eq!(empty.lines().count(), 1, "nothing was written: {empty}");
     STATE.iter().for_each(|words| first.does(words));
+    let packet = frame(A, B);
+    assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));
     first.does(&format!("save -o {}", file.display()));
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(text, saved(&first.switch));
     assert!(text.contains("idle_timeout_ms: 60000") && !text.contains("0x88b6"), "{text}");
+    let counted = format!(", counter: {{ packets: 1, bytes: {} }} }}", packet.len());
+    assert!(text.contains(&counted), "what an entry has counted: {text}");
     assert!(text.contains("counters:\n  ports:\n    5: { packets: 5, bytes: 500 }\n"), "{text}");
-    let packet = frame(A, B);
-    assert_eq!(first.passes(&packet), std::slice::from_ref(&packet));
     let Rig { switch, wires } = first;
     switch.end("TERM").expect(0, &[]);
     // Onto another state; and onto itself.

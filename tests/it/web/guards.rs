@@ -1,8 +1,10 @@
 //! Who is refused: other names, other sites, other methods; and what a browser may do with the answers.
 
 use std::net::TcpStream;
+use std::time::Duration;
 
 use wireyard_tests::binary;
+use wireyard_tests::live::Switch;
 
 use super::{ask, rig};
 use crate::queues;
@@ -88,6 +90,19 @@ fn an_address_that_others_reach_is_meant_to_be_open() {
     run(&["--http", "192.0.2.1:0"]).expect(2, &["--http", "no loopback address", "--insecure"]);
     run(&["--http", "nonsense"]).expect(2, &["127.0.0.1"]);
     run(&["--http", "192.0.2.1:0", "--insecure"]).expect(0, &["page on http://192.0.2.1:"]);
+    // Prometheus knows other machines by names; the page is for who types an address.
+    let more = ["--metrics", "192.0.2.1:0", "--http", "192.0.2.1:0", "--insecure"];
+    let mut switch = Switch::on("programs/l2_switch", &["1=raw:a1"], &more);
+    switch.await_text("page on", Duration::from_secs(10));
+    let address = |what: &str| {
+        let said = switch.err();
+        let place = said.split(what).nth(1).expect("an address");
+        place.split('/').next().expect("an address").to_owned()
+    };
+    let named = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: switch1.example:9101\r\n\r\n");
+    assert_eq!(ask(&address("metrics on http://"), &named("/metrics")).0, 200);
+    assert_eq!(ask(&address("page on http://"), &named("/")).0, 421);
+    switch.end("INT").expect(0, &[]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     run(&["--http", &taken]).expect(2, &["take another port"]);

@@ -2,6 +2,7 @@
 
 use super::expression::{expression, path, pattern, quoted};
 use super::{Out, expression_list, name_list};
+use crate::ast::entries::CountDecl;
 use crate::ast::{
     ApplyStmt, AstExpr, EntryDecl, MeterDecl, MeterRates, Name, Stmt, StmtKind, TableDecl,
 };
@@ -175,6 +176,9 @@ fn entry(out: &mut Out, entry: &EntryDecl) {
         out.count("idle_timeout_ms", entry.idle_timeout_ms.as_ref());
         if let Some((rates, _)) = &entry.meter {
             out.line(format!("meter: {{ {} }}", meter_rates(rates)));
+        }
+        if let Some((CountDecl { packets, bytes }, _)) = &entry.counter {
+            out.line(format!("counter: {{ packets: {packets}, bytes: {bytes} }}"));
         }
     });
 }

@@ -162,6 +162,7 @@ impl<'a> Resolver<'a> {
         };
         let timeout = self.cx.entry_timeout(table, entry);
         let meter = self.cx.entry_meter(table, entry);
+        let count = self.cx.entry_count(table, entry);
         let (Some((matches, priority)), Some(target)) = (matched, target) else { return };
         if let Some(first) = list.seen.insert(&matches, priority, entry.span) {
             let text = "this entry already exists";
@@ -180,6 +181,7 @@ impl<'a> Resolver<'a> {
         }
         let idle_timeout = (timeout != 0).then(|| Span::from_ms(timeout));
         let entry = Entry { matches, priority, target, idle_timeout, meter };
+        self.found.entry_counts.extend(count.map(|count| (self.found.updates.len(), count)));
         self.found.updates.push(Update::Insert(wireyard_tables::TableId(id.0), entry));
     }
 

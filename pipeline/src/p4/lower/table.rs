@@ -370,6 +370,7 @@ impl Lower<'_> {
                 priority: ordered.then(|| Sp::new(priority.min(PRIORITY_MAX), entry.keys.span)),
                 idle_timeout_ms: None,
                 meter: None,
+                counter: None,
                 span: entry.keys.span,
             });
         }

@@ -8,6 +8,7 @@ use crate::ast::{
 };
 use crate::diag::codes;
 use crate::source::decode::{Decoder, Fields};
+use crate::source::entries::{COUNT, count};
 use crate::source::node::{Key, Node, NodeKind};
 use crate::source::shape::{MapShape, Shape, key, needed};
 use crate::syntax;
@@ -93,6 +94,7 @@ pub(crate) static ENTRY: MapShape = MapShape {
         key("priority", Shape::Count, "Of two entries that match, the higher wins."),
         key("idle_timeout_ms", Shape::Count, "Idle after so long without a hit."),
         key("meter", Shape::Map(&RATES), "Rates of its meter; without them all hits are green."),
+        key("counter", Shape::Map(&COUNT), "What it has counted; in an entries file."),
     ],
 };
 /// Rates of a meter.
@@ -286,8 +288,9 @@ fn entry(decoder: &mut Decoder<'_>, node: &Node) -> Option<EntryDecl> {
     let [priority, idle_timeout_ms] = ["priority", "idle_timeout_ms"]
         .map(|key| fields.get(key).and_then(|node| decoder.count(node)));
     let meter = fields.get("meter").and_then(|node| Some((rates(decoder, node)?, node.span)));
+    let counter = fields.get("counter").and_then(|node| Some((count(decoder, node)?, node.span)));
     let (action, span) = (action?, fields.span);
-    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, span })
+    Some(EntryDecl { matches, action, priority, idle_timeout_ms, meter, counter, span })
 }
 
 /// Rates of a meter of an array, or of an entry.

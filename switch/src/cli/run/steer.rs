@@ -1,5 +1,6 @@
 //! Who steers the switch that `run` started: the unix socket and the address of controllers, what was kept, the kernel.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::core::Core;
 use crate::gnmi;
 use crate::linux::{self, Handle, Namespace};
 use crate::live::http;
+use crate::live::port_file::PortFile;
 use crate::management::queues;
 use crate::management::service::Management;
 use crate::management::socket::{self, Choice, Socket, SocketFile};
@@ -25,6 +27,9 @@ use crate::p4runtime::server::{self, Bound, Listeners};
 use crate::p4runtime::tls;
 use crate::program::Loaded;
 use crate::web;
+
+/// How often workers that do not run yet look for what control asks of them.
+const BETWEEN_COMMANDS: Duration = Duration::from_micros(100);
 
 /// Takes the unix socket that is asked for. Where nobody asked, a switch runs without one too.
 pub(super) fn socket(args: &RunArgs, program: &str) -> Result<Option<Socket>, String> {
@@ -60,10 +65,6 @@ pub(super) fn serve(
     (control, begun): (Control, Begun),
     (socket, address): (Option<Socket>, Option<Bound>),
 ) -> Result<(Option<SocketFile>, Option<Arc<Device>>), String> {
-    let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
-    let named = named.map(|one| (one.port, one.queue, one.set.clone()));
-    // What was kept is later than the file.
-    make_settings(&control, named.chain(begun.settings.all()).collect())?;
     if socket.is_none() && address.is_none() {
         return Ok((None, None));
     }
@@ -104,28 +105,53 @@ pub(super) fn serve(
     Ok((file, Some(device)))
 }
 
-/// Makes the settings of queues and ports that a file has or that were kept, as soon as the workers are polled.
-fn make_settings(
+/// Makes the settings of queues and ports that the entries file has or that were kept, before anybody is answered and before a frame passes.
+pub(super) fn make_settings(
+    loaded: &Loaded,
+    begun: &Begun,
     control: &Control,
-    kept: Vec<(u16, Option<u8>, Vec<String>)>,
+    cores: &mut [Core],
 ) -> Result<(), String> {
-    if kept.is_empty() {
+    let named = loaded.entries.iter().flat_map(|entries| &entries.settings);
+    let named = named.map(|one| (one.port, one.queue, one.set.clone()));
+    // What was kept is later than the file.
+    let all: Vec<_> = named.chain(begun.settings.all()).collect();
+    if all.is_empty() {
         return Ok(());
     }
-    let control = control.clone();
-    let make = move || {
-        // A worker that is not polled yet does nothing; a minute is more than any start takes.
-        let looks = (0..6000).take_while(|_| control.now() == Time::ZERO);
-        looks.for_each(|_| std::thread::sleep(Duration::from_millis(10)));
-        let wrong = queues::restore(&control, &kept);
-        for why in &wrong {
-            tracing::error!(event = "state", "settings: not made: {why}");
-        }
-        let back = kept.len() - wrong.len();
-        tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
-    };
+    let count = all.len();
+    let asking = control.clone();
     let thread = std::thread::Builder::new().name("settings".into());
-    thread.spawn(make).map(drop).map_err(|error| format!("settings of queues: {error}"))
+    let made = thread.spawn(move || queues::restore(&asking, &all));
+    let made = made.map_err(|error| format!("settings of queues: {error}"))?;
+    while !made.is_finished() {
+        // They are asked for as later ones are, of workers that do nothing else yet.
+        cores.iter_mut().for_each(|core| core.serve_control(Time::ZERO));
+        std::thread::sleep(BETWEEN_COMMANDS);
+    }
+    let wrong = made.join().map_err(|_| "settings of queues: a defect of this program")?;
+    for why in &wrong {
+        tracing::error!(event = "state", "settings: not made: {why}");
+    }
+    let back = count - wrong.len();
+    tracing::info!(event = "state", back, "settings of {back} queues and ports are back");
+    Ok(())
+}
+
+/// Ports that another reading of `--ports` removed lose their settings; those that came back, as another port of the same number or on another
+/// cable, have them again.
+pub(super) fn follow_ports(file: &mut PortFile, device: &Arc<Device>) {
+    let device = Arc::clone(device);
+    file.tell(move |changed| {
+        let failed = |why: &dyn Display| tracing::error!(event = "state", "settings: {why}");
+        for port in &changed.gone {
+            let forgotten = device.control.unit().and_then(|unit| device.forget_port(unit, *port));
+            forgotten.unwrap_or_else(|why| failed(&why));
+        }
+        let mut kept = device.settings().all();
+        kept.retain(|(port, ..)| changed.back.contains(port));
+        queues::restore(&device.control, &kept).iter().for_each(|why| failed(why));
+    });
 }
 
 /// Serves the page for browsers; where.

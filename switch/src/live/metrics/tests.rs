@@ -45,8 +45,13 @@ impl Served {
         stream
     }
 
-    /// What comes back for these bytes until the server closes.
+    /// What comes back for these bytes until the server closes; requests of HTTP 1.1 get a `Host`, where they have none.
     fn ask(&self, request: &str) -> String {
+        let line = " HTTP/1.1\r\n";
+        let request = match request.contains("Host: ") {
+            true => request.to_owned(),
+            false => request.replace(line, &format!("{line}Host: localhost\r\n")),
+        };
         let mut stream = self.connect();
         // The server may have answered and closed before it took everything.
         let _ = stream.write_all(request.as_bytes());
@@ -55,7 +60,7 @@ impl Served {
 
     #[track_caller]
     fn works(&self) {
-        let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(answer.ends_with("# EOF\n"), "{answer}");
     }
@@ -115,6 +120,17 @@ fn a_request_has_one_answer() {
         ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
         ("GET /metrics/ HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
         ("GET /metrics/../etc/passwd HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
+        ("GET /metrics HTTP/1.1\r\nHost: [::1]:9101\r\n\r\n", "HTTP/1.1 200"),
+        // DNS rebinding: a name of somebody's that resolves to this address.
+        ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421"),
+        ("GET /metrics HTTP/1.0\r\nHost: evil.example\r\n\r\n", "HTTP/1.0 421"),
+        ("GET http://evil.example/metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 421"),
+        ("GET /metrics HTTP/1.1\r\nHost: \r\n\r\n", "HTTP/1.1 421"),
+        // Another site in the same browser.
+        (
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n",
+            "HTTP/1.1 403",
+        ),
         ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("CONNECT x:1 HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
         ("OPTIONS * HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),

@@ -4,6 +4,7 @@
 //! milliseconds in which the loop would forward nothing. The workers only take out and put in what is open
 //! ([`Control::exchange_ports`]).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -176,10 +177,19 @@ impl Device<'_> {
             list.iter().filter(|port| !others.contains(port)).cloned().collect::<Vec<_>>()
         };
         let mut prepared = Prepared { old: missing_in(known, ports), changes: Vec::new() };
+        let queues = self.queues()?;
         for (number, spec) in missing_in(ports, known) {
             let is_free = |other: u16| !prepared.is_kept(other);
-            let mut old = prepared.old.iter();
-            let same = old.find(|(other, known)| known.is_same_medium(&spec) && is_free(*other));
+            // A port that is recorded has one queue, and may have more without.
+            let wanted = self.control.spread().queues(&spec, spec.kind) as usize;
+            let has_queues = |other: u16, known: &PortSpec| {
+                let is_recorded = known.capture.is_some();
+                is_recorded == spec.capture.is_some() || queues.get(&other) == Some(&wanted)
+            };
+            let is_it = |other: u16, known: &PortSpec| {
+                known.is_same_medium(&spec) && has_queues(other, known) && is_free(other)
+            };
+            let same = prepared.old.iter().find(|(other, known)| is_it(*other, known));
             let source = match same {
                 Some((other, _)) => Source::Kept(*other),
                 None if prepared.old.iter().any(|(_, known)| known.excludes(&spec)) => {
@@ -196,6 +206,13 @@ impl Device<'_> {
             prepared.changes.push(Change { number, spec, source });
         }
         Ok(prepared)
+    }
+
+    /// How many queues each port has.
+    fn queues(&self) -> Result<BTreeMap<u16, usize>, String> {
+        let ports = self.control.ports();
+        let ports = ports.map_err(|error| format!("{error}; no port was changed"))?;
+        Ok(ports.into_iter().map(|port| (port.port, 1 + port.also.len())).collect())
     }
 
     /// Takes ports out and closes them.

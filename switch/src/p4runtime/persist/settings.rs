@@ -55,6 +55,17 @@ impl Settings {
         record::settings(&[high, low, queue], text)
     }
 
+    /// A port is gone, and what was set for it and its queues with it. What is to be kept.
+    pub fn forget(&mut self, port: u16) -> Vec<Change> {
+        let of_port = (port, 0)..=(port, PORT);
+        let gone: Vec<(u16, u8)> = self.0.range(of_port).map(|(place, _)| *place).collect();
+        for place in &gone {
+            self.0.remove(place);
+        }
+        let [high, low] = port.to_be_bytes();
+        gone.into_iter().map(|(_, queue)| record::settings(&[high, low, queue], None)).collect()
+    }
+
     /// All of them: port, queue, settings as they were written.
     pub fn all(&self) -> Vec<(u16, Option<u8>, Vec<String>)> {
         let text = |(name, value): (&String, &String)| format!("{name}={value}");
@@ -86,6 +97,14 @@ mod tests {
         settings.set(4, None, &words("shut=true"));
         assert_eq!(settings.set(4, None, &words("shut=")).1, None);
         assert_eq!(settings.all().len(), 2);
+        settings.set(3, Some(0), &words("kmin=10KB"));
+        let gone = settings.forget(2);
+        assert!(gone.iter().all(|(_, value)| value.is_none()), "{gone:?}");
+        assert_eq!(
+            gone.iter().map(|(key, _)| &key[1..]).collect::<Vec<_>>(),
+            [[0, 2, 3], [0, 2, PORT]]
+        );
+        assert_eq!(settings.all(), [(3, Some(0), words("kmin=10KB"))]);
         read.add(b"x", b"{}");
         read.add(&[0, 1, 2], b"no");
         assert_eq!(read.all().len(), 1);

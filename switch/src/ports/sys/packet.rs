@@ -129,6 +129,18 @@ fn bind(fd: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
 }
 
+/// Whether the kernel has taken the interface away from a socket that was bound to it: it did end, or is in another namespace. One that has its number
+/// now is another.
+pub fn is_unbound(fd: &OwnedFd) -> bool {
+    // SAFETY: plain data, zero is a value of it.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel writes `len` bytes of `address` at most.
+    let named =
+        unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+    checked(named).is_ok() && address.sll_ifindex <= 0
+}
+
 /// A classic BPF program that looks at the stripped tag, which is no part of the frame's bytes.
 fn tag_filter(tagged: bool) -> [libc::sock_filter; 4] {
     let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };

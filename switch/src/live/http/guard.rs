@@ -1,36 +1,39 @@
-//! Which requests another site may have made a browser send, and what a browser may do with the answers.
+//! Which requests another site may have made a browser send, and what a browser may do with the answers: of the page and of the metrics.
 //!
-//! The page has no password: whoever reaches the address reads it. A browser of the same machine does so for any page that it shows. A page of a
+//! Neither has a password: whoever reaches the address reads it. A browser of the same machine does so for any page that it shows. A page of a
 //! stranger whose name is made to resolve to this address (DNS rebinding) would be of the same origin; its requests have that name in
 //! `Host`, so names other than `localhost` are refused. Others are of another site, and browsers say so (`Sec-Fetch-Site`,
 //! Fetch Metadata Request Headers, W3C).
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::http::uri::Authority;
+use hyper::{StatusCode, Version};
 
-use crate::live::http::{Answer, Asked, text, with};
+use super::{Answer, Asked, text, with};
 
 /// Scripts and styles of this server only, and no text that becomes markup or code.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What is answered to a request that is refused.
-pub(super) fn refusal(request: Asked<'_>) -> Option<Answer> {
+/// What is answered to a request that is refused. With `any_name`, a name is as good as an address: other machines know this one by it.
+pub(super) fn refusal(request: Asked<'_>, any_name: bool) -> Option<Answer> {
     let mut hosts = request.headers().get_all(HOST).iter();
-    let host = hosts.next().and_then(|host| host.to_str().ok());
+    let host = hosts.next();
     let is_one = hosts.next().is_none();
+    let is_known = |host: &str| any_name || is_own(host);
     let named = request.uri().authority().map(|authority| authority.host().to_owned());
-    let is_ours = is_one
-        && host.and_then(host_of).is_some_and(|host| is_own(&host))
-        && named.is_none_or(|host| is_own(&host));
-    if !is_ours {
-        let why = "this page is answered under an address or localhost, as in http://127.0.0.1:8080/, and under no other name: \
+    let is_ours = match host {
+        Some(host) => host.to_str().ok().and_then(host_of).is_some_and(|host| is_known(&host)),
+        // No browser speaks it (RFC 9112, 3.2: later versions have a Host).
+        None => request.version() == Version::HTTP_10,
+    };
+    if !is_ours || !is_one || named.is_some_and(|host| !is_known(&host)) {
+        let why = "this is answered under an address or localhost, as in http://127.0.0.1:8080/, and under no other name: \
                    a proxy in front of it sends such a Host\n";
         return Some(text(StatusCode::MISDIRECTED_REQUEST, why));
     }
