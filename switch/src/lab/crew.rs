@@ -11,11 +11,13 @@
 //! while no partition runs: all nodes have then done what was due before, and nothing after. What is random has a stream for each
 //! node and direction. Numbers of chunks in packet memory differ from run to run and reach no output.
 //!
-//! A thread that waits polls for a while and then yields its processor; between phases it sleeps after some yields.
+//! A thread that waits polls for a while and then sleeps for short times, so that a busy machine runs whom it waits for; between phases
+//! it sleeps until it is woken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use wireyard_tables::time::{Span, Time};
 
@@ -23,10 +25,13 @@ use super::part::{Halt, Part, Passing};
 
 /// Turns of nodes between two looks at the clocks of others: each look is a few lines of memory that another processor has.
 const TURNS: u32 = 32;
-/// Polls without progress before a thread yields its processor.
-const SPINS: u32 = 200;
-/// Yields before it sleeps until it is woken.
-const YIELDS: u32 = 200;
+/// Polls without progress before a thread sleeps: about as long as another thread needs for its turns.
+const SPINS: u32 = 2_000;
+/// Polls between two yields, for partitions that share a processor. Few: where others want it too, each yield may cost
+/// a whole slice of time.
+const SPINS_TO_YIELD: u32 = 400;
+/// How long a thread sleeps that nobody wakes.
+const SLEEP: Duration = Duration::from_micros(50);
 
 /// On a line of memory of its own.
 #[derive(Debug, Default)]
@@ -233,9 +238,10 @@ impl Patience {
     fn wait(&mut self) {
         self.looks = self.looks.saturating_add(1);
         match self.looks {
+            looks if looks < SPINS && looks % SPINS_TO_YIELD == 0 => thread::yield_now(),
             ..SPINS => std::hint::spin_loop(),
-            looks if !self.sleeps || looks < SPINS + YIELDS => thread::yield_now(),
-            _ => thread::park(),
+            _ if self.sleeps => thread::park(),
+            _ => thread::park_timeout(SLEEP),
         }
     }
 }

@@ -29,9 +29,12 @@ pub struct ChangedPorts {
     pub back: Vec<u16>,
 }
 
-/// Who hears of it, in a thread that may wait for the workers.
+/// What hears of it, in a thread that may wait for the workers.
+type Hears = dyn Fn(&ChangedPorts) + Send + Sync;
+
+/// Who hears of it, if anybody does.
 #[derive(Clone, Default)]
-struct Listener(Option<Arc<dyn Fn(&ChangedPorts) + Send + Sync>>);
+struct Listener(Option<Arc<Hears>>);
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -138,7 +138,10 @@ fn the_owner_charges_and_pauses() {
     assert_eq!(fars[0][1].count(), 0, "the owner pauses");
     check(&mut fabric);
     fabric.run_until(now + Span::from_ms(10));
-    assert_eq!((group(&mut fabric.cores[0]).xoff, group(&mut fabric.cores[0]).account.total()), (false, 0));
+    assert_eq!(
+        (group(&mut fabric.cores[0]).xoff, group(&mut fabric.cores[0]).account.total()),
+        (false, 0)
+    );
     let flows = by_flow(&fars[1..2]);
     assert_eq!(flows.values().map(Vec::len).sum::<usize>(), sent as usize);
     assert!(flows.values().all(|psns| psns.is_sorted()), "{flows:?}");
