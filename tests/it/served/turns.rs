@@ -259,5 +259,5 @@ fn a_blocked_port_sends_by_no_queue() {
         let found: usize = by_flow(&fars[2..3]).values().map(Vec::len).sum();
         assert_eq!(found, left, "blocked: {is_blocked}");
     }
-    check(&fabric);
+    check(&mut fabric);
 }
