@@ -20,6 +20,7 @@ mod cuts;
 mod dispatch;
 mod egress;
 mod entry_counters;
+mod error;
 mod generate;
 mod handover;
 mod idle;
@@ -71,6 +72,7 @@ use dispatch::Pass;
 use egress::Egress;
 pub use entry_counters::{EntriesShown, EntryReport, TableEntries};
 pub(crate) use entry_counters::{entries_of, match_text};
+pub use error::DeviceError;
 pub use generate::Generator;
 pub use handover::{Mesh, WORKERS_MAX};
 pub use idle::IdleEntry;
@@ -421,9 +423,10 @@ impl Core {
     ///
     /// # Errors
     /// There is no such port, or the file cannot be created.
-    pub fn record(&mut self, number: u16, file: &Path) -> Result<(), String> {
-        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
-        self.recording.add(&mut self.ports[slot], file)
+    pub fn record(&mut self, number: u16, file: &Path) -> Result<(), DeviceError> {
+        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
+        let added = self.recording.add(&mut self.ports[slot], file);
+        added.map_err(|source| DeviceError::Capture { port: number, source })
     }
 
     /// The time of day, in nanoseconds since 1970, that is [`Time::ZERO`]: capture files say it.

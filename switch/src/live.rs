@@ -118,7 +118,7 @@ impl Signals {
 /// The port or its capture file cannot be opened, or the number is taken.
 pub fn attach(core: &mut Core, number: u16, spec: &PortSpec) -> Result<Vec<String>, String> {
     let opened = ports::open(spec, core.memory()).map_err(|error| error.to_string())?;
-    core.add_opened(number, spec, opened)
+    Ok(core.add_opened(number, spec, opened)?)
 }
 
 /// Slices of the processor that a switch with a lossless class asks for. With the usual ones of milliseconds it may not be run for tens of them on a busy

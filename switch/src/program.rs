@@ -1,5 +1,6 @@
 //! A program on disk: the program file, its entries and its switch configuration, read together.
 
+mod error;
 mod swap;
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -30,6 +31,8 @@ use crate::linux_words;
 use crate::replicate::{Replication, SharedReplication};
 use crate::terminal;
 use crate::tm::NotEct;
+
+pub use error::BuildError;
 
 /// Where a program is, and what goes with it.
 #[derive(Clone, Debug, Default)]
@@ -388,7 +391,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Contradictions, with their numbers; a generator of another port.
-    pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), String> {
+    pub fn set_queues(&self, core: &mut Core, numbers: &[u16]) -> Result<(), BuildError> {
         self.set_queues_of(core, numbers, None)
     }
 
@@ -402,7 +405,7 @@ impl Loaded {
         core: &mut Core,
         numbers: &[u16],
         part: Option<&Part<'_>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), BuildError> {
         let Some(config) = &self.config else { return Ok(()) };
         for (number, port) in &config.ports {
             if let Some(mac) = port.mac {
@@ -413,13 +416,13 @@ impl Loaded {
             None => {}
             Some(Ok(qos)) => match part {
                 None => core.set_qos(&qos)?,
-                Some(part) => core.set_qos(&part.of(&qos)?)?,
+                Some(part) => core.set_qos(&part.of(&qos).map_err(BuildError::Part)?)?,
             },
             Some(Err(report)) => {
-                return Err(format!("the queues of this configuration:\n{report}"));
+                return Err(BuildError::Queues(report.to_string()));
             }
         }
-        config.check_generators(numbers)?;
+        config.check_generators(numbers).map_err(BuildError::Generator)?;
         for section in &config.generators {
             if part.is_none_or(|part| (part.owns)(section.port)) {
                 core.add_generator(Generator::from(section));
@@ -432,18 +435,21 @@ impl Loaded {
     ///
     /// # Errors
     /// A table or an entry that cannot be as it is declared, or no memory.
-    pub fn device(&self, options: DeviceOptions) -> Result<Core, String> {
-        let memory = PacketMemory::of_device(options.memory).map_err(|error| error.to_string())?;
-        self.device_on(memory, options)
+    pub fn device(&self, options: DeviceOptions) -> Result<Core, BuildError> {
+        self.device_on(PacketMemory::of_device(options.memory)?, options)
     }
 
     /// The same on a packet memory that others use too.
     ///
     /// # Errors
     /// A table or an entry that cannot be as it is declared.
-    pub fn device_on(&self, memory: PacketMemory, options: DeviceOptions) -> Result<Core, String> {
+    pub fn device_on(
+        &self,
+        memory: PacketMemory,
+        options: DeviceOptions,
+    ) -> Result<Core, BuildError> {
         let mut workers = self.workers_on(memory, options, 1)?;
-        workers.pop().ok_or_else(|| "a device has at least one worker".into())
+        workers.pop().ok_or(BuildError::NoWorker)
     }
 
     /// A device of several workers without ports: one [`Core`] for each, on the same program, tables and
@@ -451,12 +457,12 @@ impl Loaded {
     ///
     /// # Errors
     /// As [`Loaded::device`].
-    pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, String> {
+    pub fn workers(&self, options: DeviceOptions, workers: usize) -> Result<Vec<Core>, BuildError> {
         let asked = self.config.as_ref().and_then(|config| config.qos.as_ref()?.packet_slots);
         let memory = PacketMemory::with_large(options.memory, options.large_chunks);
         let memory = memory.map_err(|error| match asked {
-            Some(packets) => format!("{error} (`packet_slots` of `qos:`: {packets} packets)"),
-            None => error.to_string(),
+            Some(packets) => BuildError::Slots { source: error, packets },
+            None => BuildError::Memory(error),
         })?;
         let mut cores = self.workers_on(memory, options, workers)?;
         for (core, mesh) in cores.iter_mut().zip(Mesh::of(workers)) {
@@ -470,22 +476,18 @@ impl Loaded {
         memory: PacketMemory,
         options: DeviceOptions,
         workers: usize,
-    ) -> Result<Vec<Core>, String> {
+    ) -> Result<Vec<Core>, BuildError> {
         self.check_state(workers)?;
         let (seed, hash_seed) = (options.seed, options.hash_seed);
         let state = StateOptions { seed, hash_seed, workers, ..StateOptions::default() };
         let make = maker(options, &self.codes);
-        let generations = Generations::new(Arc::clone(&self.program), state, make)
-            .map_err(|error| error.to_string())?;
+        let generations = Generations::new(Arc::clone(&self.program), state, make)?;
         let engine = generations.current();
         if options.engine == EngineKind::Jit && engine.engine.name() != EngineKind::Jit.name() {
-            return Err("the compiled engine does not run this program here; --engine auto takes \
-                        the interpreter"
-                .into());
+            return Err(BuildError::NotCompiled);
         }
         if let Some(entries) = &self.entries {
-            let filled = entries.apply(&generations.current().state);
-            filled.map_err(|error| error.to_string())?;
+            entries.apply(&generations.current().state)?;
         }
         let mut replication = Replication::default();
         if let Some(entries) = &self.entries {
@@ -506,22 +508,22 @@ impl Loaded {
     }
 
     /// Counters have a lane for each worker: with several, a state may be more than one that was let in.
-    pub(crate) fn check_state(&self, workers: usize) -> Result<(), String> {
+    pub(crate) fn check_state(&self, workers: usize) -> Result<(), BuildError> {
         let parts = size::parts(&self.program, workers);
         let total = size::total(&parts);
         if total <= self.max_state {
             return Ok(());
         }
-        Err(format!(
-            "the state of {} takes {total} bytes with {workers} workers, and {} are allowed: {}; use \
-             fewer workers, or --max-state",
-            self.program.name,
-            self.max_state,
-            size::largest(&parts)
-        ))
+        Err(BuildError::State {
+            program: self.program.name.clone(),
+            bytes: total,
+            workers,
+            most: self.max_state,
+            largest: size::largest(&parts),
+        })
     }
 
-    fn worker(&self, memory: PacketMemory, executor: Executor) -> Result<Core, String> {
+    fn worker(&self, memory: PacketMemory, executor: Executor) -> Result<Core, BuildError> {
         let mut core = Core::new(memory, executor);
         let notification = self.config.as_ref().map(|config| config.notification.clone());
         core.device.notifier = Some(Notifier::new(&notification.unwrap_or_default())?);

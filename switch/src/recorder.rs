@@ -6,7 +6,7 @@
 //! What is recorded is not decided here.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wireyard_tables::time::Time;
 
+use crate::folder::FileError;
 use crate::pcap::{ENHANCED_PACKET, Interface, PcapWriter, RecordToWrite, Timestamp};
 
 /// Bytes of a buffer.
@@ -90,8 +91,9 @@ impl Recorder {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn create(path: &Path) -> Result<Recorder, String> {
-        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    pub fn create(path: &Path) -> Result<Recorder, FileError> {
+        let file =
+            File::create(path).map_err(|source| FileError { path: path.to_owned(), source })?;
         Recorder::into_file(path, file, None)
     }
 
@@ -99,8 +101,8 @@ impl Recorder {
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn into_file(path: &Path, file: File, keep: Option<Keep>) -> Result<Recorder, String> {
-        let refused = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    pub fn into_file(path: &Path, file: File, keep: Option<Keep>) -> Result<Recorder, FileError> {
+        let refused = |source| FileError { path: path.to_owned(), source };
         // Both channels hold every buffer there is, so that neither end ever waits to give one away.
         let (full, arriving) = sync_channel(BUFFERS);
         let (returned, empty) = sync_channel(BUFFERS);
@@ -112,11 +114,11 @@ impl Recorder {
         thread::Builder::new()
             .name("capture".into())
             .spawn(move || write_all(file, keep, (&arriving, &returned), &written))
-            .map_err(|error| refused(&error))?;
+            .map_err(refused)?;
         let first = Vec::with_capacity(BUFFER_BYTES);
         Ok(Recorder {
             path: path.to_owned(),
-            writer: PcapWriter::pcapng(first).map_err(|error| refused(&error))?,
+            writer: PcapWriter::pcapng(first).map_err(|error| refused(io::Error::other(error)))?,
             pending: 0,
             origin_ns: 0,
             records: 0,

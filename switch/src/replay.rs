@@ -43,7 +43,7 @@ pub fn open(core: &mut Core, specs: Vec<(u16, PortSpec)>) -> Result<(), ReplayEr
         if let Some(origin) = origin {
             port.set_origin(origin);
         }
-        core.add_port(number, Box::new(port)).map_err(ReplayError)?;
+        core.add_port(number, Box::new(port)).map_err(|error| ReplayError(error.to_string()))?;
     }
     Ok(())
 }

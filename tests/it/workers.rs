@@ -243,6 +243,7 @@ fn a_part_that_is_too_small_is_refused() {
     let mut cores = loaded.workers(DeviceOptions::small(), 2).expect("a device");
     let part = Part { workers: 2, owns: &|number| number == 1 };
     let why = loaded.set_queues_of(&mut cores[0], &[1, 2], Some(&part)).expect_err("too small");
+    let why = why.to_string();
     assert!(why.contains("port 1, priority group 3") && why.contains("3000000"), "{why}");
 }
 

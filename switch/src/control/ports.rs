@@ -54,7 +54,9 @@ impl OwnChange {
     fn make(self, core: &mut Core, now: Time) -> Result<PortChanges> {
         let (mut changes, mut gone) = (PortChanges::default(), BTreeMap::new());
         for number in self.old {
-            let (port, error) = core.detach_port(now, number).map_err(ControlError::Internal)?;
+            let (port, error) = core
+                .detach_port(now, number)
+                .map_err(|error| ControlError::Internal(error.into()))?;
             changes.errors.extend(error.map(|error| (number, error.to_string())));
             gone.insert(number, port);
         }
@@ -68,7 +70,7 @@ impl OwnChange {
                 }
             };
             let place = AbsentPort::like(opened.port.as_ref());
-            let added = core.add_opened(number, &spec, opened);
+            let added = core.add_opened(number, &spec, opened).map_err(String::from);
             if added.is_ok() {
                 changes.places.insert(number, place);
             }
@@ -119,11 +121,11 @@ impl Control {
     pub fn add_open_port(&self, number: u16, port: Box<dyn Port + Send>) -> Result<()> {
         let place = AbsentPort::like(port.as_ref());
         let added = self.ask(0, move |core, _| core.add_port(number, port))?;
-        added.map_err(ControlError::InvalidArgument)?;
+        added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
         for worker in 1..self.workers() {
             let place = place.clone();
             let added = self.ask(worker, move |core, _| core.add_elsewhere(number, 0, place))?;
-            added.map_err(ControlError::InvalidArgument)?;
+            added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
         }
         Ok(())
     }
@@ -221,7 +223,9 @@ impl Control {
             let take = move |core: &mut Core, now| {
                 let mut taken = Vec::new();
                 for number in numbers {
-                    let port = core.detach_queue(now, number).map_err(ControlError::Internal)?;
+                    let port = core
+                        .detach_queue(now, number)
+                        .map_err(|error| ControlError::Internal(error.into()))?;
                     taken.extend(port.map(|port| Queue { number, worker, port }));
                 }
                 Ok::<_, ControlError>(taken)
@@ -252,7 +256,7 @@ impl Control {
                 }
                 None => core.add_elsewhere(number, owner as u8, place),
             })?;
-            added.map_err(ControlError::InvalidArgument)?;
+            added.map_err(|error| ControlError::InvalidArgument(error.into()))?;
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ impl Control {
             let order = order.clone();
             let begun = self.ask(worker, move |core, now| core.start_trace(order, now))?;
             // Those that began end with `trace`.
-            begun.map_err(ControlError::FailedPrecondition)?;
+            begun.map_err(|error| ControlError::FailedPrecondition(error.into()))?;
         }
         Ok(trace)
     }
@@ -104,7 +104,7 @@ impl Control {
         for worker in 0..self.workers() {
             let samples = Arc::clone(&samples);
             let begun = self.ask(worker, move |core, now| core.sample(&samples, now))?;
-            begun.map_err(ControlError::FailedPrecondition)?;
+            begun.map_err(|error| ControlError::FailedPrecondition(error.into()))?;
         }
         Ok(samples)
     }

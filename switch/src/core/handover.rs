@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use rtrb::{Consumer, Producer, RingBuffer};
 use wireyard_pipeline::exec::{BURST_MAX, Descriptor};
 
-use super::Core;
 use super::manager::port_id;
 use super::served::{self, Served};
+use super::{Core, DeviceError};
 use crate::ports::absent::AbsentPort;
 use crate::stats::{DeviceReason, ReasonIndex};
 use crate::tm::{Charge, DropReason, PortId, SharedCharge, Terms};
@@ -199,7 +199,7 @@ impl Core {
         number: u16,
         worker: u8,
         place: AbsentPort,
-    ) -> Result<(), String> {
+    ) -> Result<(), DeviceError> {
         self.add_port(number, Box::new(place))?;
         if let Some(slot) = self.ports.find(number) {
             self.ports[slot].worker = Some(worker);

@@ -10,7 +10,7 @@ use wireyard_tables::time::Time;
 
 use super::manager::{Manager, port_id};
 use super::slot::Slot;
-use super::{Core, PASSES_MAX};
+use super::{Core, DeviceError, PASSES_MAX};
 use crate::config::qos::Qos;
 use crate::ports::absent::AbsentPort;
 use crate::ports::{Opened, Port, PortError, PortSpec};
@@ -22,7 +22,7 @@ impl Core {
     ///
     /// # Errors
     /// The number is taken, 0, or one of the reserved ones from [`CPU_PORT`](wireyard_pipeline::ir::CPU_PORT) on.
-    pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), String> {
+    pub fn add_port(&mut self, number: u16, port: Box<dyn Port>) -> Result<(), DeviceError> {
         self.ports.check_number(number)?;
         match self.ports.removed(number) {
             Some(slot) => self.manager.restore_port(slot, number)?,
@@ -43,7 +43,7 @@ impl Core {
         number: u16,
         spec: &PortSpec,
         opened: Opened,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, DeviceError> {
         self.add_port(number, opened.port)?;
         if let Err(why) = self.record_as(number, spec) {
             if let Ok((mut port, _)) = self.detach_port(self.now, number) {
@@ -55,9 +55,9 @@ impl Core {
     }
 
     /// Begins the capture file of a port that the device has, if its specification names one.
-    pub(crate) fn record_as(&mut self, number: u16, spec: &PortSpec) -> Result<(), String> {
+    pub(crate) fn record_as(&mut self, number: u16, spec: &PortSpec) -> Result<(), DeviceError> {
         let Some(file) = &spec.capture else { return Ok(()) };
-        self.record(number, file).map_err(|why| format!("port {number}: capture {why}"))
+        self.record(number, file)
     }
 
     /// Gives the device real queues: class maps, buffers, schedulers, flow control. Ports are named by
@@ -66,9 +66,9 @@ impl Core {
     ///
     /// # Errors
     /// Packets are inside, or `qos` was not made by its own checks.
-    pub fn set_qos(&mut self, qos: &Qos) -> Result<(), String> {
+    pub fn set_qos(&mut self, qos: &Qos) -> Result<(), DeviceError> {
         if self.queued() > 0 {
-            return Err("the queues cannot change while packets are in them".into());
+            return Err(DeviceError::PacketsInside);
         }
         let mut manager = Manager::configured(qos, &mut self.outcomes.reasons);
         for slot in self.ports.iter() {
@@ -197,7 +197,11 @@ impl Core {
     ///
     /// # Errors
     /// There is no such port.
-    pub fn remove_port(&mut self, now: Time, number: u16) -> Result<Option<PortError>, String> {
+    pub fn remove_port(
+        &mut self,
+        now: Time,
+        number: u16,
+    ) -> Result<Option<PortError>, DeviceError> {
         let (mut port, error) = self.detach_port(now, number)?;
         port.close(&mut self.mem);
         Ok(error)
@@ -212,8 +216,8 @@ impl Core {
         &mut self,
         now: Time,
         number: u16,
-    ) -> Result<(Box<dyn Port>, Option<PortError>), String> {
-        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
+    ) -> Result<(Box<dyn Port>, Option<PortError>), DeviceError> {
+        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         self.now = now;
         self.handle_events();
         self.ports.remove(slot, self.mem.kept() as usize);
@@ -237,7 +241,7 @@ impl Core {
         &mut self,
         now: Time,
         number: u16,
-    ) -> Result<Option<Box<dyn Port>>, String> {
+    ) -> Result<Option<Box<dyn Port>>, DeviceError> {
         let Some(slot) = self.ports.find(number) else { return Ok(None) };
         let has_queue = self.ports[slot].has_queue;
         // What is wrong with its link is reported by its owner.
@@ -274,11 +278,11 @@ impl Core {
         &mut self,
         numbers: &[u16],
         recorder: Recorder,
-    ) -> Result<(), String> {
-        let slots: Option<Vec<usize>> = numbers.iter().map(|n| self.ports.find(*n)).collect();
-        let slots = slots.ok_or("there is no such port")?;
+    ) -> Result<(), DeviceError> {
+        let slot = |number: &u16| self.ports.find(*number).ok_or(DeviceError::NoPort(*number));
+        let slots: Vec<usize> = numbers.iter().map(slot).collect::<Result<_, _>>()?;
         if self.recording.find(recorder.path()).is_some() {
-            return Err(format!("{} is being written already", recorder.path().display()));
+            return Err(DeviceError::CaptureTaken(recorder.path().to_owned()));
         }
         self.stop_recording(numbers);
         let index = self.recording.begin(recorder);

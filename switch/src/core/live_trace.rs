@@ -17,7 +17,7 @@ use wireyard_pipeline::trace::{Event, Scope, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
 use super::sampler::Sampler;
-use super::{Core, Progress};
+use super::{Core, DeviceError, Progress};
 
 /// Bytes of a packet in which the fields of a filter are searched.
 const SEARCHED_BYTES: usize = 256;
@@ -270,15 +270,15 @@ impl Core {
     ///
     /// # Errors
     /// One is going on, or the program is another one.
-    pub(crate) fn start_trace(&mut self, order: TraceOrder, now: Time) -> Result<(), String> {
+    pub(crate) fn start_trace(&mut self, order: TraceOrder, now: Time) -> Result<(), DeviceError> {
         self.refresh_program();
         let current = self.generation().map(|current| (current.id, &current.program));
         let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, &order.program))
         else {
-            return Err("the program was replaced meanwhile: begin again".into());
+            return Err(DeviceError::ProgramReplaced);
         };
         if self.is_traced(now) {
-            return Err("packets are traced already: wait for its end".into());
+            return Err(DeviceError::Traced);
         }
         self.live_trace = Some(Box::new(Look::Trace(LiveTrace::new(order, id, now))));
         Ok(())

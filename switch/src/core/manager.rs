@@ -10,6 +10,7 @@
 use wireyard_pipeline::exec::{Descriptor, Intrinsic, flags};
 use wireyard_tables::time::{Span, Time};
 
+use super::error::DeviceError;
 use crate::config::qos::{Classifier, PortLink, Qos, QosConfig, QosPort};
 use crate::stats::{ReasonIndex, Reasons};
 use crate::tm::{
@@ -123,8 +124,8 @@ impl Manager {
         manager
     }
 
-    fn add(&mut self, port: &QosPort) -> Result<(), String> {
-        self.tm.add_port(port.tm.clone()).map_err(|error| error.to_string())?;
+    fn add(&mut self, port: &QosPort) -> Result<(), DeviceError> {
+        self.tm.add_port(port.tm.clone())?;
         self.maps.push(port.classifier.clone());
         self.rates.push(port.tm.rate.map(BitsPerSec::get));
         self.flow_control.push(port.tm.flow_control.mode);
@@ -139,15 +140,15 @@ impl Manager {
     }
 
     /// The next slot is port `number`.
-    pub(super) fn add_port(&mut self, number: u16) -> Result<(), String> {
+    pub(super) fn add_port(&mut self, number: u16) -> Result<(), DeviceError> {
         let port = self.configuration(number);
         self.add(&port)
     }
 
     /// A slot whose port was removed is port `number` again.
-    pub(super) fn restore_port(&mut self, slot: usize, number: u16) -> Result<(), String> {
+    pub(super) fn restore_port(&mut self, slot: usize, number: u16) -> Result<(), DeviceError> {
         let (id, port) = (port_id(slot), self.configuration(number));
-        self.tm.restore_port(id, port.tm).map_err(|error| error.to_string())
+        Ok(self.tm.restore_port(id, port.tm)?)
     }
 
     /// True if egress of a packet for this slot may follow its ingress at once: there is no class to look at, and nothing keeps it.
@@ -259,18 +260,14 @@ impl Manager {
         slot: usize,
         number: u16,
         rate: BitsPerSec,
-    ) -> Result<(), String> {
+    ) -> Result<(), DeviceError> {
         let configured = self.configuration(number).tm.rate;
         let is_lossless = self.tm.lossless_groups(port_id(slot)) != 0;
         if let Some(most) = configured.filter(|most| is_lossless && rate > *most) {
-            return Err(format!(
-                "port {number} has a lossless class, whose headroom is for {most}: more than that is set in switch.yaml"
-            ));
+            return Err(DeviceError::LosslessRate { port: number, most });
         }
         if !self.tm.set_rate(now, port_id(slot), rate) {
-            return Err(format!(
-                "port {number} has no rate to be changed: give it one in switch.yaml"
-            ));
+            return Err(DeviceError::NoRate(number));
         }
         if let Some(known) = self.rates.get_mut(slot + 1) {
             *known = Some(rate.get());

@@ -9,10 +9,11 @@ use std::os::fd::RawFd;
 
 use wireyard_tables::time::Time;
 
+use super::error::DeviceError;
 use super::message::{Message, Topic};
 use super::said::DeviceEvent;
 use super::slot::{Slot, SlotSet};
-use crate::config::{PORT_MAX, is_port};
+use crate::config::is_port;
 use crate::ports::{LinkState, Port, PortError};
 use crate::stats::{Ledger, ReasonIndex};
 
@@ -139,12 +140,12 @@ impl Ports {
     }
 
     /// Whether a port may have this number.
-    pub(super) fn check_number(&self, number: u16) -> Result<(), String> {
+    pub(super) fn check_number(&self, number: u16) -> Result<(), DeviceError> {
         if !is_port(number) {
-            return Err(format!("port {number}: use 0 to {PORT_MAX}"));
+            return Err(DeviceError::PortNumber(number));
         }
         if self.find(number).is_some() {
-            return Err(format!("port {number} already exists"));
+            return Err(DeviceError::PortTaken(number));
         }
         Ok(())
     }

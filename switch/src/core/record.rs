@@ -14,6 +14,7 @@ use wireyard_tables::time::Time;
 use super::message::{Message, Topic};
 use super::ports::Ports;
 use super::slot::Slot;
+use crate::folder::FileError;
 use crate::pcap::PcapError;
 use crate::ports::capture::number_of;
 use crate::ports::{PortError, RxFrame, TxFrame};
@@ -59,7 +60,7 @@ impl Recording {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub(super) fn add(&mut self, port: &mut Slot, file: &Path) -> Result<(), String> {
+    pub(super) fn add(&mut self, port: &mut Slot, file: &Path) -> Result<(), FileError> {
         let index = match self.find(file) {
             Some(index) => index,
             None => self.begin(Recorder::create(file)?),

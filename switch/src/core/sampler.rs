@@ -14,8 +14,8 @@ use wireyard_pipeline::ir::Program;
 use wireyard_pipeline::trace::{Event, TraceSink};
 use wireyard_tables::time::{Span, Time};
 
-use super::Core;
 use super::live_trace::Look;
+use super::{Core, DeviceError};
 
 /// Samples of a worker in a second, of ingress and of egress, at most twice as many: each costs some microseconds.
 const RATE: u64 = 500;
@@ -254,15 +254,15 @@ impl Core {
     ///
     /// # Errors
     /// A trace is going on, or the program is another one.
-    pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), String> {
+    pub(crate) fn sample(&mut self, samples: &Arc<Samples>, now: Time) -> Result<(), DeviceError> {
         self.refresh_program();
         let current = self.generation().map(|current| (current.id, &current.program));
         let Some((id, _)) = current.filter(|(_, program)| Arc::ptr_eq(program, samples.source()))
         else {
-            return Err("the program was replaced meanwhile: begin again".into());
+            return Err(DeviceError::ProgramReplaced);
         };
         if self.is_traced(now) {
-            return Err("packets are traced: no samples until that ends".into());
+            return Err(DeviceError::Traced);
         }
         if let Some(Look::Samples(sampler)) = self.live_trace.as_deref_mut()
             && Arc::ptr_eq(&sampler.samples, samples)

@@ -17,9 +17,9 @@ use rtrb::PushError;
 use wireyard_pipeline::exec::{Decision, Descriptor, Intrinsic};
 use wireyard_pipeline::trace::TraceSink;
 
-use super::Core;
 use super::dispatch::Pass;
 use super::handover::{Mesh, Peer, TAKE_MAX};
+use super::{Core, DeviceError};
 use crate::ports::{Port, RxFrame};
 use crate::stats::DeviceReason;
 use crate::tm::Terms;
@@ -60,7 +60,7 @@ impl Core {
         number: u16,
         worker: u8,
         queue: Box<dyn Port>,
-    ) -> Result<(), String> {
+    ) -> Result<(), DeviceError> {
         self.add_port(number, queue)?;
         if let Some(slot) = self.ports.find(number) {
             self.ports[slot].worker = Some(worker);

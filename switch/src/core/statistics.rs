@@ -7,8 +7,8 @@ use wireyard_tables::time::Time;
 
 use super::manager::{port_id, slot_of};
 use super::{
-    Core, DroppedPacket, EntriesShown, Mesh, Message, NotificationReport, PortReport, PortState,
-    ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
+    Core, DeviceError, DroppedPacket, EntriesShown, Mesh, Message, NotificationReport, PortReport,
+    PortState, ProgramReport, PuntedPacket, QueueingReport, TableEntries, entries_of,
 };
 use crate::recorder::RecorderReport;
 use crate::stats::{ControllersReport, Ledger, LedgerReport, LinuxReport, StorageReport};
@@ -216,8 +216,8 @@ impl Core {
         now: Time,
         number: u16,
         rate: BitsPerSec,
-    ) -> Result<(), String> {
-        let slot = self.ports.find(number).ok_or_else(|| format!("there is no port {number}"))?;
+    ) -> Result<(), DeviceError> {
+        let slot = self.ports.find(number).ok_or(DeviceError::NoPort(number))?;
         self.manager.set_rate(now, slot, number, rate)
     }
 

@@ -18,6 +18,7 @@ use crate::config::notification::Notification;
 use crate::frames::Frames;
 use crate::frames::cnp::{CnpConfig, CnpLink, FRAME_BYTES_MAX};
 use crate::frames::envelope::Class;
+use crate::frames::layout::LayoutError;
 use crate::link_type::LinkType;
 use crate::roce::np::{Cnp, Congestion, FlowKey, Mark, NotificationPoint, NpCounters};
 
@@ -104,7 +105,7 @@ impl Notifier {
     ///
     /// # Errors
     /// See [`Frames::new`].
-    pub fn new(config: &Notification) -> Result<Notifier, String> {
+    pub fn new(config: &Notification) -> Result<Notifier, LayoutError> {
         Ok(Notifier {
             np: NotificationPoint::new(config.np()),
             cnp: config.cnp(),

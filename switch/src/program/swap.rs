@@ -12,7 +12,8 @@ impl Control {
     /// [`ControlError::InvalidArgument`]: the program or its entries cannot be loaded; [`ControlError::ResourceExhausted`]: its state
     /// takes too much memory.
     pub fn prepare(&self, loaded: &Loaded, keep: Keep) -> Result<Swap, ControlError> {
-        loaded.check_state(self.workers()).map_err(ControlError::ResourceExhausted)?;
+        let state = loaded.check_state(self.workers());
+        state.map_err(|error| ControlError::ResourceExhausted(error.into()))?;
         self.prepare_program(&loaded.program, loaded.entries.as_ref(), keep)
     }
 

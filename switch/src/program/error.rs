@@ -1,0 +1,81 @@
+//! Why no device can be made of a program that was read and checked.
+
+use wireyard_pipeline::entries::ApplyError;
+use wireyard_pipeline::packet::MemoryError;
+use wireyard_pipeline::state::LoadError;
+
+use crate::core::DeviceError;
+use crate::frames::layout::LayoutError;
+use crate::replicate::ReplicationError;
+
+/// What a program, its entries or its configuration ask for that cannot be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No packet memory of this size.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No packet memory for as many packets as the configuration asks for.
+    #[error("{source} (`packet_slots` of `qos:`: {packets} packets)")]
+    Slots {
+        /// Why.
+        source: MemoryError,
+        /// How many it asks for.
+        packets: u32,
+    },
+    /// The state is larger than is allowed.
+    #[error(
+        "the state of {program} takes {bytes} bytes with {workers} workers, and {most} are allowed: {largest}; use \
+         fewer workers, or --max-state"
+    )]
+    State {
+        /// The program.
+        program: String,
+        /// Its state, in bytes.
+        bytes: u64,
+        /// Counters have a lane for each.
+        workers: usize,
+        /// What is allowed, in bytes.
+        most: u64,
+        /// What takes most of it.
+        largest: String,
+    },
+    /// A table that cannot be as it is declared.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// An entry that its table refuses.
+    #[error(transparent)]
+    Entries(#[from] ApplyError),
+    /// A multicast group or a mirror session that cannot be.
+    #[error(transparent)]
+    Replication(#[from] ReplicationError),
+    /// The compiled engine was asked for, and is not there for this program or machine.
+    #[error(
+        "the compiled engine does not run this program here; --engine auto takes the interpreter"
+    )]
+    NotCompiled,
+    /// The queues of the configuration contradict each other: the whole report.
+    #[error("the queues of this configuration:\n{0}")]
+    Queues(String),
+    /// A part of the buffer that is too small for a worker's ports.
+    #[error("{0}")]
+    Part(String),
+    /// A generator of a port that is not there.
+    #[error("{0}")]
+    Generator(String),
+    /// A device of no worker.
+    #[error("a device has at least one worker")]
+    NoWorker,
+    /// What the device refuses.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The embedded header libraries.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+impl From<BuildError> for String {
+    fn from(error: BuildError) -> String {
+        error.to_string()
+    }
+}
