@@ -460,7 +460,7 @@ fn settings_of_queues_and_ports_come_back() {
     let list = |switch: &Switch| switch.objects(&["queue", "list", "2"]);
     let before = list(&switch);
     assert_eq!((&before[4]["kmin"], &before[4]["limit"]), (&"10 KB".into(), &"100 KB".into()));
-    switch.signal("KILL");
+    switch.end("KILL");
     let mut switch = start();
     switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
     let (said, place) = (switch.err(), |text: &str| switch.err().find(text));
