@@ -465,7 +465,7 @@ fn settings_of_queues_and_ports_come_back() {
     switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
     let (said, place) = (switch.err(), |text: &str| switch.err().find(text));
     assert!(
-        place("are back") < place(" runs on "),
+        place("settings of 3 queues and ports are back") < place(" runs on "),
         "they are there before anybody is answered: {said}"
     );
     assert_eq!(list(&switch), before);
