@@ -460,12 +460,12 @@ fn settings_of_queues_and_ports_come_back() {
     let list = |switch: &Switch| switch.objects(&["queue", "list", "2"]);
     let before = list(&switch);
     assert_eq!((&before[4]["kmin"], &before[4]["limit"]), (&"10 KB".into(), &"100 KB".into()));
-    switch.signal("KILL");
+    switch.end("KILL");
     let mut switch = start();
     switch.await_text("settings of 3 queues and ports are back", Duration::from_secs(10));
     let (said, place) = (switch.err(), |text: &str| switch.err().find(text));
     assert!(
-        place("are back") < place(" runs on "),
+        place("settings of 3 queues and ports are back") < place(" runs on "),
         "they are there before anybody is answered: {said}"
     );
     assert_eq!(list(&switch), before);

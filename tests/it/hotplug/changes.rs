@@ -360,7 +360,7 @@ fn settings_go_with_their_port() {
     assert_eq!(set(&switch), made);
     switch.command(&["queue", "set", "1", "port", "rate=200Mbit/s"]).expect(0, &[]);
     switch.command(&["port", "remove", "2"]).expect(0, &[]);
-    switch.signal("KILL");
+    switch.end("KILL");
     let mut switch = rig.start(&more);
     switch.await_text("settings of 1 queues and ports are back", SOON);
     assert_eq!(list(&switch, "2"), untouched, "the store has nothing of it");

@@ -56,13 +56,13 @@ impl Traffic {
     }
 
     /// Everything that went in has come out.
-    fn settle(&mut self, rig: &mut Rig) {
+    fn settle(&mut self, rig: &mut Rig, on: &[&str]) {
         let deadline = Instant::now() + Duration::from_secs(5);
         while self.received.iter().sum::<u64>() < self.sent && Instant::now() < deadline {
             self.take(rig);
         }
         // By the switch's own account first: what the system around it lost is another matter.
-        let stats = rig.switch.objects(&["stats"]).remove(0);
+        let stats = rig.switch.objects(&[&["stats"], on].concat()).remove(0);
         let [one, two] = [0, 1].map(|port| stats["ports"][port].clone());
         assert_eq!(stats["total"]["dropped"], serde_json::json!([]), "{stats:#}");
         assert_eq!(one["ledger"]["balanced"], true, "{one:#}");
@@ -117,7 +117,7 @@ fn swaps_under_traffic_lose_and_mix_no_packet() {
         );
         traffic.go_on(&mut rig);
     }
-    traffic.settle(&mut rig);
+    traffic.settle(&mut rig, &on);
     assert!(traffic.received[1..].iter().all(|count| *count > 0), "{:?}", traffic.received);
     // The register was kept over all of them and counted each frame once.
     let seen = command(&rig, &["register", "dump", "seen", "--json"]);
@@ -158,14 +158,14 @@ fn a_swap_says_what_survives_and_changes_nothing_when_it_is_refused() {
     rig.refuses(&format!("swap {} --keep-all", path("two.yaml")), "table ways would not keep");
     rig.refuses(&format!("swap {}", path("wrong.yaml")), "the switch runs on as it was");
     traffic.go_on(&mut rig);
-    traffic.settle(&mut rig);
+    traffic.settle(&mut rig, &[]);
     assert_eq!(traffic.received, [0, 32, 0, 0], "the program is the first one");
     // Without --keep-all it begins with an empty table of the new shape.
     rig.does(&format!("swap {}", path("two.yaml")));
     assert_eq!(rig.switch.objects(&["table", "dump", "ways"]), [] as [serde_json::Value; 0]);
     rig.does("table add ways std.ingress_port=1 out 2");
     traffic.go_on(&mut rig);
-    traffic.settle(&mut rig);
+    traffic.settle(&mut rig, &[]);
     assert_eq!(traffic.received, [0, 32, 16, 0]);
     let seen = rig.switch.objects(&["register", "dump", "seen"]).remove(0);
     assert_eq!(seen["cells"]["value"], 48);
