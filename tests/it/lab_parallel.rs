@@ -9,7 +9,7 @@ use wireyard_tests::workspace_root;
 use crate::lab::{contents, lab};
 
 /// Scenarios of the library, and what is shorter or added here.
-const SCENARIOS: [(&str, &[(&str, &str)]); 10] = [
+const SCENARIOS: [(&str, &[(&str, &str)]); 12] = [
     // Steps that wait for data, of hosts in several partitions.
     (
         "all_reduce_ring",
@@ -50,6 +50,22 @@ const SCENARIOS: [(&str, &[(&str, &str)]); 10] = [
     // What fails a check fails it alike, with the same packet.
     ("deadlock_ring", &[]),
     ("ib_fecn", &[("duration: 20 ms", "duration: 1 ms"), ("warm_up: 5 ms", "warm_up: 200 us")]),
+    // Sprayed, trimmed, sent again one by one, a link cut and gone around.
+    (
+        "lossy_fabric",
+        &[
+            ("  - { at: 2 ms, link_down: agg3.2-core7, reroute_after: 100 us }\n", ""),
+            ("  - { at: 2 ms, link_down: edge5.2-agg5.3, reroute_after: 100 us }\n", ""),
+            ("  - { at: 2 ms, link_down: edge7.1-agg7.4, reroute_after: 100 us }\n", ""),
+            ("k: 8", "k: 4"),
+            ("duration: 5 ms", "duration: 600 us"),
+            ("warm_up: 1 ms", "warm_up: 100 us"),
+            ("until: 4 ms", "until: 500 us"),
+            ("at: 2 ms", "at: 200 us"),
+        ],
+    ),
+    // Ways by what switches keep of their ports.
+    ("load_balancing", &[("data_dscp: 28", "data_dscp: 27"), ("rounds: 16", "rounds: 3")]),
     // Links that lose, damage and turn over.
     (
         "dumbbell",

@@ -35,6 +35,7 @@ mod ir;
 mod lab;
 mod lab_adapters;
 mod lab_bad;
+mod lab_balance;
 mod lab_defects;
 mod lab_dilated;
 mod lab_faults;

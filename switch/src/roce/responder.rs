@@ -238,7 +238,7 @@ impl Responder {
             Kind::Write => op.position.ends() && op.extra == Extra::Imm,
             _ => false,
         };
-        if takes_recv && self.rq.len() <= self.arrivals.immediates {
+        if takes_recv && self.rq.is_empty() {
             return Err(Refusal::NotReady);
         }
         check_length(packet, op, ctx.link.mtu.bytes())?;

@@ -62,14 +62,14 @@ pub trait RateControl: fmt::Debug + Send {
     fn on_bytes_sent(&mut self, now: Time, bytes: u64);
     /// An acknowledgement arrived.
     fn on_ack(&mut self, _now: Time, _sample: &AckSample<'_>) {}
-    /// A sequence error was reported: packets are sent again.
-    fn on_nack(&mut self, _now: Time) {}
+    /// So many packets were found lost, and are sent again; 1 where the sender goes back, which does not know.
+    fn on_nack(&mut self, _now: Time, _lost: u32) {}
     /// A packet was trimmed on its way and is sent again.
     fn on_trim(&mut self, now: Time) {
-        self.on_nack(now);
+        self.on_nack(now, 1);
     }
-    /// No acknowledgement came in time.
-    fn on_timeout(&mut self, _now: Time) {}
+    /// No acknowledgement came in time. So many packets are taken for lost; 1 where the sender goes back.
+    fn on_timeout(&mut self, _now: Time, _lost: u32) {}
     /// Payload that may be without an acknowledgement; `None` is no such limit.
     fn window_bytes(&self) -> Option<u64> {
         None

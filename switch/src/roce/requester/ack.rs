@@ -40,7 +40,7 @@ impl Requester {
             Syndrome::Nak(NakCode::PsnSequence) => {
                 ctx.counters.sequence_naks_received += 1;
                 self.acknowledge(now, psn, ctx);
-                ctx.rate.on_nack(now);
+                ctx.rate.on_nack(now, 1);
                 self.retry(ctx)
             }
             Syndrome::Nak(code) => {
@@ -65,8 +65,10 @@ impl Requester {
     ) -> Result<(), Failed> {
         let (syndrome, named) = (Syndrome::decode(aeth.syndrome), Psn::new(aeth.msn));
         let end = if syndrome == Syndrome::Ack { psn.plus(1) } else { psn };
-        let is_late = psn.ahead_of(self.una) < 0;
-        if end.ahead_of(self.sent_end) > 0 || is_late && syndrome == Syndrome::Ack {
+        // What says which packets came, or which was cut, is about others than the oldest that was missing.
+        let is_old =
+            psn.ahead_of(self.una) < 0 && !matches!(syndrome, Syndrome::Sack | Syndrome::Trimmed);
+        if end.ahead_of(self.sent_end) > 0 || is_old {
             ctx.counters.stale_acks += 1;
             return Ok(());
         }
@@ -93,12 +95,17 @@ impl Requester {
             Syndrome::RnrNak(code) => {
                 ctx.counters.rnr_naks_received += 1;
                 self.on_named_loss(psn);
+                if self.rnr_until != Time::ZERO {
+                    return Ok(()); // a copy of the one that is being waited for
+                }
+                self.timer = Time::MAX;
                 self.wait_for_receive(now, code)
             }
             Syndrome::Nak(NakCode::PsnSequence) => {
                 ctx.counters.sequence_naks_received += 1;
-                self.on_named_loss(psn);
-                ctx.rate.on_nack(now);
+                if self.on_named_loss(psn) {
+                    ctx.rate.on_nack(now, 1);
+                }
                 Ok(())
             }
             Syndrome::Nak(code) => Err(Failed(status_of(code))),
@@ -113,20 +120,24 @@ impl Requester {
     pub(in super::super) fn on_time(&mut self, now: Time, ctx: &mut Ctx<'_>) -> Result<(), Failed> {
         if self.rnr_until != Time::ZERO && self.rnr_until <= now {
             self.rnr_until = Time::ZERO;
+            self.resume_timer(now);
         }
         if self.timer > now {
             return Ok(());
         }
         ctx.counters.timeouts += 1;
-        ctx.rate.on_timeout(now);
+        let lost = match self.selective.is_some() {
+            true => self.on_selective_timeout(),
+            false => 1,
+        };
+        ctx.rate.on_timeout(now, lost);
         // Of early waits the first and the last cost a retry.
         if self.early_over == 0 || self.early_over + 1 >= self.early.len() {
             self.take_retry()?;
         }
         self.early_over = self.early.len().min(self.early_over + 1);
-        match self.selective.is_some() {
-            true => self.on_selective_timeout(),
-            false => self.go_back(ctx),
+        if self.selective.is_none() {
+            self.go_back(ctx);
         }
         Ok(())
     }

@@ -266,12 +266,12 @@ impl Requester {
         selective.packets.drain(..passed.min(selective.packets.len()));
         if passed > 0 {
             self.una = end;
+            self.rnr_left = self.limits.rnr_retry;
         }
         if change.arrived > 0 {
             selective.find_overtaken(self.una, &mut change);
             self.retries_left = self.limits.retry_count;
             self.early_over = 0;
-            self.rnr_left = self.limits.rnr_retry;
             self.acked += u64::from(change.arrived);
         }
         let (under_way, sent) = (selective.under_way, selective.sent_once);
@@ -280,7 +280,8 @@ impl Requester {
         }
         if change.arrived > 0 {
             self.timer = Time::MAX;
-            if under_way > 0 {
+            // While it waits for a receive, no timer runs.
+            if under_way > 0 && self.rnr_until == Time::ZERO {
                 self.arm_timer(now);
             }
             let sample = AckSample {
@@ -295,7 +296,15 @@ impl Requester {
         }
         if change.lost > 0 {
             ctx.counters.overtaken_packets += u64::from(change.lost);
-            ctx.rate.on_nack(now);
+            ctx.rate.on_nack(now, change.lost);
+        }
+    }
+
+    /// The wait for a receive is over.
+    pub(super) fn resume_timer(&mut self, now: Time) {
+        let waits = self.selective.as_ref().is_some_and(|selective| selective.under_way > 0);
+        if waits && self.timer == Time::MAX {
+            self.arm_timer(now);
         }
     }
 
@@ -305,15 +314,16 @@ impl Requester {
         self.selective.as_mut().is_some_and(|selective| selective.is_lost(una, psn, None))
     }
 
-    /// No acknowledgement came for the timeout: all that is under way is lost.
-    pub(super) fn on_selective_timeout(&mut self) {
+    /// No acknowledgement came for the timeout: all that is under way is lost. How many packets that is.
+    pub(super) fn on_selective_timeout(&mut self) -> u32 {
         self.timer = Time::MAX;
         let una = self.una;
-        if let Some(selective) = self.selective.as_mut() {
-            for place in 0..selective.packets.len() as u32 {
-                selective.is_lost(una, una.plus(place), None);
-            }
-            selective.order.clear();
+        let Some(selective) = self.selective.as_mut() else { return 0 };
+        let mut lost = 0;
+        for place in 0..selective.packets.len() as u32 {
+            lost += u32::from(selective.is_lost(una, una.plus(place), None));
         }
+        selective.order.clear();
+        lost
     }
 }

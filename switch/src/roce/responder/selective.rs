@@ -1,7 +1,8 @@
 //! Requests in any order: WRITEs are placed when they come, and acknowledged one by one.
 //!
 //! Each packet of a WRITE is a message of its own here (RDMA WRITE Only, the last with the immediate data), so each says where it
-//! belongs; what needs an order, the completions of immediate data, waits until everything before it has come. A receiver that takes
+//! belongs; what needs an order, the completions of immediate data, waits until everything before it has come. Receives go to them in
+//! that order, so one that came early has a receive for sure only where there are as many as packets before it may need. A receiver that takes
 //! packets in any order is asked for it on both sides: others see sequence errors.
 
 use std::collections::VecDeque;
@@ -22,21 +23,39 @@ enum Place {
     #[default]
     Missing,
     Arrived,
-    /// Its immediate data, its length, and whether the event is solicited.
-    Immediate(u32, u32, bool),
+    Immediate(Immediate),
+}
+
+/// Immediate data whose completion waits for what comes before it.
+#[derive(Clone, Copy, Debug)]
+struct Immediate {
+    value: u32,
+    len_bytes: u32,
+    solicited: bool,
+    /// There is a receive for it, however many of the packets before it turn out to need one.
+    has_receive: bool,
 }
 
 /// What has come from the expected packet on, which itself has not.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     places: VecDeque<Place>,
-    /// Completions that wait, each with a receive that is kept for it.
-    pub(super) immediates: usize,
 }
 
 impl Arrivals {
     fn has(&self, place: usize) -> bool {
-        self.places.get(place).is_some_and(|place| !matches!(place, Place::Missing))
+        self.places.get(place).is_some_and(|place| match place {
+            Place::Missing => false,
+            Place::Arrived => true,
+            Place::Immediate(immediate) => immediate.has_receive,
+        })
+    }
+
+    /// Packets before this one that may need a receive each.
+    fn needing_receives(&self, place: usize) -> usize {
+        let before = self.places.iter().take(place);
+        let without = before.filter(|place| matches!(place, Place::Arrived)).count();
+        place - without
     }
 
     /// The 64 packets from `base` on, where the expected one is `expected`.
@@ -73,7 +92,7 @@ impl Responder {
         }
         let is_write = op.kind == Kind::Write && op.position == Position::Only;
         let immediate = op.extra == Extra::Imm;
-        // One without a receive of its own has to come again.
+        let has_receive = immediate && self.rq.len() > self.arrivals.needing_receives(place);
         let checked = self.check(packet, op, memory, ctx);
         let written = packet.headers.reth().filter(|_| is_write).is_some_and(|to| {
             checked.is_ok()
@@ -85,18 +104,21 @@ impl Responder {
             return;
         }
         let len = packet.payload.len() as u32;
-        ctx.counters.accepted_payload_bytes += u64::from(len);
         if self.arrivals.places.len() <= place {
             self.arrivals.places.resize(place + 1, Place::Missing);
         }
         self.arrivals.places[place] = match packet.headers.imm().filter(|_| immediate) {
-            Some(imm) => {
-                self.arrivals.immediates += 1;
-                Place::Immediate(imm, len, packet.headers.bth.solicited)
+            Some(value) => {
+                let solicited = packet.headers.bth.solicited;
+                Place::Immediate(Immediate { value, len_bytes: len, solicited, has_receive })
             }
             None => Place::Arrived,
         };
-        self.reply_sack(psn);
+        // Of one that may have to come again nothing is said: it is acknowledged in its turn.
+        if self.arrivals.has(place) {
+            ctx.counters.accepted_payload_bytes += u64::from(len);
+            self.reply_sack(psn);
+        }
     }
 
     /// The expected packet has come: those that had come before it are in order now.
@@ -108,17 +130,21 @@ impl Responder {
             match place {
                 Place::Missing => break,
                 Place::Arrived => {}
-                Place::Immediate(imm, len_bytes, solicited) => {
-                    // It was kept for this one.
-                    let Some(recv) = self.rq.pop_front() else { break };
-                    self.arrivals.immediates -= 1;
+                Place::Immediate(Immediate { value, len_bytes, solicited, has_receive }) => {
+                    let Some(recv) = self.rq.pop_front() else {
+                        ctx.counters.rnr_naks_sent += 1;
+                        return self.reply_rnr(self.expected, ctx.link.min_rnr_timer);
+                    };
+                    if !has_receive {
+                        ctx.counters.accepted_payload_bytes += u64::from(len_bytes);
+                    }
                     ctx.cq.push_back(Completion {
                         wr_id: recv.wr_id,
                         qp: ctx.link.qpn,
                         status: Status::Success,
                         op: CompletionOp::RecvWriteImm,
                         len_bytes,
-                        imm: Some(imm),
+                        imm: Some(value),
                         invalidated: None,
                         source: None,
                         solicited,

@@ -384,7 +384,7 @@ fn events(
 ) -> [Option<u32>; 6] {
     let mut found = [None; 6];
     for (index, block) in declared.events.iter().enumerate() {
-        let ack = index == 2;
+        let (ack, loss) = (index == 2, index > 2);
         let nothing = Vec::new();
         let first = match index {
             // What state is at first comes before what the program says.
@@ -395,7 +395,7 @@ fn events(
             continue;
         }
         let block = block.as_ref().unwrap_or(&nothing);
-        let at = compiler.handler(block, Scope { ack, ..Scope::default() });
+        let at = compiler.handler(block, Scope { ack, loss, ..Scope::default() });
         *sets_rate |= compiler.sets_rate && index > 0;
         *sets_window |= compiler.sets_window;
         found[index] = Some(first.unwrap_or(at));

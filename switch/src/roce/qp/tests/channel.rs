@@ -73,6 +73,8 @@ pub(super) struct Pair {
     pub(super) expected: Vec<std::ops::Range<usize>>,
     /// Deliberate loss: true drops the frame of that sender.
     pub(super) drop: Option<Drop>,
+    /// Receives without room that the second side still posts, one when one has completed.
+    pub(super) refills: u64,
 }
 
 pub(super) struct Setup {
@@ -161,6 +163,7 @@ impl Pair {
             log: Vec::new(),
             expected: Vec::new(),
             drop: None,
+            refills: 0,
         }
     }
 
@@ -229,9 +232,16 @@ impl Pair {
     }
 
     fn reap(&mut self) {
+        let before = self.sides[1].done.len();
         for side in &mut self.sides {
             while let Some(done) = side.qp.poll_cq() {
                 side.done.push(done);
+            }
+        }
+        for _ in before..self.sides[1].done.len() {
+            if self.refills > 0 {
+                self.refills -= 1;
+                self.recv(1, 0, 0, 0);
             }
         }
     }

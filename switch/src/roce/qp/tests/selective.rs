@@ -1,7 +1,10 @@
 //! Selective retransmission and trims: whatever the channel does, every byte is where it belongs, and only what is lost goes again.
 
-use super::channel::{BASE, Faults, MTU, Pair, Random, Setup};
-use crate::roce::aeth::{SYNDROME_SACK, SYNDROME_TRIMMED};
+use wireyard_tables::time::{Span, Time};
+
+use super::channel::{BASE, Faults, Frame, MTU, Pair, Random, Setup};
+use crate::roce::aeth::{SYNDROME_SACK, SYNDROME_TRIMMED, Syndrome};
+use crate::roce::packet::Leading;
 use crate::roce::qp::{QpState, Retransmission};
 use crate::roce::verbs::{PostError, Remote, SendOp, SendWr, Status};
 
@@ -136,6 +139,118 @@ fn go_back_n_asks_for_a_trimmed_packet_by_its_number() {
         let syndromes = pair.syndromes(1);
         assert!(!syndromes.contains(&SYNDROME_TRIMMED), "its NAK is that of IBTA");
     }
+}
+
+/// One-packet WRITEs with immediate data, their numbers from 1 on, taken from the wire.
+fn immediates(pair: &mut Pair, count: u32) -> Vec<Frame> {
+    let frame = |id: u32| {
+        let remote = Remote { va: BASE + u64::from(id * MTU), rkey: pair.sides[1].key };
+        let local = pair.sge(0, u64::from(id * MTU), MTU);
+        let side = &mut pair.sides[0];
+        let wr = SendWr::new(id.into(), SendOp::WriteImm(remote, id), local);
+        side.qp.post_send(wr, &side.memory).unwrap();
+        pair.now += Span::from_us(1);
+        pair.take(0).unwrap()
+    };
+    (1..=count).map(frame).collect()
+}
+
+fn taken(pair: &mut Pair) -> Vec<u32> {
+    let qp = &mut pair.sides[1].qp;
+    std::iter::from_fn(|| qp.poll_cq()).filter_map(|done| done.imm).collect()
+}
+
+/// The one receive is for the packet that is expected, however early another came.
+#[test]
+fn early_immediate_data_takes_no_receive_from_what_comes_before_it() {
+    let mut pair = Pair::new(&selective(100));
+    pair.recv(1, 0, 0, 0);
+    let frames = immediates(&mut pair, 2);
+    pair.deliver(1, &frames[1]);
+    assert!(pair.take(1).is_none(), "nothing is said of a packet that may have to come again");
+    pair.deliver(1, &frames[0]);
+    assert_eq!(taken(&mut pair), [1]);
+    // The second has nothing to complete: it is asked for again when there is.
+    pair.recv(1, 0, 0, 0);
+    pair.run(1000);
+    let counters = [0, 1].map(|side| *pair.sides[side].qp.counters());
+    assert_eq!((counters[1].rnr_naks_sent, counters[0].retransmitted_packets), (1, 1));
+    assert_eq!(pair.sides[1].done.iter().filter_map(|done| done.imm).collect::<Vec<_>>(), [2]);
+    assert_eq!(counters[1].accepted_payload_bytes, 2 * u64::from(MTU));
+}
+
+/// With a receive for each packet before it, early immediate data is acknowledged when it comes.
+#[test]
+fn early_immediate_data_with_receives_enough_is_acknowledged() {
+    let mut pair = Pair::new(&selective(100));
+    (0..2).for_each(|_| pair.recv(1, 0, 0, 0));
+    let frames = immediates(&mut pair, 3);
+    pair.deliver(1, &frames[1]);
+    let sack = pair.take(1).unwrap();
+    assert_eq!(sack.headers.aeth().unwrap().syndrome, SYNDROME_SACK);
+    pair.deliver(1, &frames[2]);
+    assert!(pair.take(1).is_none(), "the third may find none");
+    pair.deliver(1, &frames[0]);
+    assert_eq!(taken(&mut pair), [1, 2]);
+}
+
+#[test]
+fn receives_that_come_one_by_one_serve_immediate_data_in_order() {
+    for seed in 0..30 {
+        let mut pair = Pair::new(&Setup { seed, ..selective(8) });
+        pair.faults = Faults { jitter_us: seed % 8, loss_percent: seed % 5, ..Faults::default() };
+        (0..=seed % 3).for_each(|_| pair.recv(1, 0, 0, 0));
+        pair.refills = SLOTS;
+        for id in 0..SLOTS {
+            let remote = Remote { va: BASE + id * SLOT, rkey: pair.sides[1].key };
+            let local = pair.sge(0, id * SLOT, MTU + id as u32);
+            let side = &mut pair.sides[0];
+            let wr = SendWr::new(id, SendOp::WriteImm(remote, id as u32), local);
+            side.qp.post_send(wr, &side.memory).unwrap();
+        }
+        pair.run(200_000);
+        let received: Vec<u32> = pair.sides[1].done.iter().filter_map(|done| done.imm).collect();
+        assert_eq!(received, (0..SLOTS as u32).collect::<Vec<_>>(), "seed {seed}");
+        let sent: u64 = (0..SLOTS).map(|id| u64::from(MTU) + id).sum();
+        assert_eq!(pair.sides[1].qp.counters().accepted_payload_bytes, sent, "seed {seed}");
+    }
+}
+
+/// A copy of an RNR NAK costs no retry, and one that comes when the packet is acknowledged starts no wait.
+#[test]
+fn an_rnr_nak_counts_once() {
+    let mut pair = Pair::new(&Setup { rnr_retry: 1, ..selective(0) });
+    let frames = immediates(&mut pair, 1);
+    pair.deliver(1, &frames[0]);
+    let nak = pair.take(1).unwrap();
+    (0..2).for_each(|_| pair.deliver(0, &nak));
+    (0..2).for_each(|_| pair.recv(1, 0, 0, 0));
+    pair.run(1000);
+    assert_eq!(pair.sides[0].done[0].status, Status::Success);
+    pair.deliver(0, &nak);
+    assert_eq!(pair.sides[0].qp.counters().stale_acks, 1);
+    immediates(&mut pair, 1);
+}
+
+/// The wait that the receiver asked for is longer than the ACK timeout: that does not end meanwhile.
+#[test]
+fn no_timeout_ends_while_a_receive_is_waited_for() {
+    let mut pair = Pair::new(&selective(0));
+    let frames = immediates(&mut pair, 2);
+    pair.deliver(1, &frames[0]);
+    let mut nak = pair.take(1).unwrap();
+    let Leading::Aeth(aeth) = &mut nak.headers.leading else { panic!("an AETH") };
+    aeth.syndrome = Syndrome::RnrNak(12).encode(); // 640 us; the timeout is 131 us
+    pair.deliver(0, &nak);
+    let qp = &mut pair.sides[0].qp;
+    qp.on_time(Time::ZERO + Span::from_us(300));
+    assert_eq!(qp.counters().timeouts, 0);
+    // The second was lost: its timer runs when the wait is over.
+    (0..2).for_each(|_| pair.recv(1, 0, 0, 0));
+    pair.run(1000);
+    let sent = *pair.sides[0].qp.counters();
+    assert_eq!((sent.timeouts, sent.retransmitted_packets), (1, 2));
+    assert!(pair.now > Time::ZERO + Span::from_us(640 + 131));
 }
 
 #[test]

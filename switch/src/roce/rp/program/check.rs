@@ -45,6 +45,8 @@ pub(super) enum SlotKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) ack: bool,
+    /// `nack`, `trim` and `timeout`.
+    pub(super) loss: bool,
     /// A default: before there is a queue pair.
     pub(super) fixed: bool,
 }
@@ -155,6 +157,9 @@ impl<'c, 'd> Compiler<'c, 'd> {
                 (!scope.fixed, "when a queue pair is at work, not in a default")
             }
             SlotKind::Known(Place::Ack) => (scope.ack, "in `on: ack`"),
+            SlotKind::Known(Place::Loss) => {
+                (scope.loss, "in `on: nack`, `on: trim` and `on: timeout`")
+            }
             SlotKind::Known(Place::Hop) | SlotKind::PerHop => {
                 (self.hop.is_some(), "in `each_hop`, which `on: ack` has")
             }

@@ -59,6 +59,8 @@ pub(super) enum Place {
     Fixed,
     /// With an acknowledgement.
     Ack,
+    /// Where packets are lost.
+    Loss,
     /// For each hop of its telemetry.
     Hop,
 }
@@ -75,8 +77,9 @@ pub(super) const ACK_MARKED: Reg = 8;
 pub(super) const ACK_RTT: Reg = 9;
 pub(super) const ACK_HOPS: Reg = 10;
 pub(super) const ACK_PATH: Reg = 11;
+pub(super) const LOST_PACKETS: Reg = 12;
 /// What the first hop of telemetry says, in the order of [`HOP`]; those of the next hop follow.
-pub(super) const FIRST_HOP: Reg = 12;
+pub(super) const FIRST_HOP: Reg = 13;
 
 /// The highest rate.
 pub(super) const RATE_MAX: i128 = 1 << 50;
@@ -101,6 +104,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("ack.rtt_ns", 0, 1 << 40, Place::Ack),
     known("ack.hops", 0, HOPS_MAX as i128, Place::Ack),
     known("ack.path", 0, 0xfff, Place::Ack),
+    known("lost.packets", 1, 1 << 23, Place::Loss),
 ];
 
 /// What each hop of telemetry says.

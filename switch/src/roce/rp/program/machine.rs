@@ -10,8 +10,8 @@ use wireyard_tables::time::{Span, Time};
 use super::super::{AckSample, RateControl, RateState};
 use super::Instance;
 use super::code::{
-    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, HOP, LINE, NOW, Op,
-    RATE, Reg, SENT, WINDOW, WINDOW_MAX,
+    ACK_HOPS, ACK_MARKED, ACK_PACKETS, ACK_PATH, ACK_RTT, ACKED, FIRST_HOP, HOP, LINE,
+    LOST_PACKETS, NOW, Op, RATE, Reg, SENT, WINDOW, WINDOW_MAX,
 };
 use crate::roce::telemetry::{self, TelemetryBytes};
 
@@ -240,18 +240,21 @@ impl RateControl for Machine {
         self.event(now, Some(code));
     }
 
-    fn on_nack(&mut self, now: Time) {
+    fn on_nack(&mut self, now: Time, lost: u32) {
         self.advance(now, false);
+        self.set(LOST_PACKETS, lost.max(1).into());
         self.event(now, self.of.program.events.nack);
     }
 
     fn on_trim(&mut self, now: Time) {
         self.advance(now, false);
+        self.set(LOST_PACKETS, 1);
         self.event(now, self.of.program.events.trim);
     }
 
-    fn on_timeout(&mut self, now: Time) {
+    fn on_timeout(&mut self, now: Time, lost: u32) {
         self.advance(now, false);
+        self.set(LOST_PACKETS, lost.max(1).into());
         self.event(now, self.of.program.events.timeout);
     }
 

@@ -272,3 +272,27 @@ fn timely_follows_the_gradient_between_its_thresholds() {
     let high = (cut + 10e6) * (1.0 - 0.8 * (1.0 - 500.0 / 1000.0));
     assert!((measure(1000) / high - 1.0).abs() < 1e-4, "above T_high");
 }
+
+/// htsim marks each packet for retransmission by itself: the window is less by as many packets as were lost.
+#[test]
+fn nscc_takes_every_lost_packet_out_of_its_window() {
+    let mut rp = machine(library("nscc"), 100_000_000_000);
+    let first = rp.window_bytes().unwrap();
+    rp.on_nack(us(100), 7);
+    assert_eq!(rp.window_bytes(), Some(first - 7 * 1000));
+    rp.on_timeout(us(200), 20);
+    assert_eq!(rp.window_bytes(), Some(first - 27 * 1000));
+    rp.on_timeout(us(300), 1 << 20);
+    assert_eq!(rp.window_bytes(), Some(1000), "a packet at least");
+}
+
+#[test]
+fn how_many_are_lost_is_known_where_packets_are_lost() {
+    let text =
+        |event: &str| format!("rate_control: t\non: {{ {event}: [ std.rate = lost.packets ] }}\n");
+    for event in ["nack", "trim", "timeout"] {
+        Program::parse("test.yaml", &text(event)).unwrap_or_else(|found| panic!("{found}"));
+    }
+    let found = refusal(&text("ack"));
+    assert!(found.contains("`lost.packets` is known in `on: nack`"), "{found}");
+}
