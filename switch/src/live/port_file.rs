@@ -31,7 +31,9 @@ pub struct ChangedPorts {
 
 /// Who hears of it, in a thread that may wait for the workers.
 #[derive(Clone, Default)]
-struct Listener(Option<Arc<dyn Fn(&ChangedPorts) + Send + Sync>>);
+struct Listener(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&ChangedPorts) + Send + Sync;
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
