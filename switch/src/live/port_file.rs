@@ -29,12 +29,11 @@ pub struct ChangedPorts {
     pub back: Vec<u16>,
 }
 
-/// What hears of it, in a thread that may wait for the workers.
-type Hears = dyn Fn(&ChangedPorts) + Send + Sync;
-
-/// Who hears of it, if anybody does.
+/// Who hears of it, in a thread that may wait for the workers.
 #[derive(Clone, Default)]
-struct Listener(Option<Arc<Hears>>);
+struct Listener(Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&ChangedPorts) + Send + Sync;
 
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
