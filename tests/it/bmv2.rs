@@ -21,7 +21,7 @@ use wireyard_tables::time::Time;
 use wireyard_tests::binary::run;
 
 const FOLDER: &str = "data/bmv2";
-const PROGRAMS: [&str; 5] = ["basic", "ways", "state", "stacks", "numbers"];
+const PROGRAMS: [&str; 6] = ["basic", "ways", "state", "stacks", "numbers", "fourteen"];
 
 fn program(name: &str, language: &str) -> PathBuf {
     fs::canonicalize(Path::new(FOLDER).join(format!("{name}.{language}"))).expect("the program")
@@ -270,6 +270,34 @@ fn mutants_of_json_of_bmv2_end() {
         assert!(start.elapsed() < Duration::from_secs(10), "slow:\n{text}");
     }
     assert!(accepted > count / 50 && refused > count / 3, "{accepted} accepted, {refused} refused");
+}
+
+/// What is wrong in JSON is said at its place: `data/bmv2/wrong.txt` has a change of a program and what is said about it, in each block.
+#[test]
+fn wrong_json_of_bmv2_is_refused_with_its_reason() {
+    let text = fs::read_to_string(Path::new(FOLDER).join("wrong.txt")).expect("the wrong programs");
+    let mut wrong = Vec::new();
+    let blocks: Vec<&str> = text.trim_end().split("\n\n").collect();
+    for block in &blocks {
+        let part = |mark: &str| {
+            let found = block.lines().find_map(|line| line.strip_prefix(mark));
+            found.unwrap_or_else(|| panic!("no `{mark}` in\n{block}"))
+        };
+        let (name, from, to, said) = (part("in "), part("- "), part("+ "), part("! "));
+        let json = fs::read_to_string(Path::new(FOLDER).join(name)).expect("a program");
+        assert!(json.contains(from), "{name} has nothing like {from}");
+        let json = json.replacen(from, to, 1);
+        let loader = Loader::in_memory([("wrong.json", json.as_str())], &[]);
+        match parse_program("wrong.json".as_ref(), &loader) {
+            Err(why) if why.to_string().contains(said) => {
+                assert!(why.to_string().contains("wrong.json:"), "no place: {why}");
+            }
+            Err(why) => wrong.push(format!("{}: says\n{why}", part("# "))),
+            Ok(_) => wrong.push(format!("{}: is taken", part("# "))),
+        }
+    }
+    assert!(blocks.len() >= 30, "{} programs", blocks.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// P4-14's length of a header in its type is not followed, so it is refused at its place, as the page says.

@@ -213,6 +213,8 @@ fn p4_programs_pass_their_packet_tests() {
         "data/p4/counted.stf",
         "data/p4/ranged.stf",
         "data/p4/parsed.stf",
+        "data/p4/chosen.stf",
+        "data/p4/cells.stf",
     ] {
         let output = Command::new(wireyard())
             .args(["test", script, "--every-level"])
@@ -247,6 +249,27 @@ fn psa_programs_parse_in_egress_where_that_finds_something_else() {
     }
     let changed = text.replacen(accepts, decides, 1).replacen(drop, "} else { hdr.shim.to = 4;", 1);
     assert!(parses(changed), "the field decides");
+}
+
+/// Only where egress writes `egress_spec` does it ask whether to drop; in front of an `exit` too.
+#[test]
+fn egress_that_writes_no_egress_spec_does_not_read_it() {
+    let text = fs::read_to_string("data/p4/parsed.p4").expect("the program");
+    let empty = "control Eg(inout headers_t hdr, inout none_t meta, inout standard_metadata_t std) { apply { } }";
+    assert!(text.contains(empty));
+    for (body, reads) in [
+        ("if (hdr.kind.a == 3) { exit; } hdr.kind.a = 4;", false),
+        ("if (hdr.kind.a == 3) { std.egress_spec = 511; exit; } hdr.kind.a = 4;", true),
+    ] {
+        let text = text.replace(empty, &empty.replace("apply { }", &format!("apply {{ {body} }}")));
+        let loader = Loader::in_memory([("m.p4", text)], &[]);
+        let parsed = parse_program("m.p4".as_ref(), &loader).unwrap_or_else(|why| panic!("{why}"));
+        let yaml = units_with_places(&parsed.units, &parsed.files);
+        let compiled = compile(&parsed, &ExternRegistry::new()).expect("it is a program");
+        let said = compiled.warnings.iter().any(|one| one.code.id == "W0107");
+        assert!(!said, "no warning: {yaml}");
+        assert_eq!(yaml.contains("meta.egress_spec_2 =="), reads, "{yaml}");
+    }
 }
 
 /// What `wireyard convert` prints passes the packet tests that the P4 source passes.

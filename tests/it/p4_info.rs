@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::str::Chars;
 
+use wireyard_pipeline::check::{ExternRegistry, compile};
 use wireyard_pipeline::source::{Loader, p4_info, parse_program};
 use wireyard_switch::control::ControlError;
+use wireyard_switch::p4runtime::forms::Forms;
 use wireyard_switch::p4runtime::proto::p4::config::v1::Preamble;
+use wireyard_switch::p4runtime::proto::p4::v1::{P4Data, p4_data::Data};
 use wireyard_switch::p4runtime::schema::Schema;
 use wireyard_switch::p4runtime::{p4_source, proto};
 use wireyard_switch::program::without_entries;
@@ -245,4 +248,21 @@ fn everything_in_the_p4info_of_the_collection_is_known_by_its_id() {
     println!("{ran} programs");
     assert!(ran > 200, "{ran} programs run");
     assert!(wrong.is_empty(), "not known: {}", wrong.join("\n"));
+}
+
+/// The language has it in two cells.
+#[test]
+fn a_register_above_64_bits_is_one_number_for_controllers() {
+    let loader = Loader::new(Vec::new(), &[]);
+    let parsed = parse_program("data/p4/cells.p4".as_ref(), &loader).expect("the program");
+    let program = compile(&parsed, &ExternRegistry::new()).expect("it is a program").program;
+    let found = program.registers.iter().position(|register| register.name == "wide");
+    let wide = found.expect("the register");
+    let forms = Forms::of(&program);
+    let message = forms.register(wide, &[1, 0x2345]);
+    let bytes = vec![1, 0, 0, 0, 0, 0, 0, 0x23, 0x45];
+    assert_eq!(message.data, Some(Data::Bitstring(bytes)));
+    assert_eq!(forms.cells(wide, &message, 2), Some(vec![vec![1], vec![0x23, 0x45]]));
+    let long = P4Data { data: Some(Data::Bitstring(vec![1; 17])) };
+    assert_eq!(forms.cells(wide, &long, 2), None);
 }

@@ -176,6 +176,11 @@ impl Forms {
     /// The message of a register's cells.
     pub fn register(&self, register: usize, values: &[u128]) -> p4::P4Data {
         let typed = self.registers.get(register).and_then(Option::as_ref);
+        if let (Some(ty), [high, low]) = (typed, values)
+            && is_wide(ty)
+        {
+            return bitstring(high << CELL_BITS | low);
+        }
         typed.and_then(|ty| self.data(ty, values)).unwrap_or_else(|| match values {
             [value] => bitstring(*value),
             values => structure(values),
@@ -188,6 +193,11 @@ impl Forms {
         if let Some(ty) = typed {
             let mut found = Vec::new();
             self.flat(ty, data, &mut found)?;
+            if is_wide(ty) && count == 2 {
+                let value = super::value::number(found.first()?, 2 * CELL_BITS).ok()?;
+                let halves = [value >> CELL_BITS, value & u128::from(u64::MAX)];
+                return Some(halves.map(shortest).into());
+            }
             return (found.len() == count).then_some(found);
         }
         let members = match &data.data {
@@ -275,6 +285,13 @@ impl Forms {
 }
 
 /// A number as data.
+/// Bits of a cell: a number with more is in two, the high one first.
+const CELL_BITS: u32 = 64;
+
+fn is_wide(ty: &TypeRef) -> bool {
+    matches!(ty, TypeRef::Bits(bits) | TypeRef::Signed(bits) if *bits > CELL_BITS)
+}
+
 fn bitstring(value: u128) -> p4::P4Data {
     p4::P4Data { data: Some(Data::Bitstring(shortest(value))) }
 }

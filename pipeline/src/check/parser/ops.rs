@@ -143,6 +143,11 @@ impl Cx<'_> {
             Some(Target::Field(instance, field, bits)) if !self.has_checksums() => {
                 (LValue::Field(instance, field), bits)
             }
+            // Nothing makes this header valid, so writing to it does nothing.
+            Some(Target::Absent(bits)) => {
+                self.expr(value, bits);
+                return;
+            }
             None => {
                 self.value(value);
                 return;

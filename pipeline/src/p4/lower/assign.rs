@@ -61,6 +61,13 @@ impl Lower<'_> {
     /// `to = from` for values of one type.
     pub(super) fn assign(&mut self, to: &Val, from: &Val, ty: &Type, span: SourceSpan) {
         match (to, from) {
+            (Val::Choice(choice), _) => {
+                self.with_chosen(choice, span, |lower, one| lower.assign(one, from, ty, span));
+            }
+            (_, Val::Choice(choice)) => match self.read(choice, span) {
+                value @ Val::Scalar(_) => self.assign(to, &value, ty, span),
+                _ => self.with_chosen(choice, span, |lower, one| lower.assign(to, one, ty, span)),
+            },
             (Val::Scalar(place), Val::Scalar(value)) => {
                 let bits = match &value.value {
                     Ast::Number { bits: None, .. } => self.bits(ty, span),
@@ -171,6 +178,10 @@ fn roots(value: &Val, found: &mut Vec<String>) {
         Val::Stack(stack) => {
             found.push(stack.name.clone());
             stack.elements.iter().for_each(|value| roots(value, found));
+        }
+        Val::Choice(choice) => {
+            in_expr(&choice.at, found);
+            choice.elements.iter().for_each(|value| roots(value, found));
         }
         _ => {}
     }

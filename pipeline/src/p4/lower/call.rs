@@ -252,7 +252,9 @@ impl Lower<'_> {
                     .or(param.default.as_ref())?;
                 let ty = self.declared(param.id);
                 let ty = super::super::types::with_types(&ty, types);
-                Some((self.eval_as(arg, &ty), ty))
+                let is_written = matches!(param.direction, Direction::Out | Direction::InOut);
+                let value = if is_written { self.place_of(arg) } else { self.eval_as(arg, &ty) };
+                Some((value, ty))
             })
             .collect()
     }
@@ -416,7 +418,18 @@ impl Lower<'_> {
     fn builtin(&mut self, callee: &Expr, args: &[Arg], span: SourceSpan) -> Val {
         let ExprKind::Member(of, name) = &*callee.kind else { return Val::Nothing };
         let value = self.eval(of);
-        match (&value, &*name.value) {
+        self.builtin_of(&value, name, args, span)
+    }
+
+    fn builtin_of(&mut self, value: &Val, name: &Ident, args: &[Arg], span: SourceSpan) -> Val {
+        match (value, &*name.value) {
+            (Val::Choice(choice), "isValid") => Val::Scalar(self.chosen_is_valid(choice, span)),
+            (Val::Choice(choice), _) => {
+                self.with_chosen(choice, span, |lower, one| {
+                    lower.builtin_of(one, name, args, span);
+                });
+                Val::Nothing
+            }
             (Val::Header(header), "isValid") => Val::Scalar(self.is_valid(header, span)),
             (Val::Union(members), "isValid") => {
                 let mut any: Option<AstExpr> = None;
@@ -478,6 +491,9 @@ impl Lower<'_> {
 
 /// Whether a place stays the same while a call runs: no part of its path is computed.
 pub(super) fn is_fixed(value: &Val) -> bool {
+    if matches!(value, Val::Choice(_)) {
+        return false;
+    }
     let Val::Scalar(place) = value else { return true };
     let Ast::Path(path) = &place.value else { return false };
     path.parts.iter().all(|part| match part {

@@ -24,6 +24,8 @@ pub(super) enum Val {
     Literal(Option<Members>),
     Union(Members),
     Stack(Rc<Stack>),
+    /// An element whose number is computed.
+    Choice(Rc<Choice>),
     Text(Rc<str>),
     Object(Rc<Object>),
     Block(Rc<BlockVal>),
@@ -54,6 +56,13 @@ pub(super) struct Stack {
     pub(super) of: Type,
     pub(super) size: u32,
     /// Elements of a stack of unions, one by one.
+    pub(super) elements: Vec<Val>,
+}
+
+/// All elements, and the number of the one that is meant, in 32 bits.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) at: AstExpr,
     pub(super) elements: Vec<Val>,
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::super::tree::*;
 use super::super::types::{Const, Def, Type};
 use super::build::{binary, call, cast, known, mux, named, not, number, path, slice, unsigned};
+use super::choice::of_each;
 use super::env::{Header, Val};
 use super::{Lower, Place};
 use crate::ast::{AstBin, AstExpr, StmtKind};
@@ -24,8 +25,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of an expression; where it can be written, its place.
-    pub(super) fn eval(&mut self, expr: &Expr) -> Val {
+    /// The place of an expression that can be written, else its value.
+    pub(super) fn place_of(&mut self, expr: &Expr) -> Val {
         let ty = self.type_of(expr);
         if matches!(&*expr.kind, ExprKind::Name(name, _) if &*name.value == "PSA_PORT_RECIRCULATE")
         {
@@ -39,9 +40,9 @@ impl Lower<'_> {
             ExprKind::Member(of, name) => self.member(expr, of, name),
             ExprKind::Index(of, index) => self.index(of, index),
             ExprKind::Slice(of, high, low) => {
-                let value = self.scalar(of);
+                let value = self.place_of(of);
                 let (high, low) = (self.known_number(high), self.known_number(low));
-                Val::Scalar(slice(value, high as u32, low as u32, expr.span))
+                self.slice_of(&value, (high as u32, low as u32), expr.span)
             }
             ExprKind::PlusSlice(of, base, width) => self.plus_slice(expr, of, base, width),
             ExprKind::Call { callee, args, .. } => self.call(expr, callee, args),
@@ -185,9 +186,26 @@ impl Lower<'_> {
         }
     }
 
+    /// A slice of a number, or of each that is chosen among.
+    fn slice_of(&mut self, value: &Val, (high, low): (u32, u32), span: SourceSpan) -> Val {
+        match value {
+            Val::Scalar(value) => Val::Scalar(slice(value.clone(), high, low, span)),
+            Val::Choice(choice) => of_each(choice, |one| self.slice_of(one, (high, low), span)),
+            _ => {
+                self.unsupported(span, "this is not one number");
+                Val::Nothing
+            }
+        }
+    }
+
     fn member(&mut self, expr: &Expr, of: &Expr, name: &Ident) -> Val {
         let value = self.eval(of);
-        match &value {
+        self.member_of(&value, expr, name)
+    }
+
+    fn member_of(&mut self, value: &Val, expr: &Expr, name: &Ident) -> Val {
+        match value {
+            Val::Choice(choice) => of_each(choice, |one| self.member_of(one, expr, name)),
             Val::Struct(fields) | Val::Union(fields) | Val::Literal(Some(fields)) => {
                 let found = fields.iter().find(|(known, _)| *known == name.value);
                 found.map_or(Val::Nothing, |(_, value)| value.clone())
@@ -249,7 +267,28 @@ impl Lower<'_> {
     fn index(&mut self, of: &Expr, index: &Expr) -> Val {
         let value = self.eval(of);
         let at = self.scalar(index);
-        match &value {
+        self.index_of(&value, at, index)
+    }
+
+    fn index_of(&mut self, value: &Val, at: AstExpr, index: &Expr) -> Val {
+        let elements: Vec<Val> = match value {
+            Val::Choice(choice) => {
+                return of_each(choice, |one| self.index_of(one, at.clone(), index));
+            }
+            Val::Struct(fields) => fields.iter().map(|(_, value)| value.clone()).collect(),
+            Val::Stack(stack) if self.place == Place::Parser => {
+                let numbers = (0..stack.size).map(|at| number(at.into(), 0, index.span));
+                numbers.map(|at| self.element(stack, at, index.span)).collect()
+            }
+            Val::Stack(stack) => stack.elements.clone(),
+            _ => Vec::new(),
+        };
+        if known(&at).is_none() && !elements.is_empty() {
+            let ty = self.type_of(index);
+            let at = if self.bits(&ty, index.span) == 32 { at } else { cast(32, at) };
+            return self.choice(at, elements);
+        }
+        match value {
             Val::Stack(stack) => {
                 let ty = self.type_of(index);
                 let wide = self.bits(&ty, index.span) > 32 && known(&at).is_none();
@@ -259,7 +298,7 @@ impl Lower<'_> {
                 } else {
                     at
                 };
-                self.element(&stack.clone(), at, index.span)
+                self.element(stack, at, index.span)
             }
             Val::Struct(fields) => {
                 let found = known(&at).and_then(|at| fields.get(at as usize));
@@ -454,6 +493,11 @@ impl Lower<'_> {
                     .iter()
                     .enumerate()
                     .map(|(n, ty)| (n.to_string().into(), self.lookahead(ty, at, span)));
+                Val::Struct(Rc::new(parts.collect()))
+            }
+            Type::Stack(of, size) => {
+                let parts =
+                    (0..*size).map(|n| (n.to_string().into(), self.lookahead(of, at, span)));
                 Val::Struct(Rc::new(parts.collect()))
             }
             other => {

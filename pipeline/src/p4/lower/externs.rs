@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::super::tree::*;
 use super::super::types::{CallInfo, Type};
-use super::build::{cast, known, named, number, path};
+use super::build::{binary, cast, known, named, number};
 use super::env::{Object, Val};
 use super::{Lower, Place};
-use crate::ast::{self, Ast, AstExpr, PathPart, Size, Sp, StmtKind as Made};
+use crate::ast::{self, Ast, AstBin, AstExpr, Size, Sp, StmtKind as Made};
 use crate::ir::SourceSpan;
 
 impl Lower<'_> {
@@ -68,15 +68,8 @@ impl Lower<'_> {
                         "a register starts with 0: another first value is not supported",
                     );
                 }
-                let bits = match types.first() {
-                    Some(ty) => self.bits(ty, span),
-                    None => 1,
-                };
-                let cell = ast::TypeRef::Bits(Sp::new(u64::from(bits), span));
-                let cells = vec![(Sp::new("value".to_owned(), span), cell)];
-                self.unit
-                    .registers
-                    .push((declared, ast::RegisterDecl { cells, size: Size::new(size(0), span) }));
+                let ty = types.first().cloned().unwrap_or(Type::Bit(1));
+                self.new_register(declared, &ty, size(0));
             }
             _ => {}
         }
@@ -152,25 +145,25 @@ impl Lower<'_> {
             ("direct_counter" | "DirectCounter", "count") => Val::Nothing,
             ("register", "read") => {
                 let [to, index] = args else { return Val::Nothing };
-                let value = self.cell(object, &index.value, span);
+                let index = self.index_value(&index.value);
                 let ty = object.types.first().cloned().unwrap_or(Type::Any);
-                let value = self.effect(value, 0, span);
-                let place = self.eval(&to.value);
-                self.assign(&place, &Val::Scalar(value), &ty, span);
+                let value = self.read_register(object, index, span);
+                let place = self.place_of(&to.value);
+                self.assign(&place, &value, &ty, span);
                 Val::Nothing
             }
             ("register", "write") | ("Register", "write") => {
                 let [index, value] = args else { return Val::Nothing };
                 let ty = object.types.first().cloned().unwrap_or(Type::Any);
-                let place = self.cell(object, &index.value, span);
+                let index = self.index_value(&index.value);
                 let value = self.eval_as(&value.value, &ty);
-                self.assign(&Val::Scalar(place), &value, &ty, span);
+                self.write_register(object, index, &value, span);
                 Val::Nothing
             }
             ("Register", "read") => {
                 let Some(index) = args.first() else { return Val::Nothing };
-                let value = self.cell(object, &index.value, span);
-                Val::Scalar(self.effect(value, 0, span))
+                let index = self.index_value(&index.value);
+                self.read_register(object, index, span)
             }
             ("meter", "execute_meter") => {
                 let [index, to] = args else { return Val::Nothing };
@@ -258,14 +251,6 @@ impl Lower<'_> {
         }
     }
 
-    /// `register[index]`.
-    fn cell(&mut self, object: &Object, index: &Expr, span: SourceSpan) -> AstExpr {
-        let mut path = path(&[&object.name], span);
-        let index = self.index_value(index);
-        path.parts.push(PathPart::Index(index));
-        Sp::new(Ast::Path(path), span)
-    }
-
     fn psa_hash(&mut self, expr: &Expr, object: &Rc<Object>, args: &[Arg]) -> Val {
         let span = expr.span;
         let Some(algorithm) = object.args.first().and_then(|value| self.algorithm(value, span))
@@ -303,11 +288,29 @@ impl Lower<'_> {
             "verify" => {
                 let [condition, error] = ordered.as_slice() else { return Val::Nothing };
                 let (condition, error) = (self.scalar(&condition.value), self.scalar(&error.value));
-                self.run("verify", vec![condition, error], span);
+                self.verify(condition, error, span);
                 Val::Nothing
             }
             "static_assert" | "assert" | "assume" | "log_msg" => Val::Scalar(number(1, 1, span)),
             name => self.v1model_function(expr, name, &ordered, info),
+        }
+    }
+
+    /// The language's `verify` names the error; where it is a value, there is one `verify` for each that it can be.
+    fn verify(&mut self, condition: AstExpr, error: AstExpr, span: SourceSpan) {
+        if is_error_name(&error) {
+            return self.run("verify", vec![condition, error], span);
+        }
+        let decls = self.checked.decls.clone();
+        let names = decls.iter().flat_map(|decl| match &decl.kind {
+            DeclKind::Errors(names) => names.as_slice(),
+            _ => &[],
+        });
+        for Ident { value: name, .. } in names {
+            let named = self.error_value(name, span);
+            let other = binary(AstBin::Ne, error.clone(), named.clone(), span);
+            let holds = binary(AstBin::LogicalOr, condition.clone(), other, span);
+            self.run("verify", vec![holds, named], span);
         }
     }
 
@@ -415,6 +418,12 @@ impl Lower<'_> {
         self.push(Made::Assign(place_path(&place), None, value), span);
         place
     }
+}
+
+/// Whether an expression is `error.name`.
+fn is_error_name(error: &AstExpr) -> bool {
+    let Ast::Path(path) = &error.value else { return false };
+    matches!(path.parts.first(), Some(ast::PathPart::Name(first)) if first.value == "error")
 }
 
 fn place_path(place: &AstExpr) -> Sp<ast::Path> {

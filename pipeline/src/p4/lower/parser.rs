@@ -343,17 +343,33 @@ impl Lower<'_> {
             return;
         }
         let found = self.eval(header);
-        if let (Val::Moving(stack, true, Some(member)), None) = (&found, length) {
-            self.extract_of_union(stack, member, span);
-            return;
+        if let Val::Moving(stack, true, Some(member)) = &found {
+            let length = length.map(|length| self.length_in_bits(length, span));
+            return self.extract_of_union(stack, member, length, span);
         }
+        let length = length.map(|length| self.length_in_bits(length, span));
+        if let Val::Choice(choice) = &found {
+            let none = Some("reject(stack_overflow)");
+            let does =
+                |lower: &mut Self, one: &Val| lower.extract_one(one, length.clone(), header, span);
+            return self.in_states(choice, none, span, does);
+        }
+        self.extract_one(&found, length, header, span);
+    }
+
+    fn extract_one(
+        &mut self,
+        found: &Val,
+        length: Option<ast::AstExpr>,
+        header: &Expr,
+        span: SourceSpan,
+    ) {
         let Val::Header(found) = found else {
             self.unsupported(header.span, "`extract` takes a header");
             return;
         };
         if found.ty.fields.is_empty() {
-            self.unsupported(header.span, "`extract` of a header without fields");
-            return;
+            return self.procedure("set_valid", found, span);
         }
         if header_name(&found.path).is_none() {
             self.unsupported(header.span, "`extract` into a computed element of a stack")
@@ -361,14 +377,17 @@ impl Lower<'_> {
             return;
         }
         let mut args = vec![Sp::new(ast::Ast::Path(found.path.clone()), header.span)];
-        if let Some(length) = length {
-            let bits = self.scalar(length);
-            if !is_whole_bytes(&bits) {
-                self.verify_whole_bytes(&bits, length, span);
-            }
-            args.push(bits);
-        }
+        args.extend(length);
         self.run("extract", args, span);
+    }
+
+    /// The second argument of `extract`.
+    fn length_in_bits(&mut self, length: &Expr, span: SourceSpan) -> ast::AstExpr {
+        let bits = self.scalar(length);
+        if !is_whole_bytes(&bits) {
+            self.verify_whole_bytes(&bits, length, span);
+        }
+        bits
     }
 
     /// A length that is no whole number of bytes is an error of its own in P4.

@@ -163,7 +163,7 @@ impl Lower<'_> {
         }
         let Some(operator) = operator else {
             // The left side first: what the value does must not move the place.
-            let mut place = self.eval(target);
+            let mut place = self.place_of(target);
             let (given, does) = self.apart(|lower| lower.eval(value));
             if !does.is_empty() {
                 place = self.fixed(place);
@@ -183,10 +183,20 @@ impl Lower<'_> {
             return;
         };
         let right = self.scalar(value);
-        let place = self.eval(target);
-        let Val::Scalar(left) = &place else { return };
-        let value = self.operate(operator, left.clone(), right, &ty, span);
-        self.set(left, value, span);
+        let place = self.place_of(target);
+        let read = match &place {
+            Val::Choice(choice) => self.read(choice, span),
+            other => other.clone(),
+        };
+        let Val::Scalar(left) = read else { return };
+        let value = self.operate(operator, left, right, &ty, span);
+        let value = if matches!(place, Val::Choice(_)) && self.place != Place::Parser {
+            let bits = self.bits(&ty, span);
+            self.keep(value, bits)
+        } else {
+            value
+        };
+        self.assign(&place, &Val::Scalar(value), &ty, span);
     }
 
     /// A place whose computed indices are kept as they are now.

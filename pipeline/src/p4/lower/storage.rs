@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::super::tree::*;
-use super::super::types::{StructType, Type};
+use super::super::types::{Const, StructType, Type};
 use super::Lower;
 use super::build::{named, path};
 use super::env::{Header, Stack, Val};
@@ -24,7 +24,19 @@ pub(super) fn part(ty: &Type, name: &str) -> Option<Type> {
             fields.iter().find(|(known, _)| **known == *name).map(|(_, ty)| ty.clone())
         }
         Type::New(_, base) => part(base, name),
+        Type::Stack(of, _) => Some((**of).clone()),
         _ => None,
+    }
+}
+
+/// Whether this is an array: its elements are neither headers nor unions.
+fn is_array(ty: &Type) -> bool {
+    match ty {
+        Type::Stack(of, _) => match of.unwrapped() {
+            Type::Struct(of) => of.kind == StructKind::Struct,
+            _ => true,
+        },
+        _ => false,
     }
 }
 
@@ -76,6 +88,12 @@ impl Lower<'_> {
                 });
                 Val::Struct(Rc::new(fields.collect()))
             }
+            Type::Stack(of, size) if is_array(ty) => {
+                let fields = (0..*size).map(|at| {
+                    (at.to_string().into(), self.storage(of, &format!("{wanted}_{at}"), span))
+                });
+                Val::Struct(Rc::new(fields.collect()))
+            }
             Type::Stack(of, size) => self.new_stack(of, *size, wanted, span),
             ty if super::hash::is_bytes(ty) => self.hidden(ty, wanted, span),
             Type::Extern(..) => Val::Packet,
@@ -121,9 +139,8 @@ impl Lower<'_> {
             .args
             .iter()
             .filter_map(|arg| match &*arg.value.kind {
-                ExprKind::Number(value, _) => u128::try_from(value).ok(),
                 ExprKind::Member(of, name) => self.member_of_enum(of, &name.value),
-                _ => None,
+                _ => self.written_number(&arg.value),
             })
             .collect();
         if numbers.is_empty() {
@@ -148,8 +165,24 @@ impl Lower<'_> {
         let found = decls.find(|decl| decl.name.value == name.value)?;
         let DeclKind::Enum(_, members) = &found.kind else { return None };
         let (_, value) = members.iter().find(|(known, _)| *known.value == *member)?;
-        match self.checked.consts.get(&value.as_ref()?.id)? {
-            super::super::types::Const::Int(value) => u128::try_from(value).ok(),
+        self.written_number(value.as_ref()?)
+    }
+
+    /// A number that is written down, or that the checker knows, or the name of a constant.
+    fn written_number(&self, value: &Expr) -> Option<u128> {
+        if let Some(Const::Int(value)) = self.checked.consts.get(&value.id) {
+            return u128::try_from(value).ok();
+        }
+        match &*value.kind {
+            ExprKind::Number(value, _) => u128::try_from(value).ok(),
+            ExprKind::Cast(_, inner) => self.written_number(inner),
+            ExprKind::Name(name, _) => {
+                let mut decls = self.checked.decls.iter();
+                match &decls.find(|decl| decl.name.value == name.value)?.kind {
+                    DeclKind::Const(_, value) => self.written_number(value),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }
@@ -248,6 +281,12 @@ impl Lower<'_> {
                 }
                 return;
             }
+            Type::Stack(of, size) => {
+                for at in 0..*size {
+                    self.header_field(&format!("{name}_{at}"), of, span, fields);
+                }
+                return;
+            }
             Type::Varbit(bits) => {
                 FieldDecl::Variable { max_bits: Sp::new(u64::from(*bits), span), length: None }
             }
@@ -278,6 +317,13 @@ impl Lower<'_> {
             let fields = of.fields.iter().map(|(inner, ty)| {
                 let name = format!("{name}_{}", names::field(inner));
                 (inner.clone(), self.header_path(header, name, ty, span))
+            });
+            return Val::Struct(Rc::new(fields.collect()));
+        }
+        if let Type::Stack(of, size) = ty {
+            let fields = (0..*size).map(|at| {
+                let value = self.header_path(header, format!("{name}_{at}"), of, span);
+                (at.to_string().into(), value)
             });
             return Val::Struct(Rc::new(fields.collect()));
         }

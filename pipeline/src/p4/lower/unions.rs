@@ -41,7 +41,13 @@ impl Lower<'_> {
     }
 
     /// `extract(s.next.member)`: a state for each element, and the error of a stack where there is none.
-    pub(super) fn extract_of_union(&mut self, stack: &Rc<Stack>, name: &str, span: SourceSpan) {
+    pub(super) fn extract_of_union(
+        &mut self,
+        stack: &Rc<Stack>,
+        name: &str,
+        length: Option<AstExpr>,
+        span: SourceSpan,
+    ) {
         let counter = self.union_counter(stack, span);
         let prefix = self.current_state();
         let behind = self.state_name("extracted", &prefix);
@@ -59,8 +65,9 @@ impl Lower<'_> {
         for (at, state) in names.into_iter().enumerate() {
             self.begin_state(state, span);
             if let Some(header) = member(stack, at, name) {
-                let arg = Sp::new(Ast::Path(header.path.clone()), span);
-                self.run("extract", vec![arg], span);
+                let mut args = vec![Sp::new(Ast::Path(header.path.clone()), span)];
+                args.extend(length.clone());
+                self.run("extract", args, span);
             }
             self.set(&counter, number(at as u128 + 1, 32, span), span);
             self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));

@@ -19,6 +19,9 @@ use crate::ir::SourceSpan;
 /// The port that means drop.
 const DROP_PORT: u128 = 511;
 
+/// Egress writes `egress_spec`, so it may drop.
+const EGRESS_DROPS: &str = "egress.egress_spec";
+
 impl Lower<'_> {
     pub(super) fn v1model(&mut self, main: &Rc<BlockVal>) -> Option<()> {
         let blocks: Vec<Rc<BlockVal>> =
@@ -71,12 +74,13 @@ impl Lower<'_> {
             self.apart(|lower| lower.architecture_block(&blocks[4], &[hdr.clone(), meta.clone()]));
         let ((), left) =
             self.apart(|lower| lower.architecture_block(&blocks[5], &[Val::Packet, hdr.clone()]));
-        let drops = {
+        // Also in front of each `exit`, so whether egress writes it must be known before.
+        let drops = self.stored.contains(EGRESS_DROPS).then(|| {
             let condition = binary(AstBin::Eq, spec.clone(), number(DROP_PORT, 9, span), span);
             let drop = ast::Stmt { kind: Made::Drop(None), span };
             ast::Stmt { kind: Made::If(condition, vec![drop], Vec::new()), span }
-        };
-        self.epilogue = vec![drops];
+        });
+        self.epilogue = drops.into_iter().collect();
         self.epilogue.extend(computed);
         self.epilogue.extend(left);
         if self.stored.contains(super::again::RECIRCULATES) {
@@ -96,8 +100,8 @@ impl Lower<'_> {
         }
         let Some(name) = plain_meta(spec) else { return };
         let mut end = std::mem::take(&mut self.epilogue);
-        if !seen.written.contains(&name) {
-            end.remove(0);
+        if seen.written.contains(&name) {
+            self.wanted.insert(EGRESS_DROPS.to_owned());
         }
         body.append(&mut end);
         body.splice(0..0, begin);

@@ -9,9 +9,12 @@ use super::Lower;
 use super::build::{binary, known, number};
 use super::env::Val;
 use crate::ast::{self, CaseDecl, PatternDecl, Sp};
+use crate::ir::layout::ones;
 
 /// Most bits of a key of `select`.
 const KEY_BITS_MAX: u32 = 128;
+/// Most masks that one case beside a value set becomes.
+const CASES_MAX: usize = 256;
 
 impl Lower<'_> {
     pub(super) fn value_set(&mut self, decl: &Rc<Decl>, size: &Expr) {
@@ -50,7 +53,7 @@ impl Lower<'_> {
     pub(super) fn join_keys(
         &mut self,
         keys: &mut Vec<ast::AstExpr>,
-        cases: &mut [CaseDecl],
+        cases: &mut Vec<CaseDecl>,
         types: &[Type],
     ) {
         let widths: Vec<u32> = types.iter().map(|ty| self.bits(ty, self.span)).collect();
@@ -67,34 +70,88 @@ impl Lower<'_> {
             binary(ast::AstBin::Concat, a, b, span)
         });
         keys.extend(joined);
-        for case in cases {
+        let mut made = Vec::new();
+        for case in cases.drain(..) {
             if matches!(case.patterns.as_slice(), [Sp { value: PatternDecl::Set(_), .. }]) {
+                made.push(case);
                 continue;
             }
-            let (mut value, mut mask) = (0_u128, 0_u128);
+            let mut parts = Vec::new();
             for (pattern, bits) in case.patterns.iter().zip(&widths) {
-                let ones = u128::MAX.checked_shr(128 - bits).unwrap_or(0);
-                let (v, m) = match &pattern.value {
-                    PatternDecl::Any => (Some(0), Some(0)),
-                    PatternDecl::Value(value) => (known(value), Some(ones)),
-                    PatternDecl::Mask(value, mask) => (known(value), known(mask)),
-                    _ => (None, None),
-                };
-                let (Some(v), Some(m)) = (v, m) else {
-                    self.unsupported(
-                        pattern.span,
-                        "beside a value set of several keys, a case has values and masks only",
-                    );
+                let Some(masked) = masked(&pattern.value, *bits) else {
+                    let text = "beside a value set of several keys, a case has known values, masks and ranges";
+                    self.unsupported(pattern.span, text);
                     return;
                 };
-                value = value.checked_shl(*bits).unwrap_or(0) | v & m & ones;
-                mask = mask.checked_shl(*bits).unwrap_or(0) | m & ones;
+                parts.push(masked);
             }
-            let number = |of: u128| number(of, total, case.span);
-            let pattern = PatternDecl::Mask(number(value), number(mask));
-            case.patterns = vec![Sp::new(pattern, case.span)];
+            let count = parts.iter().fold(1_usize, |count, part| count.saturating_mul(part.len()));
+            if count > CASES_MAX {
+                let text = format!(
+                    "beside a value set, the ranges of a case become {count} masks, and more than {CASES_MAX}"
+                );
+                self.unsupported(case.span, text);
+                return;
+            }
+            for (value, mask) in products(&parts, &widths) {
+                let number = |of: u128| number(of, total, case.span);
+                let pattern = PatternDecl::Mask(number(value), number(mask));
+                made.push(CaseDecl {
+                    patterns: vec![Sp::new(pattern, case.span)],
+                    to: case.to.clone(),
+                    span: case.span,
+                });
+            }
         }
+        *cases = made;
     }
+}
+
+/// What a pattern matches, as values and masks; `None` where it is not known.
+fn masked(pattern: &PatternDecl, bits: u32) -> Option<Vec<(u128, u128)>> {
+    let ones = ones(bits);
+    Some(match pattern {
+        PatternDecl::Any => vec![(0, 0)],
+        PatternDecl::Value(value) => vec![(known(value)? & ones, ones)],
+        PatternDecl::Mask(value, mask) => {
+            let mask = known(mask)? & ones;
+            vec![(known(value)? & mask, mask)]
+        }
+        PatternDecl::Range(low, high) => prefixes(known(low)?, known(high)?, bits),
+        _ => return None,
+    })
+}
+
+/// A range as prefixes: each the largest that begins where the one before has ended.
+fn prefixes(mut low: u128, high: u128, bits: u32) -> Vec<(u128, u128)> {
+    let mut found = Vec::new();
+    while low <= high {
+        let mut free = low.trailing_zeros().min(bits);
+        while free > 0 && low | ones(free) > high {
+            free -= 1;
+        }
+        found.push((low, ones(bits) & !ones(free)));
+        let last = low | ones(free);
+        if last == u128::MAX {
+            break;
+        }
+        low = last + 1;
+    }
+    found
+}
+
+/// One pattern of each key, joined, the first key on the left: all ways.
+fn products(parts: &[Vec<(u128, u128)>], widths: &[u32]) -> Vec<(u128, u128)> {
+    let shifted = |value: u128, bits: u32| value.checked_shl(bits).unwrap_or(0);
+    parts.iter().zip(widths).fold(vec![(0, 0)], |joined, (part, bits)| {
+        let with = |(value, mask): (u128, u128)| {
+            let next = part
+                .iter()
+                .map(move |(v, m)| (shifted(value, *bits) | v, shifted(mask, *bits) | m));
+            next.collect::<Vec<_>>()
+        };
+        joined.into_iter().flat_map(with).collect()
+    })
 }
 
 /// The keys of a value set, each a number.

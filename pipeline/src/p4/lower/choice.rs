@@ -1,0 +1,111 @@
+//! An element whose number is computed: of an array, of a stack of unions, and in a parser of any stack. It is all elements and the number, until
+//! it is read (a choice of values), written (a `switch`) or used in a parser (a state for each element).
+
+use super::super::tree::*;
+use super::build::{binary, mux, number};
+use super::env::{Choice, Val};
+use super::{Lower, Place};
+use crate::ast::{self, AstBin, AstExpr, CaseDecl, NextDecl, PatternDecl, Sp};
+use crate::ir::SourceSpan;
+use std::rc::Rc;
+
+/// Bits of the number of an element.
+const INDEX_BITS: u32 = 32;
+
+/// A choice among parts of the elements.
+pub(super) fn of_each(choice: &Choice, part: impl FnMut(&Val) -> Val) -> Val {
+    let elements = choice.elements.iter().map(part).collect();
+    Val::Choice(Rc::new(Choice { at: choice.at.clone(), elements }))
+}
+
+impl Lower<'_> {
+    /// The element `at` of some; `at` has 32 bits.
+    pub(super) fn choice(&mut self, at: AstExpr, elements: Vec<Val>) -> Val {
+        // A parser keeps no values from state to state.
+        let at = if self.place == Place::Parser { at } else { self.keep(at, INDEX_BITS) };
+        Val::Choice(Rc::new(Choice { at, elements }))
+    }
+
+    /// The value of an expression, to be read: one number where it is a choice of numbers.
+    pub(super) fn eval(&mut self, expr: &Expr) -> Val {
+        match self.place_of(expr) {
+            Val::Choice(choice) => self.read(&choice, expr.span),
+            other => other,
+        }
+    }
+
+    /// A choice of numbers as one number. An element that is not there is the last one.
+    pub(super) fn read(&mut self, choice: &Rc<Choice>, span: SourceSpan) -> Val {
+        let mut value: Option<AstExpr> = None;
+        for (at, element) in choice.elements.iter().enumerate().rev() {
+            let Val::Scalar(element) = element else { return Val::Choice(choice.clone()) };
+            value = Some(match value {
+                None => element.clone(),
+                Some(rest) => mux(is_at(choice, at, span), element.clone(), rest, span),
+            });
+        }
+        value.map_or(Val::Nothing, Val::Scalar)
+    }
+
+    /// Whether the header of a choice is valid.
+    pub(super) fn chosen_is_valid(&mut self, choice: &Choice, span: SourceSpan) -> AstExpr {
+        let mut value = number(0, 1, span);
+        for (at, element) in choice.elements.iter().enumerate().rev() {
+            let Val::Header(header) = element else { continue };
+            let valid = self.is_valid(header, span);
+            value = mux(is_at(choice, at, span), valid, value, span);
+        }
+        value
+    }
+
+    /// Does something with the element that is chosen; nothing where it is not there.
+    pub(super) fn with_chosen(
+        &mut self,
+        choice: &Choice,
+        span: SourceSpan,
+        mut does: impl FnMut(&mut Self, &Val),
+    ) {
+        if self.place == Place::Parser {
+            return self.in_states(choice, None, span, does);
+        }
+        let mut cases = Vec::new();
+        for (at, element) in choice.elements.iter().enumerate() {
+            let ((), body) = self.apart(|lower| does(lower, element));
+            cases.push((vec![number(at as u128, INDEX_BITS, span)], body));
+        }
+        self.push(ast::StmtKind::Switch(choice.at.clone(), cases, Vec::new()), span);
+    }
+
+    /// A state for each element, and one for what follows. `otherwise` is where an element that is not there leads.
+    pub(super) fn in_states(
+        &mut self,
+        choice: &Choice,
+        otherwise: Option<&str>,
+        span: SourceSpan,
+        mut does: impl FnMut(&mut Self, &Val),
+    ) {
+        let prefix = self.current_state();
+        let behind = self.state_name("chosen", &prefix);
+        let count = choice.elements.len();
+        let names: Vec<String> =
+            (0..count).map(|at| self.state_name(&format!("element_{at}"), &prefix)).collect();
+        let case = |(at, to): (usize, &String)| {
+            let value = number(at as u128, INDEX_BITS, span);
+            let patterns = vec![Sp::new(PatternDecl::Value(value), span)];
+            CaseDecl { patterns, to: Sp::new(to.clone(), span), span }
+        };
+        let cases = names.iter().enumerate().map(case).collect();
+        let default = Some(Sp::new(otherwise.unwrap_or(&behind).to_owned(), span));
+        self.end_state(NextDecl::Select { keys: vec![choice.at.clone()], cases, default });
+        for (element, state) in choice.elements.iter().zip(names) {
+            self.begin_state(state, span);
+            does(self, element);
+            self.end_state(NextDecl::To(Some(Sp::new(behind.clone(), span))));
+        }
+        self.begin_state(behind, span);
+    }
+}
+
+fn is_at(choice: &Choice, at: usize, span: SourceSpan) -> AstExpr {
+    binary(AstBin::Eq, choice.at.clone(), number(at as u128, INDEX_BITS, span), span)
+}
