@@ -256,7 +256,7 @@ fn a_switch_that_hangs_is_reported() {
     let clients: Vec<_> = (0..3)
         .map(|_| {
             let mut stream = TcpStream::connect(metrics.address()).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             stream
         })
         .collect();
