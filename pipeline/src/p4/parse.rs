@@ -337,7 +337,10 @@ impl Parser<'_> {
             if self.is("(") {
                 let from = self.at + 1;
                 annotation.text = self.raw("(", ")")?;
-                annotation.args = self.simple_arguments(from);
+                annotation.args = match &*annotation.name.value {
+                    "field_list" => self.listed_arguments(from),
+                    _ => self.simple_arguments(from),
+                };
             } else if self.take("[") {
                 annotation.structured = true;
                 annotation.args = self.list("]", Self::argument)?;
@@ -402,6 +405,37 @@ impl Parser<'_> {
                 _ => return Vec::new(),
             };
             let value = self.expr(kind, token.span);
+            args.push(Arg { name: None, value });
+        }
+        args
+    }
+
+    /// Arguments that are numbers, names of constants and members of enums.
+    fn listed_arguments(&mut self, from: usize) -> Vec<Arg> {
+        let inner = self.tokens.get(from..self.at.saturating_sub(1)).unwrap_or_default().to_vec();
+        let mut args = Vec::new();
+        for part in inner.split(|token| token.is(",")) {
+            let name = |token: &Token| match &token.tok {
+                Tok::Word(word) => Some(Sp::new(word.clone(), token.span)),
+                _ => None,
+            };
+            let Some(first) = part.first() else { return Vec::new() };
+            let kind = match (&first.tok, part) {
+                (Tok::Number(number), [_]) => ExprKind::Number(number.value.clone(), number.width),
+                (_, [only]) => match name(only) {
+                    Some(name) => ExprKind::Name(name, false),
+                    None => return Vec::new(),
+                },
+                (_, [of, dot, member]) if dot.is(".") => match (name(of), name(member)) {
+                    (Some(of), Some(member)) => {
+                        let of = self.expr(ExprKind::Name(of, false), first.span);
+                        ExprKind::Member(of, member)
+                    }
+                    _ => return Vec::new(),
+                },
+                _ => return Vec::new(),
+            };
+            let value = self.expr(kind, first.span);
             args.push(Arg { name: None, value });
         }
         args

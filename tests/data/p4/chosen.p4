@@ -31,11 +31,17 @@ struct headers_t {
     item_t[3] items;
 }
 struct meta_t {
-    @field_list(1, 2) bit<8> kept;
+    @field_list(Lists.kept, ALSO) bit<8> kept;
     bit<8> found;
     pair_t[3] pairs;
 }
 struct looked_t { short_t[2] next; }
+
+bit<8> several(in bit<8> at) {
+    if (at == 1) { return 0x11; }
+    if (at == 2) { return 0x22; }
+    return 0x33;
+}
 
 parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
     value_set<key_t>(4) known;
@@ -50,6 +56,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout stand
             (3, _): checked;
             (4, _): looked;
             (5, _): marked;
+            (8, _): returned;
             default: accept;
         }
     }
@@ -94,6 +101,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout stand
         meta.found = next.next[1].value;
         transition accept;
     }
+    state returned { meta.found = several(hdr.kind.at); transition accept; }
     state marked {
         packet.extract(hdr.mark);
         transition accept;
@@ -112,6 +120,9 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
             hdr.kind.cells[0] = 0xe0;
         }
         if (hdr.mark.isValid()) { hdr.kind.cells[1] = 0x33; }
+        for (hop_t hop in hdr.hops) {
+            if (hop.isValid()) { hdr.kind.cells[0] = hdr.kind.cells[0] + 1; }
+        }
         if (hdr.kind.kind == 6) {
             bit<2> at = hdr.kind.at[1:0];
             hdr.kind.cells[at] = own[at] + 1;

@@ -129,10 +129,6 @@ impl Lower<'_> {
         scope: super::env::Env,
         span: SourceSpan,
     ) -> Val {
-        if self.place == Place::Parser && returns(&body.statements) {
-            self.unsupported(span, "a function with several `return` in a parser is not supported");
-            return Val::Nothing;
-        }
         let place = match result {
             Type::Void => Val::Nothing,
             ty => self.storage(ty, "result", span),

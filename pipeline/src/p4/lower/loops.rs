@@ -41,10 +41,10 @@ struct Counted {
 impl Lower<'_> {
     /// A loop over known values, turn by turn.
     pub(super) fn for_in(&mut self, decl: &Rc<Decl>, values: &Expr, body: &Stmt, span: SourceSpan) {
-        let ty = self.declared(decl.id);
-        let bits = self.bits(&ty, span);
         let turns: Vec<Val> = match &*values.kind {
             ExprKind::Range(low, high) => {
+                let ty = self.declared(decl.id);
+                let bits = self.bits(&ty, span);
                 let (low, high) = (self.scalar(low), self.scalar(high));
                 let (Some(low), Some(high)) = (known(&low), known(&high)) else {
                     self.for_range_later(decl, (low, high), body, span);

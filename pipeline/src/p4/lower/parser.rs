@@ -262,7 +262,7 @@ impl Lower<'_> {
     }
 
     /// States for what is done where a value is 1, for what is done where it is 0, and for what follows.
-    fn branches(
+    pub(super) fn branches(
         &mut self,
         value: ast::AstExpr,
         mut branch: impl FnMut(&mut Self, bool),

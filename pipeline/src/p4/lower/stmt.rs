@@ -66,6 +66,13 @@ impl Lower<'_> {
             let Some(runs) = flags.reduce(|a, b| super::operate::both(a, b, statement.span)) else {
                 continue;
             };
+            if self.place == Place::Parser {
+                let does = |lower: &mut Self, runs: bool| match runs {
+                    true => lower.block(rest),
+                    false => {}
+                };
+                return self.branches(runs, does, statement.span);
+            }
             let ((), rest) = self.apart(|lower| lower.block(rest));
             if !rest.is_empty() {
                 self.push(ast::StmtKind::If(runs, rest, Vec::new()), statement.span);
