@@ -67,9 +67,10 @@ impl Lower<'_> {
                 continue;
             };
             if self.place == Place::Parser {
-                let does = |lower: &mut Self, runs: bool| match runs {
-                    true => lower.block(rest),
-                    false => {}
+                let does = |lower: &mut Self, runs: bool| {
+                    if runs {
+                        lower.block(rest);
+                    }
                 };
                 return self.branches(runs, does, statement.span);
             }
