@@ -41,7 +41,7 @@
 //!
 //! For every queue: admitted = departed + dropped + queued. For every priority group: admitted =
 //! released + resident, and its bytes are the sum over resident packets. For every pool: its bytes are
-//! the sum over its accounts. [`Tm::audit`] recomputes all of it from the packets themselves.
+//! the sum over its accounts. [`View::audit`] recomputes all of it from the packets themselves.
 //!
 //! # Memory
 //!
