@@ -164,7 +164,10 @@ impl Pass<'_> {
     }
 
     fn write_header(&mut self, at: &Writer, place: usize, instance: InstanceId) -> Result<(), End> {
-        if self.is_there(at, place, self.scratch.phv.header(instance)) {
+        // Most headers of a program are not in a packet. To compare no bytes is a call, which takes 20 ns where a masked load
+        // at no address is suppressed by microcode.
+        let header = self.scratch.phv.header(instance);
+        if header.is_empty() || self.is_there(at, place, header) {
             return Ok(());
         }
         self.own_bytes(at)?;
