@@ -63,6 +63,15 @@ pub(crate) fn figure(report: &Value, name: &str) -> f64 {
     report["figures"][name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}"))
 }
 
+/// The report of a scenario that holds its checks.
+#[track_caller]
+pub(crate) fn report(text: &str) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
+    ended.expect(0, &[]);
+    serde_json::from_str(&ended.out).expect("JSON")
+}
+
 /// A scenario of its own, beside the programs that it names.
 pub(crate) fn scenario(folder: &Path, text: &str) -> String {
     let programs = workspace_root().join("programs");

@@ -3,25 +3,11 @@
 use serde_json::Value;
 use wireyard_tests::binary::run;
 
-use crate::lab::{lab, scenario};
-
-/// Figures of a scenario.
-fn figures(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = scenario(folder.path(), text);
-    let ended = lab(&[&path, "--json"]);
-    let report: Value = serde_json::from_str(&ended.out)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", ended.out, ended.err));
-    report["figures"].clone()
-}
-
-fn figure(of: &Value, name: &str) -> f64 {
-    of[name]["value"].as_f64().unwrap_or_else(|| panic!("no figure {name}: {of}"))
-}
+use crate::lab::{figure, lab, report, scenario};
 
 /// Two flows over slow links; the one to h2 loses its link for good after 1 ms.
 fn cut(host: &str, duration: &str) -> Value {
-    figures(&format!(
+    report(&format!(
         "
 lab: cut
 duration: {duration}
@@ -53,7 +39,7 @@ fn a_connectx6_with_seven_retries_fails_when_it_was_measured_to() {
 fn timers_of_adapters_end_when_theirs_do() {
     let after_cut = |host: &str| {
         figure(
-            &figures(&format!(
+            &report(&format!(
                 "
 lab: timers
 duration: 600 ms
@@ -96,7 +82,7 @@ flows: { from: senders, to: sink, window: 16 }
 /// Soft RoCE lets 129 packets be without an acknowledgement: 129 x 1024 bytes in a round trip of 2 ms.
 #[test]
 fn rxe_keeps_its_window() {
-    let of = |host: &str| figure(&figures(&WIDE.replace("HOST", host)), "flows.throughput");
+    let of = |host: &str| figure(&report(&WIDE.replace("HOST", host)), "flows.throughput");
     let (ideal, rxe) = (of("nic: ideal"), of("nic: rxe"));
     assert!(ideal > 7e9, "{ideal}");
     let window = 129.0 * 1024.0 * 8.0 / 2.002e-3;
@@ -107,7 +93,7 @@ fn rxe_keeps_its_window() {
 #[test]
 fn a_connectx_bounds_the_cnps_of_its_port_and_asks_for_few_acknowledgements() {
     let of = |host: &str| {
-        figures(&format!(
+        report(&format!(
             "
 lab: cnps
 duration: 2 ms
@@ -139,11 +125,11 @@ flows: {{ from: senders, to: sink }}
 fn one_host_has_another_adapter() {
     let text =
         WIDE.replace("HOST", "nic: rxe, path_mtu: 512 B") + "hosts: [{ of: h1, nic: ideal }]\n";
-    let ideal = figure(&figures(&text), "flows.throughput");
+    let ideal = figure(&report(&text), "flows.throughput");
     assert!(ideal > 6e9, "{ideal}");
     let rxe = WIDE.replace("HOST", "path_mtu: 512 B") + "hosts: [{ of: h1, nic: rxe }]\n";
     let window = 129.0 * 512.0 * 8.0 / 2.002e-3;
-    let found = figure(&figures(&rxe), "flows.throughput");
+    let found = figure(&report(&rxe), "flows.throughput");
     assert!((found / window - 1.0).abs() < 0.1, "{found}, wanted {window}");
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use wireyard_tests::workspace_root;
 
-use crate::lab::{figure, lab, scenario};
+use crate::lab::{figure, lab, report, scenario};
 
 /// The scenario of the library with data of this DSCP.
 fn library(dscp: u8) -> String {
@@ -15,14 +15,6 @@ fn library(dscp: u8) -> String {
     let programs = workspace_root().join("programs").display().to_string();
     text.replace("data_dscp: 28", &format!("data_dscp: {dscp}"))
         .replace("program: ../", &format!("program: {programs}/"))
-}
-
-#[track_caller]
-fn report(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
-    ended.expect(0, &[]);
-    serde_json::from_str(&ended.out).expect("JSON")
 }
 
 /// Sixteen flows, eight ways in each direction: by hash some meet, and the slowest has a part of a link.

@@ -1,7 +1,6 @@
 //! Faults of a scenario, each through the binary: what it does while it lasts, and that it is over when it is over.
 
-use crate::lab::{figure, lab, scenario};
-use serde_json::Value;
+use crate::lab::{figure, report};
 
 /// Two senders, one receiver; data that fills a switch of 4 MB only while somebody stands still.
 const BASE: &str = "
@@ -19,15 +18,6 @@ switch:
 host: { program: PROGRAMS/roce_nic, rate_control: dcqcn }
 flows: { from: senders, to: sink, size: 1 MB }
 ";
-
-/// The report of a scenario that holds its checks.
-#[track_caller]
-fn report(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
-    ended.expect(0, &[]);
-    serde_json::from_str(&ended.out).expect("JSON")
-}
 
 fn with_fault(fault: &str) -> String {
     format!("{BASE}faults: [{{ {fault} }}]\n")

@@ -1,16 +1,6 @@
 //! What a scenario may hold and lose, through the binary: RoCE without PFC, long links, full buffers.
 
-use serde_json::Value;
-
-use crate::lab::{figure, lab, scenario};
-
-#[track_caller]
-fn report(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
-    ended.expect(0, &[]);
-    serde_json::from_str(&ended.out).expect("JSON")
-}
+use crate::lab::{figure, report};
 
 /// Four to one into 200 KB of a lossy class: what overflows is dropped, a NAK or a timer sends it again.
 const LOSSY: &str = "

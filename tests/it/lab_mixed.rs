@@ -1,17 +1,7 @@
 //! Hosts and flows with settings of their own, settings of the reaction point, packets and windows of any size, and ways around a cut
 //! link: through the binary.
 
-use serde_json::Value;
-
-use crate::lab::{figure, lab, scenario};
-
-#[track_caller]
-fn report(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
-    ended.expect(0, &[]);
-    serde_json::from_str(&ended.out).expect("JSON")
-}
+use crate::lab::{figure, lab, report, scenario};
 
 /// Two that are controlled, one that is not, and one in a lossy class that cannot be marked.
 const MIXED: &str = "

@@ -10,15 +10,7 @@ use wireyard_tests::skip::skip;
 use wireyard_tests::workspace_root;
 
 use crate::emitted::tshark;
-use crate::lab::{figure, lab, scenario};
-
-#[track_caller]
-fn report(text: &str) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ended = lab(&[&scenario(folder.path(), text), "--json"]);
-    ended.expect(0, &[]);
-    serde_json::from_str(&ended.out).expect("JSON")
-}
+use crate::lab::{figure, lab, report, scenario};
 
 /// Eight to one, at line rate for as long as they may, into a queue of 60 KB that trims.
 const INCAST: &str = "

@@ -20,14 +20,14 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
     let mut specs = match specs(&args.inputs, &args.outputs) {
         Ok(specs) => specs,
         Err(message) => {
-            complain(&message.to_string());
+            complain(&message);
             return Status::Wrong;
         }
     };
     let place = Place { config: args.config.clone(), ..place(&args.program) };
     let Some(loaded) = load_from(&place) else { return Status::Wrong };
     if let Err(message) = files::check(&specs, &loaded.sources()) {
-        complain(&message.to_string());
+        complain(&message);
         return Status::Wrong;
     }
     let config = loaded.config.as_ref();
@@ -38,13 +38,13 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
     let mut core = match device(&loaded, Some(&args.engine), args.mac_control, options) {
         Ok(core) => core,
         Err(message) => {
-            complain(&message.to_string());
+            complain(&message);
             return Status::Wrong;
         }
     };
     let numbers: Vec<u16> = specs.iter().map(|(number, _)| *number).collect();
-    if let Err(message) = loaded.set_queues(&mut core, &numbers) {
-        complain(&message.to_string());
+    if let Err(error) = loaded.set_queues(&mut core, &numbers) {
+        complain(&error.to_string());
         return Status::Wrong;
     }
     let signals = match Signals::catch(false) {
@@ -55,7 +55,7 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
         }
     };
     if let Err(ReplayError(message)) = replay::open(&mut core, specs) {
-        complain(&message.to_string());
+        complain(&message);
         return Status::Wrong;
     }
     let outcome = replay::run(&mut core, &|| signals.is_stopped(), &mut |message| say(&message));
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ReplayArgs) -> Status {
     match outcome {
         Ok(()) => Status::Success,
         Err(ReplayError(message)) => {
-            complain(&message.to_string());
+            complain(&message);
             Status::Wrong
         }
     }

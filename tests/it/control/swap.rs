@@ -1,6 +1,8 @@
 //! Programs that are replaced while packets are inside.
 
-use wireyard_switch::control::{ControlError, Fate, Keep};
+use wireyard_switch::control::{ControlError, Entity, Fate, Keep, Query, TableEntry, Update};
+use wireyard_tables::Match;
+use wireyard_tables::counter::Count;
 
 use super::rig::{Rig, loaded, program};
 
@@ -54,5 +56,33 @@ fn a_replacement_that_fails_or_is_dropped_changes_nothing() {
     assert!(matches!(error, ControlError::FailedPrecondition(_)), "{error}");
     assert_eq!(rig.contents(), after);
     rig.traffic.wait_for(200);
+    rig.end();
+}
+
+/// A file says what an entry has counted; a table that is kept has counted more.
+#[test]
+fn what_entries_have_counted_is_of_the_file_or_of_the_table_that_is_kept() {
+    const ENTRIES: &str = "
+entries:
+  ways:
+    - { match: { std.ingress_port: 1 }, action: out(2) }
+    - { match: { std.ingress_port: 2 }, action: out(1) }
+    - { match: { std.ingress_port: 9 }, action: out(1), counter: { packets: 7, bytes: 700 } }
+";
+    let rig = Rig::start(&program(1, ""));
+    let control = rig.control.clone();
+    let next = loaded(&program(2, "")).with_entries("entries.yaml", ENTRIES).unwrap();
+    let way = control.table("ways").unwrap();
+    let key = TableEntry::new(way, vec![Match::Exact(9)], control.call("nop", &[]).unwrap()).key;
+    let counted = || match &control.read(&Query::Entry(key.clone())).unwrap()[..] {
+        [Entity::TableEntry(entry)] => entry.counter.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    control.swap(&next, Keep::Nothing).unwrap();
+    assert_eq!(counted(), Count { packets: 7, bytes: 700 });
+    let count = Count { packets: 20, bytes: 2000 };
+    control.write_one(Update::Modify(Entity::DirectCounter { key: key.clone(), count })).unwrap();
+    control.swap(&next, Keep::WhatFits).unwrap();
+    assert_eq!(counted(), count);
     rig.end();
 }

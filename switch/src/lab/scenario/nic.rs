@@ -153,7 +153,15 @@ pub const PROFILES: &[Profile] = &[
 ];
 
 /// Their names.
-pub const NAMES: &[&str] = &["ideal", "connectx2", "connectx5", "connectx6", "thor2", "rxe"];
+pub const NAMES: &[&str] = &{
+    let mut names = [""; PROFILES.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = PROFILES[at].name;
+        at += 1;
+    }
+    names
+};
 
 /// The profile of this name.
 pub fn find(name: &str) -> Option<&'static Profile> {
@@ -199,9 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_is_named_and_every_constant_has_a_source() {
-        let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-        assert_eq!(names, NAMES);
+    fn every_constant_has_a_source() {
         for setting in PROFILES.iter().flat_map(|profile| profile.settings) {
             assert!(setting.source.len() > 20 && !setting.values.is_empty(), "{}", setting.key);
         }
