@@ -204,6 +204,7 @@ fn packet_tests_of_the_collection_pass() {
 /// Every engine and level, through the binary.
 #[test]
 fn p4_programs_pass_their_packet_tests() {
+    let mut failed = String::new();
     for script in [
         "data/p4/router.stf",
         "data/p4/places.stf",
@@ -222,8 +223,11 @@ fn p4_programs_pass_their_packet_tests() {
             .expect("wireyard starts");
         let text = [output.stdout.as_slice(), &output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        assert!(output.status.success(), "{text}");
+        if !output.status.success() {
+            failed += &format!("{script}:\n{text}\n");
+        }
     }
+    assert!(failed.is_empty(), "{failed}");
 }
 
 /// Where the egress parser of PSA would find other headers than those of ingress, egress parses; else it goes on with what ingress left.

@@ -124,7 +124,7 @@ impl Resolved {
                 error
             })?;
         }
-        self.apply_entry_counts(state, kept);
+        self.apply_entry_counts(state);
         for (set, members) in &self.value_sets {
             if !kept.value_sets.contains(set) {
                 state.set_value_set(*set, members)?;
@@ -158,14 +158,11 @@ impl Resolved {
         Ok(())
     }
 
-    /// What is counted goes on in tables that are kept.
-    fn apply_entry_counts(&self, state: &State, kept: &Kept) {
+    /// Tables that are kept take the place of those that are filled here, with what they have counted.
+    fn apply_entry_counts(&self, state: &State) {
         let snapshot = state.tables().snapshot();
         for (at, count) in &self.entry_counts {
             let Some(Update::Insert(id, entry)) = self.updates.get(*at) else { continue };
-            if kept.tables.iter().any(|table| table.0 == id.0) {
-                continue;
-            }
             let found = state.tables().entry(*id, &entry.matches, entry.priority);
             let counters = snapshot.table(*id).and_then(TableView::counters);
             if let (Ok((slot, _)), Some(counters)) = (found, counters) {
